@@ -1,16 +1,22 @@
-"""Does the Hugging Face hub answer, and what? Each process asks once, so that no user waits for many retries."""
+"""Does the Hugging Face hub answer, and what? Each process asks once, so that no user waits for many retries.
+
+And `silence`, because the hub's libraries show bars and messages of their own.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache
+from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache, utils
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from mteb_longembed.errors import HubError
@@ -115,6 +121,28 @@ def translate_hub_errors() -> Iterator[None]:
         raise
     finally:
         session.event_hooks = hooks
+
+
+@contextlib.contextmanager
+def silence(*loggers: str) -> Iterator[None]:
+    """Switch off messages and bars of other libraries, and what these loggers warn of, until the context ends."""
+    import datasets
+
+    # a module without types
+    models: ModuleType = importlib.import_module("transformers.utils.logging")
+    with warnings.catch_warnings(), contextlib.ExitStack() as after:
+        warnings.simplefilter("ignore", FutureWarning)
+        for quiet in map(logging.getLogger, ("mteb", *loggers)):
+            after.callback(quiet.setLevel, quiet.level)
+            quiet.setLevel(logging.ERROR)
+        for bars in (datasets, utils):
+            are_off = bars.are_progress_bars_disabled()
+            after.callback(bars.disable_progress_bars if are_off else bars.enable_progress_bars)
+        are_on = models.is_progress_bar_enabled()
+        after.callback(models.enable_progress_bar if are_on else models.disable_progress_bar)
+        datasets.disable_progress_bars()
+        models.disable_progress_bar()  # the hub's too; so these come back before the hub's
+        yield
 
 
 def _ask(endpoint: str) -> bool:

@@ -1,12 +1,16 @@
 """A hub that does not answer is found out once, quickly, and what is in the cache still loads."""
 
+import itertools
+import logging
 import socket
 import time
 from pathlib import Path
 from typing import Any
 
+import datasets
 import huggingface_hub
 import pytest
+import transformers
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 import mteb_longembed as longembed
@@ -129,3 +133,30 @@ def test_what_a_hub_answers_is_one_sentence_soon_and_a_retry_works(tmp_path, mon
         assert sum(slept) < 15
         online.fault = None
         assert longembed.load("somebody/tiny+pi@64:trained_len=16").encode("aa bb").shape == (32,)
+
+
+def test_silence_gives_back_the_state_that_was_there() -> None:
+    mteb_logger, bars = logging.getLogger("mteb"), transformers.utils.logging
+    switches = (
+        (datasets.enable_progress_bars, datasets.disable_progress_bars),
+        (bars.enable_progress_bar, bars.disable_progress_bar),  # these switch the hub's too
+        (huggingface_hub.utils.enable_progress_bars, huggingface_hub.utils.disable_progress_bars),
+    )
+
+    def shown() -> tuple[bool, ...]:
+        hidden = datasets.are_progress_bars_disabled(), huggingface_hub.utils.are_progress_bars_disabled()
+        return not hidden[0], bars.is_progress_bar_enabled(), not hidden[1]
+
+    before, level = shown(), mteb_logger.level
+    try:
+        for wanted in itertools.product((True, False), repeat=3):
+            for (switch_on, switch_off), is_on in zip(switches, wanted, strict=True):
+                (switch_on if is_on else switch_off)()
+            with hub.silence():
+                with hub.silence():
+                    assert shown() == (False,) * 3
+                assert shown() == (False,) * 3 and mteb_logger.level == logging.ERROR
+            assert shown() == wanted and mteb_logger.level == level
+    finally:
+        for (switch_on, switch_off), is_on in zip(switches, before, strict=True):
+            (switch_on if is_on else switch_off)()

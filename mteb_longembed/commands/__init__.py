@@ -7,11 +7,7 @@ functions, so that `--help` and the error for a wrong option come at once.
 from __future__ import annotations
 
 import argparse
-import importlib
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
@@ -33,24 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:
             target.add_argument(*names.split(), help=meaning, **settings)
 
 
-@contextmanager
-def silence() -> Iterator[None]:
-    """Switch off messages and progress bars of other libraries. Our bar of tokens stays."""
-    import datasets
-    from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
+def silence() -> AbstractContextManager[None]:
+    """`hub.silence`, imported late."""
+    from mteb_longembed import hub
 
-    # a module without types
-    transformers_logging: ModuleType = importlib.import_module("transformers.utils.logging")
-    logger = logging.getLogger("mteb")
-    with warnings.catch_warnings(), ExitStack() as after:
-        warnings.simplefilter("ignore", FutureWarning)
-        after.callback(logger.setLevel, logger.level)
-        logger.setLevel(logging.ERROR)
-        for switch_off, switch_on in (
-            (datasets.disable_progress_bars, datasets.enable_progress_bars),
-            (disable_progress_bars, enable_progress_bars),
-            (transformers_logging.disable_progress_bar, transformers_logging.enable_progress_bar),
-        ):
-            switch_off()
-            after.callback(switch_on)
-        yield
+    return hub.silence()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import re
 import shlex
 import sys
@@ -93,23 +92,18 @@ def main(args: argparse.Namespace) -> int:
         from mteb_longembed.comparing.compare import compare, say_on_stderr
         from mteb_longembed.reports.writers import show
 
-        # the table says how much each candidate reads
-        logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
         comparison = compare(**given, show=not args.json)
     folder = tables.folder_of(comparison, args.folder)
     write_file(folder / tables.MACHINE, tables.as_json(comparison))
-    problems = []
     try:
-        pictures = tables.drawings(comparison)
+        pictures, problems = tables.drawings(comparison), []
     except InputError as error:  # matplotlib is an extra
         if args.figures:
             raise
         pictures, problems = [], [f"The page has no figures: {error}"]
         say_on_stderr(problems[0])
-    line = shlex.join(["mteb-longembed", *sys.argv[1:]])
-    write_file(
-        folder / tables.PAGE, tables.page(comparison, pictures, tables.siblings(folder), line, problems)
-    )
+    line, page = shlex.join(["mteb-longembed", *sys.argv[1:]]), folder / tables.PAGE
+    write_file(page, tables.page(comparison, pictures, tables.siblings(folder), line, problems))
     for picture in pictures if args.figures else ():
         picture.save(args.figures / folder.name)
     if args.json:
@@ -122,12 +116,16 @@ def main(args: argparse.Namespace) -> int:
         print(sentence)
     for sentence in comparison.skipped:
         print(f"Skipped because of the budget: {sentence}")
-    if comparison.tokens_shared:
-        print(
-            f"Of {comparison.tokens_encoded + comparison.tokens_shared:,} tokens of documents and queries, "
-            f"{comparison.tokens_encoded:,} were encoded; the others were known from other candidates or earlier runs."
-        )
-    print(
-        f"Written: {folder / tables.PAGE}, {tables.MACHINE} beside it, and mteb's results in {args.folder}."
+    encoded, shared, n_windows = (
+        comparison.tokens_encoded,
+        comparison.tokens_shared,
+        comparison.tokens_windows,
     )
+    if shared:
+        windows = f", and {n_windows:,} tokens of windows for passages" if n_windows else ""
+        print(
+            f"Of {encoded + shared:,} tokens of documents and queries, {encoded:,} were encoded{windows}; the others "
+            "were known from other candidates or earlier runs."
+        )
+    print(f"Written: {page}, {tables.MACHINE} beside it, and mteb's results in {args.folder}.")
     return 0

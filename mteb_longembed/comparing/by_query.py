@@ -17,15 +17,8 @@ from mteb_longembed.comparing.costs import Key
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.ranking import Row, Scores
 from mteb_longembed.statistics.sensitivity import Sensitivity, position_sensitivity
+from mteb_longembed.tasks import scoring
 from mteb_longembed.tasks.data_files import Passages
-from mteb_longembed.tasks.scoring import (
-    Rankings,
-    answer_depths,
-    ranked,
-    read_metric,
-    score_queries,
-    texts_of,
-)
 
 #: So many queries are shown, with so many characters, and so many of a passage.
 N_QUERIES = 10
@@ -33,7 +26,7 @@ _SHOWN, _PASSAGE = 120, 240
 #: Query and document -> start and end of the passage that a candidate shows, then the answers in this document.
 _Shown = Mapping[tuple[str, str | None], tuple[int, int, Sequence[tuple[int, int]]]]
 #: Reads the rankings of a candidate and its passages, by its name, the task and the split.
-_Read = Callable[[str, AbsTaskRetrieval, str], tuple[Rankings, _Shown]]
+_Read = Callable[[str, AbsTaskRetrieval, str], tuple[scoring.Rankings, _Shown]]
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,7 @@ def sensitivities(
     table = []
     for task in tasks:
         depths = {
-            (split, subset): answer_depths(task, split, subset)
+            (split, subset): scoring.answer_depths(task, split, subset)
             for split in task.eval_splits
             for subset in task.hf_subsets
         }
@@ -105,7 +98,7 @@ def sensitivities(
             pairs = []
             for (split, subset), by_query in depths.items():
                 rankings = {subset: _rankings(evaluations, row.name, task, split)[subset]}
-                scores = score_queries(task, split, rankings, read_metric("nDCG@1"))
+                scores = scoring.score_queries(task, split, rankings, scoring.read_metric("nDCG@1"))
                 pairs += [(score, by_query[query]) for query, score in scores.items()]
             points, at_depths = zip(*pairs, strict=True)
             if (sensitivity := position_sensitivity(points, at_depths)) is not None:
@@ -137,14 +130,14 @@ def _between(
 def _side(read: _Read, task: AbsTaskRetrieval, split: str, query: str, name: str, scores: Scores) -> Side:
     subset, query_id = _subset(task, query)
     rankings, shown = read(name, task, split)
-    order = ranked(task, query_id, rankings[subset].get(query_id, {}))
+    order = scoring.ranked(task, query_id, rankings[subset].get(query_id, {}))
     relevant = _relevant(task.dataset[subset][split], query_id)
     rank = next((rank for rank, document in enumerate(order, start=1) if document in relevant), None)
     score = 100 * scores[task.metadata.name, split][query]
     first, corpus = next(iter(order), None), task.dataset[subset][split]["corpus"]
     passage: tuple[str, tuple[int, int] | None] = "", None
     if where := shown.get((query_id, first)):
-        ((text,),) = texts_of(corpus.select([corpus["id"][:].index(first)]))
+        ((text,),) = scoring.texts_of(corpus.select([corpus["id"][:].index(first)]))
         passage = _shortened(text, *where)
     return Side(score, rank, order[rank - 1] if rank else relevant[0], first, *passage)
 
@@ -153,9 +146,8 @@ def _shortened(
     text: str, start: int, end: int, answers: Sequence[tuple[int, int]]
 ) -> tuple[str, tuple[int, int] | None]:
     """A passage of a text, at most `_PASSAGE` characters around the answer in it, and the place of this answer."""
-    inside = [(max(start, first), min(end, last)) for first, last in answers]
-    first, last = max(inside, key=lambda span: span[1] - span[0], default=(start, start))
-    first, last = (first, last) if first < last else (start, start)
+    inside = [(start, start), *((max(start, first), min(end, last)) for first, last in answers)]
+    first, last = max(inside, key=lambda span: span[1] - span[0])
     low = max(start, min(first - max(_PASSAGE - (last - first), 0) // 2, end - _PASSAGE))
     high = min(end, low + _PASSAGE)
     pieces = (text[low:first], text[first : min(last, high)], text[min(last, high) : high])
@@ -182,10 +174,9 @@ def _relevant(data: RetrievalSplitData, query: str) -> list[str]:
 
 def _found(
     evaluations: Evaluations, judged: Mapping[Key, Passages], name: str, task: AbsTaskRetrieval, split: str
-) -> tuple[Rankings, _Shown]:
-    answers, shown = judged.get((task.metadata.name, split), {}), None
-    if answers:
-        shown = evaluations.find_passages(mteb.get_model_meta(name), task, split, answers, True)
+) -> tuple[scoring.Rankings, _Shown]:
+    meta, answers = mteb.get_model_meta(name), judged.get((task.metadata.name, split), {})
+    shown = evaluations.find_passages(meta, task, split, answers, True) if answers else None
     return _rankings(evaluations, name, task, split), {
         (query, document): (start, end, answers.get(query, {}).get(document, ()))
         for query, documents in (shown or {}).items()
@@ -193,7 +184,7 @@ def _found(
     }
 
 
-def _rankings(evaluations: Evaluations, name: str, task: AbsTaskRetrieval, split: str) -> Rankings:
+def _rankings(evaluations: Evaluations, name: str, task: AbsTaskRetrieval, split: str) -> scoring.Rankings:
     rankings = evaluations.rankings(mteb.get_model_meta(name), task, split)
     assert rankings is not None  # the candidate has its scores from them
     return rankings

@@ -171,12 +171,12 @@ def _typed(spec: ModelSpec) -> str:
 def fitting(base: str) -> str:
     """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit."""
     base = ModelSpec.parse(base).base
-    resolved = resolve(ModelSpec(base))
-    family = resolved.base.family.name
+    model = resolve(ModelSpec(base))
+    family = model.base.family.name
     evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
     measured: dict[str, str] = evidence.get(family, {})
     fit, incompatible = [], []
-    length = resolved.strategy.trained_len
+    length = model.strategy.trained_len
     names = {key: key for key in STRATEGIES}
     names["none"] = f"none@{Strategy.default_target_len(length)}"  # plain extrapolation
     for key in STRATEGIES:
@@ -186,9 +186,7 @@ def fitting(base: str) -> str:
         except InputError:
             incompatible.append(names[key])
     fit.sort(key=lambda key: -_measured_score(measured.get(key, "")))
-    lines = [
-        f"{resolved.base.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"
-    ]
+    lines = [f"{model.base.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"]
     lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
     lines.append(f"Does not fit: {', '.join(incompatible) or 'nothing'}.")
     evidence_note = "We measured no model with such positions."

@@ -14,6 +14,7 @@ from mteb_longembed.comparing.sampling import take_sample
 from mteb_longembed.comparing.time_left import TimeBar
 from mteb_longembed.encoders.engine.progress import advanced
 from mteb_longembed.errors import InputError
+from mteb_longembed.hub import silence
 from mteb_longembed.reports.safe_files import make_folder
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.tasks.data import Data, DataOptions
@@ -25,6 +26,7 @@ def say_on_stderr(sentence: str) -> None:
     print(sentence, file=sys.stderr)
 
 
+@silence("mteb_longembed.encoders.engine.reading")  # the table says how much each candidate reads
 def compare(
     models: str | Sequence[str | Candidate],
     data: Data | str | Path | None = None,
@@ -61,7 +63,7 @@ def compare(
         budget: seconds; what would take longer is left out and named.
         device: where models run. Default: the best device of this machine.
         folder: finished work is kept here, in mteb's form.
-        show: whether a progress bar is shown.
+        show: whether a progress bar is shown; those of other libraries never are.
         say: called with every sentence for the user.
         options: in place of `data`: `tasks`, `benchmarks` and `eval_splits`; or `corpus` with `queries` and `qrels`, or
             with `make`, the number of drawn queries; and the `language` of one's own files.
@@ -96,8 +98,7 @@ def compare(
     for task in data.tasks:
         evaluations.prepare(task)
         counted += take_sample(task, sample) if sample is not None else []
-    for task in data.tasks:
-        counted += [sentence for split in task.eval_splits for sentence in left_out(task, split)]
+    counted += [said for task in data.tasks for split in task.eval_splits for said in left_out(task, split)]
     for sentence in counted:
         say(sentence)
     work = Work(evaluations, data.tasks, corpora_of(data.tasks), budget, device, say, passages)

@@ -20,23 +20,18 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
-from mteb_longembed.comparing.by_query import QueryDifference, differences, sensitivities
-from mteb_longembed.comparing.candidates import BM25, Candidate
-from mteb_longembed.comparing.costs import ROUNDS, Cost, Key, LongModel, chunk_texts, count, sample, speed
-from mteb_longembed.comparing.evaluations import Evaluations, MetricScores
-from mteb_longembed.comparing.passages import (
-    PassageScores,
-    first_answers,
-    judged_passages,
-    score_passages,
-    show_passages,
-)
-from mteb_longembed.comparing.ranking import Recommendation, Row, expected, rank, recommend, recommendable
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.statistics.sensitivity import Sensitivity
 from mteb_longembed.tasks.beir import LocalFiles
 from mteb_longembed.tasks.data_files import Passages
+
+from .by_query import QueryDifference, differences, sensitivities
+from .candidates import BM25, Candidate
+from .costs import ROUNDS, Cost, Key, LongModel, chunk_texts, count, sample, speed
+from .evaluations import Evaluations, MetricScores
+from .passages import PassageScores, first_answers, judged_passages, score_passages, show_passages
+from .ranking import Recommendation, Row, expected, rank, recommend, recommendable
 
 _SECONDS_PER_MINUTE = 60.0
 #: A document's id and score in a ranking on disk, about.
@@ -63,6 +58,7 @@ class Comparison:
     proxy: bool  # whether the queries were drawn from the documents
     tokens_encoded: int  # tokens that were encoded for this comparison, without probes
     tokens_shared: int  # tokens whose embeddings were known already, from other candidates or earlier runs
+    tokens_windows: int  # tokens of windows for passages that were encoded, beside those
     metrics: list[str]  # what was scored, the first one ranks; if each task has its own, all of them
     counted: list[str]  # one sentence for each kind of query or document that is not scored
     identity: str  # a hash of data, candidates and metrics
@@ -98,14 +94,13 @@ class Work:
     seconds: dict[str, float] = field(default_factory=dict)
     tokens_encoded: int = 0
     tokens_shared: int = 0
+    tokens_windows: int = 0
     #: Models that stay in memory until their evaluations have run.
     loaded: dict[str, MTEBModels] = field(default_factory=dict)
 
     def splits(self) -> dict[Key, tuple[AbsTaskRetrieval, str]]:
         """Each task with each of its splits."""
-        return {
-            (task.metadata.name, split): (task, split) for task in self.tasks for split in task.eval_splits
-        }
+        return {(one.metadata.name, split): (one, split) for one in self.tasks for split in one.eval_splits}
 
     @cached_property
     def judged(self) -> dict[Key, Passages]:
@@ -122,8 +117,15 @@ class Work:
         cost = self.cost(candidate)
         if not candidate.encoder or candidate.encoder in self.encoded:
             return 0.0
-        n_tokens = sum(cost.tokens.get("/".join(key), 0) for key in splits or self.corpora)
+        n_tokens = cost.tokens_of(splits or self.corpora) + self.window_tokens(candidate, splits)
         return n_tokens / cost.tokens_per_second if cost.tokens_per_second else math.inf
+
+    def window_tokens(self, candidate: Candidate, splits: Sequence[Key] | None = None) -> int:
+        """About the most tokens of windows for passages: with one vector, the documents of judged splits once more."""
+        cost = self.cost(candidate)
+        if cost.vectors != 1 or not self.passages_of_windows:
+            return 0
+        return cost.tokens_of(key for key in splits or self.corpora if key in self.judged)
 
     def budget_left(self) -> float:
         """Seconds, infinite without a budget."""
@@ -207,8 +209,10 @@ class Work:
         corpora = [corpus for parts in self.corpora.values() for corpus in parts]
         n_documents = sum(map(len, corpora))
         readers = f"{len(costs)} {'candidate reads' if len(costs) == 1 else 'candidates read'}"
-        tokens = [sum(cost.tokens.values()) for cost in costs]
-        what = f"{readers} at most {sum(tokens):,} tokens of {n_documents:,} documents"
+        n_tokens = sum(cost.tokens_of(self.corpora) for cost in costs)
+        n_windows = sum(map(self.window_tokens, candidates))
+        plus = f"{n_windows:,} of windows for passages and the queries" if n_windows else "the queries"
+        what = f"{readers} at most {n_tokens:,} tokens of {n_documents:,} documents, plus {plus}"
         seconds = self.planned_seconds(candidates)
         if not seconds:
             return f"{what}."
@@ -266,8 +270,10 @@ class Work:
             shown = self.evaluations.find_passages(meta, task, split, judged, windows)
             if shown is None:
                 # mteb's run has filled the search of the loaded model
-                searcher = Searcher(mteb.get_model(candidate.name, device=self.device), passages=windows)
-                shown = show_passages(searcher, task, split, judged)
+                model = mteb.get_model(candidate.name, device=self.device)
+                shown = show_passages(Searcher(model, passages=windows), task, split, judged)
+                if (store := getattr(_encoder(model), "store", None)) is not None:
+                    self.tokens_windows += store.counts.tokens_encoded
                 self.evaluations.keep_passages(meta, task, split, shown, windows)
             answers.append(first_answers(shown, judged))
         if answers:
@@ -278,22 +284,18 @@ class Work:
         seconds, left = self.expected_seconds(candidate, splits), self.budget_left()
         if seconds == 0 or seconds <= left or (math.isinf(seconds) and left > 0):
             return True
-        time_needed = (
-            f"about {seconds / _SECONDS_PER_MINUTE:.1f} minutes" if math.isfinite(seconds) else "unknown time"
-        )
-        self.skipped.append(f"{candidate.name}: {time_needed}.")
+        minutes = seconds / _SECONDS_PER_MINUTE
+        needed = f"about {minutes:.1f} minutes" if math.isfinite(minutes) else "unknown time"
+        self.skipped.append(f"{candidate.name}: {needed}.")
         return False
 
     def best_dense(self) -> Candidate | None:
         """The candidate with the highest mean so far, without BM25. None if BM25 itself could not run."""
         if not any(candidate.name == BM25 for candidate in self.scores):
             return None
-        means = {
-            candidate: fmean(fmean(by_query.values()) for by_query in scores.values())
-            for candidate, scores in self.complete().items()
-            if candidate.name != BM25
-        }
-        return max(means, key=means.__getitem__, default=None)
+        scores = self.complete()
+        dense = [candidate for candidate in scores if candidate.name != BM25]
+        return max(dense, key=lambda c: fmean(fmean(by.values()) for by in scores[c].values()), default=None)
 
     def complete(self) -> dict[Candidate, dict[Key, dict[str, float]]]:
         """The ranking metric of the candidates that have run. All have answered the same queries."""
@@ -337,6 +339,7 @@ class Work:
             proxy,
             self.tokens_encoded,
             self.tokens_shared,
+            self.tokens_windows,
             metrics,
             counted,
             hashlib.sha256(" ".join([*data, *metrics, *(c.name for c in asked)]).encode()).hexdigest(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -54,6 +54,10 @@ class Cost:
     def tokens_per_second(self) -> float | None:
         """The median speed, None if there is none."""
         return median(self.speeds) if self.speeds else None
+
+    def tokens_of(self, splits: Iterable[Key]) -> int:
+        """The tokens that are read in these splits."""
+        return sum(self.tokens.get("/".join(key), 0) for key in splits)
 
     def is_faster_than(self, other: Cost) -> bool:
         """Whether the slowest round is faster than the other one's fastest round."""
@@ -131,9 +135,8 @@ def count(
                 contents = [words.ends(text, [])[0] for text in texts]
                 read = [min(n, target_len or n) for n in contents]
             else:
-                contents = [
-                    len(i) - n_prompt for i in cutter.contents([prompt + t for t in texts], sys.maxsize)
-                ]
+                prompted = [prompt + text for text in texts]
+                contents = [len(ids) - n_prompt for ids in cutter.contents(prompted, sys.maxsize)]
                 rows = model.first.token_ids(chunk_texts(texts, cut) if cut else texts, prompt or None) or []
                 read = [len(row) for row in rows]
                 n_vectors += sum(map(len, tokens_of_vectors(model, rows, prompt or None)))

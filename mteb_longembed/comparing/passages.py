@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from scipy import stats
@@ -46,9 +46,7 @@ def show_passages(searcher: Searcher, task: AbsTaskRetrieval, split: str, judged
     """The best passage of each of the first documents, for each query with a judged passage; the searcher is empty."""
     (subset,) = task.hf_subsets  # tasks with passages have one
     data = task.dataset[subset][split]
-    texts = dict(
-        zip(data["corpus"]["id"], (t for batch in texts_of(data["corpus"]) for t in batch), strict=True)
-    )
+    texts = dict(zip(data["corpus"]["id"], chain.from_iterable(texts_of(data["corpus"])), strict=True))
     counter = Counter()
     searcher.add(list(texts), list(texts.values()))
     asked = dict(zip(data["queries"]["id"], data["queries"]["text"], strict=True))
@@ -81,12 +79,9 @@ def first_answers(shown: ShownPassages, judged: Passages) -> dict[str, tuple[flo
 
 def score_passages(by_split: Sequence[Mapping[str, tuple[float, float]]]) -> PassageScores:
     """The scores of a candidate from the answers of each split; all splits weigh the same in the shares."""
-    at = {
-        k: mean_of_means_interval(
-            [[float(rank <= k) for rank, _ in answers.values()] for answers in by_split]
-        ).scaled(100)
-        for k in (1, 5)
-    }
+    ranks = [[rank for rank, _ in answers.values()] for answers in by_split]
+    found = {k: [[float(rank <= k) for rank in split] for split in ranks] for k in (1, 5)}
+    at = {k: mean_of_means_interval(shares).scaled(100) for k, shares in found.items()}
     tokens = sorted(n for answers in by_split for _, n in answers.values())
     return PassageScores(at, _median(tokens), len(tokens))
 

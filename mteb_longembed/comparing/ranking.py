@@ -249,9 +249,8 @@ def _longer_target(rows: Sequence[Row], model: Row) -> list[str]:
     same_base = [row for row in rows if row.candidate.base == model.candidate.base]
     if any(row.cost.share_read >= ENOUGH and not row.candidate.chunks_of for row in same_base):
         return []
-    lens = [row.candidate.target_len or 0 for row in same_base]
     enough = model.cost.enough_len
-    if enough <= max(lens):
+    if enough <= max(row.candidate.target_len or 0 for row in same_base):
         return []
     target = f"{enough // 1024}k" if enough >= 1024 else enough
     return [

@@ -62,7 +62,6 @@ def _sampled_ids(
     data = task.dataset[subset][split]
     corpus = data["corpus"]
     kept = judged & set(corpus["id"])
-    rng = random.Random(seed)
     model = cast("SearchProtocol", mteb.get_model(BM25))
     options: dict[str, Any] = {"task_metadata": task.metadata, "hf_split": split, "hf_subset": subset}
     options |= {"encode_kwargs": {}, "num_proc": None}
@@ -75,4 +74,4 @@ def _sampled_ids(
             break
         kept.add(name)
     others = [name for name in corpus["id"] if name not in kept]
-    return kept | set(rng.sample(others, n_documents - len(kept)))
+    return kept | set(random.Random(seed).sample(others, n_documents - len(kept)))

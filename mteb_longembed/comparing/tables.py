@@ -15,14 +15,7 @@ from mteb_longembed.comparing.passages import COVERED, DEPTH
 from mteb_longembed.comparing.ranking import Row
 from mteb_longembed.errors import DataError
 from mteb_longembed.reports import html_page
-from mteb_longembed.reports.figures.drawing import (
-    COLOURS,
-    Drawing,
-    draw_interval,
-    draw_lines,
-    new_drawing,
-    style,
-)
+from mteb_longembed.reports.figures.drawing import Drawing, draw_interval, draw_lines, new_drawing, style
 from mteb_longembed.reports.safe_files import make_folder, read_json, slug
 from mteb_longembed.reports.scores.published_numbers import split_length
 from mteb_longembed.reports.tables.table import (
@@ -75,9 +68,12 @@ def ranking_table(comparison: Comparison) -> Table:
     ]
     legend = _LEGEND | {"tokens/s": _speed_note(comparison.rows)}
     notes += [text for column, text in legend.items() if column in table.header]
-    return replace(table, notes=(*notes, *comparison.counted))
+    optional = tuple(title for title in _OPTIONAL if title in table.header)
+    return replace(table, notes=(*notes, *comparison.counted), optional=optional)
 
 
+#: What a narrow terminal leaves out, the first one first.
+_OPTIONAL = ("p adj.", "KB/doc", "vectors", "read")
 #: What a column is, for the columns that not everybody can guess.
 _LEGEND = {
     "to best": "To base, to best: paired differences in points, with their intervals.",
@@ -102,9 +98,8 @@ def _base(comparison: Comparison) -> str:
 
 def _labels(comparison: Comparison) -> dict[str, str]:
     """What tables and figures call the candidates: with one base only what follows it, as `+gp@1024`."""
-    return {
-        row.name: row.candidate.label.removeprefix(_base(comparison)) or row.name for row in comparison.rows
-    }
+    base = _base(comparison)
+    return {row.name: row.candidate.label.removeprefix(base) or row.name for row in comparison.rows}
 
 
 def _speed(row: Row) -> Cell:
@@ -185,22 +180,17 @@ def query_tables(comparison: Comparison) -> list[Table]:
 
 def tables(comparison: Comparison) -> list[Table]:
     """The tables for the terminal and the page: the ranking, then splits and places of answers where there are any."""
-    labels = _labels(comparison)
-    sensitivities = [
-        (labels[name], task, n, sensitivity) for name, task, n, sensitivity in comparison.sensitivities
-    ]
-    shown = [
-        ranking_table(comparison),
-        split_table(comparison),
-        passage_table(comparison),
-        sensitivity_table(sensitivities) if sensitivities else None,
-    ]
+    shown = [ranking_table(comparison), split_table(comparison), passage_table(comparison)]
+    if comparison.sensitivities:
+        labels = _labels(comparison)
+        rows = ((labels[name], task, n, found) for name, task, n, found in comparison.sensitivities)
+        shown.append(sensitivity_table(rows))
     return [table for table in shown if table is not None]
 
 
 _SAME = (
-    "written", "identity", "tasks", "metrics", "counted", "proxy", "tokens_encoded", "tokens_shared", "left_out",
-    "skipped", "n_documents",
+    "written", "identity", "tasks", "metrics", "counted", "proxy", "tokens_encoded", "tokens_shared",
+    "tokens_windows", "left_out", "skipped", "n_documents",
 )  # fmt: skip
 
 
@@ -252,14 +242,13 @@ def page(
     problems: Sequence[str] = (),
 ) -> str:
     """One self-contained HTML page; `command` is the line that made it."""
-    versions = ", ".join(f"{name} {version(name)}" for name in _SHOWN)
     facts = (
         ("Written", comparison.written),
         ("Data", f"{', '.join(comparison.tasks)}, {comparison.n_queries:,} queries"),
         ("Documents", _documents(comparison)),
         ("Candidates", f"{len(comparison.rows)}"),
         *([("Command", command)] if command else []),
-        ("Versions", versions),
+        ("Versions", ", ".join(f"{name} {version(name)}" for name in _SHOWN)),
     )
     shown = [*tables(comparison), *query_tables(comparison)]
     left_out = [*comparison.left_out, *comparison.skipped, *problems]
@@ -285,7 +274,7 @@ def _p_value(value: float | None) -> Cell:
 
 def _difference(interval: Interval | None) -> Cell:
     if interval is None:
-        return Cell("-")
+        return Cell(MISSING)
     ends = f" [{interval.low:+.0f},{interval.high:+.0f}]" if interval.is_known else ""
     return Cell(f"{interval.mean:+.1f}{ends}", interval.mean)
 
@@ -348,14 +337,14 @@ def _cost(comparison: Comparison) -> Drawing | None:
     for number, row in enumerate(comparison.rows, start=1):
         tip = f"{row.name}: {row.score.mean:.1f}"
         if row.is_bm25:
-            line = axes.axhline(row.score.mean, color=COLOURS[3], lw=1.2, ls="--", zorder=1)
+            line = axes.axhline(row.score.mean, color=style(3).colour, lw=1.2, ls="--", zorder=1)
             drawing.tip(line, f"{tip}, encodes nothing")
-            axes.plot([], [], color=COLOURS[3], ls="--", label=f"{number} {row.name} (encodes nothing)")
+            axes.plot([], [], color=style(3).colour, ls="--", label=f"{number} {row.name} (encodes nothing)")
         elif row.cost.tokens_per_second is not None:
             x, y = row.cost.tokens_per_second, row.score.mean
             draw_interval(axes, x, row.score, "#bbbbbb")
             axes.plot([min(row.cost.speeds), max(row.cost.speeds)], [y, y], color="#bbbbbb", lw=1, zorder=1)
-            (point,) = axes.plot([x], [y], "o", color=COLOURS[1], ms=5, zorder=3)
+            (point,) = axes.plot([x], [y], "o", color=style(1).colour, ms=5, zorder=3)
             drawing.tip(point, f"{tip}, {x:,.0f} tokens a second")
             axes.plot([], [], " ", label=f"{number} {labels[row.name]}")
             points.append((str(number), x, y))

@@ -34,12 +34,7 @@ def write(
     `facts` are pairs of a title and a text; `links` has the relative address and the text of other pages of this kind.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters |= {
-        "breakable": _breakable,
-        "words": _words,
-        "attributes": _attributes,
-        "picture": _picture,
-    }
+    environment.filters.update(breakable=_breakable, words=_words, attributes=_attributes, picture=_picture)
     template = (files("mteb_longembed.reports") / "data" / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         tables=list(tables),

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.console import Console
@@ -39,9 +40,8 @@ def _csv(table: Table) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = list(zip(table.header, *table.rows, strict=True))
     csv_columns: list[list[str]] = []
-    for title, *cells in columns:
+    for title, *cells in zip(table.header, *table.rows, strict=True):
         csv_columns.append([_no_formula(title), *map(_value, cells)])
         if any(cell.interval for cell in cells):
             for end, name in enumerate(("low", "high")):
@@ -165,25 +165,35 @@ def write_terminal(tables: Sequence[Table]) -> str:
 
 
 def show(tables: Sequence[Table], console: Console) -> None:
-    """Print the tables to a console. If it is narrow, a cell takes several lines."""
+    """Print the tables to a console. If it is narrow, a cell takes several lines, and optional columns are left out."""
     for table in tables:
         parts = (part for row in table.rows for cell in row for part in re.split(f"{_PARTS}| ", cell.text))
         longest = max([_NAME, *map(len, parts)])
-        # first without breaking a part of a name, then without room for intervals, at last with neither
-        for width, sign in ((longest, " "), (longest, "\n"), (_NAME, " "), (_NAME, "\n")):
+        fewer = [_without_optional(table, n) for n in range(len(table.optional) + 1)]
+        # first without breaking a part of a name, beside intervals or above them; at last broken, without all columns
+        tries = [(one, longest, sign) for one in fewer for sign in (" ", "\n")]
+        for shown, width, sign in (*tries, (fewer[-1], _NAME, " "), (fewer[-1], _NAME, "\n")):
             unlimited = console.options.update(max_width=10_000)
-            least = console.measure(_drawn(table, sign, width), options=unlimited).maximum
+            least = console.measure(_drawn(shown, sign, width), options=unlimited).maximum
             if least <= console.width:
                 break
         # names get what the numbers leave; several columns of words share it
-        share = max(console.width - least, 0) // max(sum(table.word_columns()), 1)
-        drawn = _drawn(table, sign, width + share)
+        share = max(console.width - least, 0) // max(sum(shown.word_columns()), 1)
+        drawn = _drawn(shown, sign, width + share)
         for column in drawn.columns:  # one name may take what others leave
             column.max_width = None
         # If even the numbers have no room, the terminal wraps the lines; rich would cut them.
         drawn.width = least if least > console.width else None
         console.print(drawn, crop=False)
         console.print()
+
+
+def _without_optional(table: Table, n: int) -> Table:
+    """The table without its first `n` optional columns, and with a note that names them."""
+    if not n:
+        return table
+    note = f"No room here for {', '.join(table.optional[:n])}: the page and the JSON have them."
+    return replace(table.without(table.optional[:n]), notes=(*table.notes, note))
 
 
 def _drawn(table: Table, sign: str, width: int) -> RichTable:

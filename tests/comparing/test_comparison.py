@@ -1,6 +1,8 @@
 """A whole comparison on a tiny model and a small corpus: evaluations, resume, budget, what is written."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import mteb
@@ -72,6 +74,20 @@ def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, task, small
     page = tables.page(compared, tables.drawings(compared))
     assert all(row.name.removeprefix(base).lstrip("+") in page.replace("<wbr>", "") for row in compared.rows)
     assert tables.split_table(compared) is None
+
+
+def test_a_quiet_call_writes_nothing(base, tmp_path) -> None:
+    pytest.importorskip("bm25s")
+    code = f"""
+import mteb_longembed
+from mteb_longembed.tasks import LongEmbedPasskey
+task = LongEmbedPasskey().filter_eval_splits(["test_256"])
+options = dict(strategies=["gp"], show=False, say=lambda sentence: None)
+compared = mteb_longembed.compare({base!r}, tasks=[task], **options)
+assert len(compared.rows) == 4 and compared.passages
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_finished_candidates_are_not_loaded_again(base, task, small, tmp_path, monkeypatch) -> None:

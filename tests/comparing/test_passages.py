@@ -3,6 +3,7 @@
 import html
 import json
 import math
+import re
 import statistics
 from pathlib import Path
 
@@ -10,14 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mteb_longembed import cli
 from mteb_longembed.comparing import tables
 from mteb_longembed.comparing.candidates import BM25, Candidate
+from mteb_longembed.comparing.comparison import Work
+from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.passages import first_answers, score_passages
+from mteb_longembed.encoders.store.store import Counts
 from mteb_longembed.errors import DataError
 from mteb_longembed.retrieval import passages as windows_of
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
 from mteb_longembed.tasks.beir import beir_task
 from mteb_longembed.tasks.scoring import data_identity
+from tests import tiny
 from tests.comparing.conftest import compare
 from tests.own_data import beir
 
@@ -118,6 +124,47 @@ def test_compare_prints_passages_and_later_runs_know_them(base, tmp_path, monkey
     monkeypatch.setattr("mteb_longembed.comparing.comparison.mteb.get_model", pytest.fail)
     second = compare(candidates, beir_task(root), tmp_path / "out", passages=False, **options)
     assert second.passages == scores
+
+
+def test_tokens_of_windows_are_in_a_number_of_their_own(base, tmp_path, monkeypatch, capsys) -> None:
+    texts = [tiny.text(40, i) for i in range(6)]
+    root = beir(tmp_path / "data", texts, [text[:20] for text in texts])
+    judge(root, *(f"q{i}\td{i}\t1\t0\t20" for i in range(6)))
+    n_encoded, add = [], Counts.add
+    monkeypatch.setattr(Counts, "add", lambda self, ran, read: (n_encoded.extend(ran), add(self, ran, read)))
+    monkeypatch.setattr(windows_of, "WINDOW_CHARS", 50)
+    line = ["compare", base, "--data", str(root), "--strategies", "gp", "--no-bm25", "--output-folder"]
+    for store, options in (("plain", ["--no-passages"]), ("windows", [])):
+        monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / store))
+        n_encoded.clear()
+        assert cli.main([*line, str(tmp_path / f"{store}-out"), *options]) == 0
+        (path,) = (tmp_path / f"{store}-out").rglob("compare.json")
+        written, printed = json.loads(path.read_text()), capsys.readouterr()
+        n_windows = written["tokens_windows"]
+        assert sum(n_encoded) == written["tokens_encoded"] + n_windows
+        documents, said = re.search(
+            r"at most ([\d,]+) tokens of 6 documents, plus (.*?)the queries", printed.err
+        ).groups()
+        expected = documents if store == "windows" else ""  # each document once more
+        assert said == (f"{expected} of windows for passages and " if expected else "")
+        told = re.findall(
+            r"were encoded, and ([\d,]+) tokens of windows for passages; the", " ".join(printed.out.split())
+        )
+        assert told == ([f"{n_windows:,}"] if expected else []) and bool(n_windows) == bool(expected)
+
+
+def test_the_time_of_windows_is_expected() -> None:
+    one, several = Candidate("o/a+gp@8", "o/a"), Candidate("o/a+pcw@8:vectors=window", "o/a")
+    costs = {
+        c.name: Cost({"T/s": 1000, "T/u": 10}, speeds=[10.0], vectors=n)
+        for c, n in ((one, 1.0), (several, 5.0))
+    }
+    corpora = {("T", "s"): [], ("T", "u"): []}
+    for windows, seconds in ((True, 201), (False, 101)):
+        work = Work(None, [], corpora, None, None, print, windows, costs=costs)
+        work.judged = {("T", "s"): {"q": {}}}
+        assert work.expected_seconds(one) == work.planned_seconds([one]) == seconds
+        assert work.expected_seconds(several) == 101 and work.expected_seconds(one, [("T", "u")]) == 1
 
 
 def test_the_page_marks_the_answer_in_the_passages_of_both_sides(base, tmp_path) -> None:

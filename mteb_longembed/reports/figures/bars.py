@@ -6,20 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from mteb_longembed.reports.figures.drawing import (
-    GRID,
-    Drawing,
-    draw_interval,
-    ends,
-    interval_key,
-    new_drawing,
-    styles,
-)
 from mteb_longembed.reports.scores.base_groups import group_by_base, labels, shortened, strategy_rank
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.paper_tables import data_key, data_words
 from mteb_longembed.reports.tables.table import SCORE_HEADER, rounded
 from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
+
+from .drawing import GRID, Drawing, draw_interval, ends, interval_key, new_drawing, styles
 
 
 @dataclass(frozen=True)

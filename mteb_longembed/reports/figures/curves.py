@@ -7,22 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mteb_longembed.reports.figures.drawing import (
-    Drawing,
-    draw_lines,
-    ends,
-    interval_key,
-    length_label,
-    new_drawing,
-    style,
-    styles,
-)
 from mteb_longembed.reports.scores.base_groups import group_by_base
 from mteb_longembed.reports.scores.published_numbers import position_kind, trained_len
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
 from mteb_longembed.reports.tables.paper_tables import data_key, data_words
 from mteb_longembed.reports.tables.table import rounded
 from mteb_longembed.statistics.intervals import Interval
+
+from .drawing import Drawing, draw_lines, ends, interval_key, length_label, new_drawing, style, styles
 
 ABSOLUTE, ROTARY = "absolute", "rotary"
 _NAMES = {ABSOLUTE: "APE (absolute positions)", ROTARY: "RoPE (rotary positions)"}

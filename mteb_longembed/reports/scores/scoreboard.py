@@ -17,17 +17,11 @@ from functools import cache
 from statistics import fmean
 from typing import TypeVar
 
-from mteb_longembed.reports.scores.published_numbers import (
-    COLUMNS,
-    GENERATED,
-    PUBLISHED,
-    QUERIES_PER_LENGTH,
-    Column,
-    split_length,
-)
-from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.statistics.bootstrap import mean_of_means_interval
 from mteb_longembed.statistics.intervals import Interval
+
+from .published_numbers import COLUMNS, GENERATED, PUBLISHED, QUERIES_PER_LENGTH, Column, split_length
+from .results import Model, Result
 
 AVERAGE = "Average"
 T = TypeVar("T")
@@ -80,11 +74,9 @@ def score_lines(results: Iterable[Result]) -> list[Line]:
 def _usual_revisions(by_model: Iterable[Mapping[str, Sequence[Result]]]) -> dict[str, str]:
     """The most common data revision of every generated task. Other revisions get their own table."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for tasks in by_model:
-        for column in COLUMNS:
-            if column.is_by_length:
-                for row in tasks.get(column.tasks[GENERATED], ()):
-                    counts[row.task][row.dataset_revision] += 1
+    generated = [column.tasks[GENERATED] for column in COLUMNS if column.is_by_length]
+    for row in (row for tasks in by_model for task in generated for row in tasks.get(task, ())):
+        counts[row.task][row.dataset_revision] += 1
     return {task: counter.most_common(1)[0][0] for task, counter in counts.items()}
 
 

@@ -29,18 +29,9 @@ from mteb_longembed.reports.scores.published_numbers import (
     trained_len,
 )
 from mteb_longembed.reports.scores.scoreboard import Line, interval_of, right_and_wrong
-from mteb_longembed.reports.tables.paper_tables import OTHER_DATA
-from mteb_longembed.reports.tables.table import (
-    MISSING,
-    SCORE_HEADER,
-    Cell,
-    Table,
-    number_cell,
-    score_cells,
-    score_table,
-    size_cell,
-    text_cell,
-)
+
+from .paper_tables import OTHER_DATA
+from .table import SCORE_HEADER, Cell, Table, number_cell, score_cells, score_table, size_cell, text_cell
 
 # The mark of a window that does not fit the model's advertised length.
 MARK = "‡"
@@ -67,14 +58,14 @@ class _Row:
         length = Cell("no limit", math.inf)
         if self.advertised != math.inf:
             length = text_cell(int(self.advertised) if self.advertised else None)
-        window = MISSING if self.window is None else self.window.label
+        window = None if self.window is None else self.window.label
         return (
             text_cell(None if self.scores[-1].number is None else rank),
             text_cell(self.label),
             text_cell(self.origin),
             size_cell(self.n_parameters),
             length,
-            Cell(f"{window} {MARK}" if self.is_marked else window),
+            text_cell(f"{window} {MARK}" if self.is_marked else window),
             *self.scores,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
-from itertools import groupby
+from itertools import compress, groupby
 from statistics import fmean
 
 from mteb_longembed.reports.safe_files import printable, slug
@@ -53,6 +53,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]  # each row has as many cells as the header
     notes: tuple[str, ...] = ()  # sentences below the table
     is_folded: bool = False  # whether a page shows the rows only if one asks for them
+    optional: tuple[str, ...] = ()  # titles of columns that a narrow terminal may leave out, in this order
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -66,12 +67,14 @@ class Table:
 
     def without_empty_columns(self) -> Table:
         """The same table without empty columns."""
-        kept = [i for i in range(len(self.header)) if any(row[i].text != MISSING for row in self.rows)]
-        return replace(
-            self,
-            header=tuple(self.header[i] for i in kept),
-            rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
-        )
+        columns = zip(self.header, *self.rows, strict=True)
+        return self.without([title for title, *cells in columns if all(c.text == MISSING for c in cells)])
+
+    def without(self, titles: Sequence[str]) -> Table:
+        """The same table without the columns with these titles."""
+        kept = [title not in titles for title in self.header]
+        rows = tuple(tuple(compress(row, kept)) for row in self.rows)
+        return replace(self, header=tuple(compress(self.header, kept)), rows=rows)
 
     def word_columns(self) -> list[bool]:
         """For each column, whether it has words: they are aligned left, and numbers, whole or partial, right."""
