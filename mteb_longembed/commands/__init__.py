@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:
             target.add_argument(*names.split(), help=meaning, **settings)
 
 
-def silence() -> AbstractContextManager[None]:
+def silence(*loggers: str) -> AbstractContextManager[None]:
     """`hub.silence`, imported late."""
     from mteb_longembed import hub
 
-    return hub.silence()
+    return hub.silence(*loggers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import logging
 import shutil
 import sys
 import textwrap
@@ -63,9 +62,9 @@ def main(args: argparse.Namespace) -> int:
     documents = read_documents(args.corpus)
     if not documents:
         raise InputError(f"{args.corpus} must hold documents, got none.")
-    with silence():
-        # our own sentence follows, and does not cut into the bar
-        logging.getLogger("mteb_longembed.encoders.engine.reading").setLevel(logging.ERROR)
+    with silence(
+        "mteb_longembed.encoders.engine.reading"
+    ):  # our own sentence follows, and does not cut into the bar
         searcher = _searcher(args, documents)
         queries = list(map(without_surrogates, args.query))
         hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True)) if queries else {}
