@@ -147,7 +147,7 @@ def test_silence_gives_back_the_state_that_was_there() -> None:
         hidden = datasets.are_progress_bars_disabled(), huggingface_hub.utils.are_progress_bars_disabled()
         return not hidden[0], bars.is_progress_bar_enabled(), not hidden[1]
 
-    before, level = shown(), mteb_logger.level
+    original, level = shown(), mteb_logger.level
     try:
         for wanted in itertools.product((True, False), repeat=3):
             for (switch_on, switch_off), is_on in zip(switches, wanted, strict=True):
@@ -158,5 +158,5 @@ def test_silence_gives_back_the_state_that_was_there() -> None:
                 assert shown() == (False,) * 3 and mteb_logger.level == logging.ERROR
             assert shown() == wanted and mteb_logger.level == level
     finally:
-        for (switch_on, switch_off), is_on in zip(switches, before, strict=True):
+        for (switch_on, switch_off), is_on in zip(switches, original, strict=True):
             (switch_on if is_on else switch_off)()

@@ -142,15 +142,15 @@ def test_tokens_of_windows_are_in_a_number_of_their_own(base, tmp_path, monkeypa
         written, printed = json.loads(path.read_text()), capsys.readouterr()
         n_windows = written["tokens_windows"]
         assert sum(n_encoded) == written["tokens_encoded"] + n_windows
-        documents, said = re.search(
+        documents, sentence = re.search(
             r"at most ([\d,]+) tokens of 6 documents, plus (.*?)the queries", printed.err
         ).groups()
         expected = documents if store == "windows" else ""  # each document once more
-        assert said == (f"{expected} of windows for passages and " if expected else "")
-        told = re.findall(
+        assert sentence == (f"{expected} of windows for passages and " if expected else "")
+        numbers = re.findall(
             r"were encoded, and ([\d,]+) tokens of windows for passages; the", " ".join(printed.out.split())
         )
-        assert told == ([f"{n_windows:,}"] if expected else []) and bool(n_windows) == bool(expected)
+        assert numbers == ([f"{n_windows:,}"] if expected else []) and bool(n_windows) == bool(expected)
 
 
 def test_the_time_of_windows_is_expected() -> None:

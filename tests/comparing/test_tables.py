@@ -34,10 +34,10 @@ def ranking(base: str) -> Any:
         *([] if base == "e5-base" else [Candidate("e5-base+gp@8", "e5-base")]),
     ]
     rows = [Row(one, Interval(85, 83, 86), difference, 0.0004, difference, cost) for one in candidates]
-    found = SimpleNamespace(
+    comparison = SimpleNamespace(
         rows=rows, tasks=["LongEmbedQMSum"], metrics=["nDCG@10"], n_queries=1527, counted=[]
     )
-    return tables.ranking_table(found)
+    return tables.ranking_table(comparison)
 
 
 def shown(table: Any, width: int) -> str:
