@@ -62,9 +62,8 @@ def main(args: argparse.Namespace) -> int:
     documents = read_documents(args.corpus)
     if not documents:
         raise InputError(f"{args.corpus} must hold documents, got none.")
-    with silence(
-        "mteb_longembed.encoders.engine.reading"
-    ):  # our own sentence follows, and does not cut into the bar
+    # a sentence of ours says what was read, and does not cut into the bar
+    with silence("mteb_longembed.encoders.engine.reading"):
         searcher = _searcher(args, documents)
         queries = list(map(without_surrogates, args.query))
         hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True)) if queries else {}

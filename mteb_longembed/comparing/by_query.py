@@ -73,7 +73,9 @@ def differences(
     references = [
         row for row in others if row.is_bm25 or (row.candidate.is_base and row.candidate.base == best.base)
     ]
-    read = functools.cache(functools.partial(_found, evaluations, judged))  # many queries share one file
+    read = functools.cache(
+        functools.partial(_rankings_and_passages, evaluations, judged)
+    )  # many queries share one file
     return {
         row.name: _between(read, tasks, (best_name, scores[best]), (row.name, scores[row.candidate]))
         for row in references or others[:1]
@@ -151,10 +153,10 @@ def _shortened(
     low = max(start, min(first - max(_PASSAGE - (last - first), 0) // 2, end - _PASSAGE))
     high = min(end, low + _PASSAGE)
     pieces = (text[low:first], text[first : min(last, high)], text[min(last, high) : high])
-    before, answer, after = (re.sub(r"\s+", " ", piece) for piece in pieces)
-    before = f"{'…' * (low > start)}{before}"
-    place = (len(before), len(before) + len(answer)) if answer else None
-    return f"{before}{answer}{after}{'…' * (high < end)}", place
+    head, answer, tail = (re.sub(r"\s+", " ", piece) for piece in pieces)
+    head = f"{'…' * (low > start)}{head}"
+    place = (len(head), len(head) + len(answer)) if answer else None
+    return f"{head}{answer}{tail}{'…' * (high < end)}", place
 
 
 def _subset(task: AbsTaskRetrieval, query: str) -> tuple[str, str]:
@@ -172,7 +174,7 @@ def _relevant(data: RetrievalSplitData, query: str) -> list[str]:
     return [document for document in order if judged[document] > 0] or order
 
 
-def _found(
+def _rankings_and_passages(
     evaluations: Evaluations, judged: Mapping[Key, Passages], name: str, task: AbsTaskRetrieval, split: str
 ) -> tuple[scoring.Rankings, _Shown]:
     meta, answers = mteb.get_model_meta(name), judged.get((task.metadata.name, split), {})

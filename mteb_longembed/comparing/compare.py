@@ -98,7 +98,7 @@ def compare(
     for task in data.tasks:
         evaluations.prepare(task)
         counted += take_sample(task, sample) if sample is not None else []
-    counted += [said for task in data.tasks for split in task.eval_splits for said in left_out(task, split)]
+    counted += [line for task in data.tasks for split in task.eval_splits for line in left_out(task, split)]
     for sentence in counted:
         say(sentence)
     work = Work(evaluations, data.tasks, corpora_of(data.tasks), budget, device, say, passages)

@@ -80,8 +80,8 @@ def first_answers(shown: ShownPassages, judged: Passages) -> dict[str, tuple[flo
 def score_passages(by_split: Sequence[Mapping[str, tuple[float, float]]]) -> PassageScores:
     """The scores of a candidate from the answers of each split; all splits weigh the same in the shares."""
     ranks = [[rank for rank, _ in answers.values()] for answers in by_split]
-    found = {k: [[float(rank <= k) for rank in split] for split in ranks] for k in (1, 5)}
-    at = {k: mean_of_means_interval(shares).scaled(100) for k, shares in found.items()}
+    answered = {k: [[float(rank <= k) for rank in split] for split in ranks] for k in (1, 5)}
+    at = {k: mean_of_means_interval(shares).scaled(100) for k, shares in answered.items()}
     tokens = sorted(n for answers in by_split for _, n in answers.values())
     return PassageScores(at, _median(tokens), len(tokens))
 

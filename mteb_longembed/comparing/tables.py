@@ -183,7 +183,7 @@ def tables(comparison: Comparison) -> list[Table]:
     shown = [ranking_table(comparison), split_table(comparison), passage_table(comparison)]
     if comparison.sensitivities:
         labels = _labels(comparison)
-        rows = ((labels[name], task, n, found) for name, task, n, found in comparison.sensitivities)
+        rows = ((labels[name], task, n, index) for name, task, n, index in comparison.sensitivities)
         shown.append(sensitivity_table(rows))
     return [table for table in shown if table is not None]
 
