@@ -34,9 +34,7 @@ class Environment:
         assert done.returncode == 0, done.stderr[-4000:]
         return done.stdout
 
-    def attempt(
-        self, *arguments: str | Path, env=None, cwd: Path | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    def attempt(self, *arguments: str | Path, env=None, cwd=None) -> subprocess.CompletedProcess[str]:
         kept = {k: v for k, v in (env or os.environ).items() if not k.startswith("PYTHON")}
         return subprocess.run([self.executable, *arguments], env=kept, cwd=cwd or self.folder, **CAPTURED)
 

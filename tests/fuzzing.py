@@ -110,12 +110,9 @@ class Targets:
         words += " trained_len trust_remote_code short keep / .. é mini-rope e5-base-4k org/x"
         odd = ["", " ", "\x00", "\ud800"]
         pieces = st.sampled_from([str(self.base), *STRATEGIES, *words.split(" "), *odd])
-        settings_ = st.lists(st.tuples(pieces, pieces | st.text(max_size=4)).map("=".join), max_size=3).map(
-            ",".join
-        )
-        shaped = st.tuples(
-            pieces, st.just("+"), pieces, st.sampled_from(["", "@4k", "@"]), st.just(":"), settings_
-        )
+        pair = st.tuples(pieces, pieces | st.text(max_size=4)).map("=".join)
+        targets, pairs = st.sampled_from(["", "@4k", "@"]), st.lists(pair, max_size=3).map(",".join)
+        shaped = st.tuples(pieces, st.just("+"), pieces, targets, st.just(":"), pairs)
         return st.one_of(
             st.text(max_size=30), st.lists(pieces, max_size=8).map("".join), shaped.map("".join),
             st.sampled_from(["x" * 5000, "+" * 900, "a/b+" * 200, "mini-rope+pi@" + "9" * 900]),
@@ -137,18 +134,13 @@ class Targets:
         return st.tuples(edits.map(edited) | cut | other, st.just(key))
 
     def files(self, folder: Path) -> st.SearchStrategy[tuple[str, str]]:
-        names = [file.relative_to(folder).as_posix() for file in sorted(folder.rglob("*.json"))]
-        chosen = [
-            name
-            for name in names
-            if Path(name).name not in ("tokenizer.json", "model.safetensors.index.json")
-        ]
+        untouched = ("tokenizer.json", "model.safetensors.index.json")
+        chosen = [file for file in sorted(folder.rglob("*.json")) if file.name not in untouched]
 
         def of(name: str) -> st.SearchStrategy[tuple[str, str]]:
-            good = json.loads((folder / name).read_text())
-            return st.tuples(st.just(name), damaged_json(good))
+            return st.tuples(st.just(name), damaged_json(json.loads((folder / name).read_text())))
 
-        return st.sampled_from(chosen).flatmap(of)
+        return st.sampled_from([file.relative_to(folder).as_posix() for file in chosen]).flatmap(of)
 
     def load(self, good: Path, name: str, text: str) -> object:
         """Resolve and load a copy of a folder in which one file has another text."""
@@ -162,12 +154,9 @@ class Targets:
 
     def lines(self) -> st.SearchStrategy[bytes]:
         good = {"qid": "q1", "text": "one"}
-        line = st.one_of(
-            st.just(json.dumps(good)),
-            damaged_json(good),
-            st.text(max_size=20),
-            st.just('{"qid": ' + "9" * 5000 + "}"),
-        ).map(lambda text: text.encode("utf-8", "surrogatepass"))
+        huge = st.just('{"qid": ' + "9" * 5000 + "}")
+        text = st.one_of(st.just(json.dumps(good)), damaged_json(good), st.text(max_size=20), huge)
+        line = text.map(lambda text: text.encode("utf-8", "surrogatepass"))
         return st.one_of(
             st.lists(line | st.binary(max_size=20), max_size=4).map(b"\n".join), st.just(b"\x1f\x8b"),
             st.binary(max_size=30).map(lambda part: b"\x1f\x8b" + part),

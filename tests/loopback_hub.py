@@ -176,18 +176,13 @@ class LoopbackHub:
     def env(self, home: str | Path, **extra: str) -> dict[str, str]:
         """The environment of a subprocess that uses this hub and keeps its caches in `home`."""
         settings = {
-            "HF_ENDPOINT": self.url,
-            "HF_HOME": str(home),
-            "MTEB_CACHE": str(Path(home) / "mteb"),
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-            "HF_HUB_ETAG_TIMEOUT": "30",  # a busy machine must not look like an unreachable hub
-            "HF_HUB_DOWNLOAD_TIMEOUT": "30",
+            "HF_ENDPOINT": self.url, "HF_HOME": str(home), "MTEB_CACHE": str(Path(home) / "mteb"),
+            "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            # a busy machine must not look like an unreachable hub
+            "HF_HUB_ETAG_TIMEOUT": "30", "HF_HUB_DOWNLOAD_TIMEOUT": "30",
             "DISABLE_SAFETENSORS_CONVERSION": "1",  # otherwise transformers asks a Space to convert weights
-            "NO_PROXY": "127.0.0.1",
-            "no_proxy": "127.0.0.1",
-        }
+            "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
+        }  # fmt: skip
         drop = r"(?i)(HF_|HUGGING|TRANSFORMERS_|SENTENCE_TRANSFORMERS_HOME|MTEB_).*|.*_proxy"
         kept = {name: value for name, value in os.environ.items() if not re.fullmatch(drop, name)}
         return kept | settings | extra
@@ -206,14 +201,10 @@ class LoopbackHub:
                 monkeypatch.setenv(name, value)
         constants = huggingface_hub.constants
         values = {
-            "ENDPOINT": self.url,
-            "HF_HUB_OFFLINE": False,
-            "HF_HUB_DISABLE_XET": True,
-            "HF_HOME": str(caches),
-            "HF_HUB_CACHE": str(caches / "hub"),
-            "HUGGINGFACE_HUB_CACHE": str(caches / "hub"),
+            "ENDPOINT": self.url, "HF_HUB_OFFLINE": False, "HF_HUB_DISABLE_XET": True, "HF_HOME": str(caches),
+            "HF_HUB_CACHE": str(caches / "hub"), "HUGGINGFACE_HUB_CACHE": str(caches / "hub"),
             "HUGGINGFACE_CO_URL_TEMPLATE": self.url + "/{repo_id}/resolve/{revision}/{filename}",
-        }
+        }  # fmt: skip
         for name, value in values.items():
             if hasattr(constants, name):
                 monkeypatch.setattr(constants, name, value)

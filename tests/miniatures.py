@@ -24,9 +24,7 @@ def wordpiece() -> PreTrainedTokenizerFast:
     return tiny.tokenizer(512)
 
 
-def _trained(
-    raw: Tokenizer, trainer: Any, special: list[str], single: str, **more: Any
-) -> PreTrainedTokenizerFast:
+def _trained(raw, trainer: Any, special: list[str], single: str, **more: Any) -> PreTrainedTokenizerFast:
     """A tokenizer trained on `TEXT`. `special` begins with the tokens for the start, padding and the end."""
     raw.train_from_iterator(TEXT, trainer)
     start, pad, end, *_ = special

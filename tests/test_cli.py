@@ -18,7 +18,7 @@ from mteb_longembed.encoders.families import FAMILIES
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.zoo import ZOO
-from mteb_longembed.tasks import TASKS
+from mteb_longembed.tasks import TASKS, benchmark
 from tests import tiny
 from tests.loopback_hub import LoopbackHub
 
@@ -89,16 +89,9 @@ def test_the_fit_is_computed_from_hooks() -> None:
 
 
 def test_registered_json_is_what_the_registries_say() -> None:
-    from mteb_longembed.commands.list import _registered
-    from mteb_longembed.encoders.families import FAMILIES
-    from mteb_longembed.encoders.strategies import STRATEGIES
-    from mteb_longembed.tasks import TASKS, benchmark
-
     # families with the same kind of positions have the same strategies
     families = {family.name: family for family in FAMILIES}
-    fits = {
-        name: [key for key, kind in STRATEGIES.items() if cls.fits(kind)] for name, cls in families.items()
-    }
+    fits = {name: [key for key, kind in STRATEGIES.items() if f.fits(kind)] for name, f in families.items()}
     metas = [task.metadata for task in TASKS]
     want = {
         "benchmarks": [benchmark.NAME, benchmark.QUICK_NAME, benchmark.WIDER_NAME],
@@ -106,7 +99,9 @@ def test_registered_json_is_what_the_registries_say() -> None:
         "tasks": [{"task": m.name, "score": m.main_score, "splits": list(m.eval_splits)} for m in metas],
         "wider": list(benchmark.WIDER_TASKS),
     }
-    assert _registered() == want, f"write this into commands/registered.json: {json.dumps(want, indent=2)}"
+    assert listing._registered() == want, (
+        f"write this into commands/registered.json: {json.dumps(want, indent=2)}"
+    )
 
 
 def test_the_listing_imports_neither_torch_nor_mteb() -> None:

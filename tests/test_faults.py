@@ -56,14 +56,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", *command],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    python = (sys.executable, "-W", "ignore::DeprecationWarning", *command)
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(python, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

@@ -30,42 +30,24 @@ def tokenizer(max_len: int = TRAINED) -> PreTrainedTokenizerFast:
     raw = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
     raw.normalizer = normalizers.BertNormalizer(lowercase=True)
     raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    raw.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 2)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=raw,
-        cls_token="[CLS]",
-        pad_token="[PAD]",
-        sep_token="[SEP]",
-        unk_token="[UNK]",
-        mask_token="[MASK]",
-        model_max_length=max_len,
-    )
+    ends = [("[CLS]", 0), ("[SEP]", 2)]
+    raw.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    special = {f"{kind}_token": f"[{kind.upper()}]" for kind in ("cls", "pad", "sep", "unk", "mask")}
+    return PreTrainedTokenizerFast(tokenizer_object=raw, model_max_length=max_len, **special)
 
 
 def transformer(
-    model_type: str,
-    folder: Path,
-    seed: int = 0,
-    tokens: PreTrainedTokenizerFast | None = None,
+    model_type: str, folder: Path, seed: int = 0, tokens: PreTrainedTokenizerFast | None = None,
     **config: object,
-) -> Path:
+) -> Path:  # fmt: skip
     """Save a tiny transformer of this type with a tokenizer. Weights are so large that positions matter."""
     torch.manual_seed(seed)
     tokens = tokens or tokenizer()
     sizes = {
-        "vocab_size": len(tokens),
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "intermediate_size": 64,
-        "max_position_embeddings": TRAINED,
-        "pad_token_id": 1,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "initializer_range": 0.3,
-    }
+        "vocab_size": len(tokens), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": 64, "max_position_embeddings": TRAINED, "pad_token_id": 1, "bos_token_id": 0,
+        "eos_token_id": 2, "initializer_range": 0.3,
+    }  # fmt: skip
     settings = {**sizes, **ARCHITECTURES.get(model_type, {}), **config}
     model = AutoModel.from_config(CONFIG_MAPPING[model_type](**settings))
     with torch.no_grad():
@@ -78,14 +60,9 @@ def transformer(
 
 
 def sentence_transformer(
-    model_type: str,
-    folder: Path,
-    pooling: str = "mean",
-    dense: bool = False,
-    prompts: dict | None = None,
-    name: str | None = None,
-    **config: object,
-) -> SentenceTransformer:
+    model_type: str, folder: Path, pooling: str = "mean", dense: bool = False, prompts: dict | None = None,
+    name: str | None = None, **config: object,
+) -> SentenceTransformer:  # fmt: skip
     """A tiny SentenceTransformer saved under `folder` and loaded from it. `extend` needs its name."""
     inner = Transformer(str(transformer(model_type, folder / "transformer", **config)))
     width = inner.get_embedding_dimension()

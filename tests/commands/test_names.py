@@ -37,11 +37,9 @@ REFUSED = {
     ("compare", "saved"): "saved is extended already",  # `--strategies pi` asks for more
     ("export", "vectors"): "several vectors a document cannot be a plain checkpoint",
     ("tune", "vectors"): "leave out vectors",
-    **{
-        ("tune", kind): "trains only rows that pi or rp has added"
-        for kind in ("alias", "hub id", "folder", "none")
-    },
 }
+for unextended in ("alias", "hub id", "folder", "none"):
+    REFUSED["tune", unextended] = "trains only rows that pi or rp has added"
 
 
 @pytest.fixture(scope="module")

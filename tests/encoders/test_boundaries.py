@@ -55,10 +55,8 @@ def test_windows_have_as_many_whole_parts_as_fit(base: SentenceTransformer, spli
     assert one.model_card_data.model_name == f"tiny/bert+pcw@512,size=12,split={split}"
     head = base.tokenizer(prompt)["input_ids"][:-1]
     texts = ["".join(parts(seed, ENDS[split])) for seed in range(6)]
-    vectors = zip(
-        one.encode(texts, prompt=prompt), several.encode_document(texts, prompt=prompt), strict=True
-    )
-    for seed, (text, (mean, rows)) in enumerate(zip(texts, vectors, strict=True)):
+    vectors = one.encode(texts, prompt=prompt), several.encode_document(texts, prompt=prompt)
+    for seed, (text, mean, rows) in enumerate(zip(texts, *vectors, strict=True)):
         tokens = base.tokenizer(parts(seed, ENDS[split]), add_special_tokens=False)["input_ids"]
         windows = slow_windows(tokens, 11 - len(head))
         pooled = []
@@ -90,10 +88,8 @@ def test_texts_with_equal_tokens_and_other_boundaries_have_rows_of_their_own(tmp
 def test_boundaries_do_not_depend_on_how_much_of_a_text_is_read():
     # the letter that decides about the first dot comes long after the tokens that are read
     for text, n in itertools.product(["ab cd. " + "1 , " * 300 + end for end in ("ef", "。")], (4, 7, 30)):
-        short, full = (
-            CutTokenizer(tiny.tokenizer(), IdCache(), "sentence")([text], k)[0] for k in (n, 10**6)
-        )
-        assert short.tolist()[:-1] == full.tolist()[: len(short) - 1]
+        cut, full = (CutTokenizer(tiny.tokenizer(), IdCache(), "sentence")([text], k)[0] for k in (n, 10**6))
+        assert cut.tolist()[:-1] == full.tolist()[: len(cut) - 1]
 
 
 @pytest.mark.parametrize(
@@ -110,15 +106,12 @@ def test_sentences_are_those_of_unicode(sentences: list[str]):
 
 
 def test_what_cannot_be_split_is_refused(base, tmp_path):
-    with pytest.raises(
-        InputError, match=r"^pcw's overlap needs split=token, got overlap=2 with split=sentence"
-    ):
+    message = r"^pcw's overlap needs split=token, got overlap=2 with split=sentence"
+    with pytest.raises(InputError, match=message):
         longembed.extend(base, "pcw", size=12, overlap=2, split="sentence")
-    ids = torch.randint(10, 90, (1, 40))
+    features = {"input_ids": torch.randint(10, 90, (1, 40)), "attention_mask": torch.ones(1, 40).long()}
     with pytest.raises(InputError, match=r"^split=paragraph needs texts and a tokenizer that gives offsets"):
-        longembed.extend(base, "pcw", split="paragraph")(
-            {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        )
+        longembed.extend(base, "pcw", split="paragraph")(features)
     slow = tiny.sentence_transformer("bert", tmp_path)
     slow.tokenizer.split_special_tokens = True  # its texts go through the tokenizer itself
     with pytest.raises(IncompatibleError, match=r"^split=sentence needs texts that become plain token ids"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import subprocess
 import sys
@@ -103,26 +104,20 @@ def test_bad_input_gets_one_sentence(base, call, error, message):
 
 @pytest.mark.parametrize("vectors", [None, 8])
 def test_load_takes_what_sentence_transformers_takes(folder, vectors):
-    plain = load(f"{folder}+gp", vectors=vectors)
-    same = load(
-        f"{folder}+gp",
-        vectors=vectors,
-        prompts={"query": "query : "},
-        model_kwargs={"torch_dtype": torch.float32},
-    )
+    gp = functools.partial(load, f"{folder}+gp", vectors=vectors)
+    plain = gp()
+    same = gp(prompts={"query": "query : "}, model_kwargs={"torch_dtype": torch.float32})
     assert same.identity() == plain.identity()
-    cut = load(f"{folder}+gp", vectors=vectors, truncate_dim=4)
+    cut = gp(truncate_dim=4)
     same_vectors(cut.encode(TEXTS, normalize_embeddings=True)[4], _cut(plain.encode(TEXTS)[4]))
-    given = load(f"{folder}+gp", vectors=vectors, prompts={"document": "", "fact": "fact : "})
+    given = gp(prompts={"document": "", "fact": "fact : "})
     stock = SentenceTransformer(str(folder), prompts={"document": "", "fact": "fact : "})
     assert given.prompts == stock.prompts and given.identity().name == f"local/{plain.identity().name[6:]}"
     assert given.identity().revision != plain.identity().revision
     assert load(f"{folder}+gp", model_kwargs={"dtype": "bfloat16"}).identity().name.endswith("dtype=bf16")
     eager = load(f"{folder}+none", model_kwargs={"attn_implementation": "eager"})
-    assert (
-        eager.identity().changed_from
-        and load(f"{folder}+none", similarity_fn_name="dot").similarity_fn_name == "dot"
-    )
+    assert eager.identity().changed_from
+    assert load(f"{folder}+none", similarity_fn_name="dot").similarity_fn_name == "dot"
     with pytest.raises(InputError, match=r"^backend must be torch, got 'onnx': mteb_longembed\.export"):
         load(f"{folder}+gp", backend="onnx")
 
@@ -140,9 +135,8 @@ def test_t5_without_a_length_says_what_to_type(tmp_path):
 
 
 def test_a_folder_that_is_no_embedding_model_says_so(tmp_path):
-    (tmp_path / "config.json").write_text(
-        json.dumps({"model_type": "bert", "architectures": ["BertForSequenceClassification"]})
-    )
+    config = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]}
+    (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelError, match=r"is not an embedding model.*BertForSequenceClassification"):
         extend(tmp_path, "gp")
     (tmp_path / "config.json").write_text("{")
@@ -152,9 +146,8 @@ def test_a_folder_that_is_no_embedding_model_says_so(tmp_path):
 
 def test_a_model_that_is_extended_further_keeps_its_compute_type_in_its_name(folder):
     extended = extend(load(f"{folder}+none:dtype=bf16"), "pi", target_len=64)
-    assert (
-        extended.model_card_data.model_name == load(f"{folder}+pi@64:dtype=bf16").model_card_data.model_name
-    )
+    by_name = load(f"{folder}+pi@64:dtype=bf16")
+    assert extended.model_card_data.model_name == by_name.model_card_data.model_name
     assert extended.dtype == torch.bfloat16
 
 
@@ -174,10 +167,8 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     grown[0].model.save_pretrained(where)
     grown.tokenizer.save_pretrained(where)
     entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
-    monkeypatch.setattr(
-        "mteb_longembed.encoders.bases.checkpoint.entry_of",
-        lambda name: entry if name == str(where) else None,
-    )
+    known = "mteb_longembed.encoders.bases.checkpoint.entry_of"
+    monkeypatch.setattr(known, lambda name: entry if name == str(where) else None)
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")
     model = extend(where)
@@ -193,9 +184,8 @@ STRANGE = ("sentence_transformers.util.torch", "sentence_transformers.SentenceTr
 def test_load_takes_modules_of_sentence_transformers_only(base, tmp_path, reference) -> None:
     extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
     file = tmp_path / "saved" / "modules.json"
-    file.write_text(
-        file.read_text().replace("sentence_transformers.base.modules.normalize.Normalize", reference)
-    )
+    theirs = "sentence_transformers.base.modules.normalize.Normalize"
+    file.write_text(file.read_text().replace(theirs, reference))
     with pytest.raises(ModelError, match=f"the class {reference}, which is neither ours nor"):
         load(tmp_path / "saved")
 
@@ -214,8 +204,7 @@ def test_rows_that_a_base_does_not_use_are_named(tmp_path):
     tiny.sentence_transformer("bert", folder, max_position_embeddings=32)
     settings = folder / "model" / "sentence_bert_config.json"
     settings.write_text(json.dumps({**json.loads(settings.read_text()), "max_seq_length": 16}))
-    with pytest.raises(
-        InputError, match=r"its 16 trained .* table has 32 rows, so trained_len=32 reads them"
-    ):
+    message = r"its 16 trained .* table has 32 rows, so trained_len=32 reads them"
+    with pytest.raises(InputError, match=message):
         extend(folder / "model", "none", 32)
     assert extend(folder / "model", "none", 32, trained_len=32).max_seq_length == 32

@@ -149,9 +149,8 @@ def test_a_batch_that_does_not_fit_is_halved_and_its_size_not_tried_again(base, 
 def test_one_document_that_does_not_fit_is_named_with_its_tokens_and_the_memory_it_needs(base, monkeypatch):
     extended = longembed.extend(base, "pi")
     Allocator(extended, 100, monkeypatch)
-    with pytest.raises(
-        CapacityError, match=r"a document of 128 tokens does not fit .* to allocate 5368709120 bytes"
-    ):
+    message = r"a document of 128 tokens does not fit .* to allocate 5368709120 bytes"
+    with pytest.raises(CapacityError, match=message):
         extended.encode(TEXTS)
 
 

@@ -16,9 +16,8 @@ from tests import tiny
 def test_a_length_beyond_the_target_is_refused_in_one_sentence(kind, key, tmp_path):
     base = tiny.sentence_transformer(kind, tmp_path, num_key_value_heads=4, name="local/tiny")
     model = mteb_longembed.extend(base, key, 64, 16)
-    with pytest.raises(
-        InputError, match=r"max_seq_length must be at most 64 .*got 9999; .* trained_len=9999"
-    ):
+    message = r"max_seq_length must be at most 64 .*got 9999; .* trained_len=9999"
+    with pytest.raises(InputError, match=message):
         model.max_seq_length = 9999
     assert model.max_seq_length == 64
     # sentence-transformers itself writes there

@@ -18,13 +18,10 @@ from tests import tiny
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
 TEXTS = [tiny.text(n, seed) for seed in (0, 1) for n in (5, LO, LO + 1, 2 * LO + 3)]
+GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
 RELATIVE = {"d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2}
 #: family -> one model of it
-MODELS = {
-    Rotary: ("qwen3", {"num_key_value_heads": 2, "head_dim": 8}),
-    Absolute: ("bert", {}),
-    Relative: ("t5", RELATIVE),
-}
+MODELS = {Rotary: ("qwen3", GROUPED), Absolute: ("bert", {}), Relative: ("t5", RELATIVE)}
 #: Strategies that act in different places; with the others the same code runs.
 USUAL = ("none", "pcw", "pi", "ntk", "se")
 CELLS = [

@@ -6,14 +6,56 @@ import pytest
 
 from experiments import twin_decision
 from experiments.findings import grid, series
+from experiments.findings_page import draw, findings, lengths_of, task_table, verdict, write_page
 from experiments.measuring import EVIDENCE, write_evidence
 from experiments.ranked import Measurements
 from experiments.real_models import RESULTS
 from experiments.real_models_page import BASE, TWIN, evidence
-from experiments.scores import QMSUM, Cell, measure
+from experiments.scores import QMSUM, Cell, compare, measure
 
 BASES = ("mini-ape", "mini-rope")
 TASK = "LongEmbedPasskey-queries100"
+
+
+def hits(right: int, n: int = 100, start: int = 0) -> dict[str, float]:
+    """`right` of `n` queries right, from number `start` on."""
+    return {f"q{i}": float(start <= i < start + right) for i in range(n)}
+
+
+@pytest.fixture
+def scores():
+    means = {
+        ("mini-ape", ""): 8, ("mini-ape", "rp"): 60, ("mini-ape", "pi"): 55,
+        ("mini-rope", ""): 8, ("mini-rope", "none"): 91, ("mini-rope", "ntk"): 92,
+    }  # fmt: skip
+    cells = {(TASK, base, "", "512"): hits(90) for base in BASES}
+    return cells | {(TASK, *line, "4096"): hits(right) for line, right in means.items()}
+
+
+def test_the_verdicts_follow_the_paired_tests(scores):
+    rotary, extrapolation = findings(scores, TASK, BASES)
+    assert rotary.endswith("**Shown.**") and "60 against 92" in rotary
+    assert extrapolation.startswith("`ntk` is better") and "Not shown" in extrapolation
+    wrong_way = compare(scores[TASK, "mini-rope", "none", "4096"], scores[TASK, "mini-ape", "rp", "4096"])
+    assert "the opposite is true" in verdict(wrong_way)
+    with pytest.raises(ValueError, match="the same queries"):
+        compare(hits(1), hits(1, n=2))
+
+
+def test_the_table_marks_what_differs_from_the_base_and_leaves_unmeasured_cells_empty(scores):
+    rows = {row.split("|")[1].strip(): row for row in task_table(scores, TASK, BASES).splitlines()}
+    assert rows["`mini-ape+rp`"].split("|")[2].strip() == ""
+    assert rows["`mini-ape+rp`"].rstrip(" |").endswith("+")
+    assert not rows["`mini-ape`"].rstrip(" |").endswith("+")
+    assert lengths_of(scores, TASK) == ["512", "4096"]
+
+
+def test_page_and_figure_are_written_with_holes_in_the_scores(scores, tmp_path):
+    draw(tmp_path / "page.png", scores, BASES)
+    assert (tmp_path / "page.png").read_bytes()[:4] == b"\x89PNG"
+    write_page(tmp_path / "page.md", "page.png", scores, BASES)
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert f"## {TASK}\n\nAcc@1, 100 queries a column." in page and "(page.png)" in page
 
 
 def test_every_line_is_a_model_that_exists_and_a_length_beyond_the_target_raises_it():

@@ -11,22 +11,12 @@ from mteb.results import TaskResult
 
 #: What a complete description says, beside name and revision.
 COMPLETE: dict[str, Any] = {
-    "release_date": "2024-04-18",
-    "languages": ["eng-Latn"],
-    "n_parameters": 109_482_240,
-    "n_embedding_parameters": 23_440_896,
-    "memory_usage_mb": 418,
-    "max_tokens": 4096,
-    "embed_dim": 768,
-    "license": "mit",
-    "open_weights": True,
-    "framework": ["PyTorch"],
-    "reference": "https://huggingface.co/org/base",
-    "similarity_fn_name": "cosine",
-    "use_instructions": True,
-    "training_datasets": ["MSMARCO"],
-    "adapted_from": "org/base",
-}
+    "release_date": "2024-04-18", "languages": ["eng-Latn"], "n_parameters": 109_482_240,
+    "n_embedding_parameters": 23_440_896, "memory_usage_mb": 418, "max_tokens": 4096, "embed_dim": 768,
+    "license": "mit", "open_weights": True, "framework": ["PyTorch"], "similarity_fn_name": "cosine",
+    "reference": "https://huggingface.co/org/base", "use_instructions": True,
+    "training_datasets": ["MSMARCO"], "adapted_from": "org/base",
+}  # fmt: skip
 
 
 def write_results(
@@ -51,12 +41,9 @@ def write_results(
         metrics = {task.metadata.main_score: score, "ndcg_at_1": score, "ndcg_at_10": score}
         run = list(splits or task.metadata.eval_splits)
         result = TaskResult(
-            dataset_revision=str(task.metadata.dataset["revision"]),
-            task_name=task_name,
-            mteb_version=version,
-            scores={split: [{**entry, **metrics}] for split in run},
-            evaluation_time=1.0,
-        )
+            dataset_revision=str(task.metadata.dataset["revision"]), task_name=task_name, evaluation_time=1.0,
+            mteb_version=version, scores={split: [{**entry, **metrics}] for split in run},
+        )  # fmt: skip
         result.to_disk(folder / f"{task_name}.json")
         lines.append({"task": task_name, "splits": run, "subsets": ["default"], "version": {"mteb": version}})
     (folder / "run_settings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -70,9 +70,8 @@ def gap(a: np.ndarray, b: np.ndarray) -> float:
 def test_qmsum_scores_as_in_public(
     minilm: Path, qmsum: AbsTaskRetrieval, tail: str, score: float, tolerance: float
 ) -> None:
-    results = mteb.evaluate(
-        mteb.get_model(f"{minilm}+{tail}", device="cpu"), qmsum, cache=None, show_progress_bar=False
-    )
+    model = mteb.get_model(f"{minilm}+{tail}", device="cpu")
+    results = mteb.evaluate(model, qmsum, cache=None, show_progress_bar=False)
     assert results.task_results[0].get_score() == pytest.approx(score, abs=tolerance)
 
 
@@ -118,9 +117,7 @@ def rotated(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "label", ["none", "gp", "rp", "pi", "ntk", "se", "rerope", "dca", "yarn", "dynamic", "resonance"]
 )
-def test_rotary_positions_equal_the_oracle(
-    rotated: Path, monkeypatch: pytest.MonkeyPatch, label: str
-) -> None:
+def test_rotary_positions_equal_the_oracle(rotated: Path, monkeypatch: pytest.MonkeyPatch, label) -> None:
     trained, scale = 64, 4
     for name, value in (("LO", trained), ("S", scale), ("LT", scale * trained)):
         monkeypatch.setattr(rotary, name, value)

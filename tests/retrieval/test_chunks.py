@@ -38,20 +38,15 @@ def test_a_document_scores_as_its_best_chunk(folder, tmp_path, chunker):
     assert len(hits) == len(DOCUMENTS)
     for hit in hits:
         chunks = [text.strip() for text in re.findall("[^!]+!?", DOCUMENTS[hit.id])]
-        score, best = max(
-            (float(model.encode_query(query) @ model.encode_document(text)), text) for text in chunks
-        )
+        asked = model.encode_query(query)
+        score, best = max((float(asked @ model.encode_document(text)), text) for text in chunks)
         assert (hit.passage.strip(), hit.score) == (best, pytest.approx(score, abs=1e-5))
 
     searcher.save(tmp_path / "index")
-    assert (
-        longembed.open_search(tmp_path / "index", chunker=(chunker, "v1"), device="cpu").search(query, 9)
-        == hits
-    )
-    for other, message in (
-        (None, r"was made with a chunker: say open_search\("),
-        ((chunker, "v2"), r"v1, and"),
-    ):
+    opened = longembed.open_search(tmp_path / "index", chunker=(chunker, "v1"), device="cpu")
+    assert opened.search(query, 9) == hits
+    unsaid = r"was made with a chunker: say open_search\("
+    for other, message in ((None, unsaid), ((chunker, "v2"), r"v1, and")):
         with pytest.raises(DataError, match=message):
             longembed.open_search(tmp_path / "index", chunker=other, device="cpu")
 
@@ -59,13 +54,11 @@ def test_a_document_scores_as_its_best_chunk(folder, tmp_path, chunker):
 def test_a_comparison_finds_only_versioned_chunkers_again(folder, tmp_path):
     chunkers = {"fixed": (ranges, "v1"), "loose": like_chonkie}
     options = {"tasks": ["LongEmbedPasskey"], "eval_splits": ["test_256"], "bm25": False, "show": False}
+    options |= {"chunkers": chunkers, "folder": tmp_path, "device": "cpu"}
+    message = "the chunker loose has no version, so no result of it is found again"
     for n_runs in (1, 2):
-        with pytest.warns(
-            UserWarning, match="the chunker loose has no version, so no result of it is found again"
-        ):
-            result = longembed.compare(
-                f"{folder}+none", chunkers=chunkers, folder=tmp_path, device="cpu", **options
-            )
+        with pytest.warns(UserWarning, match=message):
+            result = longembed.compare(f"{folder}+none", **options)
         for key, n_revisions in (("fixed", 1), ("loose", n_runs)):
             name = f"local/{key}-model-none-16"
             assert name in {row.name for row in result.rows}
@@ -83,7 +76,6 @@ def test_what_cannot_be_chunked_is_refused(folder):
         with pytest.raises(InputError, match=r"^a chunk must be \(start, end\) with 0 <= start"):
             cut(lambda text, result=result: result, "a b c")
     searcher = longembed.search(str(folder), chunker=(lambda text: [(3, len(text) + 1)], "v1"), device="cpu")
-    with pytest.raises(
-        InputError, match=r"^a chunk must be \(start, end\) with 0 <= start < end <= 5 characters"
-    ):
+    message = r"^a chunk must be \(start, end\) with 0 <= start < end <= 5 characters"
+    with pytest.raises(InputError, match=message):
         searcher.add(["a"], ["ab cd"])

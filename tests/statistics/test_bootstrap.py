@@ -42,12 +42,9 @@ def test_the_mean_over_splits_of_right_answers_has_the_stratified_bootstraps_int
     groups = [[1.0] * right + [0.0] * (50 - right) for right in (10, 25, 45)]
     ours = mean_of_means_interval(groups)
     theirs = stats.bootstrap(
-        tuple(map(np.array, groups)),
-        lambda *g, axis=-1: sum(np.mean(x, axis=axis) for x in g) / len(g),
-        method="percentile",
-        vectorized=True,
-        rng=np.random.default_rng(9),
-    ).confidence_interval
+        tuple(map(np.array, groups)), lambda *g, axis=-1: sum(np.mean(x, axis=axis) for x in g) / len(g),
+        method="percentile", vectorized=True, rng=np.random.default_rng(9),
+    ).confidence_interval  # fmt: skip
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1.01 / 150)  # one answer
 
 

@@ -13,12 +13,10 @@ from mteb_longembed.tasks.quick import QUICK_TASKS, choose
 from tests.own_data import bm25
 
 DOCUMENTS = [f"d{i}" for i in range(60)]
+NEEDED = st.lists(st.sets(st.sampled_from(DOCUMENTS), min_size=1, max_size=3), min_size=1, max_size=120)
 
 
-@given(
-    st.lists(st.sets(st.sampled_from(DOCUMENTS), min_size=1, max_size=3), min_size=1, max_size=120),
-    st.randoms(),
-)
+@given(NEEDED, st.randoms())
 def test_a_tenth_of_the_queries_with_all_that_they_need_and_as_many_others(needed, random) -> None:
     relevant = {f"q{i}": dict.fromkeys(names, 1) for i, names in enumerate(needed)}
     queries, documents = choose(relevant, DOCUMENTS, "task/split")

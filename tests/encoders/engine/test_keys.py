@@ -21,9 +21,7 @@ CPU = torch.device("cpu")
 SHORT, LONG = np.arange(5, 15, dtype=np.int32), np.arange(5, 55, dtype=np.int32)
 
 
-def keys(
-    model: Any, form: str = "sentence_embedding", prompt: str | None = None, **kwargs: Any
-) -> list[bytes]:
+def keys(model: Any, form: str = "sentence_embedding", prompt: str | None = None, **kwargs) -> list[bytes]:
     """The keys of a short and of a long document."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -49,12 +47,7 @@ def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(base_fold
     model: Any = longembed.extend(base_folder, "pi")
     model[1].include_prompt = False
     model.remember(model.resolved)
-    pairs = [
-        keys(model),
-        keys(model, form="vectors"),
-        keys(model, task="query"),
-        keys(model, prompt="query : "),
-    ]
+    pairs = [keys(model), keys(model, "vectors"), keys(model, task="query"), keys(model, prompt="query : ")]
     old = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")
@@ -74,9 +67,7 @@ def test_another_base_or_number_type_gives_other_keys(base_folder: Path, tmp_pat
 
 
 @pytest.mark.parametrize("change", ["weight", "hook"])
-def test_a_changed_model_never_reads_old_rows_and_says_so(
-    base_folder: Path, tmp_path: Path, change: str
-) -> None:
+def test_a_changed_model_never_reads_old_rows_and_says_so(base_folder, tmp_path: Path, change: str) -> None:
     model: Any = longembed.extend(base_folder, "pi")
     model.store = EmbeddingStore(tmp_path / "store")
     texts = [tiny.text(10), tiny.text(50)]

@@ -34,6 +34,11 @@ def get(store: EmbeddingStore, key: bytes = KEY) -> np.ndarray | None:
     return store.get_many([key]).get(key)
 
 
+def sql(store: EmbeddingStore, statement: str, *values: object) -> tuple | None:
+    with contextlib.closing(sqlite3.connect(store.path)) as file, file:
+        return file.execute(statement, values).fetchone()
+
+
 def same(a: np.ndarray | None, b: np.ndarray) -> bool:
     return a is not None and (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
 
@@ -62,8 +67,7 @@ def test_a_row_that_is_put_again_is_replaced_and_counted_once(tmp_path: Path) ->
     store.put_many([KEY, KEY], [ARRAY, ARRAY])
     put(store, array=ARRAY + 1)
     assert same(get(store), ARRAY + 1)
-    with contextlib.closing(sqlite3.connect(store.path)) as file, file:
-        assert file.execute("SELECT bytes FROM total").fetchone()[0] == len(pack(ARRAY, KEY))
+    assert sql(store, "SELECT bytes FROM total") == (len(pack(ARRAY, KEY)),)
 
 
 def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,11 +87,6 @@ def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch
 # ---- damage -----------------------------------------------------------------------------------------------
 
 
-def overwrite(store: EmbeddingStore, record: object, key: bytes = KEY) -> None:
-    with contextlib.closing(sqlite3.connect(store.path)) as file, file:
-        file.execute("UPDATE rows SET record = ? WHERE key = ?", (record, key))
-
-
 GOOD = pack(ARRAY, KEY)
 DAMAGE = {
     "truncated": GOOD[:-7],
@@ -105,10 +104,9 @@ DAMAGE = {
 def test_a_damaged_row_is_removed_with_a_warning(tmp_path: Path, damage: str) -> None:
     store = EmbeddingStore(tmp_path)
     store.put_many([KEY, KEYS[1]], [ARRAY, ARRAY])
-    overwrite(store, DAMAGE[damage])
-    with pytest.warns(
-        RuntimeWarning, match=r"1 rows of .* are damaged and their documents are encoded again"
-    ):
+    sql(store, "UPDATE rows SET record = ? WHERE key = ?", DAMAGE[damage], KEY)
+    message = r"1 rows of .* are damaged and their documents are encoded again"
+    with pytest.warns(RuntimeWarning, match=message):
         assert list(store.get_many([KEY, KEYS[1]])) == [KEYS[1]]
     assert get(store) is None  # no second warning: it is gone
     put(store)
@@ -134,9 +132,8 @@ def test_a_damaged_file_is_set_aside_with_a_warning_and_a_new_one_begun(tmp_path
     store.put_many(KEYS, [ARRAY] * 10)
     store.path.write_bytes(FILES[damage](store.path.read_bytes()))
     reopened = EmbeddingStore(tmp_path)
-    with pytest.warns(
-        RuntimeWarning, match="is damaged .* it was set aside and its documents are encoded again"
-    ):
+    message = "is damaged .* it was set aside and its documents are encoded again"
+    with pytest.warns(RuntimeWarning, match=message):
         reopened.get_many(KEYS)
     reopened.put_many(KEYS, [ARRAY] * 10)
     assert len(EmbeddingStore(tmp_path).get_many(KEYS)) == 10
@@ -146,9 +143,8 @@ def test_a_damaged_file_is_set_aside_with_a_warning_and_a_new_one_begun(tmp_path
 def test_a_file_of_another_form_is_set_aside_and_an_empty_one_becomes_a_store(tmp_path, statement) -> None:
     (tmp_path / store_file.FILE).touch()
     put(EmbeddingStore(tmp_path))
-    with contextlib.closing(sqlite3.connect(tmp_path / store_file.FILE)) as file, file:
-        file.execute(statement)
     store = EmbeddingStore(tmp_path)
+    sql(store, statement)
     with pytest.warns(RuntimeWarning, match="set aside"):
         assert get(store) is None
     put(store)

@@ -170,10 +170,8 @@ def vllm_chunks(base: SentenceTransformer, text: str) -> np.ndarray:
 @pytest.mark.parametrize(("n", "equal"), [(2 * LO, True), (4 * LO, True), (2 * LO + 3, False)])
 def test_whole_windows_without_special_tokens_are_the_chunks_of_vllm(tmp_path: Path, n: int, equal: bool):
     base = tiny.sentence_transformer("bert", tmp_path)
-    # a tokenizer without special tokens
-    base.tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A", special_tokens=[]
-    )
+    backend = base.tokenizer.backend_tokenizer  # from here on one without special tokens
+    backend.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
     text = tiny.text(n + 2)
     got = longembed.extend(base, "pcw", 4 * LO, agg="mean-normalized").encode(text)
     cosine = got @ vllm_chunks(base, text) / np.linalg.norm(vllm_chunks(base, text))
