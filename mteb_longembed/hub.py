@@ -46,7 +46,9 @@ def hub_answers() -> bool:
         return _ANSWERS[endpoint]
 
 
-def download(repository: str, name: str, *, revision: str | None = None, **options: Any) -> Path:
+def download(
+    repository: str, name: str, *, revision: str | None = None, repo_type: str | None = None
+) -> Path:
     """A file of a repository. If the hub does not answer, the file can only come from the cache.
 
     Raises:
@@ -54,14 +56,16 @@ def download(repository: str, name: str, *, revision: str | None = None, **optio
         HfHubHTTPError: if the hub has no such file or repository (`hf_hub_download` raises it).
     """
     if revision and len(revision) == 40:  # a commit never changes: a file in the cache needs no network
-        path = try_to_load_from_cache(repository, name, revision=revision, repo_type=options.get("repo_type"))
+        path = try_to_load_from_cache(repository, name, revision=revision, repo_type=repo_type)
         if isinstance(path, str):
             return Path(path)
     answers = hub_answers()
     try:
         with translate_hub_errors() if answers else contextlib.nullcontext():
             return Path(
-                hf_hub_download(repository, name, revision=revision, local_files_only=not answers, **options)
+                hf_hub_download(
+                    repository, name, revision=revision, repo_type=repo_type, local_files_only=not answers
+                )
             )
     except LocalEntryNotFoundError:
         _ANSWERS[constants.ENDPOINT] = False  # the hub answered before, but it does not answer now

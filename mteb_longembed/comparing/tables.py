@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -392,7 +392,7 @@ def siblings(folder: Path) -> list[tuple[str, str]]:
         if path.parent == folder or not path.with_name(PAGE).is_file():
             continue
         try:
-            saved = read_json(path)
+            saved: Mapping[str, Any] = read_json(path)
             written, best = saved["written"], saved["recommendation"]["best"]
             text = f"{', '.join(saved['tasks'])}: {best}, {written}"
         except (DataError, OSError, LookupError, TypeError):

@@ -142,11 +142,11 @@ def load_windowed(
     name: str,
     revision: str | None = None,
     device: str | None = None,
-    **kwargs: Any,
+    **options: object,
 ) -> WindowedEncoder:
     """The loader in a windowed `ModelMeta`: mteb loads the base, and we wrap it."""
     starts = token_starts_of(base)
-    inner = cast("EncoderProtocol", base.load_model(device=device, **kwargs))
+    inner = cast("EncoderProtocol", base.load_model(device=device, **cast("dict[str, Any]", options)))
     return WindowedEncoder(inner, starts, strategy)
 
 

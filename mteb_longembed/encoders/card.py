@@ -129,7 +129,8 @@ def _trained(model: Any) -> str:
 def _was_trained(model: Any) -> bool:
     tags = list(model.model_card_data.tags or ())
     if model.resolved is not None and model.resolved.base.saved:
-        tags += card_data(model.resolved.base.files).get("tags") or ()
+        saved = card_data(model.resolved.base.files).get("tags")
+        tags += saved if isinstance(saved, list) else []
     return TRAINED in tags
 
 

@@ -105,7 +105,7 @@ def extend(
     device: str | None = None,
     trust_remote_code: bool = False,
     vectors: int | str | None = None,
-    **params: Any,
+    **params: object,
 ) -> SentenceTransformer | MultiVectorEncoder:
     """Extend a base model to longer inputs. The result is an ordinary `SentenceTransformer`.
 
@@ -140,16 +140,11 @@ def extend(
         raise InputError(
             f"extend takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
-    general = {key: params.pop(key) for key in ("max_vectors", *SEARCH_PARAMETERS) if key in params}
-    general |= {
-        "revision": revision,
-        "dtype": dtype,
-        "trust_remote_code": trust_remote_code,
-        "vectors": vectors,
-    }
+    others: dict[str, Any] = {k: params.pop(k) for k in ("max_vectors", *SEARCH_PARAMETERS) if k in params}
+    general = revision, dtype, trust_remote_code, vectors
     loaded = base if isinstance(base, SentenceTransformer) else None
     source = str(base) if loaded is None else ""
-    spec = ModelSpec(source, strategy, target_len, trained_len, params=params, **general)
+    spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params, **others)
     _check_no_search(spec)
     if loaded is None:
         return build(resolve(spec), device=device)

@@ -9,12 +9,14 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from mteb_longembed.errors import InputError
 
 _TOKENS = re.compile(r"(?P<number>[0-9]{1,15})(?P<thousands>[kK]?)")
 _SWITCH = {"on": True, "off": False, True: True, False: False}
+#: What a parameter may be: a word, on or off, a number, or not given.
+Value = str | bool | int | float | None
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Parameter:
     optional: bool = False
 
     @classmethod
-    def declared(cls, name: str, annotation: Any) -> Parameter:
+    def declared(cls, name: str, annotation: object) -> Parameter:
         """The parameter for a dataclass field of this type.
 
         >>> Parameter.declared("se's g", int | Literal["document"] | None)
@@ -43,7 +45,7 @@ class Parameter:
         number = next((m for m in members if m in (int, float)), None)
         return cls(name, tuple(choices), number, bool in members, optional=type(None) in members)
 
-    def read(self, value: object) -> Any:
+    def read(self, value: object) -> Value:
         """The typed value of a text from a name, or of a value from Python.
 
         Raises:

@@ -43,7 +43,7 @@ class ZooEntry:
     document_prompt: str | None = None
     pooling: Literal["mean", "cls", "lasttoken"] | None = None
     append_eos: bool = False
-    config: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    config: Mapping[str, object] = field(default_factory=dict, hash=False)
     interpolation: int | None = None
     bundled: str | None = None
     kind: Literal["hub", "mteb"] = "hub"

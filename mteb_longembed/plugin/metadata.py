@@ -162,20 +162,18 @@ _OF_SAVED = (
 
 def _fields_from_files(resolved: ResolvedModel) -> dict[str, Any]:
     """The fields of `_OF_FILES` from a model's own files. None for a field that they do not have."""
-    from mteb_longembed.encoders.bases.facts import facts
+    from mteb_longembed.encoders.bases.facts import card_data, facts
 
-    base = resolved.base
-    file_facts = facts(base)
-    card, similarity = file_facts.pop("card", {}), file_facts.pop("similarity", None)
+    base, card = resolved.base, card_data(resolved.base.files)
     local, functions = base.files.local, {function.value: function for function in ScoringFunction}
     return {
-        **file_facts,
+        **facts(base),
         "license": _licence(card),
         "languages": _languages(card.get("language")),
         "open_weights": None if local and base.entry is None else True,
         "reference": None if local else f"https://huggingface.co/{base.name}",
         # sentence-transformers' default is the cosine
-        "similarity_fn_name": functions.get(similarity or "cosine"),
+        "similarity_fn_name": functions.get(base.similarity or "cosine"),
     }
 
 

@@ -112,8 +112,8 @@ def _check_meta(folder: Path, checked: Checked) -> Iterator[str]:
     except (OSError, DataError) as error:
         yield f"{_META} must be JSON: {str(error)[:80]}"
         return
-    name = meta.get("name") if isinstance(meta, dict) else meta
-    if not (isinstance(meta, dict) and isinstance(name, str) and name == printable(name)):
+    name = meta.get("name")
+    if not isinstance(name, str) or name != printable(name):
         yield f"{_META} must hold the model's name in printable characters, got {ascii(name)[:80]}."
         return
     checked.model, parent, revision = name, folder.parent.name, meta.get("revision")
@@ -186,9 +186,10 @@ def _check_result(file: Path, settings: set[tuple[str, str, str]] | None) -> Ite
 def splits_in(file: Path) -> set[str]:
     """The splits with results in a file of mteb's. None of them if there is no such file, or it cannot be read."""
     try:
-        return set(read_json(file)["scores"])
-    except (OSError, ValueError, KeyError, TypeError):  # mteb reports files that it cannot read
+        scores = read_json(file).get("scores")
+    except (OSError, DataError):  # mteb reports files that it cannot read
         return set()
+    return set(scores) if isinstance(scores, dict) else set()
 
 
 def _check_benchmark(folder: Path, checked: Checked) -> None:

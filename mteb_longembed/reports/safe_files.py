@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mteb_longembed.errors import DataError, InputError, StorageError
 
@@ -17,14 +17,17 @@ T = TypeVar("T")
 _LONGEST = 120  # characters of a name within a file name; file systems allow 255 bytes
 
 
-def read_json(path: Path, raw: bytes | None = None) -> Any:
-    """The contents of a JSON file; `raw` are its bytes, if they are known already. A `DataError` if it is no JSON."""
+def read_json(path: Path, raw: bytes | None = None) -> dict[str, object]:
+    """The object in a JSON file; `raw` are its bytes, if they are known already. A `DataError` if there is none."""
     try:
-        return json.loads(path.read_bytes() if raw is None else raw)
+        content = json.loads(path.read_bytes() if raw is None else raw)
     except RecursionError:
         raise DataError("its JSON is nested too deeply.") from None
     except ValueError as error:
         raise DataError(f"it is not valid JSON ({error}).") from None
+    if not isinstance(content, dict):
+        raise DataError(f"it must be a JSON object, got a {type(content).__name__}.")
+    return content
 
 
 def read_folders(

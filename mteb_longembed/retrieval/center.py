@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mteb_longembed.errors import InputError
 
@@ -12,7 +11,7 @@ from mteb_longembed.errors import InputError
 _NOTHING_LEFT = 1e-6
 
 
-def center(vectors: Any) -> tuple[np.ndarray, np.ndarray]:
+def center(vectors: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Subtract the mean vector and give every vector length 1 again. Use this for your own index.
 
     Documents that share most of their text have vectors with nearly the same direction. After the mean is subtracted,

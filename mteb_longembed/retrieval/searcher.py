@@ -311,7 +311,7 @@ class Searcher:
         base, spec = resolved.base, resolved.spec
         if not base.files.local or base.entry is not None:
             return IndexedModel(name, revision)
-        settings = str(ModelSpec("", **spec.search) if base.saved else replace(spec, base=""))
+        settings = str(spec.same_search("") if base.saved else replace(spec, base=""))
         return IndexedModel(name, revision, Path(os.path.relpath(base.path, folder)).as_posix(), settings)
 
     def _refresh(self) -> None:

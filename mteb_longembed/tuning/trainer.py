@@ -82,7 +82,7 @@ def tune(
     *,
     device: str | None = None,
     trust_remote_code: bool = False,
-    **settings: Any,
+    **settings: float | bool | None,
 ) -> SentenceTransformer:
     """Train the position rows that `pi` or `rp` added to a model with absolute positions, and nothing else.
 
@@ -111,7 +111,7 @@ def tune(
         IncompatibleError: if the strategy or the model's positions cannot be tuned.
         DataError, HubError: if the data cannot be used or loaded.
     """
-    options = TuningSettings(**settings)
+    options = TuningSettings(**cast("dict[str, Any]", settings))
     out = Path(out)
     if isinstance(model, SentenceTransformer):
         first = model[0]

@@ -22,7 +22,7 @@ from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
 from .identity import digest_of_loaded
-from .model_files import Files, Json, local_name
+from .model_files import Files, Json, ModuleEntry, local_name
 from .native import NATIVE
 from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is_ours
 
@@ -59,7 +59,7 @@ class Base:
     family: type[Family]
     config: PretrainedConfig
     entry: ZooEntry | None = None
-    modules: tuple[Json, ...] = ()
+    modules: tuple[ModuleEntry, ...] = ()
     pooling: str | tuple[str, ...] | None = None
     similarity: str | None = None
     dtype: str | None = None
@@ -108,13 +108,13 @@ def open_base(base: str, revision: str | None = None, trust_remote_code: bool = 
     return _read(files.with_adapter_base(_inside(modules)), entry, trust_remote_code)
 
 
-def _modules(files: Files) -> list[Json] | None:
+def _modules(files: Files) -> list[ModuleEntry] | None:
     modules = files.modules()
     check_modules(files.path, modules or [])
     return modules
 
 
-def _inside(modules: list[Json] | None) -> str:
+def _inside(modules: list[ModuleEntry] | None) -> str:
     """The folder of the transformer, with a slash. Empty if it is in the folder of the whole model."""
     return f"{modules[0]['path']}/" if modules and modules[0]["path"] else ""
 
@@ -155,7 +155,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     # what trust_remote_code=True makes run
     has_code = not ours and (foreign or "auto_map" in raw or "auto_map" in tokenizer)
     runs_code = has_code and trust_remote_code
-    dtype = raw.get("dtype") or raw.get("torch_dtype")
+    dtype, similarity = raw.get("dtype") or raw.get("torch_dtype"), settings.get("similarity_fn_name")
     carried = None
     if ours:
         carried = carried_in(extension, pooling, path)
@@ -174,7 +174,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         entry=entry,
         modules=tuple(modules or ()),
         pooling=_pooling_mode(pooling) or (entry.pooling if entry else None),
-        similarity=settings.get("similarity_fn_name"),
+        similarity=similarity if isinstance(similarity, str) else None,
         dtype=dtype
         if isinstance(dtype, str)
         else _weights_dtype(Path(base_files.path, folder), base_files.local),
@@ -246,7 +246,7 @@ def _weights_dtype(folder: Path, local: bool) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def _check_embedding_model(path: str, raw: Json, modules: list[Json] | None) -> None:
+def _check_embedding_model(path: str, raw: Json, modules: list[ModuleEntry] | None) -> None:
     if modules is not None:
         types = [module["type"] for module in modules]
         if any("cross_encoder" in t or "SparseEncoder" in t or "Splade" in t for t in types):

@@ -50,8 +50,6 @@ def facts(base: Base) -> Json:
         "embed_dim": _width(base, hidden),
         "release_date": published,
         "use_instructions": any(prompts.values()) if isinstance(prompts, dict) else None,
-        "similarity": settings.get("similarity_fn_name"),
-        "card": card_data(base.files),
     }
 
 
@@ -73,9 +71,9 @@ def _width(base: Base, hidden: int | None) -> int | None:
         if kind.endswith("Pooling"):
             one = config.get("embedding_dimension") or config.get("word_embedding_dimension") or hidden
             modes = len(base.pooling) if isinstance(base.pooling, tuple) else 1
-            width = one * modes if one else None
-        elif kind.endswith(".Dense"):
-            width = config.get("out_features", width)
+            width = one * modes if isinstance(one, int) and one else None
+        elif kind.endswith(".Dense") and isinstance(out := config.get("out_features"), int):
+            width = out
     return width
 
 

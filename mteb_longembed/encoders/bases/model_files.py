@@ -9,7 +9,7 @@ import re
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 from huggingface_hub import constants, errors
 
@@ -19,7 +19,8 @@ from mteb_longembed.hub import download, hub_answers
 from mteb_longembed.names.grammar import holds_model, is_folder
 
 #: The content of a JSON object.
-Json = dict[str, Any]
+Json = dict[str, object]
+T = TypeVar("T")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
@@ -30,6 +31,13 @@ Stamp = tuple[tuple[str, int, int, int, int], ...]
 _CLOCK_STEP_NS = 20_000_000
 
 
+class ModuleEntry(TypedDict):
+    """A module in modules.json: its class, and its folder inside that of the model."""
+
+    type: str
+    path: str
+
+
 @dataclass(frozen=True)
 class Files:
     """The files of a folder, or of one commit of a repository, in the state in which they were opened."""
@@ -38,7 +46,7 @@ class Files:
     commit: str | None = None
     stamp: Stamp | None = None
     adapter_base: Files | None = None  #: the files of the base, if these are only an adapter of PEFT
-    _read: Json = field(default_factory=dict, compare=False, repr=False)
+    _read: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def open(cls, path: str, revision: str | None = None) -> Files:
@@ -94,7 +102,8 @@ class Files:
         if adapter is None or not isinstance(base, str):
             return self
         check_peft(self.path)
-        return replace(self, adapter_base=Files.open(base, adapter.get("revision")))
+        revision = adapter.get("revision")
+        return replace(self, adapter_base=Files.open(base, revision if isinstance(revision, str) else None))
 
     def load_options(self) -> dict[str, str | bool | None]:
         """The options with which transformers and sentence-transformers load these files and no others."""
@@ -131,11 +140,11 @@ class Files:
         """The content of a JSON file. None if there is no such file."""
         return self._content(name, dict, optional)
 
-    def modules(self) -> list[Json] | None:
-        """The entries of modules.json. None if there is no such file."""
+    def modules(self) -> list[ModuleEntry] | None:
+        """The entries of modules.json, which `check_modules` checks. None if there is no such file."""
         return self._content("modules.json", list, optional=True)
 
-    def _content(self, name: str, kind: type, optional: bool) -> Any:
+    def _content(self, name: str, kind: type[T], optional: bool) -> T | None:
         if name not in self._read:
             file = self.find(name, optional=optional)
             try:

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from huggingface_hub import snapshot_download
@@ -34,7 +35,7 @@ _SETTINGS: Json = {
     "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
     "max_position_embeddings": 1536, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
     "vocab_size": 50000, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
-    "initializer_range": 0.02,
+    "initializer_range": 0.02, "rope_theta": 10_000.0,
 }  # fmt: skip
 #: Names inside a layer: the authors' name -> transformers' name.
 _RENAMED = {
@@ -54,12 +55,12 @@ _LAYER = re.compile(r"encoder\.layer\.(\d+)\.(.+)\.(weight|bias)")
 
 def native_config(config: Json) -> JinaEmbeddingsV3Config:
     """transformers' configuration for the authors' `config.json`."""
-    values: Json = {key: config.get(key, default) for key, default in _SETTINGS.items()}
+    values: dict[str, Any] = {key: config.get(key, default) for key, default in _SETTINGS.items()}
     if config.get("rotary_value"):
         raise ModelError(
             "this E5-RoPE checkpoint also rotates values (rotary_value), and no class of transformers does that."
         )
-    rope = {"rope_theta": float(config.get("rope_theta", 10_000.0)), "rope_type": "default"}
+    rope = {"rope_theta": float(values.pop("rope_theta")), "rope_type": "default"}
     native = JinaEmbeddingsV3Config(**values, rope_parameters=rope)
     native.architectures = ["JinaEmbeddingsV3Model"]
     return native
@@ -97,7 +98,7 @@ def save_native(source: Path, target: Path) -> None:
 
 def text_config(config: Json) -> PretrainedConfig:
     """The configuration of the language model inside a model that also reads pictures or sound."""
-    inner = dict(config["text_config"])
+    inner = cast("dict[str, Any]", config["text_config"]).copy()
     return AutoConfig.for_model(inner.pop("model_type"), **inner)
 
 

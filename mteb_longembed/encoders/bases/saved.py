@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Literal
+from typing import Any, Literal
 
 from mteb_longembed.encoders.adapters import ADAPTERS
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError
 
-from .model_files import Json
+from .model_files import Json, ModuleEntry
 
 #: Our classes by their names in a saved model's modules.json, with those of versions 0.1 and 0.2. Exactly these are
 #: trusted.
@@ -46,12 +47,12 @@ class Carried:
     origin: Origin | None = None
 
 
-def is_ours(modules: list[Json] | None) -> bool:
+def is_ours(modules: Sequence[ModuleEntry] | None) -> bool:
     """Whether the content of a `modules.json` is that of an extended model that `save_pretrained` wrote."""
     return any(isinstance(m, dict) and m.get("type") in OUR_CLASSES for m in modules or ())
 
 
-def check_modules(path: str, modules: list[Json]) -> None:
+def check_modules(path: str, modules: list[ModuleEntry]) -> None:
     """Raise ModelError if a `modules.json` does not list modules inside its folder, or ours are not the first."""
     if not all(map(_is_well_formed, modules)) or (is_ours(modules) and modules[0]["type"] not in OUR_CLASSES):
         raise ModelError(
@@ -90,7 +91,7 @@ def what_is_saved(strategy: Strategy, origin: Origin | None, adapters: list[str]
 def strategy_in(config: Json | None, where: str | Path) -> Strategy:
     """The strategy that `what_is_saved` describes. An error names the file (`where`)."""
     try:
-        values = {**(config or {})}
+        values: dict[str, Any] = {**(config or {})}
         values.pop(_BASE, None)
         if not all(isinstance(name, str) for name in values.pop(ADAPTERS, ())):
             raise TypeError(f"{ADAPTERS} must be names")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
@@ -21,7 +21,7 @@ from mteb_longembed.names.parameters import (
 from mteb_longembed.names.zoo import ZOO
 
 #: Checked values by the names of their parameters.
-Settings = Mapping[str, Any]
+Settings = Mapping[str, object]
 #: Short spellings of compute types -> torch's names; int8 is that of the linear layers, the rest computes in float32.
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 _SHORT: dict[str | None, str] = {full: short for short, full in DTYPES.items()}
@@ -157,14 +157,23 @@ class ModelSpec:
             raise InputError(
                 f"{base} does not say how many tokens it was trained on: give trained_len, such as :trained_len=512."
             )
-        target = self.target_len or self.kind.default_target_len(length)
-        return self.kind(trained_len=length, target_len=int(target), **self.params)
+        target, params = (
+            self.target_len or self.kind.default_target_len(length),
+            cast("dict[str, Any]", self.params),
+        )
+        return self.kind(trained_len=length, target_len=int(target), **params)
 
     @property
     def search(self) -> Settings:
         """The settings that change search but no vector of the encoder."""
         given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
         return {key: value for key, value in given.items() if value is not None}
+
+    def same_search(self, base: str) -> ModelSpec:
+        """The specification of the same search with a base as it is."""
+        return ModelSpec(
+            base, center=self.center, fuse=self.fuse, how=self.how, weight=self.weight, index=self.index
+        )
 
 
 def _split_settings(text: str, settings: str) -> dict[str, str]:

@@ -83,7 +83,7 @@ class EncodeSettings:
 
     prompt: str | None = None
     batch_size: int = DEFAULT_BATCH
-    forward_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    forward_kwargs: Mapping[str, object] = field(default_factory=dict)
     collect: Collect = sentence_embeddings
     form: str = "sentence_embedding"
     to_host: bool = False

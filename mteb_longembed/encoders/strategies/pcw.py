@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from mteb_longembed.errors import InputError
 
 from .strategy import Strategy, parameter, torch
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +100,7 @@ class ParallelContextWindows(Strategy):
             )
         return full_windows(n, prefix, suffix, self.size, self.overlap)
 
-    def windows_at(self, starts: Any, n: int, prefix: int, suffix: int) -> torch.Tensor:
+    def windows_at(self, starts: np.ndarray | None, n: int, prefix: int, suffix: int) -> torch.Tensor:
         """See `Strategy.windows_at`. InputError also if `split` has to know where sentences start, and does not."""
         full_windows = self.windows(n, prefix, suffix)
         if self.split == "token":

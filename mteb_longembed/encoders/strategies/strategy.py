@@ -24,14 +24,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import Parameter
+from mteb_longembed.names.parameters import Parameter, Value
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch as torch  # the other strategies take it from here
 
     from mteb_longembed.encoders.attention.plan import Plan as Plan
 else:
-    Plan = Any
+    Plan = object
 
     class _Torch:
         """torch, imported when it is first used."""
@@ -96,11 +97,11 @@ class Strategy:
         self.check()
 
     def _keep(
-        self, name: str, value: Any, least: float = -math.inf, inside: bool = False, **_: object
+        self, name: str, value: Value, least: float = -math.inf, inside: bool = False, **_: object
     ) -> None:
         object.__setattr__(self, name, value)  # the instance is frozen for others
         low, high = (1, self.trained_len) if inside else (least, math.inf)
-        if not isinstance(value, str) and not low <= value < high:
+        if isinstance(value, int | float) and not low <= value < high:
             unit = " token" if isinstance(value, int) else ""
             below = f" and below the trained length of {high} tokens" if inside else ""
             raise InputError(f"{self.key()}'s {name} must be at least {low}{unit}{below}, got {value}.")
@@ -226,7 +227,7 @@ class Strategy:
         """
         raise NotImplementedError
 
-    def windows_at(self, starts: Any, n: int, prefix: int, suffix: int) -> torch.Tensor:
+    def windows_at(self, starts: np.ndarray | None, n: int, prefix: int, suffix: int) -> torch.Tensor:
         """The `windows` of a document whose tokens are known to start sentences or paragraphs, or not.
 
         `starts` are `[n]` booleans on the host, None if that is not known. A shorter window ends in -1.

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mteb
 
@@ -19,6 +19,9 @@ from mteb_longembed.plugin.mteb_parts import change_function, part
 from mteb_longembed.plugin.submission import cache_folder, splits_in
 
 from .registration import register_models
+
+if TYPE_CHECKING:
+    from gradio import Blocks
 
 logger = logging.getLogger(__name__)
 #: The benchmarks for long documents, in the order of the menu: ours, mteb's own, and mteb's long tasks.
@@ -29,7 +32,7 @@ _GROUP, _BETWEEN = "__cg__", "::"
 _EXPERIMENT = "_experiment_id"
 
 
-def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> Any:
+def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> Blocks:
     """The leaderboard of a folder of results, as gradio's app, with these benchmarks, the first one first.
 
     The default is those of `BENCHMARKS` that have results.
@@ -59,7 +62,7 @@ def make_board(folder: str | Path, benchmarks: Sequence[str] | None = None) -> A
         return leaderboard.get_leaderboard_app(_local_results(results, Path(temporary)), rebuild=True)
 
 
-def serve(app: Any, host: str, port: int) -> None:
+def serve(app: Blocks, host: str, port: int) -> None:
     """Serve the leaderboard until it is interrupted. Fonts and style sheets come only from this machine."""
     themes = part("mteb.leaderboard.app", "gr").themes
     theme = themes.Soft(font=["Arial", "sans-serif"], font_mono=["monospace"])

@@ -44,7 +44,7 @@ def load_predictions(folders: Sequence[Path | str]) -> tuple[list[Predictions], 
 
 def _read_file(path: Path) -> list[Predictions]:
     data = read_json(path)
-    header = data.get(_HEADER) if isinstance(data, dict) else None
+    header = data.get(_HEADER)
     if not isinstance(header, dict) or not isinstance(header.get("model_name"), str):
         raise DataError(f"it is not an MTEB predictions file (no {_HEADER!r} with a model's name).")
     rankings = data.get("default")

@@ -73,19 +73,17 @@ def _read_file(path: Path) -> list[Result]:
     if column_of(path.stem) is None:
         return []
     data = read_json(path)
-    if not isinstance(data, dict):
-        raise DataError(f"an MTEB result file must be a JSON object, got a {type(data).__name__}.")
     if data.get("task_name") != path.stem:
         raise DataError(
             f"its 'task_name' must be {path.stem!r}, got {data.get('task_name')!r} (None: of mteb before 1.11)."
         )
-    if not isinstance(data.get("scores"), dict):
+    if not isinstance(scores := data.get("scores"), dict):
         raise DataError("its 'scores' is not an object with one entry for each split.")
     task, model, day = path.stem, _read_model(path.parent), _day(data.get("date"))
     revision, version = (printable(str(data.get(key) or "")) for key in ("dataset_revision", "mteb_version"))
     return [
         Result(model, task, printable(split), _score(task, split, subsets), revision, path, version, day)
-        for split, subsets in data["scores"].items()
+        for split, subsets in scores.items()
     ]
 
 
@@ -124,7 +122,7 @@ def _read_model(folder: Path) -> Model:
             meta = read_json(meta_path)
         except DataError as error:
             raise DataError(f"{meta_path.name} beside it: {error}") from None
-        if not isinstance(meta, dict) or not isinstance(meta.get("name", ""), str | None):
+        if not isinstance(meta.get("name", ""), str | None):
             raise DataError(f"{meta_path.name} beside it does not name a model.")
     name = meta.get("name") or folder.parent.name.replace("__", "/", 1)
     return Model(

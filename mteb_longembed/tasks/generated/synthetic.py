@@ -218,7 +218,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         return digest.hexdigest()[:12]
 
     @classmethod
-    def variant(cls, **settings: Any) -> SyntheticRetrieval:
+    def variant(cls, **settings: str | float | None) -> SyntheticRetrieval:
         """The task with other settings, the fields of `Recipe`, under a name and a revision of its own.
 
         Raises:
@@ -229,7 +229,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         >>> LongEmbedNeedle.variant(kind="twohop", seed=7).metadata.name
         'LongEmbedNeedle-twohop-seed7'
         """
-        recipe = Recipe(**settings)
+        recipe = Recipe(**cast("dict[str, Any]", settings))
         if recipe.kind not in ("", *cls.kinds):
             raise UnknownNameError("kind of needle", recipe.kind, cls.kinds)
         if recipe.depth is not None and not 0 <= recipe.depth <= 1:
