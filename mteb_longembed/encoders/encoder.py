@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
@@ -20,6 +20,10 @@ from .engine.cluster import Cluster
 from .engine.reading import Reading
 from .store.store import EmbeddingStore
 from .strategies.pcw import ParallelContextWindows
+
+if TYPE_CHECKING:
+    from mteb.types import Array, BatchedInput
+    from torch.utils.data import DataLoader
 
 #: Bytes of vectors that are in memory at the same time while documents with several vectors are searched.
 CHUNK_BYTES = 1 << 30
@@ -41,18 +45,21 @@ def current_meta(meta: ModelMeta, model: BaseModel, identity: Identity) -> Model
 
 
 class DescribedNow:
-    """A mix-in for what mteb runs: its description is that of the model at the moment when mteb asks for it."""
+    """A mix-in for what mteb runs: its description is that of the model at the moment when mteb asks for it.
+
+    mypy would have it an attribute that may be None, as in mteb's classes, which set it before anybody reads it.
+    """
 
     #: The model that embeds.
-    embedder: Any = None
+    embedder: object = None
     _meta: ModelMeta | None = None
     _described: dict[str, str] | None = None
 
     @property
-    def mteb_model_meta(self) -> Any:
+    def mteb_model_meta(self) -> ModelMeta:
         """mteb's description of the model as it is now."""
         if self._meta is None or not isinstance(self.embedder, Embedder):
-            return self._meta
+            return cast("ModelMeta", self._meta)
         identity, settings = self.embedder.identity(), self._settings()
         if settings != self._described:
             identity = changed(identity, identity.revision, settings)
@@ -73,7 +80,7 @@ class DescribedNow:
         return settings | {key: repr(vars(self)[key]) for key in sorted(present)}
 
 
-class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):
+class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ignore[misc]
     """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
     The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`) and `cluster` (`MTEB_LONGEMBED_WORKERS`).
@@ -86,10 +93,10 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):
         #: How much of the documents was read, by task and split.
         self.readings: dict[tuple[str, str], Reading] = {}
 
-    def encode(self, inputs: Any, **kwargs: Any) -> Any:
+    def encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> Array:
         """Encode as mteb does. A terminal shows a progress bar in tokens, unless `mteb run -v 0` turned it off."""
         kwargs.setdefault("show_progress_bar", _show())
-        if len(inputs.dataset) == 0:
+        if not len(inputs):
             # similarity and stacking need an array with a width, and sentence-transformers' empty one has none
             return np.zeros((0, self.model.get_embedding_dimension()), np.float32)
         self.model.reading = None
@@ -116,7 +123,7 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
         self.embedder, self.mteb_model_meta = model, self._meta
         model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
 
-    def _encode(self, inputs: Any, **kwargs: Any) -> Any:
+    def _encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> Array:
         """Encode as mteb does, without a progress bar if `mteb run -v 0` turned it off."""
         kwargs.setdefault("show_progress_bar", _show())
         return super()._encode(inputs, **kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from mteb.languages import iso_mappings
 from mteb.models.model_meta import ModelMeta, ScoringFunction
@@ -70,11 +70,7 @@ def load_encoder(
             model.grouping.dims = embed_dim
         else:
             model.truncate_dim = embed_dim
-    encoder: Any = LongMultiVectorSearch(model) if several else LongEncoder(model)
-    if resolved.spec.search:
-        encoder = searching(encoder, resolved.spec.search)
-        encoder.embedder = model
-    return cast("MTEBModels", encoder)
+    return searching(LongMultiVectorSearch(model) if several else LongEncoder(model), resolved.spec)
 
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:
@@ -137,7 +133,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
     width = fields.get("embed_dim")
     ours = {
         "name": resolved.name,
-        "revision": resolved.revision + search_revision(resolved.spec.search),
+        "revision": resolved.revision + search_revision(resolved.spec),
         "model_type": [kind],
         "loader": functools.partial(load_encoder, resolved),
         "max_tokens": resolved.strategy.max_tokens,

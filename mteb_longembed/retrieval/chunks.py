@@ -46,7 +46,7 @@ class ChunkEncoder(DescribedNow):
 
     corpus_chunk_size = 256
 
-    def __init__(self, encoder: Any, passages: CutText) -> None:
+    def __init__(self, encoder: MTEBModels, passages: CutText) -> None:
         if not hasattr(encoder, "encode") or similarity_of(encoder) not in ("cosine", "dot"):
             raise InputError(
                 "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
@@ -54,7 +54,7 @@ class ChunkEncoder(DescribedNow):
             )
         self._encoder, self.passages = encoder, passages
         self.similarity_name = similarity_of(encoder)
-        self.embedder = self.model = getattr(encoder, "embedder", None) or encoder.model
+        self.embedder = self.model = getattr(encoder, "embedder", None) or getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
 
     def _encode(self, inputs: Any, *, prompt_type: PromptType, **kwargs: Any) -> list[np.ndarray]:

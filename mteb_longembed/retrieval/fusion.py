@@ -5,12 +5,18 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from mteb.models.hybrid_wrappers import HybridSearch
 
 from mteb_longembed.encoders.encoder import DescribedNow
 from mteb_longembed.errors import ModelError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from mteb.models.models_protocols import MTEBModels
+
+    from .vector_search import TaskOptions
 
 # bm25s reads this when it is imported; else it shows bars for each query
 os.environ.setdefault("DISABLE_TQDM", "1")
@@ -83,7 +89,7 @@ class FusedSearch(DescribedNow, HybridSearch):
     """
 
     def __init__(
-        self, encoder: Any, weight: float, lowest: float | None, how: Literal["rrf"] | None = None
+        self, encoder: MTEBModels, weight: float, lowest: float | None, how: Literal["rrf"] | None = None
     ) -> None:
         from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
@@ -92,22 +98,30 @@ class FusedSearch(DescribedNow, HybridSearch):
         fuse = how or convex_combination([lowest, 0.0])
         super().__init__([encoder, bm25], [weight, 1 - weight], fusion_strategy=fuse)
         #: The search over the encoder's vectors, and BM25.
-        self.vectors, self._bm25 = encoder, bm25
+        self.vectors: Any = encoder
+        self._bm25 = bm25
         self._n_documents = 0
 
-    def index(self, corpus: Any, **options: Any) -> None:
+    def index(self, corpus: Dataset, **options: Any) -> None:
         """Index the corpus for the encoder and for BM25."""
         self._n_documents = len(corpus)
         for model in self.wrapped_models:  # mteb's method shows a progress bar for them
             model.index(corpus, **options)
 
-    def refresh(self, corpus: Any, **options: Any) -> None:
+    def refresh(self, corpus: Dataset, **options: Unpack[TaskOptions]) -> None:
         """Compute again what depends on all documents, after the search over vectors was given other ones."""
         self._n_documents = len(corpus)
         self.vectors.refresh(corpus)
         self._bm25.index(corpus, **options)
 
-    def search(self, queries: Any, *, top_k: int, top_ranked: Any = None, **options: Any) -> Any:
+    def search(
+        self,
+        queries: Dataset,
+        *,
+        top_k: int,
+        top_ranked: Mapping[str, list[str]] | None = None,
+        **options: Any,
+    ) -> dict[str, dict[str, float]]:
         """The best documents of each query; if `top_ranked` is given, the best of its candidates.
 
         Differs: mteb's method shows a progress bar for each call.

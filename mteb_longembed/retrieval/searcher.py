@@ -10,21 +10,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import cast, overload
 
 import mteb
 import numpy as np
 from datasets import Dataset
 from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_implementations.bm25 import BM25Search
-from mteb.models.models_protocols import EncoderProtocol, MTEBModels
+from mteb.models.models_protocols import EncoderProtocol, MTEBModels, SearchProtocol
 from mteb.models.search_wrappers import SearchEncoderWrapper
 from torch import nn
 
 from mteb_longembed.encoders.bases.identity import digest
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.bases.spec import ModelSpec
-from mteb_longembed.encoders.encoder import LongMultiVectorSearch
+from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.encoders.engine.tokenizing import without_surrogates
 from mteb_longembed.encoders.model import Embedder
 from mteb_longembed.errors import DataError, InputError, LongEmbedError, ModelError
@@ -37,7 +37,7 @@ from .chunks import CHUNKS, Chunker, register
 from .fusion import FusedSearch
 from .index_files import IndexedModel, StoredIndex, read_index, write_index
 from .passages import Passage, passages_of, windows_of
-from .vector_search import VectorSearch, similarity_of
+from .vector_search import TaskOptions, VectorSearch, similarity_of
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
 SEARCH_VERSION = "se2"
@@ -241,7 +241,7 @@ class Searcher:
                 for key, text in self._texts.items()
                 for number, (start, end) in enumerate(windows_of(text))
             }
-            self._bm25 = copy.copy(self.protocol)
+            self._bm25 = cast("BM25Search", copy.copy(self.protocol))
             self._bm25.index(_corpus(windows), **about)
         table = Dataset.from_dict({"id": ["query"], "text": [query]})
         scores = self._bm25.search(table, top_k=len(self._bm25.corpus_idx_to_id), **about)["query"]
@@ -454,19 +454,21 @@ def _loaded(name: str, device: str | None, chunker: Chunker | None = None) -> MT
         raise ModelError(f"mteb cannot load {name!r} ({reason[:160]}): check the name.") from error
 
 
-def protocol_of(model: MTEBModels) -> Any:
+def protocol_of(model: MTEBModels) -> SearchProtocol:
     """mteb's object for a name as a search, over vectors of ours if it has any."""
     if isinstance(model, FusedSearch) and not isinstance(model.vectors, VectorSearch):
         model.vectors = model.wrapped_models[0] = VectorSearch(model.vectors)
     several = isinstance(model, LongMultiVectorSearch) and model.model.grouping
     if several or (hasattr(model, "encode") and similarity_of(model) in ("cosine", "dot")):
-        return VectorSearch(model)
+        return VectorSearch(cast("EncoderProtocol", model))
     if not hasattr(model, "encode") and not hasattr(model, "index"):
         raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
-    return SearchEncoderWrapper(cast("EncoderProtocol", model)) if hasattr(model, "encode") else model
+    if hasattr(model, "encode"):
+        return SearchEncoderWrapper(cast("EncoderProtocol", model))
+    return cast("SearchProtocol", model)
 
 
-def metadata_of_documents() -> dict[str, Any]:
+def metadata_of_documents() -> TaskOptions:
     """What mteb hands to searches beside the texts, for documents that belong to no task."""
     return {
         "task_metadata": LongEmbedPasskey.metadata.model_copy(update={"name": "Search"}),
@@ -477,22 +479,24 @@ def metadata_of_documents() -> dict[str, Any]:
     }
 
 
-def searching(encoder: Any, settings: Mapping[str, Any]) -> Any:
-    """The search around an encoder that a name asks for."""
-    inner = encoder
-    if "center" in settings or "index" in settings:
-        inner = VectorSearch(encoder, center=settings.get("center"), index=settings.get("index"))
-    if "fuse" not in settings:
+def searching(encoder: LongEncoder | LongMultiVectorSearch, spec: ModelSpec) -> MTEBModels:
+    """The search around an encoder that a name asks for; the encoder itself if it asks for none."""
+    inner: LongEncoder | LongMultiVectorSearch | VectorSearch = encoder
+    if spec.center or spec.index:
+        inner = VectorSearch(encoder, center=spec.center, index=spec.index)
+    if not spec.fuse:
         return inner
     lowest = -1.0 if similarity_of(encoder) == "cosine" else None
-    return FusedSearch(inner, settings.get("weight", DEFAULT_WEIGHT), lowest, settings.get("how"))
+    fused = FusedSearch(inner, float(spec.weight or DEFAULT_WEIGHT), lowest, spec.how)
+    fused.embedder = encoder.embedder
+    return fused
 
 
-def search_revision(settings: Mapping[str, Any]) -> str:
+def search_revision(spec: ModelSpec) -> str:
     """The part of a revision that describes the search: our version, and that of BM25."""
-    if not settings:
+    if not spec.search:
         return ""
-    if "fuse" not in settings:
+    if not spec.fuse:
         return f"-{SEARCH_VERSION}"
     from mteb.models.model_implementations.bm25 import bm25_s
 

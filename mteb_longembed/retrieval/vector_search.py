@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import torch
 from datasets import Dataset
 from mteb._create_dataloaders import create_dataloader  # mteb has no public name for it
-from mteb.models.models_protocols import MTEBModels
+from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.types import PromptType
 
 from mteb_longembed.encoders.encoder import DescribedNow
@@ -21,13 +21,27 @@ from .passages import CutText
 from .vectors import Block, CorpusVectors, best_documents, scores_by_block
 from .windows_index import WindowIndex
 
+if TYPE_CHECKING:
+    from mteb.abstasks.task_metadata import TaskMetadata
+    from mteb.types import EncodeKwargs
+
 #: So many sentences of the corpus are encoded as queries. Their mean is subtracted from queries.
 N_SENTENCES = 256
 _SEED = 0
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-def similarity_of(encoder: MTEBModels) -> str:
+class TaskOptions(TypedDict):
+    """What mteb says to a search about the task of the texts, and how to encode them."""
+
+    task_metadata: TaskMetadata
+    hf_split: str
+    hf_subset: str
+    encode_kwargs: EncodeKwargs
+    num_proc: int | None
+
+
+def similarity_of(encoder: MTEBModels | DescribedNow) -> str:
     """How an encoder for mteb compares its vectors: `cosine`, `dot` or another of sentence-transformers' names."""
     if known := getattr(encoder, "similarity_name", ""):  # of chunks
         return str(known)
@@ -55,8 +69,11 @@ class VectorSearch(DescribedNow):
         IncompatibleError: if the encoder does not compare by cosine or dot product.
     """
 
-    def __init__(self, encoder: Any, *, center: str | None = None, index: str | None = None) -> None:
-        self._encoder, self.embedder = encoder, getattr(encoder, "embedder", None) or encoder.model
+    def __init__(
+        self, encoder: EncoderProtocol | DescribedNow, *, center: str | None = None, index: str | None = None
+    ) -> None:
+        self._encoder: Any = encoder
+        self.embedder = getattr(encoder, "embedder", None) or getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
         self._center = center
         self._index_kind = index
@@ -86,13 +103,13 @@ class VectorSearch(DescribedNow):
         self._sentence_mean: np.ndarray | None = None
         self._asked: tuple[list[str], np.ndarray] = [], np.zeros((0, 0))
 
-    def index(self, corpus: Any, **where: Any) -> None:
+    def index(self, corpus: Dataset, **where: Any) -> None:
         """Encode the corpus; `where` is what mteb says of the task, and how to encode."""
         self._forget()
         self.add(corpus, **where)
         self.refresh(corpus)
 
-    def add(self, corpus: Any, **where: Any) -> None:
+    def add(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
         """Encode further documents. `refresh` must follow before a search. Arguments as for `index`."""
         size = self._encoder.corpus_chunk_size if self.several else max(len(corpus), 1)
         for start in range(0, len(corpus), size):
@@ -116,7 +133,7 @@ class VectorSearch(DescribedNow):
         """The vectors of all documents as the model made them."""
         return self._vectors.blocks()
 
-    def refresh(self, corpus: Any, **_: Any) -> None:
+    def refresh(self, corpus: Dataset, **_: object) -> None:
         """Compute again what depends on all documents."""
         self._index = self._sentence_mean = None
         if self._center is not None:
@@ -125,7 +142,12 @@ class VectorSearch(DescribedNow):
             self._sentences = sentences_of(corpus["text"])
 
     def search(
-        self, queries: Any, *, top_k: int, top_ranked: Any = None, **where: Any
+        self,
+        queries: Dataset,
+        *,
+        top_k: int,
+        top_ranked: Mapping[str, list[str]] | None = None,
+        **where: Any,
     ) -> dict[str, dict[str, float]]:
         """The best documents of each query with their scores; if `top_ranked` is given, the best of its candidates.
 
@@ -147,7 +169,7 @@ class VectorSearch(DescribedNow):
             for query, row, values in zip(ids, indices, scores, strict=True)
         }
 
-    def best_vectors(self, query: str, ids: Sequence[str], **where: Any) -> list[int]:
+    def best_vectors(self, query: str, ids: Sequence[str], **where: Unpack[TaskOptions]) -> list[int]:
         """For each of these documents the number of its vector that is nearest to the query."""
         vector = self._vector_of(query, **where)
         index_of = {key: index for index, key in enumerate(self._ids) if key in set(ids)}
@@ -159,17 +181,19 @@ class VectorSearch(DescribedNow):
                     best[index] = int((documents[index - block.first] @ vector).argmax())
         return [best[index_of[key]] for key in ids]
 
-    def best_windows(self, query: str, windows: Iterable[np.ndarray], **where: Any) -> list[int]:
+    def best_windows(
+        self, query: str, windows: Iterable[np.ndarray], **where: Unpack[TaskOptions]
+    ) -> list[int]:
         """For each document, by the vectors of its windows `[n, d]`, the number of the one nearest to the query."""
         vector = self._vector_of(query, **where)
         return [int((self._centred(rows) @ vector).argmax()) for rows in windows]
 
-    def document_vectors(self, texts: Sequence[str], **where: Any) -> list[np.ndarray]:
+    def document_vectors(self, texts: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text that is read like a document."""
         table = Dataset.from_dict({"id": list(map(str, range(len(texts)))), "text": texts})
         return self._encode(table, PromptType.document, **where)
 
-    def _vector_of(self, query: str, **where: Any) -> np.ndarray:
+    def _vector_of(self, query: str, **where: Unpack[TaskOptions]) -> np.ndarray:
         texts, vectors = self._asked
         if query in texts:
             vectors = vectors[texts.index(query)][None]
@@ -177,7 +201,7 @@ class VectorSearch(DescribedNow):
             vectors = self._queries(Dataset.from_dict({"id": ["query"], "text": [query]}), **where)
         return np.asarray(vectors[0])
 
-    def _queries(self, queries: Any, **where: Any) -> np.ndarray:
+    def _queries(self, queries: Dataset, **where: Unpack[TaskOptions]) -> np.ndarray:
         """The vectors of queries `[n, d]`, centred if that was asked for."""
         if not len(self._vectors):
             raise InputError("search needs an indexed corpus: call index first.")
@@ -192,15 +216,19 @@ class VectorSearch(DescribedNow):
         self._asked = list(queries["text"]), vectors
         return vectors
 
-    def _encode(self, texts: Any, kind: PromptType, *, encode_kwargs: Any, **where: Any) -> list[np.ndarray]:
+    def _encode(self, texts: Dataset, kind: PromptType, **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text."""
-        task = {"task_metadata": where["task_metadata"], "prompt_type": kind}
-        size = encode_kwargs.get("batch_size", 32)
-        loader = create_dataloader(texts, **task, num_proc=where.get("num_proc"), batch_size=size)
-        encode = self._encoder._encode if self.several else self._encoder.encode
-        vectors = encode(
-            loader, **task, hf_split=where["hf_split"], hf_subset=where["hf_subset"], **encode_kwargs
+        task, options = where["task_metadata"], where["encode_kwargs"]
+        loader = create_dataloader(
+            texts,
+            task_metadata=task,
+            prompt_type=kind,
+            num_proc=where["num_proc"],
+            batch_size=options.get("batch_size", 32),
         )
+        encode = self._encoder._encode if self.several else self._encoder.encode
+        place = {"hf_split": where["hf_split"], "hf_subset": where["hf_subset"]}
+        vectors = encode(loader, task_metadata=task, prompt_type=kind, **place, **options)
         rows = [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in vectors]
         if self._unit and not self.several:
             rows = [row / max(float(np.linalg.norm(row)), 1e-12) for row in rows]
@@ -217,7 +245,7 @@ class VectorSearch(DescribedNow):
         return subtract(rows, self._document_mean, normalize=self._unit)
 
     def _rank_candidates(
-        self, ids: list[str], queries: np.ndarray, top_k: int, top_ranked: Any
+        self, ids: list[str], queries: np.ndarray, top_k: int, top_ranked: Mapping[str, list[str]]
     ) -> dict[str, dict[str, float]]:
         index_of = {document: index for index, document in enumerate(self._ids)}
         candidates = [[index_of[document] for document in top_ranked.get(query, ())] for query in ids]
@@ -231,7 +259,7 @@ class VectorSearch(DescribedNow):
         return dict(zip(ids, best, strict=True))
 
 
-def sentences_of(texts: Any, n: int = N_SENTENCES, seed: int = _SEED) -> list[str]:
+def sentences_of(texts: Sequence[str], n: int = N_SENTENCES, seed: int = _SEED) -> list[str]:
     """`n` sentences drawn at random. Each draw first draws a text, so that long texts do not give most sentences.
 
     >>> sentences_of(["Only this.", ""], n=2)
