@@ -7,19 +7,23 @@ import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from huggingface_hub import EvalResult, ModelCardData
-from sentence_transformers import MultiVectorEncoder
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.names.grammar import results_folder
 
 from .adapters import adapters_on
 from .bases.facts import card_data
+from .bases.resolve import ResolvedModel
 from .bases.spec import ModelSpec
+from .modules import LongTransformer
 from .plain import can_be_plain
 
+#: An extended model: of our classes, or loaded by stock code from a folder of ours.
+Model = SentenceTransformer | MultiVectorEncoder
 #: Fields that a card takes from the base's card.
 _INHERITED = ("license", "license_name", "license_link", "language")
 _TAGS = ("mteb-longembed", "sentence-transformers", "sentence-similarity", "feature-extraction")
@@ -49,15 +53,16 @@ print(model.similarity(queries, documents))
 
 
 def extended_card(
-    model: Any, name: str, scores: Sequence[EvalResult] = (), *, is_repository: bool = False
+    model: Model, name: str, scores: Sequence[EvalResult] = (), *, is_repository: bool = False
 ) -> str:
     """The card of a model that `save_pretrained` or `push_to_hub` writes. `name` is a hub id or a folder's name."""
-    strategy, several = model.first.strategy, isinstance(model, MultiVectorEncoder)
+    first, several = _first(model), isinstance(model, MultiVectorEncoder)
+    strategy = first.strategy
     cls = "MultiVectorEncoder" if several else "SentenceTransformer"
     ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{name}")'
     theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{name}", trust_remote_code=True)'
     where = "" if is_repository else f" {_WHERE}"
-    package = "'mteb-longembed[peft]'" if adapters_on(model.first.model) else "mteb-longembed"
+    package = "'mteb-longembed[peft]'" if adapters_on(first.model) else "mteb-longembed"
     parts = [
         f"# {name}",
         _made_of(model) + _trained(model),
@@ -70,7 +75,7 @@ def extended_card(
         f"```console\n$ mteb run -m {name if is_repository else './' + name} -t LongEmbedPasskey\n```",
         _what_it_is(model),
     ]
-    if not several and can_be_plain(model.first.family, strategy, model.first.model.config):
+    if not several and can_be_plain(first.family, strategy, first.model.config):
         parts.append(
             f"transformers has settings for {strategy.key()} on this kind of model: `mteb-longembed export {name} "
             "FOLDER` writes a plain checkpoint that needs no package of ours, and says how that checkpoint differs."
@@ -78,9 +83,9 @@ def extended_card(
     return _assembled(model, name, parts, scores)
 
 
-def exported_card(model: Any, name: str, lost: Sequence[str], scores: Sequence[EvalResult] = ()) -> str:
+def exported_card(model: Model, name: str, lost: Sequence[str], scores: Sequence[EvalResult] = ()) -> str:
     """The card of a plain checkpoint that `export` writes, with a sentence for each difference (`lost`)."""
-    strategy = model.first.strategy
+    strategy = _first(model).strategy
     code = f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{name}")'
     parts = [
         f"# {name}",
@@ -99,9 +104,17 @@ def exported_card(model: Any, name: str, lost: Sequence[str], scores: Sequence[E
     return _assembled(model, name, parts, () if lost else scores, _TAGS[1:])
 
 
-def _made_of(model: Any) -> str:
-    strategy = model.first.strategy
-    origin = model.first.origin
+def _first(model: Model) -> LongTransformer:
+    return cast("LongTransformer", model[0])
+
+
+def _resolved(model: Model) -> ResolvedModel | None:
+    """What it was made as. None if stock code loaded it."""
+    return getattr(model, "resolved", None)
+
+
+def _made_of(model: Model) -> str:
+    strategy, origin = _first(model).strategy, _first(model).origin
     if origin is None:
         base = "A text-embedding model"
     elif origin.name.startswith("local/"):
@@ -117,34 +130,36 @@ def _made_of(model: Any) -> str:
     )
 
 
-def _trained(model: Any) -> str:
+def _trained(model: Model) -> str:
     if not _was_trained(model):
-        was = model.identity().changed_from
+        identity = getattr(model, "identity", None)
+        was = identity().changed_from if identity else None
         return f" It was changed after it was made as `{was}`." if was else ""
     sets = model.model_card_data.train_datasets or ()
     named = [str(name) for dataset in sets if (name := dataset.get("name") or dataset.get("id"))]
     return f" Weights were then trained{' on ' + ', '.join(named) if named else ''}."
 
 
-def _was_trained(model: Any) -> bool:
+def _was_trained(model: Model) -> bool:
     tags = list(model.model_card_data.tags or ())
-    if model.resolved is not None and model.resolved.base.saved:
-        saved = card_data(model.resolved.base.files).get("tags")
+    resolved = _resolved(model)
+    if resolved is not None and resolved.base.saved:
+        saved = card_data(resolved.base.files).get("tags")
         tags += saved if isinstance(saved, list) else []
     return TRAINED in tags
 
 
-def _what_it_is(model: Any) -> str:
-    strategy = model.first.strategy
+def _what_it_is(model: Model) -> str:
+    strategy = _first(model).strategy
     lines = {
         "strategy": strategy.key(),
         "trained length": f"{strategy.trained_len} tokens",
         "target length": f"{strategy.target_len} tokens",
-        "positions of the base": model.first.family.name,
+        "positions of the base": _first(model).family.name,
         **{f"parameter {key}": str(value) for key, value in strategy.settings().items()},
     }
     if isinstance(model, MultiVectorEncoder):
-        vectors = getattr(model.resolved, "vectors", None)
+        vectors = getattr(_resolved(model), "vectors", None)
         spans = {"window": "each window", None: "each token"}
         lines["vectors a document"] = f"one for {spans.get(vectors, f'{vectors} tokens')}"
     if full := _full_name(model):
@@ -153,9 +168,9 @@ def _what_it_is(model: Any) -> str:
     return f"## What it is\n\n| | |\n|---|---|\n{table}\n\n```\n{model}\n```"
 
 
-def _full_name(model: Any) -> str | None:
+def _full_name(model: Model) -> str | None:
     """The name that makes this model from its base. None if the base is a folder or weights were trained."""
-    origin, resolved = model.first.origin, model.resolved
+    origin, resolved = _first(model).origin, _resolved(model)
     if origin is None or resolved is None or origin.name.startswith("local/") or _trained(model):
         return None
     if not resolved.base.saved:
@@ -170,7 +185,7 @@ def _full_name(model: Any) -> str | None:
     )  # fmt: skip
 
 
-def scores_in(results: str | Path | None, model: Any) -> list[EvalResult]:
+def scores_in(results: str | Path | None, model: Model) -> list[EvalResult]:
     """The scores of a model in a folder of `mteb run --output-folder`, in mteb's form. Empty without a folder."""
     if results is None:
         return []
@@ -208,16 +223,16 @@ def _table(scores: Sequence[EvalResult]) -> str:
 
 
 def _assembled(
-    model: Any, name: str, parts: list[str], scores: Sequence[EvalResult], tags: Sequence[str] = _TAGS
+    model: Model, name: str, parts: list[str], scores: Sequence[EvalResult], tags: Sequence[str] = _TAGS
 ) -> str:
-    origin, resolved = model.first.origin, model.resolved
+    origin, resolved = _first(model).origin, _resolved(model)
     base_card = {} if resolved is None else card_data(resolved.base.files)
     inherited = {key: base_card[key] for key in _INHERITED if base_card.get(key)}
-    on_hub = origin and not origin.name.startswith("local/")
+    on_hub = origin if origin and not origin.name.startswith("local/") else None
     data = ModelCardData(
         **json.loads(json.dumps(inherited, default=str)),
-        base_model=origin.name if on_hub else None,
-        base_model_revision=origin.revision if on_hub else None,
+        base_model=on_hub.name if on_hub else None,
+        base_model_revision=on_hub.revision if on_hub else None,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         tags=[*tags, *(["mteb"] if scores else []), *([TRAINED] if _was_trained(model) else [])],

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from mteb_longembed.encoders.adapters import merge_adapters
 from mteb_longembed.encoders.bases.identity import Identity, identity, remember
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
-from mteb_longembed.encoders.card import extended_card, scores_in
+from mteb_longembed.encoders.card import Model, extended_card, scores_in
 from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
 from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.reading import Reading
@@ -161,7 +161,7 @@ class Embedder(BaseModel):
 
     @contextmanager
     def _showing(self, results: str | Path | None) -> Iterator[None]:
-        self._scores = scores_in(results, self)
+        self._scores = scores_in(results, cast("Model", self))
         try:
             yield
         finally:
@@ -171,7 +171,7 @@ class Embedder(BaseModel):
         """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""
         repository = model_name or getattr(self.model_card_data, "model_id", None)
         name = repository or Path(path).resolve().name
-        card = extended_card(self, name, self._scores, is_repository="/" in (repository or ""))
+        card = extended_card(cast("Model", self), name, self._scores, is_repository="/" in (repository or ""))
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> dict[str, Any]:

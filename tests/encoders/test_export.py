@@ -54,6 +54,12 @@ def test_embeds_long_inputs_as_ours_without_our_package(tmp_path):
         assert np.abs(np.load(f"{folder}.npy") - ours.encode(LONG)).max() < 1e-5
 
 
+def test_a_model_that_stock_code_loaded_from_our_folder_is_exported_with_its_card(tmp_path):
+    extend(base("bert", tmp_path), "pi", LT, LO, device="cpu").save_pretrained(str(tmp_path / "saved"))
+    export(SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True), tmp_path / "plain")
+    assert f"extended to {LT} tokens by the strategy `pi`" in (tmp_path / "plain" / "README.md").read_text()
+
+
 def test_what_is_lost_is_said_and_stands_in_the_model_card(tmp_path, capsys):
     folder = base("bert", tmp_path)
     # trained_len as a name gives it: the folder's own 16 tokens
