@@ -30,11 +30,11 @@ from .vector_search import VectorSearch, similarity_of
 class TextSplitter(Protocol):
     """LangChain's splitters, which need `add_start_index=True`."""
 
-    def create_documents(self, texts: list[str]) -> Iterable[Any]: ...
+    def create_documents(self, texts: list[str]) -> Iterable[object]: ...
 
 
 #: A splitter, or a function to `(start, end)` in characters or objects with `start_index` and `end_index` (Chonkie's).
-Cutter = Callable[[str], Iterable[Any]] | TextSplitter
+Cutter = Callable[[str], Iterable[object]] | TextSplitter
 #: It may have a version.
 Chunker = Cutter | tuple[Cutter, str]
 #: What stands in a revision before the name of a chunker and its version.
@@ -74,11 +74,11 @@ def cut(chunker: Cutter, text: str) -> list[Passage]:
     """Start and end of each chunk that has text, in characters. A text without a chunk is one chunk."""
     first, text = len(text) - len(text.lstrip()), text.strip()  # as mteb hands it to encoders
     if hasattr(chunker, "create_documents"):
-        documents = chunker.create_documents([text])
+        documents: Iterable[Any] = chunker.create_documents([text])
         starts = [document.metadata.get("start_index", -1) for document in documents]
         chunks = [(start, start + len(d.page_content)) for start, d in zip(starts, documents, strict=True)]
     else:
-        pieces = chunker(text)
+        pieces: Any = chunker(text)
         pieces = [pieces] if isinstance(pieces, str) or not isinstance(pieces, Iterable) else pieces
         chunks = [(c.start_index, c.end_index) if hasattr(c, "start_index") else c for c in pieces]
     for chunk in chunks:

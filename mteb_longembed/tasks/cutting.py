@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _WORD = re.compile(r"\S+")
 WORDS_PER_TOKEN = 0.75
@@ -19,7 +22,7 @@ class Counter:
     (5, [3, 14, 19])
     """
 
-    def __init__(self, tokenizer: Any = None, model: str = "") -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase | None = None, model: str = "") -> None:
         self.name = f"tokens of {model}" if tokenizer is not None else "words / 0.75"
         self._tokenizer, self._share = tokenizer, 1.0 if tokenizer is not None else WORDS_PER_TOKEN
 
