@@ -5,36 +5,26 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
-import torch
-from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from tokenizers import processors
 from torch import nn
-from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
-from mteb_longembed.hub import hub_answers, translate_hub_errors
-from mteb_longembed.names.zoo import ZooEntry
+from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .adapters import copy_adapters
-from .bases.model_files import unreachable
-from .bases.native import NATIVE, native_folder
 from .bases.resolve import ResolvedModel
 from .bases.saved import OUR_CLASSES
-from .bases.spec import DTYPES, Settings
-from .int8 import check_int8, in_int8
+from .bases.spec import Settings
+from .loading import Stock, load_base, translated_errors
 from .model import LongMultiVectorEncoder, LongSentenceTransformer, settings_of
-from .modules import LongTransformer, WindowPooling, check_all_loaded
+from .modules import LongTransformer, WindowPooling
 from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
-Stock = SentenceTransformer | MultiVectorEncoder
 
 
 def build(
@@ -166,71 +156,3 @@ def _module_class(source: str, reference: str) -> type[Module]:
     raise ModelError(
         f"{source} asks for the class {reference[:80]}, which is neither ours nor a module of sentence-transformers."
     )
-
-
-@contextlib.contextmanager
-def translated_errors(path: str) -> Iterator[None]:
-    """Turn the error of any library into one sentence that says why a base cannot be loaded."""
-    try:
-        with contextlib.nullcontext() if Path(path).is_dir() else translate_hub_errors():
-            yield
-    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
-            raise unreachable(path) from error
-        why = " ".join(str(error).split())[:200]
-        raise ModelError(
-            f"the model in {path} cannot be loaded, because its files do not fit together or have an "
-            f"unknown form: {type(error).__name__}: {why}."
-        ) from error
-
-
-def load_base(resolved: ResolvedModel, device: str | None, model_kwargs: Settings | None = None) -> Stock:
-    """The base as its own files describe it. The zoo adds what the files leave out."""
-    base = resolved.base
-    entry = base.entry or ZooEntry(hub_id=base.name)
-    dtype = DTYPES.get(resolved.spec.dtype or "")
-    is_int8 = dtype == "int8"
-    if is_int8:
-        check_int8(device)
-        dtype, device = "float32", "cpu"
-    computed = {} if dtype is None else {"dtype": getattr(torch, dtype)}
-    known_prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
-    prompts = {key: text for key, text in known_prompts.items() if text is not None}
-    kind = (base.files.json("config.json") or {}).get("model_type", "")
-    with native_folder(base.files, kind) if kind in NATIVE else contextlib.nullcontext(base.path) as path:
-        kwargs: dict[str, Any] = {
-            **(base.files.load_options() if path == base.path else {}),
-            "trust_remote_code": base.runs_code,
-            "model_kwargs": {**(model_kwargs or {}), **computed},
-            "config_kwargs": dict(entry.config),
-        }
-        if base.modules or entry.pooling is None:
-            model_class = MultiVectorEncoder if base.late_interaction else SentenceTransformer
-            model = model_class(path, device=device, prompts=prompts, **kwargs)
-        else:
-            inner = Transformer.load(path, **kwargs)
-            modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
-            model = SentenceTransformer(modules=modules, device=device, prompts=prompts)
-    first = model[0]
-    if isinstance(first, Transformer):
-        check_all_loaded(first.model, base.path)
-        if is_int8:
-            in_int8(first.model)
-    if entry.append_eos:
-        _append_eos(model.tokenizer)
-    return model
-
-
-def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Make every input end in the end-of-sequence token, unless the tokenizer's files do so already."""
-    if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
-        return
-    eos = tokenizer.eos_token
-    template = processors.TemplateProcessing(
-        single=f"$A {eos}", pair=f"$A $B {eos}", special_tokens=[(eos, tokenizer.eos_token_id)]
-    )
-    backend = tokenizer.backend_tokenizer
-    processor = backend.post_processor
-    backend.post_processor = template if processor is None else processors.Sequence([processor, template])

@@ -14,7 +14,8 @@ from .bases.checkpoint import Base, loaded_base
 from .bases.identity import Identity, digest, identity
 from .bases.resolve import resolve
 from .bases.spec import DTYPES, ModelSpec
-from .building import build, load_base
+from .building import build
+from .loading import load_base
 from .model import Embedder, LongSentenceTransformer
 from .modules import LongTransformer
 

@@ -41,7 +41,7 @@ def load_encoder(
     from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
     from mteb_longembed.encoders.model import LongMultiVectorEncoder
     from mteb_longembed.retrieval.fusion import check_bm25
-    from mteb_longembed.retrieval.searcher import searching
+    from mteb_longembed.retrieval.protocol import searching
 
     if unknown:
         raise InputError(
@@ -114,7 +114,7 @@ def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None])
 
     `find` returns mteb's own entry of a name, or None.
     """
-    from mteb_longembed.retrieval.searcher import search_revision
+    from mteb_longembed.retrieval.protocol import search_revision
 
     base, origin = resolved.base, resolved.base.origin
     several = resolved.vectors is not None or base.late_interaction

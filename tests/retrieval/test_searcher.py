@@ -24,7 +24,8 @@ from mteb_longembed.errors import DataError, InputError, StorageError
 from mteb_longembed.retrieval import passages
 from mteb_longembed.retrieval.index_files import CURRENT, read_index
 from mteb_longembed.retrieval.passages import passages_of
-from mteb_longembed.retrieval.searcher import Searcher, metadata_of_documents
+from mteb_longembed.retrieval.protocol import metadata_of_documents
+from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.vector_search import VectorSearch
 from tests import tiny
 from tests.loopback_hub import LoopbackHub
