@@ -127,8 +127,7 @@ def draw(diagnosis: Diagnosis) -> Drawing:
         if uncut.is_known:
             above.axhspan(uncut.low, uncut.high, color=look.colour, alpha=0.08, lw=0)
     draw_lines(drawing, above, series)
-    above.set_ylim(0, 102)
-    above.set_ylabel(f"{diagnosis.score} (%)")
+    above.set(ylim=(0, 102), ylabel=f"{diagnosis.score} (%)")
     above.set_xlabel("Tokens read of each document (dotted: as many as it reads; bars and bands: 95 %)")
     for length in lengths:
         share = diagnosis.longer_than(length)
@@ -141,8 +140,7 @@ def draw(diagnosis: Diagnosis) -> Drawing:
     length_axis(below, lengths)
     for axes in (above, below):
         axes.set_xlim(lengths[0] / 1.5, lengths[-1] * 1.5)
-    below.set_ylim(0, 112)
-    below.set_ylabel("Longer documents (%)")
+    below.set(ylim=(0, 112), ylabel="Longer documents (%)")
     below.set_xlabel(f"Tokens ({n_documents:,} documents, {_spread(diagnosis)})")
     drawing.figure.suptitle(title, fontsize=10)
     drawing.legend(above)

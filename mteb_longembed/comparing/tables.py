@@ -320,9 +320,7 @@ def _by_length(comparison: Comparison, task: str) -> Drawing | None:
         means = {length: Interval(part.mean, math.nan, math.nan) for length, part in parts.items()}
         series.append((labels[row.name], means, tips, look))
     draw_lines(drawing, axes, series)
-    axes.set_xlabel("tokens of a document")
-    axes.set_ylabel(f"{_metric(comparison)} (%)")
-    axes.set_ylim(0, 102)
+    axes.set(xlabel="tokens of a document", ylabel=f"{_metric(comparison)} (%)", ylim=(0, 102))
     drawing.legend(axes)
     return drawing
 

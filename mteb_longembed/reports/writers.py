@@ -131,7 +131,7 @@ def _latex_table(table: Table) -> str:
         r"    \toprule",
         "    " + " & ".join(map(_latex, table.header)) + r" \\",
         r"    \midrule",
-        *("    " + " & ".join(map(_latex_cell, row)) + r" \\" for row in table.rows),
+        *("    " + " & ".join(map(_latex, row)) + r" \\" for row in table.rows),
         r"    \bottomrule",
         r"  \end{tabular}",
         *(rf"  \par\footnotesize {_latex(note)}" for note in table.notes),
@@ -141,14 +141,12 @@ def _latex_table(table: Table) -> str:
     return "\n".join(lines)
 
 
-def _latex_cell(cell: Cell) -> str:
+def _latex(cell: Cell | str) -> str:
+    if isinstance(cell, str):
+        escaped = "".join(_LATEX.get(character, character) for character in cell)
+        return re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped)  # a hyphen is too short for a minus
     text = f"{_latex(cell.text)} {cell.bounds}".rstrip()
     return rf"\textbf{{{text}}}" if cell.is_best else text
-
-
-def _latex(text: str) -> str:
-    escaped = "".join(_LATEX.get(character, character) for character in text)
-    return re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped)  # a hyphen is too short for a minus
 
 
 # The width for files and pipes, which have no width of their own.

@@ -91,8 +91,7 @@ def draw(data: Bars) -> Drawing:
     if AVERAGE in keys:  # a line between the columns and their average
         axes.axvline(len(keys) - 1.5, color="#999999", lw=0.8, ls=":")
     axes.set_xticks(range(len(keys)), keys)
-    axes.set_xlim(-0.6, len(keys) - 0.4)
-    axes.set_ylabel("Difference (points)")
+    axes.set(xlim=(-0.6, len(keys) - 0.4), ylabel="Difference (points)")
     axes.grid(axis="y", color=GRID, lw=0.6)
     axes.set_axisbelow(True)
     drawing.figure.suptitle(data.title, fontsize=10)

@@ -71,8 +71,7 @@ def draw_targets(data: Targets) -> Drawing:
             lines.append((name, values, tips, looks[name]))
         draw_lines(drawing, axes, lines)
         axes.set_title(base, fontsize=9)
-        axes.set_xlabel("Target length (tokens)")
-        axes.set_ylabel(f"{data.score} (%)")
+        axes.set(xlabel="Target length (tokens)", ylabel=f"{data.score} (%)")
     for axes in all_axes[len(data.panels) :]:
         axes.set_visible(False)
     drawing.figure.suptitle(title, fontsize=10)
@@ -135,8 +134,7 @@ def draw_positions(data: Positions) -> Drawing:
             axes.annotate(label, point, (dx, dy), textcoords="offset points", ha=ha, va=va, fontsize=8)
     draw_lines(drawing, axes, series)
     axes.margins(x=0.14, y=0.16)
-    axes.set_xlabel("Target length (tokens)")
-    axes.set_ylabel(f"{data.score} (%)")
+    axes.set(xlabel="Target length (tokens)", ylabel=f"{data.score} (%)")
     drawing.figure.suptitle(title, fontsize=10)
     drawing.legend(axes, note=interval_key(v for _, values, _, _ in series for v in values.values()))
     return drawing
