@@ -7,7 +7,6 @@ functions, so that `--help` and the error for a wrong option come at once.
 from __future__ import annotations
 
 import argparse
-from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
@@ -27,10 +26,3 @@ def add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:
         target = parser.add_argument_group(title) if title else parser
         for names, settings, meaning in group:
             target.add_argument(*names.split(), help=meaning, **settings)
-
-
-def silence(*loggers: str) -> AbstractContextManager[None]:
-    """`hub.silence`, imported late."""
-    from mteb_longembed import hub
-
-    return hub.silence(*loggers)

@@ -8,7 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from mteb_longembed.commands import DEVICE, JSON, Options, silence
+from mteb_longembed.commands import DEVICE, JSON, Options
 from mteb_longembed.errors import InputError
 
 _TIME = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smh]?)")
@@ -83,6 +83,7 @@ OPTIONS: Options = {
 
 def main(args: argparse.Namespace) -> int:
     """Compare, print and write; return the exit status."""
+    from mteb_longembed.hub import silence
     from mteb_longembed.reports.safe_files import write_file
 
     given = {key: value for key, value in vars(args).items() if key not in ("command", "figures", "json")}
@@ -116,12 +117,9 @@ def main(args: argparse.Namespace) -> int:
         print(sentence)
     for sentence in comparison.skipped:
         print(f"Skipped because of the budget: {sentence}")
-    encoded, shared, n_windows = (
-        comparison.tokens_encoded,
-        comparison.tokens_shared,
-        comparison.tokens_windows,
-    )
+    encoded, shared = comparison.tokens_encoded, comparison.tokens_shared
     if shared:
+        n_windows = comparison.tokens_windows
         windows = f", and {n_windows:,} tokens of windows for passages" if n_windows else ""
         print(
             f"Of {encoded + shared:,} tokens of documents and queries, {encoded:,} were encoded{windows}; the others "

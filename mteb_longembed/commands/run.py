@@ -14,7 +14,6 @@ from contextlib import ExitStack, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mteb_longembed.commands import silence
 from mteb_longembed.errors import InputError, LongEmbedError
 from mteb_longembed.plugin.command_line import check_benchmarks, check_model, check_tasks
 
@@ -46,6 +45,8 @@ def run(arguments: list[str]) -> int:
         check_model(name)
     with ExitStack() as stack:
         if not our_options.verbosity:
+            from mteb_longembed.hub import silence
+
             stack.enter_context(silence())
         if our_options.json:
             stack.enter_context(redirect_stdout(sys.stderr))

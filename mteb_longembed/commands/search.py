@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mteb_longembed.commands import DEVICE, JSON, Options, silence
+from mteb_longembed.commands import DEVICE, JSON, Options
 from mteb_longembed.errors import DataError, InputError, LongEmbedError
 from mteb_longembed.plugin.command_line import check_model
 from mteb_longembed.reports.safe_files import printable
@@ -57,6 +57,7 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("a query must be a text with words, got ''.")
     check_model(args.model)
     from mteb_longembed.encoders.engine.tokenizing import without_surrogates
+    from mteb_longembed.hub import silence
     from mteb_longembed.tasks.data_files import ignored_files, read_documents
 
     documents = read_documents(args.corpus)
