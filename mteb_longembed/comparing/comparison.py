@@ -30,7 +30,7 @@ from .by_query import QueryDifference, differences, sensitivities
 from .candidates import BM25, Candidate
 from .costs import ROUNDS, Cost, Key, LongModel, chunk_texts, count, sample, speed
 from .evaluations import Evaluations, MetricScores
-from .passages import PassageScores, first_answers, judged_passages, score_passages, show_passages
+from .passages import PassageScores, first_answers, score_passages, show_passages
 from .ranking import Recommendation, Row, expected, rank, recommend, recommendable
 
 _SECONDS_PER_MINUTE = 60.0
@@ -105,7 +105,11 @@ class Work:
     @cached_property
     def judged(self) -> dict[Key, Passages]:
         """The passages that answer, of the splits that know them. A generated split is made again for them."""
-        judged = {key: judged_passages(*part) for key, part in self.splits().items()}
+        judged = {
+            key: task.passages(split)
+            for key, (task, split) in self.splits().items()
+            if hasattr(task, "passages")
+        }
         return {key: passages for key, passages in judged.items() if passages}
 
     def cost(self, candidate: Candidate) -> Cost:
@@ -352,8 +356,7 @@ class Work:
 
 def _free_memory() -> None:
     gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()  # nothing without CUDA
 
 
 def _encoder(model: MTEBModels | None) -> LongModel | None:

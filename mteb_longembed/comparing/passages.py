@@ -37,11 +37,6 @@ class PassageScores:
     n_queries: int  # that have a judged passage
 
 
-def judged_passages(task: AbsTaskRetrieval, split: str) -> Passages:
-    """The passages that answer the queries of a split; none if the task does not know them."""
-    return task.passages(split) if hasattr(task, "passages") else {}
-
-
 def show_passages(searcher: Searcher, task: AbsTaskRetrieval, split: str, judged: Passages) -> ShownPassages:
     """The best passage of each of the first documents, for each query with a judged passage; the searcher is empty."""
     (subset,) = task.hf_subsets  # tasks with passages have one

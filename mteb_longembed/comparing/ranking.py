@@ -55,11 +55,6 @@ class Row:
         return self.candidate.name == BM25
 
     @property
-    def searches(self) -> bool:
-        """Whether the name has search parameters, so that it is a search and not a model."""
-        return any(f"{key}=" in self.name for key in ("center", "fuse"))
-
-    @property
     def size(self) -> float | None:
         """Mean bytes of a document's vectors: 0 for BM25, None if it is not known."""
         return 0.0 if self.is_bm25 else self.cost.bytes
@@ -310,6 +305,7 @@ def _next(row: Row, tasks: Sequence[str], corpus: str | None) -> str:
     if corpus is not None:
         return f'Type next: mteb-longembed search {row.name} --corpus {shlex.quote(corpus)} "YOUR QUESTION".'
     run = f"mteb run -m {row.name} -t {' '.join(tasks)}"
-    call = "search" if row.searches else "load"
+    # with search parameters it is a search and not a model
+    call = "search" if any(key in row.name for key in ("center=", "fuse=")) else "load"
     python = "" if row.is_bm25 else f'mteb_longembed.{call}("{row.name}") in Python, or '
     return f"Type next: {python}{run}."

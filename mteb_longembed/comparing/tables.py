@@ -32,7 +32,6 @@ from mteb_longembed.statistics.intervals import Interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LENGTH = "test_"
 #: Directions in which a number may stand beside its point, the usual one first.
 _ANGLES = [math.pi / 4 + k * math.pi / 4 for k in range(8)]
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
@@ -127,7 +126,7 @@ def split_table(comparison: Comparison) -> Table | None:
         (text_cell(labels[row.name]), *(interval_cell(row.by_split[key]) for key in keys))
         for row in comparison.rows
     )
-    titles = (f"{task.removeprefix('LongEmbed')} {split.removeprefix(_LENGTH)}" for task, split in keys)
+    titles = (f"{task.removeprefix('LongEmbed')} {split.removeprefix('test_')}" for task, split in keys)
     title = f"{_metric(comparison)} by task and split, in percent"
     return Table("splits", title, ("candidate", *titles), rows)
 

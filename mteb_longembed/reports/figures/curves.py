@@ -18,8 +18,6 @@ from .drawing import Drawing, draw_lines, ends, interval_key, length_label, new_
 
 ABSOLUTE, ROTARY = "absolute", "rotary"
 _NAMES = {ABSOLUTE: "APE (absolute positions)", ROTARY: "RoPE (rotary positions)"}
-#: Score in percent by length in tokens.
-Curve = Mapping[int, Interval]
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Targets:
 
     data: str
     score: str  # a column's key or `Average`
-    panels: Mapping[str, Mapping[str, Curve]]
+    panels: Mapping[str, Mapping[str, Mapping[int, Interval]]]
 
 
 def targets(lines: Iterable[Line], score: str = AVERAGE) -> list[Targets]:

@@ -193,12 +193,11 @@ def mark_best(rows: Sequence[Sequence[Cell]], columns: Iterable[int]) -> tuple[t
     return tuple(map(tuple, marked))
 
 
-#: The main score of one split, between 0 and 1, after the names of model, task and split.
-Scored = tuple[str, str, str, float]
+def run_table(scores: Sequence[tuple[str, str, str, float]]) -> Table:
+    """The table after a run, in percent, from model, task, split and main score between 0 and 1.
 
-
-def run_table(scores: Sequence[Scored]) -> Table:
-    """The table after a run, in percent. Scores of one model on one task are neighbours; then comes their mean."""
+    Scores of one model on one task are neighbours; then comes their mean.
+    """
     rows: list[tuple[Cell, ...]] = []
     for names, group in groupby(scores, key=lambda scored: scored[:2]):
         lines = [(split, score) for _, _, split, score in group]
