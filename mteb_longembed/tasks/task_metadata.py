@@ -44,24 +44,3 @@ class LongEmbedMetadata(TaskMetadata):
                 stats = json.loads(path.read_text(encoding="utf-8"))
                 return cast("dict[str, DescriptiveStatistics]", stats)
         return None
-
-
-def generated(module: str, revision: str, splits: list[str], **fields: object) -> LongEmbedMetadata:
-    """The metadata of a task whose documents this package makes, from what it does not share with the others."""
-    common = {
-        "dataset": {"path": module, "revision": revision},
-        "reference": PAPER,
-        "type": "Retrieval",
-        "category": "t2t",
-        "modalities": ["text"],
-        "eval_splits": splits,
-        "eval_langs": ["eng-Latn"],
-        "main_score": "ndcg_at_1",
-        "date": ("2026-01-01", "2026-11-21"),
-        "license": "apache-2.0",
-        "annotations_creators": "algorithmic",
-        "dialect": [],
-        "sample_creation": "created",
-        "bibtex_citation": CITATION,
-    }
-    return LongEmbedMetadata.model_validate({**common, **fields})

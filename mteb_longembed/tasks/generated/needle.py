@@ -12,8 +12,7 @@ from pathlib import Path
 from mteb_longembed.tasks.generated.harder import KINDS, hidden_by, most_documents
 from mteb_longembed.tasks.generated.haystack import Draws, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Fact, Prose, find_language
-from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval
-from mteb_longembed.tasks.task_metadata import generated
+from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval, generated
 
 DATA = Path(__file__).parent / "data"
 #: The kind of needles whose question shares no word with the fact.
@@ -40,7 +39,6 @@ class LongEmbedNeedle(SyntheticRetrieval):
     metadata = generated(
         __name__,
         "g2-81f4a65fbaa5",
-        [f"test_{length}" for length in LENGTHS],
         name="LongEmbedNeedle",
         description=(
             "Find the document that holds the one fact answering a question, in 256 to 32,768 tokens of "

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 
+from mteb_longembed.tasks.cutting import WORDS_PER_TOKEN
 from mteb_longembed.tasks.generated.haystack import Draws, Haystack, Hidden
-from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval
-from mteb_longembed.tasks.task_metadata import generated
+from mteb_longembed.tasks.generated.synthetic import SyntheticRetrieval, generated
 
-_WORDS_PER_TOKEN = 0.75
 # Names, digits and rare words become many tokens. So we count the hidden text as 25 words, about 33 tokens. Then the
 # documents of the shortest split still fit. The published documents have exactly this much filler.
 _HIDDEN_WORDS = 25
@@ -25,7 +24,6 @@ class LongEmbedPasskey(SyntheticRetrieval):
     metadata = generated(
         __name__,
         "g1-b375e51c72dc",
-        [f"test_{length}" for length in LENGTHS],
         name="LongEmbedPasskey",
         description=(
             "Find the document that tells a person's pass key, in 256 to 32,768 tokens of filler sentences; "
@@ -69,4 +67,4 @@ class LongEmbedPasskey(SyntheticRetrieval):
         """English: 0.75 words per token, as published. Other languages: their characters per token."""
         if cls.language().passkey.chars_per_token is not None:
             return super().make_haystack(draws, length, hidden)
-        return Haystack(cls.sentences(draws), int(_WORDS_PER_TOKEN * length) - _HIDDEN_WORDS)
+        return Haystack(cls.sentences(draws), int(WORDS_PER_TOKEN * length) - _HIDDEN_WORDS)

@@ -24,7 +24,7 @@ from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.tasks.data_files import Passages
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.languages import ENGLISH, Language, find_language
-from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
+from mteb_longembed.tasks.task_metadata import CITATION, K_VALUES, PAPER, LongEmbedMetadata
 
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 LONGER = (65536, 131072, 262144, 524288, 1048576)
@@ -64,6 +64,27 @@ class Recipe:
             ("queries", self.n_queries, N_QUERIES),
         )
         return "".join(f"-{name}{value}" for name, value, default in given if value != default)
+
+
+def generated(module: str, revision: str, **fields: object) -> LongEmbedMetadata:
+    """The metadata of a task whose documents this package makes, from what it does not share with the others."""
+    common = {
+        "dataset": {"path": module, "revision": revision},
+        "reference": PAPER,
+        "type": "Retrieval",
+        "category": "t2t",
+        "modalities": ["text"],
+        "eval_splits": [f"test_{length}" for length in LENGTHS],
+        "eval_langs": ["eng-Latn"],
+        "main_score": "ndcg_at_1",
+        "date": ("2026-01-01", "2026-11-21"),
+        "license": "apache-2.0",
+        "annotations_creators": "algorithmic",
+        "dialect": [],
+        "sample_creation": "created",
+        "bibtex_citation": CITATION,
+    }
+    return LongEmbedMetadata.model_validate({**common, **fields})
 
 
 class SplitData(TypedDict):
