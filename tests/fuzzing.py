@@ -1,7 +1,5 @@
 """Fuzzing: damaged input from a user or a disk must give a result or one of our errors, never another exception."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

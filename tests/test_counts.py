@@ -4,8 +4,6 @@ Python's own counts, not times, so that a busy machine changes nothing. No file 
 move, but must not do the same work twice.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable

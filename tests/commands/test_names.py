@@ -1,7 +1,5 @@
 """Every command with every kind of model name: it runs, or refuses the name in one sentence."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -1,7 +1,5 @@
 """`mteb-longembed search`: documents are encoded once, the scores are those of the Python call."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

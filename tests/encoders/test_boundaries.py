@@ -1,7 +1,5 @@
 """`split`: windows of whole sentences or paragraphs, against a slow reading of the rule."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """`extend` and `load`: a real SentenceTransformer, under its own name, that leaves its base alone."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

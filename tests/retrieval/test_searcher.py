@@ -1,7 +1,5 @@
 """Search over one's own documents: the scores of mteb, passages of the text, an index that is whole or refused."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Names with search parameters, in mteb: scores equal loops over vectors, and state does not survive an index."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A row is found by everything that determines its embedding, and by nothing else."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A row is there as a whole or not at all, and a store never ends a run."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

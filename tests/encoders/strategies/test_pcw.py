@@ -1,7 +1,5 @@
 """Windows: every token is read, all windows are full, the last one moves back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
