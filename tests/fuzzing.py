@@ -179,8 +179,7 @@ def fuzz(targets: Targets, name: str, cases: int) -> Counter[str]:
               suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(strategy)
     def run(case: Any) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 work(case)
             except LongEmbedError as error:

@@ -68,14 +68,14 @@ def _shorten(data: dict, n: int = 6) -> None:
 
 def check(run: SmallRun, folder: Path, fail_at: int, error: int, expected: tuple, files: set[str]) -> bool:
     """One run with a fault and one without; whether the fault was met."""
-    with warnings.catch_warnings(), Faults(folder, fail_at=fail_at, error=error).injected() as faults:
-        warnings.simplefilter("ignore", RuntimeWarning)  # the store warns that the run continues without it
-        with contextlib.suppress(OSError):
-            run.evaluate(folder)
+    # the store warns that the run continues without it
+    ignored = warnings.catch_warnings(action="ignore", category=RuntimeWarning)
+    faults = Faults(folder, fail_at=fail_at, error=error)
+    with ignored, faults.injected(), contextlib.suppress(OSError):
+        run.evaluate(folder)
     met = len(faults.calls) > fail_at
     name = f"call {fail_at} ({faults.calls[fail_at] if met else 'none'}), {errno.errorcode[error]}"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         run.evaluate(folder)
     assert run.outcome(folder) == expected, name
     assert run.files(folder) == files, name

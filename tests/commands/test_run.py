@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -63,10 +64,7 @@ def test_the_only_task_fails_with_its_own_sentence(model, capsys) -> None:
 
 
 def test_an_error_that_is_not_ours_is_not_swallowed(model, monkeypatch) -> None:
-    def fail(*args: object, **kwargs: object) -> None:
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr(LongEmbedQMSum, "load_data", fail)
+    monkeypatch.setattr(LongEmbedQMSum, "load_data", Mock(side_effect=ZeroDivisionError("a bug")))
     with pytest.raises(ZeroDivisionError):
         cli.main(["run", "-t", "LongEmbedQMSum", "LongEmbedSummScreenFD", "-m", model])
 
@@ -166,10 +164,7 @@ def test_quiet_leaves_the_table_alone(model, capfd, recwarn) -> None:
 
 
 def test_an_interrupt_says_that_the_same_command_goes_on(model, monkeypatch, capsys) -> None:
-    def interrupted(*args: object, **kwargs: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(LongEmbedSummScreenFD, "load_data", interrupted)
+    monkeypatch.setattr(LongEmbedSummScreenFD, "load_data", Mock(side_effect=KeyboardInterrupt))
     assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model]) == 130
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("mteb-longembed: interrupted; finished work is kept, and the same command")

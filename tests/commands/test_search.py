@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from sentence_transformers import SentenceTransformer
@@ -290,8 +291,5 @@ def test_a_pipe_and_a_folder_of_tables_and_texts_are_refused(files, tmp_path, ca
 
 
 def test_an_answer_comes_though_the_index_cannot_be_written(files, tmp_path, capsys, monkeypatch) -> None:
-    def full(*args: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     assert len(asked([files[0], "--corpus", str(files[1])], capsys)) == 5

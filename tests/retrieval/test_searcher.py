@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import mteb
 import numpy as np
@@ -304,16 +305,10 @@ def test_a_reader_sees_the_state_before_or_after_a_write_and_nothing_between(
 def test_a_write_that_fails_leaves_the_old_index(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mteb_longembed.retrieval import index_files
-
     made = searcher(f"{folder}+pi@32", {"d0": "a b"})
     made.save(tmp_path / "index")
     made.add(["d1"], ["c d"])
-
-    def full(*args: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(index_files.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(StorageError, match=r"cannot be written .*No space left on device.*is unchanged"):
         made.save(tmp_path / "index")
     assert len(longembed.open_search(tmp_path / "index", device="cpu")) == 1

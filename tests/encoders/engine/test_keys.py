@@ -21,8 +21,7 @@ SHORT, LONG = np.arange(5, 15, dtype=np.int32), np.arange(5, 55, dtype=np.int32)
 
 def keys(model: Any, form: str = "sentence_embedding", prompt: str | None = None, **kwargs) -> list[bytes]:
     """The keys of a short and of a long document."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         keys_of = row_keys(model, CPU, form, kwargs)
     assert keys_of is not None
     return keys_of([SHORT, LONG], prompt)
