@@ -89,8 +89,8 @@ class Targets:
     def __init__(self, work: Path) -> None:
         self.work = work
         self.base = work / "base" / "model"
-        made = tiny.sentence_transformer("bert", work / "base", dense=True, prompts={"query": "q: "})
-        made.model_card_data.model_name = "tiny/bert"
+        more = {"dense": True, "prompts": {"query": "q: "}, "name": "tiny/bert"}
+        made = tiny.sentence_transformer("bert", work / "base", **more)
         self.saved = work / "saved"
         import mteb_longembed as longembed
 

@@ -49,10 +49,7 @@ print("still", model.encode(texts[:9]).tobytes() == expected[:9].tobytes() or "c
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("base")
-    prompts = {"query": "query: ", "document": "passage: "}
-    tiny.sentence_transformer("bert", folder, prompts=prompts)
-    return folder / "model"
+    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
 
 
 def run(*command: str) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import mteb
 import pytest
-from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
@@ -30,9 +29,7 @@ class SmallRun:
     """One model on one task of two splits, with results, predictions and store below one folder."""
 
     def __init__(self, base: Path) -> None:
-        tiny.sentence_transformer("bert", base, num_hidden_layers=1)
-        stock = SentenceTransformer(str(base / "model"), device="cpu")
-        stock.model_card_data.model_name = "tiny/bert"
+        stock = tiny.sentence_transformer("bert", base, num_hidden_layers=1, name="tiny/bert")
         self.encoder = LongEncoder(longembed.extend(stock, "pi", target_len=64))
         self.task = LongEmbedPasskey().filter_eval_splits(SPLITS)
         self.task.load_data()

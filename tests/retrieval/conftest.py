@@ -8,9 +8,7 @@ from tests import tiny
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model with prompts."""
-    where = tmp_path_factory.mktemp("base")
-    tiny.sentence_transformer("bert", where, prompts={"query": "query : ", "document": "passage : "})
-    return where / "model"
+    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
 
 
 @pytest.fixture(autouse=True)

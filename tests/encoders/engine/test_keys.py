@@ -57,8 +57,8 @@ def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(base_fold
 
 
 def test_another_base_or_number_type_gives_other_keys(base_folder: Path, tmp_path: Path) -> None:
-    tiny.sentence_transformer("bert", tmp_path, dense=True, seed=1)
-    models = [longembed.extend(base_folder, "pi"), longembed.extend(tmp_path / "model", "pi")]
+    other = tiny.saved("bert", tmp_path, dense=True, seed=1)
+    models = [longembed.extend(folder, "pi") for folder in (base_folder, other)]
     models.append(longembed.extend(base_folder, "pi", dtype="bf16"))
     assert len({keys(model)[0] for model in models}) == 3
 
