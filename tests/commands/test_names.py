@@ -1,9 +1,6 @@
 """Every command with every kind of model name: it runs, or refuses the name in one sentence."""
 
 import json
-import logging
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +8,6 @@ import pytest
 import mteb_longembed as longembed
 from mteb_longembed import cli
 from tests import tiny
-from tests.loopback_hub import LoopbackHub
 from tests.own_data import beir
 
 KINDS = {
@@ -54,25 +50,15 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def hub(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", sys.argv)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
-    handlers = logging.getLogger().handlers[:]
-    with LoopbackHub() as server:
-        server.patch(monkeypatch, tmp_path / "hub")
-        server.add("mteb/named", shelf / "base/model")
-        yield
-    logging.getLogger().handlers[:] = handlers
-
-
+@pytest.mark.usefixtures("mteb_process")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_takes_a_kind_of_name_or_refuses_it_in_one_sentence(
-    command, kind, shelf, hub, tmp_path, capsys
+    command, kind, shelf, empty_hub, tmp_path, monkeypatch, capsys
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
+    empty_hub.add("mteb/named", shelf / "base/model")
     paths = {"FOLDER": "base/model", "SAVED": "saved", "DATA": "data", "PAIRS": "pairs.jsonl"}
     line = COMMANDS[command].replace("NAME", KINDS[kind]).replace("OUT", str(tmp_path / "out"))
     for word, path in paths.items():

@@ -1,9 +1,6 @@
 """`mteb-longembed run`: one task that cannot run costs the others nothing, and wrong names are told at once."""
 
 import json
-import logging
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,24 +11,16 @@ from mteb_longembed.tasks import LongEmbedQMSum, LongEmbedSummScreenFD
 from mteb_longembed.tasks.real.hub_retrieval import DATA_VARIABLE
 from tests import published_data, tiny
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty folder; what mteb's command changes in this process goes back."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", sys.argv)
-    handlers = logging.getLogger().handlers[:]
-    yield
-    logging.getLogger().handlers[:] = handlers
+pytestmark = pytest.mark.usefixtures("mteb_process")
 
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a tiny extended model, in a folder where only SummScreenFD's data are at hand."""
-    tiny.sentence_transformer("bert", tmp_path / "tiny", num_hidden_layers=1)
+    folder = tiny.saved("bert", tmp_path / "tiny", num_hidden_layers=1)
     published_data.save(LongEmbedSummScreenFD, tmp_path / "data")
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "data"))
-    return f"{tmp_path}/tiny/model+rp@64"
+    return f"{folder}+rp@64"
 
 
 def names(folder: Path) -> set[str]:
