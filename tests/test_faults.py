@@ -43,7 +43,7 @@ try:
     model.encode([tiny.text(64, 1), long])
 except CapacityError as error:
     print("refused", error)
-print("still", model.encode(texts[:9]).tobytes() == expected[:9].tobytes() or "close")
+print("still", float(np.abs(model.encode(texts[:9]) - expected[:9]).max()) < 1e-5)
 """
 
 
@@ -85,4 +85,4 @@ def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not
     lines = run("-c", LIMITED, str(base), str(tmp_path / "store")).splitlines()
     assert lines[0] == "halved True True"
     assert lines[1].startswith("refused a document of 262144 tokens does not fit into memory even alone")
-    assert lines[2] in ("still True", "still close")
+    assert lines[2] == "still True"
