@@ -1,6 +1,7 @@
 """Settings and environments that all tests share."""
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from filelock import FileLock
 from hypothesis import settings
 
 from tests import environments
+from tests.loopback_hub import LoopbackHub
 
 # tests never assert times, so hypothesis must not do it either; the same code gets the same cases, and the nightly
 # run looks for new ones (`--hypothesis-profile new-cases`)
@@ -16,6 +18,14 @@ settings.register_profile("same-cases", deadline=None, derandomize=True)
 settings.load_profile("same-cases")
 # as in our command: a third of the time of a short test was a search for garbage among what imports made
 gc.set_threshold(100_000, 50)
+
+
+@pytest.fixture
+def empty_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+    """A hub without repositories, which this process uses."""
+    with LoopbackHub() as hub:
+        hub.patch(monkeypatch, tmp_path / "hub")
+        yield hub
 
 
 @pytest.fixture(scope="session")

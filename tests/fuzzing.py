@@ -1,7 +1,5 @@
 """Fuzzing: damaged input from a user or a disk must give a result or one of our errors, never another exception."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os
@@ -91,8 +89,8 @@ class Targets:
     def __init__(self, work: Path) -> None:
         self.work = work
         self.base = work / "base" / "model"
-        made = tiny.sentence_transformer("bert", work / "base", dense=True, prompts={"query": "q: "})
-        made.model_card_data.model_name = "tiny/bert"
+        more = {"dense": True, "prompts": {"query": "q: "}, "name": "tiny/bert"}
+        made = tiny.sentence_transformer("bert", work / "base", **more)
         self.saved = work / "saved"
         import mteb_longembed as longembed
 
@@ -181,8 +179,7 @@ def fuzz(targets: Targets, name: str, cases: int) -> Counter[str]:
               suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(strategy)
     def run(case: Any) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 work(case)
             except LongEmbedError as error:

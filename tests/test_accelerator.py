@@ -26,8 +26,6 @@ importlib.metadata.Distribution.from_name = from_name
 sys.argv = ["accelerator.py", "--tiny", "--out", sys.argv[1]]
 runpy.run_path("experiments/accelerator.py", run_name="__main__")
 """
-
-
 #: Half a minute for a kit that is made for machines with an accelerator.
 pytestmark = pytest.mark.long
 

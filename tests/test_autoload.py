@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.environments import CAPTURED
+
 ROOT = Path(__file__).parents[1]
 #: Records what the plugin is told in place of registering anything.
 RECORD = """
@@ -37,13 +39,8 @@ def python(code: str, *paths: Path, options: tuple[str, ...] = (), **env: str) -
     search = os.pathsep.join(map(str, paths))
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "MTEB_LONGEMBED"))}
     # -S: neither this environment's own mteb nor its own .pth of ours
-    return subprocess.run(
-        [sys.executable, "-S", *options, "-c", code],
-        env={**kept, "PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", **env},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    env = {**kept, "PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", **env}
+    return subprocess.run([sys.executable, "-S", *options, "-c", code], env=env, **CAPTURED)
 
 
 def imports_seen(code: str, *paths: Path, **env: str) -> list[str]:
@@ -54,8 +51,6 @@ def imports_seen(code: str, *paths: Path, **env: str) -> list[str]:
 
 
 MODELS, WHOLE = "mteb.models.model_implementations", "mteb"
-
-
 BENCHMARKS = "mteb.benchmarks.benchmarks"
 THREADS = """
 import mteb_longembed, threading

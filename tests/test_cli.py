@@ -145,10 +145,9 @@ def test_a_closed_pipe_ends_the_listing_quietly() -> None:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("base")
-    tiny.sentence_transformer("bert", folder, max_position_embeddings=512)
+    folder = tiny.saved("bert", tmp_path_factory.mktemp("base"), max_position_embeddings=512)
     with LoopbackHub() as hub:
-        hub.add("intfloat/e5-base-v2", folder / "model", sha=REVISION)
+        hub.add("intfloat/e5-base-v2", folder, sha=REVISION)
         yield hub
 
 

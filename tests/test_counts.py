@@ -4,8 +4,6 @@ Python's own counts, not times, so that a busy machine changes nothing. No file 
 move, but must not do the same work twice.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -67,8 +65,7 @@ def everything_is_imported() -> None:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    tiny.sentence_transformer("bert", tmp_path / "base", max_position_embeddings=512)
-    return tmp_path / "base" / "model"
+    return tiny.saved("bert", tmp_path / "base", max_position_embeddings=512)
 
 
 def test_loading_and_encoding_run_few_of_our_functions() -> None:

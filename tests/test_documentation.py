@@ -166,15 +166,11 @@ def test_every_private_name_of_others_is_in_upstream() -> None:
     trees = [ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     ours = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    ours |= {
-        node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-    }
-    ours |= {
-        node.target.id
-        for node in nodes
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    }
-    used = {node.attr for node in nodes if isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr)}
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+    annotated = [node.target for node in nodes if isinstance(node, ast.AnnAssign)]
+    ours |= {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
+    ours |= {target.id for target in annotated if isinstance(target, ast.Name)}
+    used = {node.attr for node in attributes if re.match("_[^_]", node.attr)}
     known = set(re.findall(r"\w+", page("upstream.md")))
     assert used - ours - known == {"_replace"}  # of a named tuple
 

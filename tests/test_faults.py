@@ -43,16 +43,13 @@ try:
     model.encode([tiny.text(64, 1), long])
 except CapacityError as error:
     print("refused", error)
-print("still", model.encode(texts[:9]).tobytes() == expected[:9].tobytes() or "close")
+print("still", float(np.abs(model.encode(texts[:9]) - expected[:9]).max()) < 1e-5)
 """
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("base")
-    prompts = {"query": "query: ", "document": "passage: "}
-    tiny.sentence_transformer("bert", folder, prompts=prompts)
-    return folder / "model"
+    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
 
 
 def run(*command: str) -> str:
@@ -88,4 +85,4 @@ def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not
     lines = run("-c", LIMITED, str(base), str(tmp_path / "store")).splitlines()
     assert lines[0] == "halved True True"
     assert lines[1].startswith("refused a document of 262144 tokens does not fit into memory even alone")
-    assert lines[2] in ("still True", "still close")
+    assert lines[2] == "still True"

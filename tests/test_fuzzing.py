@@ -68,8 +68,7 @@ def test_a_module_without_path_or_of_an_unknown_class_is_told_in_one_sentence(ta
 
 
 def test_weights_that_do_not_load_are_told_in_one_sentence(tmp_path: Path) -> None:
-    tiny.sentence_transformer("bert", tmp_path)
-    folder = tmp_path / "model"
+    folder = tiny.saved("bert", tmp_path)
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:5000])
     with pytest.raises(ModelError, match=r"cannot be read as safetensors|cannot be loaded"):

@@ -43,9 +43,7 @@ prompts = st.sampled_from([None, "query: ", "\ud800 ", "[SEP]"])
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
-    made = tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"))
-    made.model_card_data.model_name = "tiny/bert"
-    return made
+    return tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), name="tiny/bert")
 
 
 @pytest.fixture(scope="module", params=["none", "pi", "pcw"])

@@ -67,9 +67,8 @@ def test_offline_mode_asks_nobody(monkeypatch) -> None:
 
 
 def test_what_is_in_the_cache_loads_when_the_hub_is_gone(tmp_path: Path, monkeypatch) -> None:
-    tiny.sentence_transformer("bert", tmp_path / "tiny", num_hidden_layers=1)
     with LoopbackHub() as online:
-        online.add("somebody/tiny", tmp_path / "tiny" / "model")
+        online.add("somebody/tiny", tiny.saved("bert", tmp_path / "tiny", num_hidden_layers=1))
         online.patch(monkeypatch, tmp_path / "home")
         first = hub.download("somebody/tiny", "config.json")
     point_to(closed_port(), monkeypatch)
@@ -77,12 +76,12 @@ def test_what_is_in_the_cache_loads_when_the_hub_is_gone(tmp_path: Path, monkeyp
     assert not hub.hub_answers()
 
 
-def test_a_hub_that_stops_answering_is_remembered(tmp_path: Path, monkeypatch) -> None:
+def test_a_hub_that_stops_answering_is_remembered(monkeypatch) -> None:
     point_to(closed_port(), monkeypatch)
     hub._ANSWERS[huggingface_hub.constants.ENDPOINT] = True
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     with pytest.raises(LocalEntryNotFoundError):
-        hub.download("somebody/something", "config.json", cache_dir=tmp_path)
+        hub.download("somebody/something", "config.json")
     assert not hub.hub_answers()
 
 
@@ -118,21 +117,20 @@ FAULTS = {
 
 @pytest.mark.parametrize("file_name", ["model.safetensors", "config.json", "modules.json"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_a_hub_answers_is_one_sentence_soon_and_a_retry_works(tmp_path, monkeypatch, fault, file_name):
-    tiny.sentence_transformer("bert", tmp_path / "tiny", num_hidden_layers=1)
+def test_what_a_hub_answers_is_one_sentence_soon_and_a_retry_works(
+    tmp_path, empty_hub, monkeypatch, fault, file_name
+):
+    empty_hub.add("somebody/tiny", tiny.saved("bert", tmp_path / "tiny", num_hidden_layers=1))
     answer, words = FAULTS[fault]
     slept: list[float] = []
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", slept.append)
-    with LoopbackHub() as online:
-        online.add("somebody/tiny", tmp_path / "tiny" / "model")
-        online.patch(monkeypatch, tmp_path / "home")
-        online.fault = lambda handler, path: path.endswith(f"/{file_name}") and (answer(handler), True)[1]
-        with pytest.raises(HubError, match=words) as error:
-            longembed.load("somebody/tiny+pi@64:trained_len=16")
-        assert online.url in str(error.value) and str(error.value).count(". ") == 0
-        assert sum(slept) < 15
-        online.fault = None
-        assert longembed.load("somebody/tiny+pi@64:trained_len=16").encode("aa bb").shape == (32,)
+    empty_hub.fault = lambda handler, path: path.endswith(f"/{file_name}") and (answer(handler), True)[1]
+    with pytest.raises(HubError, match=words) as error:
+        longembed.load("somebody/tiny+pi@64:trained_len=16")
+    assert empty_hub.url in str(error.value) and str(error.value).count(". ") == 0
+    assert sum(slept) < 15
+    empty_hub.fault = None
+    assert longembed.load("somebody/tiny+pi@64:trained_len=16").encode("aa bb").shape == (32,)
 
 
 def test_silence_gives_back_the_state_that_was_there() -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import mteb
 import pytest
-from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
@@ -30,9 +29,7 @@ class SmallRun:
     """One model on one task of two splits, with results, predictions and store below one folder."""
 
     def __init__(self, base: Path) -> None:
-        tiny.sentence_transformer("bert", base, num_hidden_layers=1)
-        stock = SentenceTransformer(str(base / "model"), device="cpu")
-        stock.model_card_data.model_name = "tiny/bert"
+        stock = tiny.sentence_transformer("bert", base, num_hidden_layers=1, name="tiny/bert")
         self.encoder = LongEncoder(longembed.extend(stock, "pi", target_len=64))
         self.task = LongEmbedPasskey().filter_eval_splits(SPLITS)
         self.task.load_data()
@@ -68,14 +65,14 @@ def _shorten(data: dict, n: int = 6) -> None:
 
 def check(run: SmallRun, folder: Path, fail_at: int, error: int, expected: tuple, files: set[str]) -> bool:
     """One run with a fault and one without; whether the fault was met."""
-    with warnings.catch_warnings(), Faults(folder, fail_at=fail_at, error=error).injected() as faults:
-        warnings.simplefilter("ignore", RuntimeWarning)  # the store warns that the run continues without it
-        with contextlib.suppress(OSError):
-            run.evaluate(folder)
+    # the store warns that the run continues without it
+    ignored = warnings.catch_warnings(action="ignore", category=RuntimeWarning)
+    faults = Faults(folder, fail_at=fail_at, error=error)
+    with ignored, faults.injected(), contextlib.suppress(OSError):
+        run.evaluate(folder)
     met = len(faults.calls) > fail_at
     name = f"call {fail_at} ({faults.calls[fail_at] if met else 'none'}), {errno.errorcode[error]}"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         run.evaluate(folder)
     assert run.outcome(folder) == expected, name
     assert run.files(folder) == files, name

@@ -13,6 +13,8 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 WORDS = [f"{a}{b}" for a in LETTERS[:20] for b in LETTERS[:20]] + list(LETTERS) + [f"##{c}" for c in LETTERS]
 WORDS += [":", ".", ",", "query", "passage"]
 TRAINED = 16
+#: Prompts of two tokens each.
+PROMPTS = {"query": "query : ", "document": "passage : "}
 
 #: Model type -> settings that its configuration needs in addition to the common sizes.
 ARCHITECTURES: dict[str, dict] = {
@@ -76,6 +78,14 @@ def sentence_transformer(
     if name is not None:
         loaded.model_card_data.model_name = name
     return loaded
+
+
+def saved(model_type: str, folder: Path, card: str = "", **settings: object) -> Path:
+    """The folder of a tiny SentenceTransformer; mteb takes a plain one with a card only."""
+    sentence_transformer(model_type, folder, **settings)
+    if card:
+        (folder / "model" / "README.md").write_text(card)
+    return folder / "model"
 
 
 def text(n: int, seed: int = 0) -> str:

@@ -19,6 +19,7 @@ from mteb_longembed.comparing import comparison, costs
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks.diagnose import diagnose
 from tests import tiny
+from tests.own_data import beir
 
 
 def parse(*line: str) -> argparse.Namespace:
@@ -102,15 +103,7 @@ def test_each_comparison_has_its_folder_and_links_to_the_others(base, data, file
 def test_one_query_has_scores_without_intervals_and_report_leaves_them_to_compare(
     base, tmp_path, capsys
 ) -> None:
-    tables = {
-        "corpus": [("d0", tiny.text(40, 0) + " " + tiny.text(8, 1)), ("d1", tiny.text(8, 2))],
-        "queries": [("q", tiny.text(8, 1))],
-    }
-    for name, rows in tables.items():
-        lines = [json.dumps({"_id": key, "text": text}) + "\n" for key, text in rows]
-        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
-    (tmp_path / "qrels").mkdir()
-    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\td0\t1\n")
+    beir(tmp_path, [f"{tiny.text(40, 0)} {tiny.text(8, 1)}", tiny.text(8, 2)], [tiny.text(8, 1)])
     line = ["compare", base, "--data", str(tmp_path), "--strategies", "gp,rp,pcw,se", "--no-bm25"]
     assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
@@ -137,8 +130,7 @@ def test_the_python_call_returns_what_the_command_writes(tmp_path, monkeypatch, 
     texts = [f"{tiny.text(30, i)}. {tiny.text(12, i + 50)}." for i in range(12)]
     rows = [json.dumps({"id": f"d{i}", "text": text}) for i, text in enumerate(texts)]
     (tmp_path / "docs.jsonl").write_text("\n".join(rows))
-    tiny.sentence_transformer("bert", tmp_path / "tiny")
-    model = str(tmp_path / "tiny" / "model")
+    model = str(tiny.saved("bert", tmp_path / "tiny"))
     options = {"corpus": "docs.jsonl", "make": 8, "strategies": ["gp", "se"], "bm25": False}
     result = mteb_longembed.compare(model, **options, show=False, say=lambda _: None)
     assert f"se does not fit {model} and is left out." in result.left_out

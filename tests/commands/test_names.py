@@ -1,11 +1,6 @@
 """Every command with every kind of model name: it runs, or refuses the name in one sentence."""
 
-from __future__ import annotations
-
 import json
-import logging
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +8,7 @@ import pytest
 import mteb_longembed as longembed
 from mteb_longembed import cli
 from tests import tiny
-from tests.loopback_hub import LoopbackHub
+from tests.own_data import beir
 
 KINDS = {
     "alias": "mini-ape",
@@ -46,39 +41,24 @@ for unextended in ("alias", "hub id", "folder", "none"):
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model in a folder, a saved extended one, and data."""
     folder = tmp_path_factory.mktemp("shelf")
-    tiny.sentence_transformer("bert", folder / "base", num_hidden_layers=1)
-    (folder / "base/model/README.md").write_text("---\nlicense: mit\n---\n")  # mteb needs a card
-    longembed.load(f"{folder}/base/model+pi@64").save_pretrained(str(folder / "saved"))
-    texts = {f"d{i}": tiny.text(40, i) for i in range(6)}
-    (folder / "data/qrels").mkdir(parents=True)
-    for name, rows in (("corpus", texts), ("queries", {"q0": texts["d0"][:40], "q1": texts["d1"][-40:]})):
-        lines = [json.dumps({"_id": key, "text": text}) + "\n" for key, text in rows.items()]
-        (folder / f"data/{name}.jsonl").write_text("".join(lines))
-    (folder / "data/qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t1\n")
-    pairs = [json.dumps({"query": tiny.text(6, i), "positive": texts[f"d{i}"]}) + "\n" for i in range(4)]
+    base = tiny.saved("bert", folder / "base", "---\nlicense: mit\n---\n", num_hidden_layers=1)
+    longembed.load(f"{base}+pi@64").save_pretrained(str(folder / "saved"))
+    texts = [tiny.text(40, i) for i in range(6)]
+    beir(folder / "data", texts, [texts[0][:40], texts[1][-40:]])
+    pairs = [json.dumps({"query": tiny.text(6, i), "positive": texts[i]}) + "\n" for i in range(4)]
     (folder / "pairs.jsonl").write_text("".join(pairs))
     return folder
 
 
-@pytest.fixture
-def hub(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", sys.argv)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
-    handlers = logging.getLogger().handlers[:]
-    with LoopbackHub() as server:
-        server.patch(monkeypatch, tmp_path / "hub")
-        server.add("mteb/named", shelf / "base/model")
-        yield
-    logging.getLogger().handlers[:] = handlers
-
-
+@pytest.mark.usefixtures("mteb_process")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_takes_a_kind_of_name_or_refuses_it_in_one_sentence(
-    command, kind, shelf, hub, tmp_path, capsys
+    command, kind, shelf, empty_hub, tmp_path, monkeypatch, capsys
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
+    empty_hub.add("mteb/named", shelf / "base/model")
     paths = {"FOLDER": "base/model", "SAVED": "saved", "DATA": "data", "PAIRS": "pairs.jsonl"}
     line = COMMANDS[command].replace("NAME", KINDS[kind]).replace("OUT", str(tmp_path / "out"))
     for word, path in paths.items():

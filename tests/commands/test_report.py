@@ -2,6 +2,7 @@ import csv
 import json
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -161,11 +162,8 @@ def test_a_folder_that_cannot_be_is_one_sentence(option, monkeypatch, tmp_path):
     with pytest.raises(InputError, match=message):
         _run(DATA / "results", option, target)
     assert file.read_text() == "kept"
-
-    def mkdir(self, *args, **kwargs):
-        raise FileNotFoundError(2, "No such file or directory")  # what Linux answers below /proc
-
-    monkeypatch.setattr(Path, "mkdir", mkdir)
+    below_proc = FileNotFoundError(2, "No such file or directory")  # what Linux answers there
+    monkeypatch.setattr(Path, "mkdir", Mock(side_effect=below_proc))
     message = f"^what {option} writes into cannot be made at .*: No such file or directory.$"
     with pytest.raises(InputError, match=message):
         _run(DATA / "results", option, tmp_path / "x" / "y")

@@ -1,10 +1,8 @@
 """`mteb-longembed run`: one task that cannot run costs the others nothing, and wrong names are told at once."""
 
 import json
-import logging
-import sys
-from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,24 +11,16 @@ from mteb_longembed.tasks import LongEmbedQMSum, LongEmbedSummScreenFD
 from mteb_longembed.tasks.real.hub_retrieval import DATA_VARIABLE
 from tests import published_data, tiny
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty folder; what mteb's command changes in this process goes back."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", sys.argv)
-    handlers = logging.getLogger().handlers[:]
-    yield
-    logging.getLogger().handlers[:] = handlers
+pytestmark = pytest.mark.usefixtures("mteb_process")
 
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a tiny extended model, in a folder where only SummScreenFD's data are at hand."""
-    tiny.sentence_transformer("bert", tmp_path / "tiny", num_hidden_layers=1)
+    folder = tiny.saved("bert", tmp_path / "tiny", num_hidden_layers=1)
     published_data.save(LongEmbedSummScreenFD, tmp_path / "data")
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "data"))
-    return f"{tmp_path}/tiny/model+rp@64"
+    return f"{folder}+rp@64"
 
 
 def names(folder: Path) -> set[str]:
@@ -63,10 +53,7 @@ def test_the_only_task_fails_with_its_own_sentence(model, capsys) -> None:
 
 
 def test_an_error_that_is_not_ours_is_not_swallowed(model, monkeypatch) -> None:
-    def fail(*args: object, **kwargs: object) -> None:
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr(LongEmbedQMSum, "load_data", fail)
+    monkeypatch.setattr(LongEmbedQMSum, "load_data", Mock(side_effect=ZeroDivisionError("a bug")))
     with pytest.raises(ZeroDivisionError):
         cli.main(["run", "-t", "LongEmbedQMSum", "LongEmbedSummScreenFD", "-m", model])
 
@@ -166,10 +153,7 @@ def test_quiet_leaves_the_table_alone(model, capfd, recwarn) -> None:
 
 
 def test_an_interrupt_says_that_the_same_command_goes_on(model, monkeypatch, capsys) -> None:
-    def interrupted(*args: object, **kwargs: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(LongEmbedSummScreenFD, "load_data", interrupted)
+    monkeypatch.setattr(LongEmbedSummScreenFD, "load_data", Mock(side_effect=KeyboardInterrupt))
     assert cli.main(["run", "-t", "LongEmbedSummScreenFD", "-m", model]) == 130
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("mteb-longembed: interrupted; finished work is kept, and the same command")

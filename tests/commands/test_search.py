@@ -1,13 +1,11 @@
 """`mteb-longembed search`: documents are encoded once, the scores are those of the Python call."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from sentence_transformers import SentenceTransformer
@@ -15,11 +13,10 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import search
-from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.retrieval.index_files import CURRENT
 from tests import tiny
-from tests.loopback_hub import LoopbackHub
+from tests.commands.test_names import KINDS
 
 QUERY = tiny.text(6, 3)
 
@@ -27,13 +24,12 @@ QUERY = tiny.text(6, 3)
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
     """A model's name and a file of documents. Nothing outside of `tmp_path` is written."""
-    tiny.sentence_transformer("bert", tmp_path / "base")
-    (tmp_path / "base" / "model" / "README.md").write_text("---\nlicense: mit\n---\n")  # mteb needs a card
+    base = tiny.saved("bert", tmp_path / "base", "---\nlicense: mit\n---\n")
     corpus = tmp_path / "docs.jsonl"
     write(corpus, {f"d{i}": tiny.text(8 + 9 * i, i) for i in range(6)})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
-    return f"{tmp_path / 'base' / 'model'}+pcw@64:size=16,vectors=window", corpus
+    return f"{base}+pcw@64:size=16,vectors=window", corpus
 
 
 def write(path: Path, documents: dict[str, str]) -> None:
@@ -45,13 +41,6 @@ def read(path: Path) -> dict[str, str]:
     return {row["id"]: row["text"] for row in rows}
 
 
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
-    with LoopbackHub() as server:
-        server.patch(monkeypatch, tmp_path / "hub")
-        yield server
-
-
 def caches(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "cache" / "mteb-longembed" / "search").glob("*"))
 
@@ -61,20 +50,6 @@ def asked(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict
     output = json.loads(capsys.readouterr().out)
     assert list(output) == [QUERY]
     return list(output[QUERY])
-
-
-@pytest.fixture
-def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts that are tokenised."""
-    texts: list[str] = []
-    token_ids = LongTransformer.token_ids
-
-    def noting(self: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        texts.extend(inputs)
-        return token_ids(self, inputs, *args, **kwargs)
-
-    monkeypatch.setattr(LongTransformer, "token_ids", noting)
-    return texts
 
 
 @pytest.mark.parametrize("where", [[], ["--index", "INDEX"]])
@@ -123,11 +98,10 @@ def test_an_index_follows_the_documents(files, tmp_path, capsys, encoded) -> Non
         (["./nope", "--corpus", "CORPUS", "a"], "cannot load './nope'"),
     ],
 )
-def test_wrong_arguments_and_names_are_one_sentence(files, hub, arguments, message, capsys) -> None:
+def test_wrong_arguments_and_names_are_one_sentence(files, empty_hub, arguments, message, capsys) -> None:
     assert cli.main(["search", *(str(files[1]) if word == "CORPUS" else word for word in arguments)]) == 2
-    assert f"mteb-longembed: {message}" in capsys.readouterr().err.strip().splitlines()[-1].replace(
-        "mteb cannot", "cannot"
-    )
+    said = capsys.readouterr().err.strip().splitlines()[-1].replace("mteb cannot", "cannot")
+    assert f"mteb-longembed: {message}" in said
 
 
 def test_a_question_without_words_is_refused_before_documents_are_encoded(files, capsys, encoded) -> None:
@@ -170,22 +144,10 @@ def test_an_index_of_another_model_is_refused(files, tmp_path, capsys) -> None:
     assert "give another --index" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "mini-ape",
-        "mteb/tiny",
-        "FOLDER",
-        "SAVED",
-        "FOLDER+none",
-        "FOLDER+pi@64:vectors=8",
-        "mteb/tiny+pi@64",
-        "bm25",
-    ],
-)
-def test_every_kind_of_name_answers_several_questions_twice(files, kind, tmp_path, hub, capsys) -> None:
+@pytest.mark.parametrize("kind", [kind.replace("named", "tiny") for kind in (*KINDS.values(), "bm25")])
+def test_every_kind_of_name_answers_several_questions_twice(files, kind, tmp_path, empty_hub, capsys) -> None:
     base = tmp_path / "base" / "model"
-    hub.add("mteb/tiny", base)
+    empty_hub.add("mteb/tiny", base)
     longembed.load(f"{base}+pi@64").save_pretrained(str(tmp_path / "saved"))
     name = kind.replace("FOLDER", str(base)).replace("SAVED", str(tmp_path / "saved"))
     call = ["search", name, "--corpus", str(files[1]), "--json", QUERY, "another question"]
@@ -198,8 +160,8 @@ def test_every_kind_of_name_answers_several_questions_twice(files, kind, tmp_pat
     assert len(caches(tmp_path)) == 1
 
 
-def test_a_plain_name_of_the_hub_keeps_its_vectors(files, hub, tmp_path, capsys, monkeypatch) -> None:
-    hub.add("mteb/tiny", tmp_path / "base" / "model")
+def test_a_plain_name_of_the_hub_keeps_its_vectors(files, empty_hub, tmp_path, capsys, monkeypatch) -> None:
+    empty_hub.add("mteb/tiny", tmp_path / "base" / "model")
     first = asked(["mteb/tiny", "--corpus", str(files[1])], capsys)
     sizes = []
     encode = SentenceTransformer.encode
@@ -214,8 +176,8 @@ def test_a_plain_name_of_the_hub_keeps_its_vectors(files, hub, tmp_path, capsys,
 
 
 @pytest.mark.parametrize("name", ["OURS", "mteb/tiny"])
-def test_an_interrupted_call_goes_on(files, hub, name, tmp_path, capsys, monkeypatch) -> None:
-    hub.add("mteb/tiny", tmp_path / "base" / "model")
+def test_an_interrupted_call_goes_on(files, empty_hub, name, tmp_path, capsys, monkeypatch) -> None:
+    empty_hub.add("mteb/tiny", tmp_path / "base" / "model")
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
     monkeypatch.setattr(search, "_LEAST", 100)
     documents = {f"d{i}": f"{i} {tiny.text(60, i)}" for i in range(400)}
@@ -263,13 +225,8 @@ def test_the_cache_has_one_index_for_a_model_and_a_file_and_is_its_owners_alone(
 def test_what_is_not_read_or_has_no_text_is_named(files, tmp_path, capsys) -> None:
     folder = tmp_path / "notes"
     (folder / "inner").mkdir(parents=True)
-    for file, text in {
-        "a.txt": "a b",
-        "inner/b.md": "c d",
-        "empty.txt": " \n",
-        "c.pdf": "%",
-        "d.pdf": "%",
-    }.items():
+    texts = {"a.txt": "a b", "inner/b.md": "c d", "empty.txt": " \n", "c.pdf": "%", "d.pdf": "%"}
+    for file, text in texts.items():
         (folder / file).write_text(text)
     (folder / "linked").symlink_to(folder / "inner")
     assert cli.main(["search", files[0], "--corpus", str(folder), QUERY]) == 0
@@ -292,8 +249,5 @@ def test_a_pipe_and_a_folder_of_tables_and_texts_are_refused(files, tmp_path, ca
 
 
 def test_an_answer_comes_though_the_index_cannot_be_written(files, tmp_path, capsys, monkeypatch) -> None:
-    def full(*args: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     assert len(asked([files[0], "--corpus", str(files[1])], capsys)) == 5

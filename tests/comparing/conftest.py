@@ -20,9 +20,7 @@ def compare(candidates: Sequence[Candidate], task: Any, out: Path, **options: An
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory) -> str:
-    where = tmp_path_factory.mktemp("base")
-    tiny.sentence_transformer("bert", where)
-    return str(where / "model")
+    return str(tiny.saved("bert", tmp_path_factory.mktemp("base")))
 
 
 @pytest.fixture(scope="module")

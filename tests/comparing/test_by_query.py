@@ -64,9 +64,8 @@ def test_a_passage_is_shortened_around_the_answer_that_it_covers_most(passage, a
     shown, place = _shortened(text, *passage, answers)
     plain = shown.strip("…")
     at = text.index(plain)
-    assert (
-        len(plain) == min(240, passage[1] - passage[0]) and passage[0] <= at <= at + len(plain) <= passage[1]
-    )
+    assert len(plain) == min(240, passage[1] - passage[0])
+    assert passage[0] <= at <= at + len(plain) <= passage[1]
     assert (shown[0] == "…", shown[-1] == "…") == (at > passage[0], at + len(plain) < passage[1])
     covered = [set(text[max(passage[0], a) : min(passage[1], b)]) for a, b in answers]
     most = max(map(len, covered), default=0)

@@ -14,8 +14,8 @@ from tests.loopback_hub import LoopbackHub
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
     """A tiny BERT with prompts of two tokens and a layer behind the pooling."""
-    folder, prompts = tmp_path_factory.mktemp("base"), {"query": "query : ", "document": "passage : "}
-    return tiny.sentence_transformer("bert", folder, dense=True, prompts=prompts, name="tiny/bert")
+    more = {"dense": True, "prompts": tiny.PROMPTS, "name": "tiny/bert"}
+    return tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), **more)
 
 
 BASE_CARD = """---
@@ -34,21 +34,18 @@ tags: [mteb]
 @pytest.fixture(scope="module")
 def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved BERT with a card."""
-    folder = tmp_path_factory.mktemp("base")
-    tiny.sentence_transformer("bert", folder, prompts={"query": "query: ", "document": "passage: "})
-    (folder / "model" / "README.md").write_text(BASE_CARD)
-    return folder / "model"
+    prompts = {"query": "query: ", "document": "passage: "}
+    return tiny.saved("bert", tmp_path_factory.mktemp("base"), BASE_CARD, prompts=prompts)
 
 
 @pytest.fixture(scope="module")
 def hub(base_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackHub]:
     """A hub with `org/bert` and `org/modernbert`."""
-    rotary = tmp_path_factory.mktemp("rotary")
-    tiny.sentence_transformer("modernbert", rotary, local_attention=8)
-    (rotary / "model" / "README.md").write_text(BASE_CARD.replace("license: other", "license: mit"))
+    card = BASE_CARD.replace("license: other", "license: mit")
+    rotary = tiny.saved("modernbert", tmp_path_factory.mktemp("rotary"), card, local_attention=8)
     with LoopbackHub() as hub:
         hub.add("org/bert", base_folder)
-        hub.add("org/modernbert", rotary / "model")
+        hub.add("org/modernbert", rotary)
         yield hub
 
 

@@ -1,7 +1,5 @@
 """`split`: windows of whole sentences or paragraphs, against a slow reading of the rule."""
 
-from __future__ import annotations
-
 import itertools
 import random
 
@@ -17,7 +15,7 @@ from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
-from tests.encoders.strategies.test_pcw import finished
+from tests.encoders.strategies.test_pcw import alone, finished
 from tests.limits import same_vectors
 
 #: What ends the parts that `split` keeps whole.
@@ -59,12 +57,7 @@ def test_windows_have_as_many_whole_parts_as_fit(base: SentenceTransformer, spli
     for seed, (text, mean, rows) in enumerate(zip(texts, *vectors, strict=True)):
         tokens = base.tokenizer(parts(seed, ENDS[split]), add_special_tokens=False)["input_ids"]
         windows = slow_windows(tokens, 11 - len(head))
-        pooled = []
-        for window in windows:
-            ids = torch.tensor([[*head, *window, 2]])
-            with torch.no_grad():
-                out = base[1](base[0]({"input_ids": ids, "attention_mask": torch.ones_like(ids)}))
-            pooled.append(out["sentence_embedding"][0])
+        pooled = [alone(base, [*head, *window, 2]) for window in windows]
         assert np.abs(mean - finished(base, [torch.stack(pooled).mean(0)])[0]).max() < 1e-5
         assert np.abs(mean - one.encode(text, prompt=prompt)).max() < 1e-5
         assert np.abs(rows.numpy() - finished(base, pooled)).max() < 1e-5

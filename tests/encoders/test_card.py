@@ -126,8 +126,7 @@ def results(tmp_path_factory, hub) -> Path:
         hub.patch(patch, tmp_path_factory.getbasetemp() / "hf-home")
         folder = tmp_path_factory.mktemp("results")
         task = mteb.get_task("LongEmbedPasskey", eval_splits=["test_256"])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             model = longembed.load("org/bert+pi@64", device="cpu")
             mteb.evaluate(model, task, cache=mteb.ResultCache(folder), show_progress_bar=False)
     return folder

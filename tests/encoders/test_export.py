@@ -35,8 +35,7 @@ for folder in sys.argv[2:]:
 
 def base(name: str, folder: Path) -> str:
     kind, config = MODELS[name]
-    tiny.sentence_transformer(kind, folder, **config)
-    return str(folder / "model")
+    return str(tiny.saved(kind, folder, **config))
 
 
 def test_embeds_long_inputs_as_ours_without_our_package(tmp_path):

@@ -1,7 +1,5 @@
 """`extend` and `load`: a real SentenceTransformer, under its own name, that leaves its base alone."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import json
@@ -26,9 +24,7 @@ STRATEGIES = ["none", "pcw", "gp", "rp", "pi", "ntk"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    where = tmp_path_factory.mktemp("base")
-    tiny.sentence_transformer("bert", where, prompts={"query": "query : ", "document": "passage : "})
-    return where / "model"
+    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
-from tests.encoders.strategies.test_pcw import finished, slow_windows
+from tests.encoders.strategies.test_pcw import alone, finished, slow_windows
 from tests.limits import same_vectors
 
 LO, LT = tiny.TRAINED, 8 * tiny.TRAINED
@@ -37,11 +37,8 @@ def spans_by_hand(single, base, text: str, size: int, prompt: str) -> np.ndarray
     content = list(range(1 + (2 if prompt else 0), len(tokens) - 1))
     if not content:
         return single.encode([text], prompt=prompt)
-    pooled = [
-        sum(tokens[i] for i in content[a : a + size]) / len(content[a : a + size])
-        for a in range(0, len(content), size)
-    ]
-    return finished(base, pooled)
+    spans = [content[a : a + size] for a in range(0, len(content), size)]
+    return finished(base, [sum(tokens[i] for i in span) / len(span) for span in spans])
 
 
 @pytest.mark.parametrize("prompt", ["", "passage : "])
@@ -62,12 +59,7 @@ def test_every_window_is_a_vector(base):
     for text, got in zip(TEXTS, model.encode_document(TEXTS, prompt="passage : "), strict=True):
         ids = base.tokenizer("passage : " + text, truncation=True, max_length=LT)["input_ids"]
         cut = [list(range(len(ids)))] if len(ids) <= 8 else slow_windows(len(ids), 8, 2, 3, 1)
-        pooled = []
-        for window in cut:
-            part = torch.tensor([[ids[i] for i in window]])
-            with torch.no_grad():
-                out = base[1](base[0]({"input_ids": part, "attention_mask": torch.ones_like(part)}))
-            pooled.append(out["sentence_embedding"][0])
+        pooled = [alone(base, [ids[i] for i in window]) for window in cut]
         assert np.abs(got.numpy() - finished(base, pooled)).max() < 1e-5
 
 

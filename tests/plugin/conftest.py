@@ -15,10 +15,8 @@ CARD = "---\nlicense: mit\nlanguage: [en, de]\n---\n# A base\n"
 
 @pytest.fixture(scope="package")
 def base_folder(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("base")
-    prompts = {"query": "query: ", "document": "passage: "}
-    tiny.sentence_transformer("bert", folder, max_position_embeddings=512, prompts=prompts)
-    return folder / "model"
+    more = {"max_position_embeddings": 512, "prompts": {"query": "query: ", "document": "passage: "}}
+    return tiny.saved("bert", tmp_path_factory.mktemp("base"), **more)
 
 
 @pytest.fixture(scope="package")

@@ -103,8 +103,7 @@ def test_a_hub_that_is_gone_costs_facts_and_no_error(online, monkeypatch) -> Non
 
 def test_results_of_a_python_model_are_described_as_those_of_its_name(online, tmp_path) -> None:
     model = longembed.load("org/unlisted+pi@64", device="cpu")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         meta = ModelMeta.from_sentence_transformer_model(model)
     same = mteb.get_model_meta("org/unlisted+pi@64")
     for name in WANTED - {"embed_dim"}:

@@ -265,8 +265,7 @@ def test_an_extended_model_never_returns_or_overwrites_the_results_of_its_base(o
     cache = mteb.ResultCache(tmp_path)
     task = mteb.get_task("LongEmbedPasskey", eval_splits=["test_256"])
     base = SentenceTransformer("intfloat/e5-base-v2", revision=REVISION, device="cpu")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         mteb.evaluate(base, task, cache=cache, show_progress_bar=False)
         base_scores = scores(cache)
         (folder,) = base_scores
@@ -284,8 +283,7 @@ def test_an_extended_model_never_returns_or_overwrites_the_results_of_its_base(o
 def test_the_python_model_and_the_name_share_results(online, tmp_path) -> None:
     cache = mteb.ResultCache(tmp_path)
     task = mteb.get_task("LongEmbedPasskey", eval_splits=["test_256"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = mteb_longembed.load("e5-base+rp@512:trained_len=64", device="cpu")
         first = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
         meta = mteb.get_model_meta("e5-base+rp@512:trained_len=64")

@@ -19,8 +19,6 @@ from tests import tiny
 from .results import write_results
 
 NAME = "mteb-longembed/mini-rope+ntk@2048"
-
-
 EARLIER = "org/base+gone@2048,x=1"
 
 
@@ -54,8 +52,7 @@ def test_a_name_that_breaks_a_rule_is_told_instead_of_finding_nothing(tmp_path: 
 
 
 def test_a_model_that_is_not_ours_keeps_its_name(tmp_path: Path) -> None:
-    base = tiny.sentence_transformer("bert", tmp_path / "base")
-    base.model_card_data.model_name = "tiny/bert"
+    base = tiny.sentence_transformer("bert", tmp_path / "base", name="tiny/bert")
     assert ModelMeta.from_sentence_transformer_model(base).name == "tiny/bert"
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import html
 import os
 import re
@@ -14,13 +12,12 @@ from mteb_longembed.reports.figures import bars, heat_maps
 from mteb_longembed.reports.tables.paper_tables import main_tables
 from mteb_longembed.reports.tables.table import Cell, Table
 from mteb_longembed.reports.writers import WRITERS
+from tests.environments import CAPTURED
 from tests.reports.made import BASE, lines
 
 pytest.importorskip("matplotlib")
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 BROWSER = next(filter(None, map(shutil.which, _BROWSERS)), None)
-
-
 FOLDED = Table("public", "Public", ("Model",), ((Cell("org/public"),),), is_folded=True)
 
 
@@ -29,12 +26,9 @@ def page():
     made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5, f"{BASE}+<b>@1": 0.4})
     drawings = list(map(heat_maps.draw, heat_maps.by_model(made)))
     facts = [("Written", "2026-01-02")]
-    many = Table(
-        "many", "Many", ("Model", "Score"), tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
-    )
-    return html_page.write(
-        [*main_tables(made), many, FOLDED], drawings, ["skipped a <file>"], facts, ["a > b"]
-    )
+    many = tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
+    tables = [*main_tables(made), Table("many", "Many", ("Model", "Score"), many), FOLDED]
+    return html_page.write(tables, drawings, ["skipped a <file>"], facts, ["a > b"])
 
 
 class _Ids(HTMLParser):
@@ -137,21 +131,9 @@ def test_a_browser_sorts_the_table_and_shows_values_under_the_mouse(page, tmp_pa
     path.write_text(page.replace("</body>", _PROBE + "</body>"), encoding="utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
     flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    done = subprocess.run(
-        [
-            BROWSER,
-            *flags,
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--window-size=420,900",
-            "--dump-dom",
-            path.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        env={**os.environ, "HOME": str(tmp_path)},
-    )
+    flags += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=420,900", "--dump-dom"]
+    env = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run([BROWSER, *flags, path.as_uri()], env=env, check=True, **CAPTURED)
     dom = html.unescape(done.stdout)
     assert f'data-sorted="{BASE}+none@512 {BASE}+<b>@1 {BASE}+pi@4096"' in dom
     assert 'data-hits="11: 11 of 20 rows"' in dom

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.scores.results import load_results
 from tests.reports.made import BASE, rows, write_result

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
-from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.models.abs_encoder import AbsEncoder
 from mteb.models.model_meta import ModelMeta
+
+from mteb_longembed.tasks import LongEmbedPasskey
 
 N_QUERIES = 20
 SPLITS = ("test_256", "test_512")
@@ -16,33 +17,14 @@ SPLITS = ("test_256", "test_512")
 class ToyPasskey(AbsTaskRetrieval):
     """Documents that say their number at some depth."""
 
-    metadata = TaskMetadata(
-        name="LongEmbedPasskey",
-        dataset={"path": "not/there", "revision": "toy-1"},
-        description="toy",
-        reference=None,
-        type="Retrieval",
-        category="t2t",
-        modalities=["text"],
-        eval_splits=list(SPLITS),
-        eval_langs=["eng-Latn"],
-        main_score="ndcg_at_1",
-        date=None,
-        domains=["Written"],
-        task_subtypes=[],
-        license=None,
-        annotations_creators="derived",
-        dialect=[],
-        sample_creation="created",
-        bibtex_citation="",
-    )
+    dataset = {"path": "not/there", "revision": "toy-1"}
+    metadata = LongEmbedPasskey.metadata.model_copy(update={"dataset": dataset, "eval_splits": list(SPLITS)})
 
     def load_data(self, num_proc: int | None = None, **kwargs: Any) -> None:
         queries = [{"id": f"q{i}", "text": f"number {i}"} for i in range(N_QUERIES)]
         facts = [{"depth": i / N_QUERIES, "title": "", "n_words": 2} for i in range(N_QUERIES)]
-        documents = [
-            {**row, **query, "id": f"d{i}"} for i, (row, query) in enumerate(zip(facts, queries, strict=True))
-        ]
+        pairs = enumerate(zip(facts, queries, strict=True))
+        documents = [{**row, **query, "id": f"d{i}"} for i, (row, query) in pairs]
         tables = {"corpus": Dataset.from_list(documents), "queries": Dataset.from_list(queries)}
         judged = {f"q{i}": {f"d{i}": 1} for i in range(N_QUERIES)}
         split = {**tables, "relevant_docs": judged, "top_ranked": None}

@@ -1,18 +1,30 @@
-from __future__ import annotations
-
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mteb_longembed.encoders.modules import LongTransformer
 from tests import tiny
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model with prompts."""
-    where = tmp_path_factory.mktemp("base")
-    tiny.sentence_transformer("bert", where, prompts={"query": "query : ", "document": "passage : "})
-    return where / "model"
+    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that are tokenised."""
+    texts: list[str] = []
+    token_ids = LongTransformer.token_ids
+
+    def noting(self: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        texts.extend(inputs)
+        return token_ids(self, inputs, *args, **kwargs)
+
+    monkeypatch.setattr(LongTransformer, "token_ids", noting)
+    return texts
 
 
 @pytest.fixture(autouse=True)

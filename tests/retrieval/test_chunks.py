@@ -1,7 +1,5 @@
 """One's own chunkers: a document scores as its best chunk, each encoded on its own."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

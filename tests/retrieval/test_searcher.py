@@ -1,7 +1,5 @@
 """Search over one's own documents: the scores of mteb, passages of the text, an index that is whole or refused."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -10,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import mteb
 import numpy as np
@@ -61,10 +60,8 @@ def test_scores_are_those_of_mteb_and_adding_in_parts_changes_nothing(folder: Pa
         from mteb.models.search_wrappers import SearchEncoderWrapper
 
         model = SearchEncoderWrapper(model)
-    corpus = Dataset.from_dict(
-        {"id": list(DOCUMENTS), "title": [""] * len(DOCUMENTS), "text": list(DOCUMENTS.values())}
-    )
-    model.index(corpus, **metadata_of_documents())
+    columns = {"id": list(DOCUMENTS), "title": [""] * len(DOCUMENTS), "text": list(DOCUMENTS.values())}
+    model.index(Dataset.from_dict(columns), **metadata_of_documents())
     asked = Dataset.from_dict({"id": ["q"], "text": [QUERY]})
     want = model.search(asked, top_k=10, **metadata_of_documents())["q"]
 
@@ -81,21 +78,14 @@ def test_scores_are_those_of_mteb_and_adding_in_parts_changes_nothing(folder: Pa
 
 @pytest.mark.parametrize("tail", TAILS)
 def test_an_index_on_disk_gives_the_same_hits_and_encodes_only_the_query(
-    folder: Path, tail: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tail: str, tmp_path: Path, encoded: list[str]
 ) -> None:
     made = searcher(f"{folder}{tail}")
     want = made.search(QUERY)
     made.save(tmp_path / "index")
     opened = longembed.open_search(tmp_path / "index", device="cpu")
-    encoded: list[str] = []
-    model: Any = opened.protocol.embedder if opened._vectors is None else opened._vectors.embedder
-    token_ids = type(model.first).token_ids
-
-    def counted(self: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        encoded.extend(inputs)
-        return token_ids(self, inputs, *args, **kwargs)
-
-    monkeypatch.setattr(type(model.first), "token_ids", counted)
+    assert set(DOCUMENTS.values()) <= set(encoded)
+    encoded.clear()
     got = opened.search(QUERY)
     assert [(hit.id, hit.start, hit.end) for hit in got] == [(hit.id, hit.start, hit.end) for hit in want]
     assert max(abs(a.score - b.score) for a, b in zip(got, want, strict=True)) < 1e-6
@@ -114,10 +104,8 @@ def test_each_vector_has_the_characters_of_its_tokens(folder: Path, n: int, tail
     assert spans[0][0] == 0 and all(0 <= start < end <= len(text) for start, end in spans)
     words = [text[start:end].split() for start, end in spans]
     if "vectors=7" in tail:
-        assert (
-            all(len(window) == 7 for window in words[:-1])
-            and " ".join(map(" ".join, words)) == text[: spans[-1][1]]
-        )
+        assert all(len(window) == 7 for window in words[:-1])
+        assert " ".join(map(" ".join, words)) == text[: spans[-1][1]]
     elif "window" in tail and len(spans) > 1:
         assert len({len(window) for window in words}) == 1  # the last window is moved back to be full
     if n <= 50:
@@ -163,7 +151,7 @@ PARTS_OF = {"a": PARTS[:5], "b": PARTS[5:], "short": ["a b c."]}
 
 @pytest.mark.parametrize("name", ["+pi@128", "+pi@128:center=corpus", "+pi@128:fuse=bm25", "", "mteb/tiny"])
 def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_once(
-    folder: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, name: str, empty_hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passages, "WINDOW_CHARS", 40)
     texts = {key: " ".join(parts) for key, parts in PARTS_OF.items()}
@@ -175,30 +163,28 @@ def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_o
         return encode(self, table, *args, **kwargs)
 
     model: Any = longembed.load(f"{folder}+pi@128", device="cpu")
-    with LoopbackHub() as server:
-        server.patch(monkeypatch, tmp_path / "hub")
-        (folder / "README.md").write_text("---\nlicense: mit\n---\n")  # mteb needs a card
-        server.add("mteb/tiny", folder)
-        made = searcher(name if "/" in name else f"{folder}{name}", texts)
-        mean = model.encode_document(list(texts.values())).mean(0) if "center" in name else 0
-        monkeypatch.setattr(VectorSearch, "_encode", noting)
-        for query in (PARTS[6], PARTS[3]):
-            hits = made.search(query)
-            assert len(hits) == 3
-            for hit in hits:
-                parts = PARTS_OF[hit.id]
-                rows = model.encode_document(parts) - mean
-                scores = rows @ model.encode_query(query) / np.linalg.norm(rows, axis=1)
-                assert hit.passage == texts[hit.id][hit.start : hit.end]
-                if name:
-                    assert hit.passage == parts[scores.argmax()]
-                else:  # without a strategy our model reads the beginning of its 16 tokens alone
-                    assert hit.start == 0 and hit.end < 40
-        # the two questions are sentences too
-        assert [encoded.count(part) for part in (PARTS[0], PARTS[4])] == ([1, 1] if name else [0, 0])
-        made.upsert(["a"], [f"{PARTS[7]} {texts['a']}"])
-        for hit in made.search(PARTS[7]):
-            assert hit.passage == hit.document[hit.start : hit.end]
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n")  # mteb needs a card
+    empty_hub.add("mteb/tiny", folder)
+    made = searcher(name if "/" in name else f"{folder}{name}", texts)
+    mean = model.encode_document(list(texts.values())).mean(0) if "center" in name else 0
+    monkeypatch.setattr(VectorSearch, "_encode", noting)
+    for query in (PARTS[6], PARTS[3]):
+        hits = made.search(query)
+        assert len(hits) == 3
+        for hit in hits:
+            parts = PARTS_OF[hit.id]
+            rows = model.encode_document(parts) - mean
+            scores = rows @ model.encode_query(query) / np.linalg.norm(rows, axis=1)
+            assert hit.passage == texts[hit.id][hit.start : hit.end]
+            if name:
+                assert hit.passage == parts[scores.argmax()]
+            else:  # without a strategy our model reads the beginning of its 16 tokens alone
+                assert hit.start == 0 and hit.end < 40
+    # the two questions are sentences too
+    assert [encoded.count(part) for part in (PARTS[0], PARTS[4])] == ([1, 1] if name else [0, 0])
+    made.upsert(["a"], [f"{PARTS[7]} {texts['a']}"])
+    for hit in made.search(PARTS[7]):
+        assert hit.passage == hit.document[hit.start : hit.end]
 
 
 def test_bm25_alone_shows_the_window_with_its_highest_score_and_no_bars(
@@ -206,13 +192,10 @@ def test_bm25_alone_shows_the_window_with_its_highest_score_and_no_bars(
 ) -> None:
     monkeypatch.setattr(passages, "WINDOW_CHARS", 20)
     made = longembed.search("bm25")
-    made.add(
-        ["a", "b"], ["A cat sat there. The key is here. Keys are lost.", "Nothing at all. The dog has a key."]
-    )
-    assert [hit.passage for hit in made.search("dog with a key")] == [
-        "The dog has a key.",
-        "The key is here.",
-    ]
+    cat, dog = "A cat sat there. The key is here. Keys are lost.", "Nothing at all. The dog has a key."
+    made.add(["a", "b"], [cat, dog])
+    passages_found = [hit.passage for hit in made.search("dog with a key")]
+    assert passages_found == ["The dog has a key.", "The key is here."]
     made.upsert(["b"], ["The cat has a key. Nothing at all."])
     assert {hit.id: hit.passage for hit in made.search("cat with a key")}["b"] == "The cat has a key."
     assert "BM25S" not in capfd.readouterr().err
@@ -307,16 +290,10 @@ def test_a_reader_sees_the_state_before_or_after_a_write_and_nothing_between(
 def test_a_write_that_fails_leaves_the_old_index(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mteb_longembed.retrieval import index_files
-
     made = searcher(f"{folder}+pi@32", {"d0": "a b"})
     made.save(tmp_path / "index")
     made.add(["d1"], ["c d"])
-
-    def full(*args: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(index_files.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(StorageError, match=r"cannot be written .*No space left on device.*is unchanged"):
         made.save(tmp_path / "index")
     assert len(longembed.open_search(tmp_path / "index", device="cpu")) == 1
@@ -421,10 +398,8 @@ def test_a_save_on_top_of_another_searchers_work_is_refused(folder: Path, tmp_pa
         second.save(tmp_path / "index")
     assert len(second) == 2
     second.save(tmp_path / "elsewhere")
-    assert {hit.id for hit in longembed.open_search(tmp_path / "index", device="cpu").search("a")} == {
-        "d0",
-        "first",
-    }
+    kept = longembed.open_search(tmp_path / "index", device="cpu")
+    assert {hit.id for hit in kept.search("a")} == {"d0", "first"}
 
 
 INDEX_0_3 = Path(__file__).parents[1] / "data" / "index_0_3"
@@ -446,10 +421,9 @@ def as_table(blob: bytes, **columns: list[Any]) -> bytes:
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(blob))
     table = file.read()
     for name, values in columns.items():
+        field = table.schema.field(name)
         index = table.schema.get_field_index(name)
-        table = table.set_column(
-            index, table.schema.field(index), pyarrow.array(values, table.schema.types[index])
-        )
+        table = table.set_column(index, field, pyarrow.array(values, field.type))
     out = pyarrow.BufferOutputStream()
     about = {key: value for key, value in file.metadata.metadata.items() if key != b"ARROW:schema"}
     pyarrow.parquet.write_table(table.replace_schema_metadata(about), out)

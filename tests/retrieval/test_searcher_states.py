@@ -1,7 +1,5 @@
 """Whatever is called in whatever order, and whatever fails: a searcher answers for the documents that it holds."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """Names with search parameters, in mteb: scores equal loops over vectors, and state does not survive an index."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any
@@ -192,8 +190,7 @@ def test_a_task_without_search_refuses_it_by_its_name(folder):
 
 
 def test_a_base_that_compares_by_distance_cannot_be_centred(tmp_path):
-    tiny.sentence_transformer("bert", tmp_path)
-    file = tmp_path / "model" / "config_sentence_transformers.json"
+    file = tiny.saved("bert", tmp_path) / "config_sentence_transformers.json"
     file.write_text(file.read_text().replace('"cosine"', '"euclidean"'))
     with pytest.raises(IncompatibleError, match="need cosine or dot product, got euclidean"):
         longembed.search(f"{tmp_path / 'model'}+pi@128:center=corpus", device="cpu")

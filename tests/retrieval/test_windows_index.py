@@ -1,7 +1,5 @@
 """The index of windows gives what comparing everything gives."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

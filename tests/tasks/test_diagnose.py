@@ -16,7 +16,7 @@ from mteb_longembed.tasks.cutting import Counter, counter_of
 from mteb_longembed.tasks.data import find_task
 from mteb_longembed.tasks.diagnose import diagnose
 from tests.own_data import beir
-from tests.tiny import sentence_transformer, tokenizer
+from tests.tiny import saved, sentence_transformer, tokenizer
 from tests.tiny import text as some_text
 
 LENGTHS = (16, 64, 1024)
@@ -101,8 +101,7 @@ def test_a_dense_model_is_cut_by_its_own_tokenizer(tmp_path: Path) -> None:
 
 
 def test_what_a_model_reads_at_most_is_not_called_whole_documents(tmp_path: Path) -> None:
-    sentence_transformer("bert", tmp_path / "base")
-    name = f"{tmp_path / 'base' / 'model'}+none"
+    name = f"{saved('bert', tmp_path / 'base')}+none"
     texts = [some_text(n, n) for n in (5, 30, 60)]
     diagnosis = diagnose(str(beir(tmp_path / "data", texts, [t[:9] for t in texts])), [name], (4, 16, 32))
     assert diagnosis.stops_at == {name: 16} and set(diagnosis.curves[name]) == {4, 16}

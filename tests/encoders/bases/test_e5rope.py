@@ -14,7 +14,6 @@ from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import ModelError
 from tests import tiny
 from tests.encoders.attention.oracles import turned
-from tests.loopback_hub import LoopbackHub
 
 H, D, LAYERS = 4, 32, 2
 CONFIG = {
@@ -86,15 +85,12 @@ def folder_of(path: Path, weights: dict[str, torch.Tensor], *, safetensors: bool
 
 
 @pytest.mark.parametrize("where", ["folder", "pickle", "hub"])
-def test_extend_reads_the_authors_layout_without_their_code(tmp_path, monkeypatch, where):
+def test_extend_reads_the_authors_layout_without_their_code(tmp_path, empty_hub, where):
     weights = authors_weights()
     base = str(folder_of(tmp_path / "theirs", weights, safetensors=where != "pickle"))
     if where == "hub":
-        hub = LoopbackHub()
-        hub.add("dwzhu/e5rope-base", Path(base))
-        with hub:
-            hub.patch(monkeypatch, tmp_path / "home")
-            model = load("e5-rope-base+se@2048")
+        empty_hub.add("dwzhu/e5rope-base", base)
+        model = load("e5-rope-base+se@2048")
         assert model.model_card_data.model_name == "dwzhu/e5rope-base+se@2048"
         assert model.prompts["query"] == "query: "
     else:

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import json
 import os
 import shutil
@@ -39,15 +40,10 @@ SIZES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    made: dict[str, Path] = {}
-
+    @functools.cache
     def folder(kind: str) -> Path:
-        if kind not in made:
-            where = tmp_path_factory.mktemp(kind)
-            prompts = {"query": "query : ", "document": "passage : "}
-            tiny.sentence_transformer(kind, where, dense=True, prompts=prompts, **SIZES[kind])
-            made[kind] = where / "model"
-        return made[kind]
+        more = {"dense": True, "prompts": tiny.PROMPTS, **SIZES[kind]}
+        return tiny.saved(kind, tmp_path_factory.mktemp(kind), **more)
 
     return folder
 

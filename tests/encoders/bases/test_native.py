@@ -11,7 +11,6 @@ import mteb_longembed as longembed
 from mteb_longembed.names.zoo import ZOO
 from tests import tiny
 from tests.limits import same_vectors
-from tests.loopback_hub import LoopbackHub
 from tests.miniatures import llama_bpe
 
 TEXT = {
@@ -25,7 +24,7 @@ VISION = {"hidden_size": 16, "intermediate_size": 16, **LAYER}
 
 
 @pytest.fixture
-def served(tmp_path, monkeypatch):
+def served(tmp_path, empty_hub):
     """The model with its tower for pictures, served as a repository of embeddinggemma-2's form."""
     torch.manual_seed(0)
     config = EmbeddingGemma2Config(text_config=TEXT, vision_config={"model_type": "gemma4_vision", **VISION})
@@ -41,10 +40,8 @@ def served(tmp_path, monkeypatch):
     (repository / "sentence_bert_config.json").write_text('{"modality_config": {"image": {}}}')
     model.save_pretrained(repository)
     entry = ZOO["embeddinggemma-2"]
-    with LoopbackHub() as hub:
-        hub.add(entry.hub_id, repository, sha=entry.revision)
-        hub.patch(monkeypatch, tmp_path / "home")
-        yield model, dense
+    empty_hub.add(entry.hub_id, repository, sha=entry.revision)
+    return model, dense
 
 
 def test_the_language_model_is_loaded_alone_and_extended(served):

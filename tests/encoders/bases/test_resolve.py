@@ -29,12 +29,8 @@ SAVED = Path(__file__).parents[2] / "data" / "saved_by_0_1"
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> dict[str, Path]:
     """A base with a table and one that rotates: each strategy fits one of them at least."""
-    made = {}
-    for kind, config in (("bert", {}), ("mistral", {"num_key_value_heads": 2, "sliding_window": None})):
-        where = tmp_path_factory.mktemp(kind)
-        tiny.sentence_transformer(kind, where, **config)
-        made[kind] = where / "model"
-    return made
+    kinds = {"bert": {}, "mistral": {"num_key_value_heads": 2, "sliding_window": None}}
+    return {kind: tiny.saved(kind, tmp_path_factory.mktemp(kind), **more) for kind, more in kinds.items()}
 
 
 def base_for(folders: dict[str, Path], key: str) -> str:

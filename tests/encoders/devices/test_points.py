@@ -1,6 +1,7 @@
 """Decisions and costs on devices: what is packed and where that is decided, memory, batches, precision, fallbacks."""
 
 import logging
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -89,10 +90,7 @@ def test_t5_makes_a_table_once_a_length_and_runs_where_flex_does_not_compile(mon
     assert len(made) == len(lengths), "once for each length, whatever the number of layers"
     monkeypatch.setattr(devices, "has_flex", lambda device: True)
     monkeypatch.setattr(kernels, "_NOT_COMPILED", [])
-
-    def fails(*args: object, **kwargs: object) -> None:
-        raise RuntimeError("no C compiler was found")
-
+    fails = Mock(side_effect=RuntimeError("no C compiler was found"))
     monkeypatch.setattr(kernels, "compiled", lambda: fails)
     with caplog.at_level(logging.WARNING):
         got = model.encode(TEXTS)

@@ -1,7 +1,5 @@
 """A row is found by everything that determines its embedding, and by nothing else."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any
@@ -23,8 +21,7 @@ SHORT, LONG = np.arange(5, 15, dtype=np.int32), np.arange(5, 55, dtype=np.int32)
 
 def keys(model: Any, form: str = "sentence_embedding", prompt: str | None = None, **kwargs) -> list[bytes]:
     """The keys of a short and of a long document."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         keys_of = row_keys(model, CPU, form, kwargs)
     assert keys_of is not None
     return keys_of([SHORT, LONG], prompt)
@@ -60,8 +57,8 @@ def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(base_fold
 
 
 def test_another_base_or_number_type_gives_other_keys(base_folder: Path, tmp_path: Path) -> None:
-    tiny.sentence_transformer("bert", tmp_path, dense=True, seed=1)
-    models = [longembed.extend(base_folder, "pi"), longembed.extend(tmp_path / "model", "pi")]
+    other = tiny.saved("bert", tmp_path, dense=True, seed=1)
+    models = [longembed.extend(folder, "pi") for folder in (base_folder, other)]
     models.append(longembed.extend(base_folder, "pi", dtype="bf16"))
     assert len({keys(model)[0] for model in models}) == 3
 

@@ -1,7 +1,5 @@
 """A row is there as a whole or not at all, and a store never ends a run."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os
@@ -11,6 +9,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -71,11 +70,8 @@ def test_a_row_that_is_put_again_is_replaced_and_counted_once(tmp_path: Path) ->
 
 
 def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(connection: sqlite3.Connection, max_bytes: int) -> None:
-        raise KeyboardInterrupt
-
     store = EmbeddingStore(tmp_path)
-    monkeypatch.setattr(store_file, "_remove_oldest", killed)
+    monkeypatch.setattr(store_file, "_remove_oldest", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         store.put_many(KEYS[:3], [ARRAY] * 3)
     assert store.get_many(KEYS) == {}
@@ -198,8 +194,7 @@ def test_what_cannot_be_opened_ends_storing_with_one_warning(tmp_path: Path, in_
     store = EmbeddingStore(tmp_path / in_the_way)
     with pytest.warns(RuntimeWarning, match=r"cannot be used \(.*\): this run continues without it"):
         put(store)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         put(store)
         assert get(store) is None
 
@@ -225,8 +220,7 @@ def test_a_file_that_cannot_be_written_ends_storing_with_one_warning_and_nothing
     with pytest.warns(RuntimeWarning, match=rf"cannot be used \({reason}\)"):
         store.put_many(KEYS[1:4], [np.ones(2**20, np.float32)] * 3)
     monkeypatch.undo()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         store.put_many(KEYS[1:4], [ARRAY] * 3)
     assert list(EmbeddingStore(tmp_path).get_many(KEYS)) == [KEYS[0]]
 
@@ -262,8 +256,7 @@ def test_a_size_that_is_none_is_refused(size: str) -> None:
 
 def _hammer(store: EmbeddingStore, seed: int) -> bool:
     draw = np.random.default_rng(seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         for _ in range(100):
             first = int(draw.integers(17))
             keys = [bytes([first + i]) * 32 for i in range(3)]

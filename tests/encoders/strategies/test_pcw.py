@@ -1,7 +1,5 @@
 """Windows: every token is read, all windows are full, the last one moves back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +97,14 @@ def finished(base: SentenceTransformer, pooled: list[torch.Tensor]) -> np.ndarra
     return np.stack(rows)
 
 
+def alone(base: SentenceTransformer, ids: list[int]) -> torch.Tensor:
+    """The pooled vector of these tokens by themselves."""
+    part = torch.tensor([ids])
+    with torch.no_grad():
+        out = base[1](base[0]({"input_ids": part, "attention_mask": torch.ones_like(part)}))
+    return out["sentence_embedding"][0]
+
+
 def oracle(base, text, size=LO, overlap=0, agg="mean", short="keep", prompt="", target=LT) -> np.ndarray:
     """One document: each window by itself through the base, averaged by hand, then the remaining modules."""
     ids = base.tokenizer(prompt + text, truncation=True, max_length=target)["input_ids"]
@@ -106,13 +112,9 @@ def oracle(base, text, size=LO, overlap=0, agg="mean", short="keep", prompt="", 
     prefix, n = 1 + (2 if prompt else 0), len(ids)
     uncut = n <= (LO if short == "keep" else size)
     cut = [list(range(n))] if uncut else slow_windows(n, size, overlap, prefix, 1)
-    pooled = []
-    for window in cut:
-        part = torch.tensor([[ids[i] for i in window]])
-        with torch.no_grad():
-            out = base[1](base[0]({"input_ids": part, "attention_mask": torch.ones_like(part)}))
-        vector = out["sentence_embedding"][0]
-        pooled.append(vector / vector.norm() if agg == "mean-normalized" and not uncut else vector)
+    pooled = [alone(base, [ids[i] for i in window]) for window in cut]
+    if agg == "mean-normalized" and not uncut:
+        pooled = [vector / vector.norm() for vector in pooled]
     return finished(base, [torch.tensor(joined(pooled, agg))])[0]
 
 

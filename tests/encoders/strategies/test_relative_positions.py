@@ -17,8 +17,7 @@ E5 = {"trained_len": 512, "target_len": 4096}
 def test_positions_beyond_the_trained_length_are_warned_of():
     with pytest.warns(UserWarning, match="reaches relative position 855 at 4096 tokens, beyond .* 512"):
         SelfExtend(**E5, g=5, w=44)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SelfExtend(**E5, g=9, w=64)
         SelfExtend(**E5, g=20, w=100)
 
@@ -40,8 +39,7 @@ def check(se: SelfExtend, relative: oracles.Relative, n: int, causal: bool) -> N
 
 @given(st.integers(2, 60), st.integers(1, 8), st.booleans())
 def test_the_plan_follows_the_definition(trained, scale, causal):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         se = SelfExtend(trained_len=trained, target_len=trained * scale)
     check(se, se.relative, min(se.target_len, 40), causal)
 

@@ -114,8 +114,7 @@ def test_defaults_are_the_papers(trained, target):
     assert ntk.factor == factor
     wanted = (10_000.0 * factor) ** -(torch.arange(0, 64, 2) / 64)
     assert torch.allclose(ntk.inv_freq(INV_FREQ, 10_000.0, n[None]), wanted)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         se = STRATEGIES["se"](**lengths)
     assert se.sizes(target) == (g, trained // scale)
     # its largest relative position is the trained length

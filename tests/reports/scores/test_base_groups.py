@@ -1,3 +1,5 @@
+import pytest
+
 from mteb_longembed.reports.figures.bars import improvement
 from mteb_longembed.reports.scores.base_groups import group_by_base, labels
 from mteb_longembed.reports.scores.scoreboard import score_lines
@@ -5,23 +7,18 @@ from mteb_longembed.reports.tables.paper_tables import strategy_tables
 from tests.reports.made import BASE, ROTARY, lines, rows
 
 
-def test_our_run_at_the_trained_length_is_the_base():
-    (group,) = group_by_base(lines({BASE: 0.3, f"{BASE}+none@512": 0.31, f"{BASE}+pi@4096": 0.5}))
-    assert group.line is not None
-    assert group.line.model.name.full == f"{BASE}+none@512"
-    assert [line.model.name.full for line in group.variants] == [BASE, f"{BASE}+pi@4096"]
-
-
-def test_mtebs_own_entry_is_the_base_where_there_is_no_run_of_ours():
-    (group,) = group_by_base(lines({BASE: 0.3, f"{BASE}+pi@4096": 0.5}))
-    assert group.line is not None
-    assert group.line.model.name.full == BASE
-
-
-def test_extrapolation_is_a_variant_and_no_base():
-    (group,) = group_by_base(lines({f"{ROTARY}+none@4096": 0.3, f"{ROTARY}+se@4096": 0.5}))
-    assert group.line is None
-    assert [line.model.name.strategy for line in group.variants] == ["none", "se"]
+@pytest.mark.parametrize(
+    ("base", "variants"),
+    [
+        pytest.param(f"{BASE}+none@512", [BASE, f"{BASE}+pi@4096"], id="our run at the trained length"),
+        pytest.param(BASE, [f"{BASE}+pi@4096"], id="mteb's own entry where there is no run of ours"),
+        pytest.param(None, [f"{ROTARY}+none@4096", f"{ROTARY}+se@4096"], id="extrapolation is a variant"),
+    ],
+)
+def test_the_base_is_a_run_of_its_trained_length_alone(base, variants):
+    (group,) = group_by_base(lines(dict.fromkeys(filter(None, [base, *variants]), 0.5)))
+    assert (group.line and group.line.model.name.full) == base
+    assert [line.model.name.full for line in group.variants] == variants
 
 
 def test_variants_stand_by_target_length_and_then_in_the_papers_order():

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,11 +38,9 @@ class StandIn(LongEmbedQMSum):
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+def hub(empty_hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> LoopbackHub:
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    with LoopbackHub() as hub:
-        hub.patch(monkeypatch, tmp_path / "home")
-        yield hub
+    return empty_hub
 
 
 def serve(hub: LoopbackHub, files: dict[str, str]) -> None:
