@@ -23,10 +23,15 @@ from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.overview import overview
 from mteb_longembed.reports.safe_files import make_folder, write_file
 from mteb_longembed.reports.scores.base_groups import group_by_base, shortened
-from mteb_longembed.reports.scores.predictions import DepthPoint, Predictions, load_predictions
 from mteb_longembed.reports.scores.public_results import public_results
 from mteb_longembed.reports.scores.published_numbers import COLUMNS, metric_of, split_length
-from mteb_longembed.reports.scores.results import Result, load_results
+from mteb_longembed.reports.scores.results import (
+    DepthPoint,
+    Predictions,
+    Result,
+    load_predictions,
+    load_results,
+)
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line, score_lines
 from mteb_longembed.reports.tables.paper_tables import (
     comparison_tables,

@@ -10,8 +10,7 @@ from mteb_longembed import __version__, cli
 from mteb_longembed.commands import report
 from mteb_longembed.commands.report import main
 from mteb_longembed.errors import DataError, InputError, StorageError
-from mteb_longembed.reports.scores.predictions import load_predictions
-from mteb_longembed.reports.scores.results import load_results
+from mteb_longembed.reports.scores.results import load_predictions, load_results
 from mteb_longembed.reports.writers import WRITERS
 from tests.reports.made import write_result
 

@@ -9,8 +9,8 @@ from itertools import groupby
 
 from mteb_longembed.reports.figures.drawing import GREENS, GRID, INK, Drawing, ends, length_label, new_drawing
 from mteb_longembed.reports.scores.base_groups import labels, shortened
-from mteb_longembed.reports.scores.predictions import DepthPoint
 from mteb_longembed.reports.scores.published_numbers import COLUMNS, LENGTHS, PUBLISHED, published_lines
+from mteb_longembed.reports.scores.results import DepthPoint
 from mteb_longembed.reports.scores.scoreboard import Line, share_interval
 from mteb_longembed.reports.tables.paper_tables import data_key, data_words
 from mteb_longembed.reports.tables.table import rounded
@@ -107,13 +107,11 @@ def draw(data: Cells) -> Drawing:
                     write(x + 0.5, y + 0.74, f"n={n}", fontsize=6)
             axes.add_patch(cell)
             drawing.tip(cell, _tip(data, y, x, value, n))
-    axes.set_xlim(0, len(columns))
-    axes.set_ylim(len(data.rows), 0)
+    axes.set(xlim=(0, len(columns)), ylim=(len(data.rows), 0), xlabel="Context length (tokens)")
     axes.set_xticks([x + 0.5 for x in range(len(columns))], columns)
     axes.set_yticks([y + 0.5 for y in range(len(data.rows))], data.rows)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("Context length (tokens)")
     if data.counts:
         axes.axvline(len(data.lengths), color="black", lw=1.5)
         axes.set_ylabel("Depth of the answer")

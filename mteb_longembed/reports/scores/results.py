@@ -1,21 +1,25 @@
-"""From folders of MTEB result files to plain rows: one model on one split of one task.
+"""What `mteb run` writes: results as plain rows, one model on one split of one task, and the rankings of documents.
 
-This module reads files of `mteb run` (`<org>__<name>/<revision>/<Task>.json` with `model_meta.json` beside it, at
-any depth), also in copies of the public results repository. It does not use mteb, so a report over thousands of files
-needs no torch and no registry of mteb.
+Results are files `<org>__<name>/<revision>/<Task>.json` with `model_meta.json` beside them, at any depth, also in
+copies of the public results repository. mteb is not used, so a report over thousands of files needs no torch and no
+registry of mteb.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.names.grammar import StoredName, split_model_name
 from mteb_longembed.reports.safe_files import printable, read_folders, read_json
 from mteb_longembed.reports.scores.published_numbers import column_of, metric_of
+
+_RANKINGS_SUFFIX = "_predictions.json"
+_HEADER = "mteb_model_meta"
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,8 @@ class Result:
 
 
 def load_results(folders: Sequence[Path | str]) -> tuple[list[Result], list[str]]:
-    """Every result file below the folders, sorted by path, and one sentence for each file that was skipped.
-
-    It is an `InputError` if a folder does not exist.
-    """
-    results, problems = read_folders("results", folders, "*.json", _read_file)
+    """Every result file below the folders, sorted by path, and one sentence for each file that was skipped."""
+    results, problems = read_folders("results", folders, "*.json", _read_results)
     rows: dict[tuple[str, str, str, str], Result] = {}
     for row in results:
         first = rows.setdefault(row.key, row)
@@ -68,7 +69,7 @@ def load_results(folders: Sequence[Path | str]) -> tuple[list[Result], list[str]
     return list(rows.values()), problems
 
 
-def _read_file(path: Path) -> list[Result]:
+def _read_results(path: Path) -> list[Result]:
     # the public repository has a hundred thousand files of other tasks; predictions have a suffix after the task
     if column_of(path.stem) is None:
         return []
@@ -136,3 +137,43 @@ def _read_model(folder: Path) -> Model:
 def _finite_int(value: object) -> int | None:
     # For an input length without limit, mteb writes infinity; no number of parameters or tokens has 300 digits.
     return int(value) if isinstance(value, int | float) and 0 < value < 1e300 else None
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """One model's rankings on one task: by split and query id, the score of each document id. They are not checked."""
+
+    model: str  # its full name
+    revision: str
+    task: str
+    rankings: Mapping[str, Mapping[str, Mapping[str, float]]] = field(hash=False, repr=False)
+    path: Path
+
+
+class DepthPoint(NamedTuple):
+    """One query's outcome."""
+
+    length: int  # of the context, in tokens
+    depth: float  # the place of its answer, from 0 (first sentence) to 1 (last sentence)
+    score: float  # 1 if the right document came first, otherwise 0
+
+
+def load_predictions(folders: Sequence[Path | str]) -> tuple[list[Predictions], list[str]]:
+    """Every `<Task>_predictions.json` below the folders, and one sentence for each file that was skipped.
+
+    mteb names a predictions file only after its task. If a second model overwrites the file, the first model's name
+    stays in it. So every model needs its own folder, and the report checks the scores against the result files.
+    """
+    return read_folders("predictions", folders, f"*{_RANKINGS_SUFFIX}", _read_predictions)
+
+
+def _read_predictions(path: Path) -> list[Predictions]:
+    data = read_json(path)
+    header = data.get(_HEADER)
+    if not isinstance(header, dict) or not isinstance(header.get("model_name"), str):
+        raise DataError(f"it is not an MTEB predictions file (no {_HEADER!r} with a model's name).")
+    rankings = data.get("default")
+    if not isinstance(rankings, dict):
+        raise DataError("it has no rankings for the subset 'default'.")
+    name, revision = printable(header["model_name"]), printable(str(header.get("revision")))
+    return [Predictions(name, revision, path.name.removesuffix(_RANKINGS_SUFFIX), rankings, path)]

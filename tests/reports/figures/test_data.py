@@ -7,8 +7,8 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.bars import improvement, tuning
 from mteb_longembed.reports.figures.curves import positions, targets
 from mteb_longembed.reports.figures.heat_maps import by_depth, by_model
-from mteb_longembed.reports.scores.predictions import DepthPoint
 from mteb_longembed.reports.scores.published_numbers import published_lines
+from mteb_longembed.reports.scores.results import DepthPoint
 from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.tasks.diagnose import Diagnosis
 from tests.reports.made import BASE, PUBLISHED, ROTARY, lines, rows

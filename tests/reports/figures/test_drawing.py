@@ -6,7 +6,7 @@ from mteb_longembed.commands.diagnose import draw as draw_diagnosis
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import new_drawing, styles
-from mteb_longembed.reports.scores.predictions import DepthPoint
+from mteb_longembed.reports.scores.results import DepthPoint
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.diagnose import Diagnosis
 from tests.reports.made import BASE, ROTARY, lines

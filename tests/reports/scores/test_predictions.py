@@ -1,7 +1,6 @@
 import pytest
 
-from mteb_longembed.reports.scores.predictions import load_predictions
-from mteb_longembed.reports.scores.results import load_results
+from mteb_longembed.reports.scores.results import load_predictions, load_results
 
 
 def test_files_that_mteb_wrote_are_read(toy_run):
