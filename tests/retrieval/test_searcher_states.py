@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import io
 import itertools
 import resource
 import tempfile
@@ -40,7 +41,9 @@ def fault(kind: type[BaseException] | None, number: int) -> Iterator[None]:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (300 * number, limits[1]))
         try:
-            yield
+            # pytest keeps what is shown in a file, and a bar of tqdm that cannot be written keeps tqdm's lock for ever
+            with contextlib.redirect_stderr(io.StringIO()):
+                yield
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     else:
