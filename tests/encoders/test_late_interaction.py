@@ -102,10 +102,19 @@ def test_mteb_and_search_find_documents(folder):
     meta = model.mteb_model_meta
     assert (meta.model_type, str(meta.similarity_fn_name)) == (["late-interaction"], "MaxSim")
     task = mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_512"])
-    assert 0 <= mteb.evaluate(model, task, cache=None).task_results[0].get_score() <= 1
+    score = mteb.evaluate(model, task, cache=None).task_results[0].get_score()
     searcher = longembed.search(f"{folder}+pcw@{TARGET}")
     searcher.add(["a", "b"], TEXTS[1:])
     inner = searcher.protocol.model
+    task.load_data()
+    data = task.dataset["default"]["test_512"]
+    best = inner.similarity(*(
+        encode(data[part]["text"][:])
+        for encode, part in ((inner.encode_query, "queries"), (inner.encode_document, "corpus"))
+    )).argmax(1)  # fmt: skip
+    names = zip(data["queries"]["id"], (data["corpus"]["id"][i] for i in best.tolist()), strict=True)
+    right = [document in data["relevant_docs"][query] for query, document in names]
+    assert score == pytest.approx(np.mean(right), abs=1e-5)
     (scores,) = inner.similarity([inner.encode_query(TEXTS[0])], inner.encode_document(TEXTS[1:])).tolist()
     hits = {hit.id: hit.score for hit in searcher.search(TEXTS[0])}
     assert hits == pytest.approx(dict(zip("ab", scores, strict=True)), rel=1e-5)

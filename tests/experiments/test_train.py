@@ -142,7 +142,7 @@ def test_held_out_phrases_are_the_same_every_time_and_a_fresh_model_finds_few(co
     one, other = (held_out_batch(corpus.held_out, 32, 128) for _ in range(2))
     assert np.array_equal(one.queries, other.queries) and np.array_equal(one.documents, other.documents)
     assert one.documents.shape == (32, 128)
-    assert 0 <= accuracy(BUILDERS["rope"](SHAPE, 3).eval(), one) <= 1
+    assert accuracy(BUILDERS["rope"](SHAPE, 3).eval(), one) < 0.5
 
 
 def test_a_vocabulary_is_trained_once_and_then_read(tmp_path, sample):
