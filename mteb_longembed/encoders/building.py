@@ -18,10 +18,10 @@ from .adapters import copy_adapters
 from .bases.resolve import ResolvedModel
 from .bases.saved import OUR_CLASSES
 from .bases.spec import Settings
-from .loading import Stock, load_base, translated_errors
 from .model import LongMultiVectorEncoder, LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
 from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
+from .stock import Stock, load_base, translated_errors
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder

@@ -15,9 +15,9 @@ from .bases.identity import Identity, digest, identity
 from .bases.resolve import resolve
 from .bases.spec import DTYPES, ModelSpec
 from .building import build
-from .loading import load_base
 from .model import Embedder, LongSentenceTransformer
 from .modules import LongTransformer
+from .stock import load_base
 
 #: By model: the digest of another copy, because nobody took one when the model was loaded.
 _DIGESTS: WeakKeyDictionary[BaseModel, str] = WeakKeyDictionary()
