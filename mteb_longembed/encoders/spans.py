@@ -65,9 +65,7 @@ def encode_spans(
         )
     if prompt is None:
         prompt = document_prompt(model)
-    encoded: Sequence[Tensor] = []
-    if len(texts):
-        encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings"))
+    encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings")) if len(texts) else []
     embeddings = []
     for number, (text, text_spans, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
         offsets = tokens_read(model, prompt, text)[1][: len(vectors)]

@@ -104,10 +104,10 @@ class Absolute(Family):
         embeddings: Any = model.embeddings
         embeddings.position_embeddings = grown
         # the model reads both buffers by position if no ids are passed
-        for name, value in (("position_ids", torch.arange(len(weight))), ("token_type_ids", None)):
+        positions = torch.arange(len(weight), device=weight.device)[None]
+        for name, values in (("position_ids", positions), ("token_type_ids", torch.zeros_like(positions))):
             if hasattr(embeddings, name):
-                fresh = torch.zeros(len(weight), dtype=torch.long) if value is None else value
-                embeddings.register_buffer(name, fresh[None].to(weight.device), persistent=False)
+                embeddings.register_buffer(name, values, persistent=False)
         model.config.max_position_embeddings = len(weight)
 
     def _hook_queries(self) -> None:
