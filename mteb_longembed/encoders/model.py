@@ -138,11 +138,7 @@ class Embedder(BaseModel):
     ) -> None:
         """Save the model as sentence-transformers does, with our model card.
 
-        Args:
-            path: folder to write to.
-            args: as in sentence-transformers.
-            results: folder of mteb's results. The scores of this model in it go into the card.
-            kwargs: as in sentence-transformers.
+        The scores of this model in `results`, a folder of mteb's results, go into the card.
 
         Raises:
             DataError: if the folder has no results of this model.
