@@ -98,7 +98,7 @@ class Absolute(Family):
         """Replace the table with the strategy's, but keep the rows before `first_row` (padding)."""
         weight = table.weight.detach()
         trained = weight[self.first_row : self.first_row + self.strategy.trained_len]
-        rows = self.strategy.position_table(trained.float()).to(weight.dtype)
+        rows = self.strategy.position_table(trained.float().cpu()).to(weight.dtype)
         weight = torch.cat([weight[: self.first_row], rows.to(weight.device)])
         grown = nn.Embedding(len(weight), weight.shape[1], padding_idx=table.padding_idx, _weight=weight)
         embeddings: Any = model.embeddings
