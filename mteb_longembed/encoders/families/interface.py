@@ -305,28 +305,21 @@ def attend_plain(
     n = q.shape[2]
     if window is not None and window >= n:
         window = None
-    real = None
+    mask = None
     if lengths is not None and not causal:
         # padding is on the right, so a causal model never sees it
-        real = (torch.arange(n, device=q.device) < lengths[:, None])[:, None, None, :]
-    if window is None:
-        return _sdpa(q, k, v, scale=scale, causal=causal, mask=real, dropout=dropout)
-    if dropout > 0 or real is not None:
+        mask = (torch.arange(n, device=q.device) < lengths[:, None])[:, None, None, :]
+    if window is not None and dropout == 0 and mask is None:
+        if q.requires_grad:
+            k, v = repeat_heads(k, q), repeat_heads(v, q)
+        return attend_tiles([(q, k, [band(n, window - 1, 0 if causal else window - 1)])], v, scale)
+    if window is not None:
         at = torch.arange(n, device=q.device)
         distance = at[:, None] - at
         near = (distance < window) & (distance >= 0 if causal else distance > -window)
-        near = near if real is None else near & real
+        near = near if mask is None else near & mask
         # a row of padding that has no real neighbour sees itself
-        near = near | ((distance == 0) & ~near.any(-1, keepdim=True))
-        return _sdpa(q, k, v, scale=scale, causal=False, mask=near, dropout=dropout)
-    if q.requires_grad:
-        k, v = repeat_heads(k, q), repeat_heads(v, q)
-    return attend_tiles([(q, k, [band(n, window - 1, 0 if causal else window - 1)])], v, scale)
-
-
-def _sdpa(
-    q: Tensor, k: Tensor, v: Tensor, *, scale: float, causal: bool, mask: Tensor | None, dropout: float
-) -> Tensor:
+        mask, causal = near | ((distance == 0) & ~near.any(-1, keepdim=True)), False
     grouped = k.shape[1] != q.shape[1]
     if grouped and mask is not None:
         # with a mask, several devices have only a slow path for grouped queries
