@@ -208,8 +208,7 @@ class Rotary(Family):
             )
         ((name, module),) = rotary_modules
         mapped = MappedRotary(module, self.strategy, model.config)
-        parent, _, attribute = name.rpartition(".")
-        setattr(model.get_submodule(parent), attribute, mapped)
+        model.set_submodule(name, mapped)
         return mapped
 
     def _check_scaling(self, model: PreTrainedModel, rotary: MappedRotary) -> None:
