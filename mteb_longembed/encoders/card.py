@@ -95,12 +95,14 @@ def exported_card(model: Model, name: str, lost: Sequence[str], scores: Sequence
         _PYTHON.format(lines=code),
     ]
     if lost:
-        parts.append("The plain checkpoint differs from the extended model in this:")
-        parts.append("\n".join(f"- {sentence}" for sentence in lost))
+        differences = "\n".join(f"- {sentence}" for sentence in lost)
+        parts += ["The plain checkpoint differs from the extended model in this:", differences]
     parts.append(f"Inputs are cut at {strategy.target_len} tokens.")
     if scores and lost:
-        parts.append("The scores below are scores of the extended model, not of this checkpoint.")
-        parts.append(_table(scores))
+        parts += [
+            "The scores below are scores of the extended model, not of this checkpoint.",
+            _table(scores),
+        ]
     return _assembled(model, name, parts, () if lost else scores, _TAGS[1:])
 
 
@@ -192,10 +194,9 @@ def scores_in(results: str | Path | None, model: Model) -> list[EvalResult]:
     from mteb.results import TaskResult
 
     name, revision = model.model_card_data.model_name, model.model_card_data.base_model_revision
-    folder = results_folder(str(name))
-    root = Path(results)
-    found = sorted(root.glob(f"**/{glob.escape(folder)}/{revision}/*.json"))
-    files = [file for file in found if file.name != "model_meta.json"]
+    root, folder = Path(results), results_folder(str(name))
+    files = sorted(root.glob(f"**/{glob.escape(folder)}/{revision}/*.json"))
+    files = [file for file in files if file.name != "model_meta.json"]
     if not files:
         raise DataError(
             f"{root} must hold results of {name} at revision {revision}, got none: run mteb with --output-folder "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -123,13 +124,11 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
 def joined_spans(text: str, ends: Iterable[int], max_chars: int) -> list[Span]:
     """Spans that end at some of the `ends`, as long as `max_chars` allows. Blanks at both sides are left out."""
     spans: list[Span] = []
-    first = 0
-    for last in ends:
-        piece, start = text[first:last], first
-        first = last
+    for first, last in pairwise([0, *ends]):
+        piece = text[first:last]
         if not piece.strip():
             continue
-        start, end = start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+        start, end = first + len(piece) - len(piece.lstrip()), first + len(piece.rstrip())
         if spans and end - spans[-1][0] <= max_chars:
             spans[-1] = (spans[-1][0], end)
         else:

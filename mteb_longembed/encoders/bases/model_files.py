@@ -95,14 +95,12 @@ class Files:
 
     def with_adapter_base(self, inside: str) -> Files:
         """These files, with those of the base if they are only PEFT's adapter; `inside` is the transformer's folder."""
-        adapter = None
-        if self.find(f"{inside}config.json", optional=True) is None:
-            adapter = self.json(f"{inside}adapter_config.json")
-        base = None if adapter is None else adapter.get("base_model_name_or_path")
-        if adapter is None or not isinstance(base, str):
+        has_config = self.find(f"{inside}config.json", optional=True) is not None
+        adapter = {} if has_config else self.json(f"{inside}adapter_config.json") or {}
+        base, revision = adapter.get("base_model_name_or_path"), adapter.get("revision")
+        if not isinstance(base, str):
             return self
         check_peft(self.path)
-        revision = adapter.get("revision")
         return replace(self, adapter_base=Files.open(base, revision if isinstance(revision, str) else None))
 
     def load_options(self) -> dict[str, str | bool | None]:
