@@ -99,12 +99,23 @@ def long_attention(
     window = None if sliding_window is None or sliding_window >= effective_len else sliding_window
     b, _, width, _ = query.shape
     documents = documents_of(attention_mask, b, width, query.device)
-    if isinstance(documents, PackedDocuments):
-        return _packed(settings, documents, query, key, value, scale, causal, window), None
+    is_long = window is None and documents.longest > strategy.trained_len
+    if isinstance(documents, PackedDocuments):  # all are up to the trained length, or all above it
+        q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+        if is_long and strategy.logn:
+            # in a causal model token i sees i + 1 tokens
+            factors = documents.here(("query scale", causal), lambda: torch.cat([
+                strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
+                for n in documents.lengths
+            ]))  # fmt: skip
+            q = (q * factors[:, None, None]).to(q.dtype)
+        planned = settings.planned if is_long else None
+        out = attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)
+        return out[None], None
     # A sliding layer never sees more tokens than in training, so there is nothing to extend in it.
     factor = strategy.query_scale(documents.n) if window is None else torch.ones(b)
     planned = settings.planned if window is None else None
-    if causal and window is None and strategy.logn and documents.longest > strategy.trained_len:
+    if causal and is_long and strategy.logn:
         rows = documents.here(
             "query scale",
             lambda: strategy.query_scale(documents.n[:, None], torch.arange(1, width + 1))[:, None, :, None],
@@ -155,31 +166,6 @@ def padding_mask(attention_mask: Tensor | None = None, **kwargs: Any) -> Tensor 
     if isinstance(documents, PackedDocuments) or attention_mask is None:
         return None
     return None if min(documents.lengths) == attention_mask.shape[-1] else attention_mask
-
-
-def _packed(
-    settings: LayerAttention,
-    documents: PackedDocuments,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    scale: float,
-    causal: bool,
-    window: int | None,
-) -> Tensor:
-    """Attention of packed documents, all up to the trained length or all above it: `[1, tokens, h, d]`."""
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    strategy = settings.strategy
-    long = documents.longest > strategy.trained_len
-    if long and window is None and strategy.logn:
-        # in a causal model token i sees i + 1 tokens
-        factor = documents.here(("query scale", causal), lambda: torch.cat([
-            strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
-            for n in documents.lengths
-        ]))  # fmt: skip
-        q = (q * factor[:, None, None]).to(q.dtype)
-    planned = settings.planned if long and window is None else None
-    return attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)[None]
 
 
 def packed_attention(layer: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
