@@ -95,14 +95,12 @@ def exported_card(model: Model, name: str, lost: Sequence[str], scores: Sequence
         _PYTHON.format(lines=code),
     ]
     if lost:
-        differences = "\n".join(f"- {sentence}" for sentence in lost)
-        parts += ["The plain checkpoint differs from the extended model in this:", differences]
+        parts.append("The plain checkpoint differs from the extended model in this:")
+        parts.append("\n".join(f"- {sentence}" for sentence in lost))
     parts.append(f"Inputs are cut at {strategy.target_len} tokens.")
     if scores and lost:
-        parts += [
-            "The scores below are scores of the extended model, not of this checkpoint.",
-            _table(scores),
-        ]
+        parts.append("The scores below are scores of the extended model, not of this checkpoint.")
+        parts.append(_table(scores))
     return _assembled(model, name, parts, () if lost else scores, _TAGS[1:])
 
 
@@ -179,12 +177,9 @@ def _full_name(model: Model) -> str | None:
         return str(resolved.name)
     strategy = resolved.strategy
     max_vectors = getattr(model[-1], "max_vectors", None)
-    return str(
-        ModelSpec(
-            origin.name, strategy.key(), strategy.target_len, vectors=resolved.vectors, max_vectors=max_vectors,
-            params=strategy.settings(),
-        )
-    )  # fmt: skip
+    vectors, params = resolved.vectors, strategy.settings()
+    lengths = strategy.key(), strategy.target_len
+    return str(ModelSpec(origin.name, *lengths, vectors=vectors, max_vectors=max_vectors, params=params))
 
 
 def scores_in(results: str | Path | None, model: Model) -> list[EvalResult]:

@@ -162,8 +162,7 @@ class TextInputs(Transformer):
         if self.tells_content or self.cuts:
             _, suffix = special_counts(self._words)
             most = len(self._words(prompt or "")["input_ids"]) + 1
-            heads = self.features_of([row[:most] for row in ids], prompt)
-            prefixes = heads[WINDOW_PREFIX].tolist()
+            prefixes = self.features_of([row[:most] for row in ids], prompt)[WINDOW_PREFIX].tolist()
             for i, (row, prefix) in enumerate(zip(ids, prefixes, strict=True)):
                 if self.tells_content or not self.family.leaves_unchanged(len(row)):
                     settings[i] = (length, prefix, suffix)

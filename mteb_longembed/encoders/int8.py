@@ -93,9 +93,8 @@ def _kernel_is_right() -> bool:
     layer.weight.fill_(_WEIGHT)
     layer.weight[::2] = -_WEIGHT
     layer.scales.fill_(1.0)
-    integers = torch.full((4, 64), 2 * _INPUT + 1, dtype=torch.uint8)
     try:
-        product = layer._product(integers)
+        product = layer._product(torch.full((4, 64), 2 * _INPUT + 1, dtype=torch.uint8))
     except (AttributeError, RuntimeError):
         return False
     return bool((product == 64.0 * _INPUT * layer.weight[:, 0]).all())

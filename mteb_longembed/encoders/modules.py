@@ -296,5 +296,4 @@ def pooled_by_segment(
         pooled = pooled / documents.lengths_here()[:, None]
     else:
         pooled = tokens[starts[:-1] if pooling.pooling_mode == "cls" else starts[1:] - 1].float()
-    mask = features["attention_mask"][:, :1]
-    return {**features, name: pooled[:, None], "attention_mask": mask}
+    return {**features, name: pooled[:, None], "attention_mask": features["attention_mask"][:, :1]}

@@ -57,8 +57,7 @@ class Files:
                     f"only a model on the hub has a revision to choose, got {revision!r} with the folder of {path}."
                 )
             # "/" and "." are folders too, and we must not read everything below them
-            stamp = () if not holds_model(path) else _stamp(path)
-            return cls(str(Path(path).resolve()), stamp=stamp)
+            return cls(str(Path(path).resolve()), stamp=_stamp(path) if holds_model(path) else ())
         if path.startswith((".", "/", "~")) or path.count("/") != 1:
             raise ModelError(
                 f"{path!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."

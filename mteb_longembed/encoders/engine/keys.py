@@ -44,8 +44,7 @@ def row_keys(
     # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
     files = (base.name, base.revision, repr(base.entry), resolved.spec.dtype or base.dtype)
     vectors = resolved.vectors, resolved.spec.max_vectors
-    arguments = sorted(kwargs.items())
-    short = _digest("rows", ALGORITHM, files, _how_it_runs(device), vectors, form, arguments)
+    short = _digest("rows", ALGORITHM, files, _how_it_runs(device), vectors, form, sorted(kwargs.items()))
     long = _digest(short, _source(strategy), _source(first.family), strategy.values())
 
     def keys(ids: Sequence[Ids], prompt: str | None) -> list[bytes]:

@@ -53,8 +53,7 @@ class Absolute(Family):
         self.has_table = "position_table" in strategy.hooks()
         if self.has_table and not extended:
             self._grow(model, table)
-        rows = embeddings.position_embeddings.num_embeddings - self.first_row
-        self.check_target(strategy, rows)
+        self.check_target(strategy, embeddings.position_embeddings.num_embeddings - self.first_row)
         self.packs = install_packed(model)
         self._query = LAYOUTS[kind]
         self._owners: list[nn.Module] = []
