@@ -85,7 +85,6 @@ def extended_card(
 
 def exported_card(model: Model, name: str, lost: Sequence[str], scores: Sequence[EvalResult] = ()) -> str:
     """The card of a plain checkpoint that `export` writes, with a sentence for each difference (`lost`)."""
-    strategy = _first(model).strategy
     code = f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{name}")'
     parts = [
         f"# {name}",
@@ -97,7 +96,7 @@ def exported_card(model: Model, name: str, lost: Sequence[str], scores: Sequence
     if lost:
         parts.append("The plain checkpoint differs from the extended model in this:")
         parts.append("\n".join(f"- {sentence}" for sentence in lost))
-    parts.append(f"Inputs are cut at {strategy.target_len} tokens.")
+    parts.append(f"Inputs are cut at {_first(model).strategy.target_len} tokens.")
     if scores and lost:
         parts.append("The scores below are scores of the extended model, not of this checkpoint.")
         parts.append(_table(scores))

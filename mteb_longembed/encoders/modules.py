@@ -132,8 +132,7 @@ class LongTransformer(TextInputs):
         if self.packs_on(device) and not expanded:
             documents = PackedDocuments(lengths.tolist(), device)
             with encoding(documents):
-                packed = super().forward(self.family.pack(prepared, documents), **kwargs)
-            tokens = packed[name][0]
+                tokens = super().forward(self.family.pack(prepared, documents), **kwargs)[name][0]
             pooled = pooled_by_segment(pooling, features, tokens, documents, name)
             return pooled or {**features, name: unpacked(tokens, documents, features["input_ids"].shape)}
         self._keep_documents()

@@ -170,7 +170,7 @@ def attend_biased(
     if _NOT_COMPILED:
         return None
     try:
-        out = compiled()(q, k, v, score_mod=biased, scale=scale)
+        return compiled()(q, k, v, score_mod=biased, scale=scale)
     except Exception as error:  # the compilers under torch.compile have errors of their own
         if "out of memory" in str(error).lower():
             raise
@@ -179,5 +179,4 @@ def attend_biased(
         logger.warning(
             "FlexAttention does not compile here (%s); T5's biases are made in blocks, slower.", reason
         )
-        return None
-    return out
+    return None

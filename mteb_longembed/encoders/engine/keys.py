@@ -92,16 +92,14 @@ def _key(start: bytes, settings: object, row: Ids) -> bytes:
 
 def _how_it_runs(device: torch.device) -> object:
     """Versions, and the settings of torch that change the embeddings of the same weights."""
-    autocast = torch.is_autocast_enabled(device.type)
-    matmul = torch.backends.cuda.matmul
     return [
         device.type,
-        str(torch.get_autocast_dtype(device.type)) if autocast else None,
+        str(torch.get_autocast_dtype(device.type)) if torch.is_autocast_enabled(device.type) else None,
         torch.get_float32_matmul_precision(),
         str(torch.get_default_dtype()),
         str(getattr(torch.backends, "fp32_precision", None)),
         str(getattr(torch.backends.mkldnn, "fp32_precision", None)),
-        [str(getattr(matmul, name, None)) for name in _OF_MATMUL],
+        [str(getattr(torch.backends.cuda.matmul, name, None)) for name in _OF_MATMUL],
         [version(name) for name in ("torch", "transformers", "sentence-transformers")],
     ]
 
