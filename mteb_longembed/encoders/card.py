@@ -61,13 +61,12 @@ def extended_card(
     cls = "MultiVectorEncoder" if several else "SentenceTransformer"
     ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{name}")'
     theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{name}", trust_remote_code=True)'
-    where = "" if is_repository else f" {_WHERE}"
     package = "'mteb-longembed[peft]'" if adapters_on(first.model) else "mteb-longembed"
     parts = [
         f"# {name}",
         _made_of(model) + _trained(model),
         f"It needs the package `mteb-longembed`. It does not load with stock code alone, so nobody can mistake it for "
-        f"its base.{where}",
+        f"its base.{'' if is_repository else ' ' + _WHERE}",
         f"```console\n$ pip install {package}\n```",
         _PYTHON.format(lines=ours),
         f"`{cls}` loads it too, if the package is installed:",
