@@ -62,11 +62,10 @@ def download(
     answers = hub_answers()
     try:
         with translate_hub_errors() if answers else contextlib.nullcontext():
-            return Path(
-                hf_hub_download(
-                    repository, name, revision=revision, repo_type=repo_type, local_files_only=not answers
-                )
+            path = hf_hub_download(
+                repository, name, revision=revision, repo_type=repo_type, local_files_only=not answers
             )
+            return Path(path)
     except LocalEntryNotFoundError:
         _ANSWERS[constants.ENDPOINT] = False  # the hub answered before, but it does not answer now
         raise

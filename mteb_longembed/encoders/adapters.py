@@ -116,7 +116,6 @@ def merge_adapters(model: PreTrainedModel) -> None:
     """Add the adapters that act on a model to its weights, in place, and take them off."""
     wrapped = [name for name, module in model.named_modules() if any(hasattr(module, key) for key in _INNER)]
     for name in reversed(wrapped):  # inner ones first
-        parent, _, leaf = name.rpartition(".")
         layer: Any = model.get_submodule(name)
         if hasattr(layer, "unload_and_optionally_merge_module"):
             plain = layer.unload_and_optionally_merge_module(merge=True, safe_merge=False, adapter_names=None)
@@ -124,7 +123,7 @@ def merge_adapters(model: PreTrainedModel) -> None:
             if not layer.disable_adapters:
                 layer.merge()
             plain = layer.get_base_layer()
-        setattr(model.get_submodule(parent), leaf, plain)
+        model.set_submodule(name, plain)
     if wrapped:
         del model.peft_config
         _forget_adapters(model)

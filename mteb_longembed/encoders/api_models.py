@@ -58,12 +58,10 @@ class WindowedEncoder:
         room, limit = self.strategy.trained_len, self.strategy.target_len
         if len(starts) <= room:
             return [text]
-        end_of_text = starts[limit] if len(starts) > limit else len(text)
-        starts = starts[:limit]
-        edges = [*starts, end_of_text]
+        edges = [*starts, len(text)][: limit + 1]
         # without the text before it, the last window may have a few tokens more than it had inside the document
-        last = max(len(starts) - room, 0)
-        while len(self.token_starts(text[edges[last] : end_of_text])) > room:
+        last = max(len(edges) - 1 - room, 0)
+        while len(self.token_starts(text[edges[last] : edges[-1]])) > room:
             last += 1
         pieces: list[str] = []
         at = 0
@@ -71,7 +69,7 @@ class WindowedEncoder:
             stop = self._fitting(text, edges, at)
             pieces.append(text[edges[at] : edges[stop]])
             at = stop
-        return [*pieces, text[edges[last] : end_of_text]]
+        return [*pieces, text[edges[last] : edges[-1]]]
 
     def _fitting(self, text: str, edges: list[int], at: int) -> int:
         """The last token such that the text from token `at` to this token fits into one window."""

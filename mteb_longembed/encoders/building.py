@@ -39,7 +39,8 @@ def build(
         if resolved.base.saved:
             model = _load_saved(resolved, device, model_kwargs)
         else:
-            model = _extended(_private_base(resolved, loaded, device, model_kwargs), resolved)
+            base = load_base(resolved, device, model_kwargs) if loaded is None else _copied(loaded, resolved)
+            model = _extended(base, resolved)
         _check_vocabulary(model.first, resolved.base.path)
     for module in list(model)[1:]:
         module.float()  # the transformer returns fp32, whatever its dtype is
@@ -62,15 +63,8 @@ def _check_vocabulary(first: LongTransformer, path: str) -> None:
         )
 
 
-def _private_base(
-    resolved: ResolvedModel,
-    loaded: SentenceTransformer | None,
-    device: str | None,
-    model_kwargs: Settings | None,
-) -> Stock:
-    """A base of which every part may be changed: from its files, or with the weights of a loaded model."""
-    if loaded is None:
-        return load_base(resolved, device, model_kwargs)
+def _copied(loaded: SentenceTransformer, resolved: ResolvedModel) -> Stock:
+    """A base with the weights of a loaded model, of which every part may be changed."""
     if not isinstance(loaded, LongSentenceTransformer):
         return copy.deepcopy(loaded)
     base = load_base(resolved, str(loaded.device))

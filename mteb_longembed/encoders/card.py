@@ -61,13 +61,12 @@ def extended_card(
     cls = "MultiVectorEncoder" if several else "SentenceTransformer"
     ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{name}")'
     theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{name}", trust_remote_code=True)'
-    where = "" if is_repository else f" {_WHERE}"
     package = "'mteb-longembed[peft]'" if adapters_on(first.model) else "mteb-longembed"
     parts = [
         f"# {name}",
         _made_of(model) + _trained(model),
         f"It needs the package `mteb-longembed`. It does not load with stock code alone, so nobody can mistake it for "
-        f"its base.{where}",
+        f"its base.{'' if is_repository else ' ' + _WHERE}",
         f"```console\n$ pip install {package}\n```",
         _PYTHON.format(lines=ours),
         f"`{cls}` loads it too, if the package is installed:",
@@ -85,7 +84,6 @@ def extended_card(
 
 def exported_card(model: Model, name: str, lost: Sequence[str], scores: Sequence[EvalResult] = ()) -> str:
     """The card of a plain checkpoint that `export` writes, with a sentence for each difference (`lost`)."""
-    strategy = _first(model).strategy
     code = f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{name}")'
     parts = [
         f"# {name}",
@@ -97,7 +95,7 @@ def exported_card(model: Model, name: str, lost: Sequence[str], scores: Sequence
     if lost:
         parts.append("The plain checkpoint differs from the extended model in this:")
         parts.append("\n".join(f"- {sentence}" for sentence in lost))
-    parts.append(f"Inputs are cut at {strategy.target_len} tokens.")
+    parts.append(f"Inputs are cut at {_first(model).strategy.target_len} tokens.")
     if scores and lost:
         parts.append("The scores below are scores of the extended model, not of this checkpoint.")
         parts.append(_table(scores))
@@ -177,12 +175,9 @@ def _full_name(model: Model) -> str | None:
         return str(resolved.name)
     strategy = resolved.strategy
     max_vectors = getattr(model[-1], "max_vectors", None)
-    return str(
-        ModelSpec(
-            origin.name, strategy.key(), strategy.target_len, vectors=resolved.vectors, max_vectors=max_vectors,
-            params=strategy.settings(),
-        )
-    )  # fmt: skip
+    vectors, params = resolved.vectors, strategy.settings()
+    lengths = strategy.key(), strategy.target_len
+    return str(ModelSpec(origin.name, *lengths, vectors=vectors, max_vectors=max_vectors, params=params))
 
 
 def scores_in(results: str | Path | None, model: Model) -> list[EvalResult]:
@@ -192,10 +187,9 @@ def scores_in(results: str | Path | None, model: Model) -> list[EvalResult]:
     from mteb.results import TaskResult
 
     name, revision = model.model_card_data.model_name, model.model_card_data.base_model_revision
-    folder = results_folder(str(name))
-    root = Path(results)
-    found = sorted(root.glob(f"**/{glob.escape(folder)}/{revision}/*.json"))
-    files = [file for file in found if file.name != "model_meta.json"]
+    root, folder = Path(results), results_folder(str(name))
+    files = sorted(root.glob(f"**/{glob.escape(folder)}/{revision}/*.json"))
+    files = [file for file in files if file.name != "model_meta.json"]
     if not files:
         raise DataError(
             f"{root} must hold results of {name} at revision {revision}, got none: run mteb with --output-folder "

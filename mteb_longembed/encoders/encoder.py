@@ -131,5 +131,4 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
 
 def _show() -> bool:
     """Whether a progress bar is shown by default."""
-    silent = logging.getLogger("mteb").getEffectiveLevel() >= logging.CRITICAL
-    return sys.stderr.isatty() and not silent
+    return sys.stderr.isatty() and logging.getLogger("mteb").getEffectiveLevel() < logging.CRITICAL

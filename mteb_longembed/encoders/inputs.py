@@ -137,9 +137,8 @@ class TextInputs(Transformer):
         """What `preprocess` returns for texts with these token ids: padded on the right to the longest text."""
         lengths = torch.tensor([len(row) for row in ids])
         mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
-        input_ids = torch.full(mask.shape, self._words.pad_token_id)
-        for row, values in zip(input_ids, ids, strict=True):
-            row[: len(values)] = torch.from_numpy(values)
+        rows, pad = [torch.from_numpy(row).long() for row in ids], self._words.pad_token_id
+        input_ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
         starts = input_ids < 0
         input_ids = torch.where(starts, ~input_ids, input_ids)
         features: Features = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
@@ -163,8 +162,7 @@ class TextInputs(Transformer):
         if self.tells_content or self.cuts:
             _, suffix = special_counts(self._words)
             most = len(self._words(prompt or "")["input_ids"]) + 1
-            heads = self.features_of([row[:most] for row in ids], prompt)
-            prefixes = heads[WINDOW_PREFIX].tolist()
+            prefixes = self.features_of([row[:most] for row in ids], prompt)[WINDOW_PREFIX].tolist()
             for i, (row, prefix) in enumerate(zip(ids, prefixes, strict=True)):
                 if self.tells_content or not self.family.leaves_unchanged(len(row)):
                     settings[i] = (length, prefix, suffix)

@@ -68,11 +68,10 @@ class Int8Linear(nn.Module):
 def in_int8(model: nn.Module) -> nn.Module:
     """Replace the linear layers of a model in fp32 by layers in int8, in place."""
     check_int8()
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            # subclasses mean something of their own
-            if type(child) is nn.Linear:
-                setattr(module, name, Int8Linear(child).train(child.training))
+    for name, module in list(model.named_modules(remove_duplicate=False)):
+        # subclasses mean something of their own
+        if type(module) is nn.Linear:
+            model.set_submodule(name, Int8Linear(module).train(module.training))
     return model
 
 
@@ -94,9 +93,8 @@ def _kernel_is_right() -> bool:
     layer.weight.fill_(_WEIGHT)
     layer.weight[::2] = -_WEIGHT
     layer.scales.fill_(1.0)
-    integers = torch.full((4, 64), 2 * _INPUT + 1, dtype=torch.uint8)
     try:
-        product = layer._product(integers)
+        product = layer._product(torch.full((4, 64), 2 * _INPUT + 1, dtype=torch.uint8))
     except (AttributeError, RuntimeError):
         return False
     return bool((product == 64.0 * _INPUT * layer.weight[:, 0]).all())

@@ -107,8 +107,7 @@ class Embedder(BaseModel):
         """Encode in batches by tokens. What the engine cannot cut goes to sentence-transformers' own method."""
         call = {key: arguments[key] for key in self.OF_CALL}
         kwargs = {key: value for key, value in arguments.items() if key not in call or key == "task"}
-        first = self[0]
-        ours = isinstance(first, LongTransformer) and call["output_value"] in _ARRAYS
+        ours = isinstance(self[0], LongTransformer) and call["output_value"] in _ARRAYS
         if not ours or self.first.token_ids(inputs[:1], call["prompt"], **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
         for index, text in enumerate(inputs):
@@ -138,11 +137,7 @@ class Embedder(BaseModel):
     ) -> None:
         """Save the model as sentence-transformers does, with our model card.
 
-        Args:
-            path: folder to write to.
-            args: as in sentence-transformers.
-            results: folder of mteb's results. The scores of this model in it go into the card.
-            kwargs: as in sentence-transformers.
+        The scores of this model in `results`, a folder of mteb's results, go into the card.
 
         Raises:
             DataError: if the folder has no results of this model.

@@ -132,8 +132,7 @@ class LongTransformer(TextInputs):
         if self.packs_on(device) and not expanded:
             documents = PackedDocuments(lengths.tolist(), device)
             with encoding(documents):
-                packed = super().forward(self.family.pack(prepared, documents), **kwargs)
-            tokens = packed[name][0]
+                tokens = super().forward(self.family.pack(prepared, documents), **kwargs)[name][0]
             pooled = pooled_by_segment(pooling, features, tokens, documents, name)
             return pooled or {**features, name: unpacked(tokens, documents, features["input_ids"].shape)}
         self._keep_documents()
@@ -296,5 +295,4 @@ def pooled_by_segment(
         pooled = pooled / documents.lengths_here()[:, None]
     else:
         pooled = tokens[starts[:-1] if pooling.pooling_mode == "cls" else starts[1:] - 1].float()
-    mask = features["attention_mask"][:, :1]
-    return {**features, name: pooled[:, None], "attention_mask": mask}
+    return {**features, name: pooled[:, None], "attention_mask": features["attention_mask"][:, :1]}

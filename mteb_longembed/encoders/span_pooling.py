@@ -48,17 +48,15 @@ class SpanPooling(WindowPooling):
 
     def forward(self, features: Features, task: str | None = None, **kwargs: Any) -> Features:
         """Replace `sentence_embedding` `[b, d]` by `[vectors, d]`. Add their number in each text, on the host."""
-        if task != "query" and self.vectors == "window" and keys.WINDOW_COUNTS in features:
-            counts = features[keys.WINDOW_COUNTS]
-            windows = Pooling.forward(self, dict(features))["sentence_embedding"]
-            features = super().forward(features, **kwargs)
-            return {**features, "sentence_embedding": windows, keys.VECTOR_COUNTS: counts}
-        features = super().forward(features, **kwargs)
-        vectors = features["sentence_embedding"]
+        pooled = super().forward(dict(features), **kwargs)
+        vectors = pooled["sentence_embedding"]
         counts = torch.ones(len(vectors), dtype=torch.long)
         if task != "query" and self.vectors != "window":
-            vectors, counts = self._spans(features, vectors, self.vectors)
-        return {**features, "sentence_embedding": vectors, keys.VECTOR_COUNTS: counts}
+            vectors, counts = self._spans(pooled, vectors, self.vectors)
+        elif task != "query" and keys.WINDOW_COUNTS in features:
+            counts = features[keys.WINDOW_COUNTS]
+            vectors = Pooling.forward(self, features)["sentence_embedding"]
+        return {**pooled, "sentence_embedding": vectors, keys.VECTOR_COUNTS: counts}
 
     @staticmethod
     def _spans(features: Features, base_vectors: Tensor, size: int) -> tuple[Tensor, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -65,9 +66,7 @@ def encode_spans(
         )
     if prompt is None:
         prompt = document_prompt(model)
-    encoded: Sequence[Tensor] = []
-    if len(texts):
-        encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings"))
+    encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings")) if len(texts) else []
     embeddings = []
     for number, (text, text_spans, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
         offsets = tokens_read(model, prompt, text)[1][: len(vectors)]
@@ -125,13 +124,11 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
 def joined_spans(text: str, ends: Iterable[int], max_chars: int) -> list[Span]:
     """Spans that end at some of the `ends`, as long as `max_chars` allows. Blanks at both sides are left out."""
     spans: list[Span] = []
-    first = 0
-    for last in ends:
-        piece, start = text[first:last], first
-        first = last
+    for first, last in pairwise([0, *ends]):
+        piece = text[first:last]
         if not piece.strip():
             continue
-        start, end = start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+        start, end = first + len(piece) - len(piece.lstrip()), first + len(piece.rstrip())
         if spans and end - spans[-1][0] <= max_chars:
             spans[-1] = (spans[-1][0], end)
         else:

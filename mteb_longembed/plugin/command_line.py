@@ -25,17 +25,12 @@ def main_in_one_sentence(main: Callable[..., object], *args: object, **kwargs: o
     try:
         check_command(sys.argv[1:])
         return main(*args, **kwargs)
-    except LongEmbedError as error:
-        if os.environ.get(TRACEBACK_VARIABLE) == "1":
+    except (LongEmbedError, KeyboardInterrupt) as error:
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        if os.environ.get(TRACEBACK_VARIABLE) == "1" or (is_interrupt and sys.argv[1:2] != ["run"]):
             raise
-        print(f"mteb-longembed: {error}", file=sys.stderr)
-        status = 2
-    except KeyboardInterrupt:
-        if os.environ.get(TRACEBACK_VARIABLE) == "1" or sys.argv[1:2] != ["run"]:
-            raise
-        print(f"mteb-longembed: {INTERRUPTED}", file=sys.stderr)
-        status = 130
-    sys.exit(status)
+        print(f"mteb-longembed: {INTERRUPTED if is_interrupt else error}", file=sys.stderr)
+        sys.exit(130 if is_interrupt else 2)
 
 
 def check_command(arguments: Sequence[str]) -> None:

@@ -139,8 +139,7 @@ def describe_saved(
 
     origin = getattr(model[0], "origin", None)
     fields = {key: getattr(meta, key) for key in ("embed_dim", "max_tokens", "loader")}
-    fields |= {"name": identity.name, "revision": identity.revision}
-    fields["adapted_from"] = origin.name if origin else None
+    fields |= {"name": identity.name, "revision": identity.revision, "adapted_from": origin and origin.name}
     if (resolved := getattr(model, "resolved", None)) is not None:
         from .metadata import model_meta
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import TrainerCallback, TrainerState
 
+from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.families.absolute import Absolute
 from mteb_longembed.encoders.features import Features
 
@@ -74,7 +75,7 @@ class MovedDocuments:
         ids = prepared["input_ids"]
         p = torch.arange(ids.shape[1], device=ids.device)[None]
         rows = self.family.first_row + p + offset[:, None]
-        moved = (p < lengths[:, None]) & (offset >= 0)[:, None]
+        moved = (p < to_device(lengths, ids.device)[:, None]) & (offset >= 0)[:, None]
         prepared["position_ids"] = torch.where(moved, rows, prepared["position_ids"])
         return prepared
 

@@ -233,9 +233,8 @@ class RowTrainer(SentenceTransformerTrainer):
         save_file({"rows": self._rows().new.detach().cpu().contiguous()}, folder / ROWS_FILE)
 
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:  # type: ignore[override]
-        rows = load_file(Path(checkpoint_path, ROWS_FILE))["rows"]
         with torch.no_grad():
-            self._rows().new.copy_(rows)
+            self._rows().new.copy_(load_file(Path(checkpoint_path, ROWS_FILE))["rows"])
 
     def add_model_card_callback(self, default_args_dict: dict[str, object]) -> None:
         """Add no callback: it would ask the hub about the base, and write rows of the data into a model card."""

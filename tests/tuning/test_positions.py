@@ -7,6 +7,7 @@ from torch import nn
 from mteb_longembed.encoders.extend import extend
 from mteb_longembed.tuning.positions import OFFSET, AddedRows, MovedDocumentsCollator, rows_of_short_inputs
 from mteb_longembed.tuning.trainer import isolate_rows, restore
+from tests.encoders.devices.simulated import Accelerator
 from tests.tiny import TRAINED, sentence_transformer, text
 
 
@@ -55,6 +56,18 @@ def test_a_moved_document_reads_the_rows_from_its_offset_on(tmp_path, model_type
     ids = family.prepare(features, lengths)["position_ids"] - family.first_row
     assert ids[0].tolist() == list(range(30, 38))
     assert ids[1, :5].tolist() == [0, 4, 8, 12, 16]
+
+
+def test_documents_on_an_accelerator_are_moved_with_lengths_on_the_host(tmp_path):
+    model = extend(_named("bert", tmp_path), "pi", 4 * TRAINED)
+    isolate_rows(model)
+    family, features, lengths = model[0].family, model.preprocess([text(8), text(5)]), torch.tensor([8, 5])
+    features[OFFSET] = torch.tensor([30, -1])
+    want = family.prepare(features, lengths)["position_ids"]
+    with Accelerator("H100").present() as seen:
+        on_device = {k: v.to(seen.device) if isinstance(v, torch.Tensor) else v for k, v in features.items()}
+        moved = family.prepare(on_device, lengths)["position_ids"].cpu()
+    assert torch.equal(moved, want)
 
 
 def test_without_offsets_an_isolated_model_embeds_as_before(tmp_path):

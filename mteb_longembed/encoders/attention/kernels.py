@@ -156,8 +156,8 @@ def attend_biased(
 ) -> Tensor | None:
     """Softmax attention with a bias: token i sees token j with the bias of the distance between their positions.
 
-    `q`, `k` and `v` are `[b, h, n, d]`. `table` has `[h, 2 m + 1]` biases of the distances -m to m, `place` has `[n]`
-    integer positions, at most m apart. Scores are scaled before the bias is added.
+    `q`, `k` and `v` are `[b, h, n, d]`. `table` has `[h, 2 m + 1]` biases of the distances -m to m, `positions` has
+    `[n]` integers, at most m apart. Scores are scaled before the bias is added.
 
     Returns:
         `[b, h, n, d]`. None on a machine where FlexAttention does not compile; the first time there is a warning.
@@ -170,7 +170,7 @@ def attend_biased(
     if _NOT_COMPILED:
         return None
     try:
-        out = compiled()(q, k, v, score_mod=biased, scale=scale)
+        return compiled()(q, k, v, score_mod=biased, scale=scale)
     except Exception as error:  # the compilers under torch.compile have errors of their own
         if "out of memory" in str(error).lower():
             raise
@@ -179,5 +179,4 @@ def attend_biased(
         logger.warning(
             "FlexAttention does not compile here (%s); T5's biases are made in blocks, slower.", reason
         )
-        return None
-    return out
+    return None

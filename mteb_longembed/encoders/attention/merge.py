@@ -59,8 +59,7 @@ class _MergedAttention(torch.autograd.Function):
         work = torch.promote_types(v.dtype, torch.float32)
         out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=work, device=q.device)
         lse = torch.full(q.shape[:3], -torch.inf, dtype=work, device=q.device)
-        for p, covered in enumerate(tiles):
-            q, k = qk[2 * p], qk[2 * p + 1]
+        for covered, q, k in zip(tiles, qk[::2], qk[1::2], strict=True):
             for tile in covered:
                 for rows, part, part_lse in _attended(q, k, v, tile, scale):
                     merge_(out[:, :, rows], lse[:, :, rows], part, part_lse.to(work))
@@ -75,8 +74,8 @@ class _MergedAttention(torch.autograd.Function):
         v, out, lse, *qk = ctx.saved_tensors
         grad_v = torch.zeros_like(v)
         grad_qk = [torch.zeros_like(x) for x in qk]
-        for p, tiles in enumerate(ctx.tiles):
-            q, k = qk[2 * p], qk[2 * p + 1]
+        columns = qk[::2], qk[1::2], grad_qk[::2], grad_qk[1::2]
+        for tiles, q, k, grad_q, grad_k in zip(ctx.tiles, *columns, strict=True):
             for tile in tiles:
                 for rows, cols, causal, mask, flipped in _calls(tile, q.device):
                     gradients = attend_backward(
@@ -84,8 +83,8 @@ class _MergedAttention(torch.autograd.Function):
                         _take(v, cols, flipped), _take(out, rows, flipped), _take(lse, rows, flipped),
                         scale=ctx.scale, causal=causal, mask=mask,
                     )  # fmt: skip
-                    totals = grad_qk[2 * p], grad_qk[2 * p + 1], grad_v
-                    for total, at, part in zip(totals, (rows, cols, cols), gradients, strict=True):
+                    totals = (grad_q, rows), (grad_k, cols), (grad_v, cols)
+                    for (total, at), part in zip(totals, gradients, strict=True):
                         total[:, :, at] += part.flip(2) if flipped else part
         return None, None, grad_v, *grad_qk
 

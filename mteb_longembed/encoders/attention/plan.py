@@ -13,7 +13,7 @@ from .context import current
 from .kernels import repeat_heads
 from .merge import attend_tiles
 from .rotation import Rotation, Turn
-from .tiles import Tile, at_least_after, at_least_before, band
+from .tiles import Tile, at_least_before, band
 
 
 class Pass(NamedTuple):
@@ -98,9 +98,9 @@ def _mirrored(tiles: list[Tile]) -> list[Tile]:
 
 def _near_and_far(n: int, window: int, earlier: Tensor, later: Tensor, *, causal: bool) -> list[Pass]:
     """Exact positions within the window. Outside it, the later token of a pair is at `later`, the other `earlier`."""
-    near = Pass([band(n, window - 1, 0 if causal else window - 1)])
-    passes = [near, Pass(at_least_before(n, window), later, earlier)]
-    return passes if causal else [*passes, Pass(at_least_after(n, window), earlier, later)]
+    near, before = band(n, window - 1, 0 if causal else window - 1), at_least_before(n, window)
+    passes = [Pass([near]), Pass(before, later, earlier)]
+    return passes if causal else [*passes, Pass(_mirrored(before), earlier, later)]
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,6 @@ def at_least_before(n: int, distance: int) -> list[Tile]:
     return [Tile(slice(distance, n), slice(0, n - distance), "lower")] if distance < n else []
 
 
-def at_least_after(n: int, distance: int) -> list[Tile]:
-    """Each token over the tokens at least `distance` after it. Empty if there are none."""
-    return [Tile(slice(0, n - distance), slice(distance, n), "upper")] if distance < n else []
-
-
 def band_blocks(n: int, left: int, right: int, device: torch.device) -> Iterator[tuple[slice, slice, Tensor]]:
     """A band as blocks of rows. Each has the columns that it can see and a `[rows, cols]` mask of 0 and -inf."""
     size = _block_size(left, right)

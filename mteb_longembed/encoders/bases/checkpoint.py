@@ -102,10 +102,8 @@ def open_base(base: str, revision: str | None = None, trust_remote_code: bool = 
             f"{base} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
             f"mteb run -m {base}."
         )
-    path_and_revision = (base, revision) if entry is None else (entry.path, revision or entry.revision)
-    files = Files.open(*path_and_revision)
-    modules = _modules(files)
-    return _read(files.with_adapter_base(_inside(modules)), entry, trust_remote_code)
+    files = Files.open(entry.path, revision or entry.revision) if entry else Files.open(base, revision)
+    return _read(files.with_adapter_base(_inside(_modules(files))), entry, trust_remote_code)
 
 
 def _modules(files: Files) -> list[ModuleEntry] | None:

@@ -39,8 +39,7 @@ def facts(base: Base) -> Json:
         return {}
     config = base.config
     vocabulary, hidden = getattr(config, "vocab_size", None), getattr(config, "hidden_size", None)
-    settings = _quietly(base.files, "config_sentence_transformers.json") or {}
-    prompts = settings.get("prompts")
+    prompts = (_quietly(base.files, "config_sentence_transformers.json") or {}).get("prompts")
     counts, published = (_counts_in(Path(base.path)), None) if base.files.local else _ask_hub(base)
     size = sum(count * _BYTES.get(kind, 4) for kind, count in counts.items())
     return {

@@ -57,8 +57,7 @@ class Files:
                     f"only a model on the hub has a revision to choose, got {revision!r} with the folder of {path}."
                 )
             # "/" and "." are folders too, and we must not read everything below them
-            stamp = () if not holds_model(path) else _stamp(path)
-            return cls(str(Path(path).resolve()), stamp=stamp)
+            return cls(str(Path(path).resolve()), stamp=_stamp(path) if holds_model(path) else ())
         if path.startswith((".", "/", "~")) or path.count("/") != 1:
             raise ModelError(
                 f"{path!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."
@@ -95,14 +94,12 @@ class Files:
 
     def with_adapter_base(self, inside: str) -> Files:
         """These files, with those of the base if they are only PEFT's adapter; `inside` is the transformer's folder."""
-        adapter = None
-        if self.find(f"{inside}config.json", optional=True) is None:
-            adapter = self.json(f"{inside}adapter_config.json")
-        base = None if adapter is None else adapter.get("base_model_name_or_path")
-        if adapter is None or not isinstance(base, str):
+        has_config = self.find(f"{inside}config.json", optional=True) is not None
+        adapter = {} if has_config else self.json(f"{inside}adapter_config.json") or {}
+        base, revision = adapter.get("base_model_name_or_path"), adapter.get("revision")
+        if not isinstance(base, str):
             return self
         check_peft(self.path)
-        revision = adapter.get("revision")
         return replace(self, adapter_base=Files.open(base, revision if isinstance(revision, str) else None))
 
     def load_options(self) -> dict[str, str | bool | None]:

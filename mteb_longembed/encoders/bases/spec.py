@@ -157,11 +157,8 @@ class ModelSpec:
             raise InputError(
                 f"{base} does not say how many tokens it was trained on: give trained_len, such as :trained_len=512."
             )
-        target, params = (
-            self.target_len or self.kind.default_target_len(length),
-            cast("dict[str, Any]", self.params),
-        )
-        return self.kind(trained_len=length, target_len=int(target), **params)
+        target = int(self.target_len or self.kind.default_target_len(length))
+        return self.kind(trained_len=length, target_len=target, **cast("dict[str, Any]", self.params))
 
     @property
     def search(self) -> Settings:
@@ -171,9 +168,7 @@ class ModelSpec:
 
     def same_search(self, base: str) -> ModelSpec:
         """The specification of the same search with a base as it is."""
-        return ModelSpec(
-            base, center=self.center, fuse=self.fuse, how=self.how, weight=self.weight, index=self.index
-        )
+        return ModelSpec(base, **cast("dict[str, Any]", self.search))
 
 
 def _split_settings(text: str, settings: str) -> dict[str, str]:

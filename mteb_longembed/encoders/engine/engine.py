@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -107,10 +108,9 @@ class Engine:
         stored = self.store.get_many(keys) if self.store is not None and keys else {}
         missing = [i for i in range(len(ids)) if not keys or keys[i] not in stored]
         self._bar.skip(sum(map(len, ids)) - sum(len(ids[i]) for i in missing))
-        pieces, start = [], 0
+        pieces, waiting = [], iter(missing)
         for size, features in self.runner([ids[i] for i in missing]) if missing else ():
-            rows = missing[start : start + size]
-            start += size
+            rows = list(islice(waiting, size))
             arrays = self.settings.collect(features)
             pieces.append((rows, Results(arrays, fetch=self.settings.to_host or bool(keys))))
         self._limits[str(self.device)] = self.runner.limit

@@ -44,8 +44,7 @@ def row_keys(
     # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
     files = (base.name, base.revision, repr(base.entry), resolved.spec.dtype or base.dtype)
     vectors = resolved.vectors, resolved.spec.max_vectors
-    arguments = sorted(kwargs.items())
-    short = _digest("rows", ALGORITHM, files, _how_it_runs(device), vectors, form, arguments)
+    short = _digest("rows", ALGORITHM, files, _how_it_runs(device), vectors, form, sorted(kwargs.items()))
     long = _digest(short, _source(strategy), _source(first.family), strategy.values())
 
     def keys(ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
@@ -93,16 +92,14 @@ def _key(start: bytes, settings: object, row: Ids) -> bytes:
 
 def _how_it_runs(device: torch.device) -> object:
     """Versions, and the settings of torch that change the embeddings of the same weights."""
-    autocast = torch.is_autocast_enabled(device.type)
-    matmul = torch.backends.cuda.matmul
     return [
         device.type,
-        str(torch.get_autocast_dtype(device.type)) if autocast else None,
+        str(torch.get_autocast_dtype(device.type)) if torch.is_autocast_enabled(device.type) else None,
         torch.get_float32_matmul_precision(),
         str(torch.get_default_dtype()),
         str(getattr(torch.backends, "fp32_precision", None)),
         str(getattr(torch.backends.mkldnn, "fp32_precision", None)),
-        [str(getattr(matmul, name, None)) for name in _OF_MATMUL],
+        [str(getattr(torch.backends.cuda.matmul, name, None)) for name in _OF_MATMUL],
         [version(name) for name in ("torch", "transformers", "sentence-transformers")],
     ]
 

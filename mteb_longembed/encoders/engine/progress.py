@@ -21,9 +21,8 @@ def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[Non
     look: dict[str, object] = {"desc": label, "unit": " tokens", "unit_scale": True, "smoothing": 0}
     if not sys.stderr.isatty():
         left = "" if total is None else " of {total_fmt}, {remaining} left"
-        line = "{desc}: {n_fmt} tokens" + left + ", {elapsed} so far\n"
         look |= {"mininterval": _LINE_EVERY, "miniters": 1, "delay": _LINE_EVERY}
-        look |= {"bar_format": line, "leave": False}
+        look |= {"bar_format": "{desc}: {n_fmt} tokens" + left + ", {elapsed} so far\n", "leave": False}
     with tqdm(total=total, disable=not show, **look) as bar, advanced(bar):
         yield
 

@@ -124,8 +124,7 @@ class Results:
             parts = self._host.split([array.numel() for array in self._arrays])
             self._arrays = [part.view(array.shape) for part, array in zip(parts, self._arrays, strict=True)]
             self._host = None
-        finite = self._finite.tolist()
-        return self._arrays, [i for i, fine in enumerate(finite) if not fine]
+        return self._arrays, [i for i, finite in enumerate(self._finite.tolist()) if not finite]
 
 
 #: The share of the free memory that a batch may take. The rest is for fragments, vectors and other processes.

@@ -198,11 +198,7 @@ def _starts_anew(char: str) -> bool:
 
 def without_surrogates(text: str) -> str:
     """The text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:

@@ -53,8 +53,7 @@ class Absolute(Family):
         self.has_table = "position_table" in strategy.hooks()
         if self.has_table and not extended:
             self._grow(model, table)
-        rows = embeddings.position_embeddings.num_embeddings - self.first_row
-        self.check_target(strategy, rows)
+        self.check_target(strategy, embeddings.position_embeddings.num_embeddings - self.first_row)
         self.packs = install_packed(model)
         self._query = LAYOUTS[kind]
         self._owners: list[nn.Module] = []
@@ -98,16 +97,16 @@ class Absolute(Family):
         """Replace the table with the strategy's, but keep the rows before `first_row` (padding)."""
         weight = table.weight.detach()
         trained = weight[self.first_row : self.first_row + self.strategy.trained_len]
-        rows = self.strategy.position_table(trained.float()).to(weight.dtype)
+        rows = self.strategy.position_table(trained.float().cpu()).to(weight.dtype)
         weight = torch.cat([weight[: self.first_row], rows.to(weight.device)])
         grown = nn.Embedding(len(weight), weight.shape[1], padding_idx=table.padding_idx, _weight=weight)
         embeddings: Any = model.embeddings
         embeddings.position_embeddings = grown
         # the model reads both buffers by position if no ids are passed
-        for name, value in (("position_ids", torch.arange(len(weight))), ("token_type_ids", None)):
+        positions = torch.arange(len(weight), device=weight.device)[None]
+        for name, values in (("position_ids", positions), ("token_type_ids", torch.zeros_like(positions))):
             if hasattr(embeddings, name):
-                fresh = torch.zeros(len(weight), dtype=torch.long) if value is None else value
-                embeddings.register_buffer(name, fresh[None].to(weight.device), persistent=False)
+                embeddings.register_buffer(name, values, persistent=False)
         model.config.max_position_embeddings = len(weight)
 
     def _hook_queries(self) -> None:

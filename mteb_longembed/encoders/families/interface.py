@@ -99,12 +99,23 @@ def long_attention(
     window = None if sliding_window is None or sliding_window >= effective_len else sliding_window
     b, _, width, _ = query.shape
     documents = documents_of(attention_mask, b, width, query.device)
-    if isinstance(documents, PackedDocuments):
-        return _packed(settings, documents, query, key, value, scale, causal, window), None
+    is_long = window is None and documents.longest > strategy.trained_len
+    if isinstance(documents, PackedDocuments):  # all are up to the trained length, or all above it
+        q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+        if is_long and strategy.logn:
+            # in a causal model token i sees i + 1 tokens
+            factors = documents.here(("query scale", causal), lambda: torch.cat([
+                strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
+                for n in documents.lengths
+            ]))  # fmt: skip
+            q = (q * factors[:, None, None]).to(q.dtype)
+        planned = settings.planned if is_long else None
+        out = attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)
+        return out[None], None
     # A sliding layer never sees more tokens than in training, so there is nothing to extend in it.
     factor = strategy.query_scale(documents.n) if window is None else torch.ones(b)
     planned = settings.planned if window is None else None
-    if causal and window is None and strategy.logn and documents.longest > strategy.trained_len:
+    if causal and is_long and strategy.logn:
         rows = documents.here(
             "query scale",
             lambda: strategy.query_scale(documents.n[:, None], torch.arange(1, width + 1))[:, None, :, None],
@@ -155,31 +166,6 @@ def padding_mask(attention_mask: Tensor | None = None, **kwargs: Any) -> Tensor 
     if isinstance(documents, PackedDocuments) or attention_mask is None:
         return None
     return None if min(documents.lengths) == attention_mask.shape[-1] else attention_mask
-
-
-def _packed(
-    settings: LayerAttention,
-    documents: PackedDocuments,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    scale: float,
-    causal: bool,
-    window: int | None,
-) -> Tensor:
-    """Attention of packed documents, all up to the trained length or all above it: `[1, tokens, h, d]`."""
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    strategy = settings.strategy
-    long = documents.longest > strategy.trained_len
-    if long and window is None and strategy.logn:
-        # in a causal model token i sees i + 1 tokens
-        factor = documents.here(("query scale", causal), lambda: torch.cat([
-            strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
-            for n in documents.lengths
-        ]))  # fmt: skip
-        q = (q * factor[:, None, None]).to(q.dtype)
-    planned = settings.planned if long and window is None else None
-    return attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)[None]
 
 
 def packed_attention(layer: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -305,28 +291,21 @@ def attend_plain(
     n = q.shape[2]
     if window is not None and window >= n:
         window = None
-    real = None
+    mask = None
     if lengths is not None and not causal:
         # padding is on the right, so a causal model never sees it
-        real = (torch.arange(n, device=q.device) < lengths[:, None])[:, None, None, :]
-    if window is None:
-        return _sdpa(q, k, v, scale=scale, causal=causal, mask=real, dropout=dropout)
-    if dropout > 0 or real is not None:
+        mask = (torch.arange(n, device=q.device) < lengths[:, None])[:, None, None, :]
+    if window is not None and dropout == 0 and mask is None:
+        if q.requires_grad:
+            k, v = repeat_heads(k, q), repeat_heads(v, q)
+        return attend_tiles([(q, k, [band(n, window - 1, 0 if causal else window - 1)])], v, scale)
+    if window is not None:
         at = torch.arange(n, device=q.device)
         distance = at[:, None] - at
         near = (distance < window) & (distance >= 0 if causal else distance > -window)
-        near = near if real is None else near & real
+        near = near if mask is None else near & mask
         # a row of padding that has no real neighbour sees itself
-        near = near | ((distance == 0) & ~near.any(-1, keepdim=True))
-        return _sdpa(q, k, v, scale=scale, causal=False, mask=near, dropout=dropout)
-    if q.requires_grad:
-        k, v = repeat_heads(k, q), repeat_heads(v, q)
-    return attend_tiles([(q, k, [band(n, window - 1, 0 if causal else window - 1)])], v, scale)
-
-
-def _sdpa(
-    q: Tensor, k: Tensor, v: Tensor, *, scale: float, causal: bool, mask: Tensor | None, dropout: float
-) -> Tensor:
+        mask, causal = near | ((distance == 0) & ~near.any(-1, keepdim=True)), False
     grouped = k.shape[1] != q.shape[1]
     if grouped and mask is not None:
         # with a mask, several devices have only a slow path for grouped queries

@@ -126,10 +126,9 @@ def relative_attention(
         scaled = scale * float(factor[first])
         if dropout == 0 and not torch.is_grad_enabled() and devices.has_flex(q.device):
             table = position_bias.by_distance(documents, length)
-            if table is not None:
-                out = attend_biased(q, k, v, table[0].to(q.dtype), table[1], scale=scaled)
-                if out is not None:
-                    return out
+            out = table and attend_biased(q, k, v, table[0].to(q.dtype), table[1], scale=scaled)
+            if out is not None:
+                return out
         size = max(_BLOCK // (h * length), 16)
         blocks = []
         for start in range(0, length, size):

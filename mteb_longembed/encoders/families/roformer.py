@@ -90,8 +90,7 @@ class _SelfAttention(nn.Module):
         turn, scaled = documents.once("turn", lambda: self._turns(documents, n))
         q, k = self.rotation.apply(q, scaled), self.rotation.apply(k, scaled)
         v = self.rotation.apply(v, turn) if self.rotary_value else v
-        dropout = self.dropout.p if self.training else 0.0
-        out, _ = long_attention(self, q, k, v, real, dropout=dropout)
+        out, _ = long_attention(self, q, k, v, real, dropout=self.dropout.p if self.training else 0.0)
         return out.reshape(b, n, -1), None
 
     def _turns(self, documents: Documents, width: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:

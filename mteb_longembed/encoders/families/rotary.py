@@ -124,12 +124,11 @@ class MappedRotary(nn.Module):
             position_ids = position_ids[0]
         inv_freq = mapped_frequencies(self.strategy, lengths, self.frequencies(lengths), self.theta)
         inv_freq = documents.spread(inv_freq.expand(len(lengths), -1))
-        scale = documents.spread(self.strategy.rotary_scale(lengths))[..., None]
         n = documents.spread(documents.lengths_here())
         p = position_ids.expand(len(n), -1)
         angles = self.strategy.position_ids(p, n).float()[..., None] * inv_freq
         angles = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
-        size = self.scaling * scale
+        size = self.scaling * documents.spread(self.strategy.rotary_scale(lengths))[..., None]
         cos, sin = angles.cos() * size, angles.sin() * size
         return cos.to(x.dtype), sin.to(x.dtype)
 
@@ -208,8 +207,7 @@ class Rotary(Family):
             )
         ((name, module),) = rotary_modules
         mapped = MappedRotary(module, self.strategy, model.config)
-        parent, _, attribute = name.rpartition(".")
-        setattr(model.get_submodule(parent), attribute, mapped)
+        model.set_submodule(name, mapped)
         return mapped
 
     def _check_scaling(self, model: PreTrainedModel, rotary: MappedRotary) -> None:

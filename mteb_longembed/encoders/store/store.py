@@ -95,9 +95,7 @@ class EmbeddingStore:
             gib = 0.0
         if not 0 < gib < 2**30:
             raise InputError(f"{SIZE_VARIABLE} must be a positive number of GiB, got {text!r}.")
-        folder = (
-            Path(setting).expanduser() if setting else user_cache(environ) / "mteb-longembed" / "embeddings"
-        )
+        folder = Path(setting).expanduser() if setting else user_cache(environ) / "mteb-longembed/embeddings"
         return cls(folder, int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:

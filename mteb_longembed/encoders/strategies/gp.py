@@ -34,5 +34,4 @@ class GroupedPositions(Strategy):
     def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         if self.factor == "target":
             return (p // self.scale).expand(torch.broadcast_shapes(p.shape, n.shape))
-        group = (n + self.trained_len - 1) // self.trained_len
-        return p // group
+        return p // ((n + self.trained_len - 1) // self.trained_len)

@@ -247,7 +247,7 @@ class Strategy:
         """The learned table of the target length, made from the trained table.
 
         Args:
-            table: `[Lo, d]` float32, the rows of positions 0..Lo-1.
+            table: `[Lo, d]` float32 on the host, the rows of positions 0..Lo-1.
 
         Returns:
             `[rows, d]` float32; `table_rows` says which row each token reads.

@@ -136,15 +136,11 @@ def _local_results(results: Path, temporary: Path) -> Any:
     """The results of a folder. mteb adds nothing from its public repository to them."""
 
     class LocalResults(mteb.ResultCache):
-        """Results on this machine."""
-
         def download_from_remote(self, *args: Any, **kwargs: Any) -> Path:
-            """The folder of results. Nothing is downloaded."""
             return Path(self.cache_path)
 
         @property
         def leaderboard_parquet_path(self) -> Path:
-            """The file for mteb's tables. It is not beside the results."""
             return temporary / "tables.parquet"
 
     return LocalResults(results)

@@ -12,7 +12,7 @@ import torch
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.families import family_of
-from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
 from tests import tiny
 from tests.encoders.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 
@@ -127,6 +127,19 @@ def test_other_devices_with_every_model_and_every_strategy(device, name, key):
 @pytest.mark.parametrize("device", OTHERS, ids=named)
 def test_every_strategy_on_every_device(device, name, key):
     check(device, name, key)
+
+
+@pytest.mark.parametrize("key", ["rp", "pi", "ntk"])
+def test_a_table_grows_on_the_device_where_the_base_was_loaded(key):
+    host, strategy = copy.deepcopy(base("bert")), get_strategy(key)(trained_len=LO, target_len=LT)
+    with H100.fresh(dtype=torch.float32).present() as seen:
+        on_device = seen.moved(copy.deepcopy(host))[0].model
+        family_of(on_device.config)(on_device, strategy)
+        table = on_device.embeddings.position_embeddings.weight.detach()
+        assert isinstance(table, OnDevice)
+        rows = table.cpu()
+    family_of(host[0].config)(host[0].model, strategy)
+    assert torch.equal(rows, host[0].model.embeddings.position_embeddings.weight)
 
 
 @pytest.mark.parametrize(("key", "vectors"), [("pcw", "window"), ("pcw", 5), ("pi", 5)])
