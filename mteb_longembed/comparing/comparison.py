@@ -30,7 +30,7 @@ from .by_query import QueryDifference, differences, sensitivities
 from .candidates import BM25, Candidate
 from .costs import ROUNDS, Cost, Key, LongModel, chunk_texts, count, sample, speed
 from .evaluations import Evaluations, MetricScores
-from .passages import PassageScores, first_answers, score_passages, show_passages
+from .passages import DEPTH, PassageScores, first_answers, score_passages, show_passages
 from .ranking import Recommendation, Row, expected, rank, recommend, recommendable
 
 _SECONDS_PER_MINUTE = 60.0
@@ -125,11 +125,14 @@ class Work:
         return n_tokens / cost.tokens_per_second if cost.tokens_per_second else math.inf
 
     def window_tokens(self, candidate: Candidate, splits: Sequence[Key] | None = None) -> int:
-        """About the most tokens of windows for passages: with one vector, the documents of judged splits once more."""
-        cost = self.cost(candidate)
+        """About the most tokens of windows for passages: with one vector, documents that judged queries can show."""
+        cost, tokens = self.cost(candidate), 0.0
         if cost.vectors != 1 or not self.passages_of_windows:
             return 0
-        return cost.tokens_of(key for key in splits or self.corpora if key in self.judged)
+        for key in (key for key in splits or self.corpora if key in self.judged):
+            n_documents = sum(map(len, self.corpora[key]))
+            tokens += cost.tokens_of([key]) * min(1, DEPTH * len(self.judged[key]) / n_documents)
+        return round(tokens)
 
     def budget_left(self) -> float:
         """Seconds, infinite without a budget."""

@@ -159,10 +159,11 @@ def test_the_time_of_windows_is_expected() -> None:
         c.name: Cost({"T/s": 1000, "T/u": 10}, speeds=[10.0], vectors=n)
         for c, n in ((one, 1.0), (several, 5.0))
     }
-    corpora = {("T", "s"): [], ("T", "u"): []}
-    for windows, seconds in ((True, 201), (False, 101)):
+    corpora = {("T", "s"): [range(400)], ("T", "u"): []}
+    # a query shows 100 documents at most
+    for windows, n_queries, seconds in ((True, 4, 201), (True, 1, 126), (False, 4, 101)):
         work = Work(None, [], corpora, None, None, print, windows, costs=costs)
-        work.judged = {("T", "s"): {"q": {}}}
+        work.judged = {("T", "s"): {str(i): {} for i in range(n_queries)}}
         assert work.expected_seconds(one) == work.planned_seconds([one]) == seconds
         assert work.expected_seconds(several) == 101 and work.expected_seconds(one, [("T", "u")]) == 1
 
