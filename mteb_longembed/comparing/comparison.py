@@ -297,11 +297,15 @@ class Work:
         return False
 
     def best_dense(self) -> Candidate | None:
-        """The candidate with the highest mean so far, without BM25. None if BM25 itself could not run."""
+        """The candidate with the highest mean so far, without BM25; of equal ones the first by name.
+
+        None if BM25 itself could not run.
+        """
         if not any(candidate.name == BM25 for candidate in self.scores):
             return None
         scores = self.complete()
-        dense = [candidate for candidate in scores if candidate.name != BM25]
+        # by name, because speeds decide who has run first
+        dense = sorted((c for c in scores if c.name != BM25), key=lambda c: c.name)
         return max(dense, key=lambda c: fmean(fmean(by.values()) for by in scores[c].values()), default=None)
 
     def complete(self) -> dict[Candidate, dict[Key, dict[str, float]]]:

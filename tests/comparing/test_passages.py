@@ -168,6 +168,14 @@ def test_the_time_of_windows_is_expected() -> None:
         assert work.expected_seconds(several) == 101 and work.expected_seconds(one, [("T", "u")]) == 1
 
 
+def test_of_equal_candidates_the_same_one_is_fused_whichever_ran_first() -> None:
+    one, other = Candidate("o/a+gp@8", "o/a"), Candidate("o/a+pi@8", "o/a")
+    for order in ((one, other), (other, one)):
+        work = Work(None, [], {}, None, None, print)
+        work.scores = {c: {("T", "s"): {"nDCG@10": {"q": 1.0}}} for c in (*order, Candidate(BM25, ""))}
+        assert work.best_dense() is one
+
+
 def test_the_page_marks_the_answer_in_the_passages_of_both_sides(base, tmp_path) -> None:
     pytest.importorskip("bm25s")
     answers = [f"<b>{sign * 4} & {sign * 3}</b>" for sign in "qrstuvwxyz"]
