@@ -276,7 +276,7 @@ class Work:
             task, split = self.splits()[key]
             shown = self.evaluations.find_passages(meta, task, split, judged, windows)
             if shown is None:
-                # mteb's run has filled the search of the loaded model
+                # loaded anew, so that its store counts nothing but windows
                 model = mteb.get_model(candidate.name, device=self.device)
                 shown = show_passages(Searcher(model, passages=windows), task, split, judged)
                 if (store := getattr(_encoder(model), "store", None)) is not None:

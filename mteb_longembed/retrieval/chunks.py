@@ -131,6 +131,5 @@ def _load(name: str, passages: CutText, device: str | None) -> MTEBModels:
         inner, settings = inner._encoder, {"center": inner._center, "index": inner._index_kind}
     search = VectorSearch(ChunkEncoder(inner, passages), **settings)
     if isinstance(model, FusedSearch):
-        model.vectors = model.wrapped_models[0] = search
-        return model
+        return model.around(search)
     return search

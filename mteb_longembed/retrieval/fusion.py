@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from mteb_longembed.errors import ModelError
 
 if TYPE_CHECKING:
     from datasets import Dataset
-    from mteb.models.models_protocols import MTEBModels
+    from mteb.models.models_protocols import MTEBModels, SearchProtocol
 
     from .vector_search import TaskOptions
 
@@ -102,6 +103,13 @@ class FusedSearch(DescribedNow, HybridSearch):
         self._bm25 = bm25
         self._n_documents = 0
 
+    def around(self, vectors: SearchProtocol) -> FusedSearch:
+        """The same fusion with another search over vectors, and no documents; this one keeps its own."""
+        other = copy.copy(self)
+        other.vectors, other._bm25, other._n_documents = vectors, copy.copy(self._bm25), 0
+        other.wrapped_models = [vectors, other._bm25]
+        return other
+
     def index(self, corpus: Dataset, **options: Any) -> None:
         """Index the corpus for the encoder and for BM25."""
         self._n_documents = len(corpus)
@@ -111,7 +119,8 @@ class FusedSearch(DescribedNow, HybridSearch):
     def refresh(self, corpus: Dataset, **options: Unpack[TaskOptions]) -> None:
         """Compute again what depends on all documents, after the search over vectors was given other ones."""
         self._n_documents = len(corpus)
-        self.vectors.refresh(corpus)
+        # a search of mteb's own has no `refresh`
+        getattr(self.vectors, "refresh", self.vectors.index)(corpus, **options)
         self._bm25.index(corpus, **options)
 
     def search(

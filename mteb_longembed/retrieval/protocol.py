@@ -1,7 +1,8 @@
-"""mteb's search protocol around an encoder: the search that a name asks for, and that of one's own documents."""
+"""mteb's search protocol around an encoder: the search that a name asks for, and any model as a search."""
 
 from __future__ import annotations
 
+import copy
 from typing import cast
 
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels, SearchProtocol
@@ -11,10 +12,9 @@ from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.errors import ModelError
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
-from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .fusion import FusedSearch
-from .vector_search import TaskOptions, VectorSearch, similarity_of
+from .vector_search import VectorSearch, similarity_of
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
 SEARCH_VERSION = "se2"
@@ -45,25 +45,17 @@ def search_revision(spec: ModelSpec) -> str:
 
 
 def protocol_of(model: MTEBModels) -> SearchProtocol:
-    """mteb's object for a name as a search, over vectors of ours if it has any."""
-    if isinstance(model, FusedSearch) and not isinstance(model.vectors, VectorSearch):
-        model.vectors = model.wrapped_models[0] = VectorSearch(model.vectors)
-    several = isinstance(model, LongMultiVectorSearch) and model.model.grouping
-    if several or (hasattr(model, "encode") and similarity_of(model) in ("cosine", "dot")):
-        return VectorSearch(cast("EncoderProtocol", model))
-    if not hasattr(model, "encode") and not hasattr(model, "index"):
-        raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
+    """mteb's object for a name as a search without documents, over vectors of ours if it has any; it stays as it is."""
     if hasattr(model, "encode"):
-        return SearchEncoderWrapper(cast("EncoderProtocol", model))
-    return cast("SearchProtocol", model)
-
-
-def metadata_of_documents() -> TaskOptions:
-    """What mteb hands to searches beside the texts, for documents that belong to no task."""
-    return {
-        "task_metadata": LongEmbedPasskey.metadata.model_copy(update={"name": "Search"}),
-        "hf_split": "test",
-        "hf_subset": "default",
-        "encode_kwargs": {},
-        "num_proc": None,
-    }
+        encoder = cast("EncoderProtocol", model)
+        compares = similarity_of(model) in ("cosine", "dot")
+        return VectorSearch(encoder) if compares else SearchEncoderWrapper(encoder)
+    if isinstance(model, LongMultiVectorSearch) and model.model.grouping:
+        return VectorSearch(model)
+    if isinstance(model, VectorSearch):
+        return model.without_documents()
+    if isinstance(model, FusedSearch):
+        return model.around(protocol_of(model.vectors))
+    if not hasattr(model, "index"):
+        raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
+    return cast("SearchProtocol", copy.copy(model))

@@ -27,12 +27,13 @@ from mteb_longembed.encoders.model import Embedder
 from mteb_longembed.errors import DataError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names.grammar import holds_model
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .chunks import CHUNKS, Chunker, register
 from .index_files import IndexedModel, StoredIndex, read_index, write_index
 from .passages import Passage, passages_of, windows_of
-from .protocol import metadata_of_documents, protocol_of
-from .vector_search import VectorSearch
+from .protocol import protocol_of
+from .vector_search import TaskOptions, VectorSearch
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Searcher:
         with self._undone_if_it_fails():
             self._check_model()
             if (vectors := self._vectors) is not None and not all(map(_is_empty, texts)):
-                vectors.add(_corpus(new), **metadata_of_documents())
+                vectors.add(_corpus(new), **options_of_documents())
             self._texts = self._texts | new
             self._is_current = False
 
@@ -178,7 +179,7 @@ class Searcher:
         self._refresh()
         numbers = [str(number) for number in range(len(queries))]
         table = Dataset.from_dict({"id": numbers, "text": queries})
-        scores = self.protocol.search(table, top_k=k, **metadata_of_documents())
+        scores = self.protocol.search(table, top_k=k, **options_of_documents())
         # a search of mteb's own forgets the corpus
         self._is_current = getattr(self.protocol, "task_corpus", True) is not None
         hits = [self._hits(text, scores[number], k) for text, number in zip(queries, numbers, strict=True)]
@@ -211,7 +212,7 @@ class Searcher:
 
     def _best_passages(self, query: str, keys: list[str]) -> dict[str, int]:
         """The number of the best passage of each document that has several."""
-        vectors, about = self._vectors, metadata_of_documents()
+        vectors, about = self._vectors, options_of_documents()
         if vectors is not None and vectors.several:
             return dict(zip(keys, vectors.best_vectors(query, keys, **about), strict=True))
         keys = [key for key in keys if len(self._passages[key]) > 1]
@@ -226,7 +227,7 @@ class Searcher:
 
     def _best_by_words(self, query: str, keys: list[str]) -> dict[str, int]:
         """For each document the number of the window that BM25 scores highest, among the windows of all documents."""
-        about = metadata_of_documents()
+        about = options_of_documents()
         if self._bm25 is None:
             windows = {
                 f"{number} {key}": text[start:end]
@@ -310,7 +311,7 @@ class Searcher:
         if self._is_current:
             return
         refresh = getattr(self.protocol, "refresh", self.protocol.index)
-        refresh(_corpus(self._texts), **metadata_of_documents())
+        refresh(_corpus(self._texts), **options_of_documents())
         self._is_current, self._bm25 = True, None
 
 
@@ -331,6 +332,17 @@ def _with_text(texts: Mapping[str, str]) -> dict[str, str]:
 def _corpus(texts: Mapping[str, str]) -> Dataset:
     texts = _with_text(texts)
     return Dataset.from_dict({"id": list(texts), "title": [""] * len(texts), "text": list(texts.values())})
+
+
+def options_of_documents() -> TaskOptions:
+    """What mteb hands to searches beside the texts, for documents that belong to no task."""
+    return {
+        "task_metadata": LongEmbedPasskey.metadata.model_copy(update={"name": "Search"}),
+        "hf_split": "test",
+        "hf_subset": "default",
+        "encode_kwargs": {},
+        "num_proc": None,
+    }
 
 
 def search(
@@ -426,7 +438,7 @@ def fill(searcher: Searcher, stored: StoredIndex, folder: Path) -> None:
         rows_of = {key: rows for (key, text), rows in pairs if not _is_empty(text)}
         vectors.fill(list(rows_of), rows_of.values())
         if not rows_of and stored.texts:  # version 0.3 kept no vectors of a plain name
-            vectors.add(_corpus(stored.texts), **metadata_of_documents())
+            vectors.add(_corpus(stored.texts), **options_of_documents())
     searcher._texts, searcher._is_current = stored.texts, False
     searcher._states[Path(os.path.realpath(folder))] = stored.checksum
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -92,6 +93,12 @@ class VectorSearch(DescribedNow):
     def chunks(self) -> CutText | None:
         """What cuts a document into the chunks of its vectors, if somebody's chunker does."""
         return getattr(self._encoder, "passages", None)
+
+    def without_documents(self) -> VectorSearch:
+        """The same search with no documents; this one keeps its own."""
+        empty = copy.copy(self)
+        empty._forget()
+        return empty
 
     def _forget(self) -> None:
         # these objects are replaced and never changed, so that a call that fails can be undone

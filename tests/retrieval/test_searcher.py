@@ -17,14 +17,14 @@ import pytest
 from datasets import Dataset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import DataError, InputError, StorageError
 from mteb_longembed.retrieval import passages
 from mteb_longembed.retrieval.index_files import CURRENT, read_index
 from mteb_longembed.retrieval.passages import passages_of
-from mteb_longembed.retrieval.protocol import metadata_of_documents
-from mteb_longembed.retrieval.searcher import Searcher
+from mteb_longembed.retrieval.searcher import Searcher, options_of_documents
 from mteb_longembed.retrieval.vector_search import VectorSearch
 from tests import tiny
 from tests.loopback_hub import LoopbackHub
@@ -53,6 +53,27 @@ def scores_of(made: Searcher, k: int = 10) -> dict[str, float]:
     return {hit.id: hit.score for hit in made.search(QUERY, k)}
 
 
+@pytest.mark.parametrize("tail", ["+pi@64", "+pi@64:center=corpus", "+pi@64:fuse=bm25", "bm25"])
+def test_two_searchers_of_one_model_have_their_own_documents(folder: Path, tail: str) -> None:
+    model: Any = mteb.get_model(tail if tail == "bm25" else f"{folder}{tail}", device="cpu")
+    vectors, one, other = getattr(model, "vectors", None), Searcher(model), Searcher(model)
+    one.add(["d0", "d1"], [DOCUMENTS["d0"], DOCUMENTS["d1"]])
+    want = scores_of(one)
+    other.add(["d2"], [DOCUMENTS["d2"]])
+    assert list(scores_of(other)) == ["d2"] and scores_of(one) == want
+    assert getattr(model, "vectors", None) is vectors
+
+
+def test_a_fused_search_takes_every_similarity(folder: Path, tmp_path: Path) -> None:
+    stock = SentenceTransformer(str(folder), device="cpu")
+    stock.similarity_fn_name = "euclidean"
+    stock.save(str(tmp_path / "model"))
+    made = searcher(f"{tmp_path / 'model'}+pi@64:fuse=bm25")
+    made.search(QUERY)
+    made.add(["same"], [QUERY])
+    assert next(iter(scores_of(made))) == "same"
+
+
 @pytest.mark.parametrize("tail", TAILS)
 def test_scores_are_those_of_mteb_and_adding_in_parts_changes_nothing(folder: Path, tail: str) -> None:
     model: Any = mteb.get_model(f"{folder}{tail}", device="cpu")
@@ -61,9 +82,9 @@ def test_scores_are_those_of_mteb_and_adding_in_parts_changes_nothing(folder: Pa
 
         model = SearchEncoderWrapper(model)
     columns = {"id": list(DOCUMENTS), "title": [""] * len(DOCUMENTS), "text": list(DOCUMENTS.values())}
-    model.index(Dataset.from_dict(columns), **metadata_of_documents())
+    model.index(Dataset.from_dict(columns), **options_of_documents())
     asked = Dataset.from_dict({"id": ["q"], "text": [QUERY]})
-    want = model.search(asked, top_k=10, **metadata_of_documents())["q"]
+    want = model.search(asked, top_k=10, **options_of_documents())["q"]
 
     made = longembed.search(f"{folder}{tail}", device="cpu")
     keys = list(DOCUMENTS)
