@@ -75,7 +75,7 @@ def test_weights_that_do_not_load_are_told_in_one_sentence(tmp_path: Path) -> No
         longembed.load(f"{folder}+pi", device="cpu")
     weights.unlink()
     torch.save({"x": Path("an object that torch refuses to unpickle")}, folder / "pytorch_model.bin")
-    with pytest.raises(ModelError, match="cannot be loaded, because its files do not fit together") as error:
+    with pytest.raises(ModelError, match=r"cannot be loaded: \w+Error: ") as error:
         longembed.load(f"{folder}+pi", device="cpu")
     assert "\n" not in str(error.value)
 

@@ -78,7 +78,7 @@ def _run_all(
     import mteb
     import torch
 
-    from mteb_longembed.encoders.engine.progress import one_bar
+    from mteb_longembed.encoders.engine.progress import progress_lines
 
     if our_options.verbosity:
         level = {1: logging.WARNING, 2: logging.INFO}.get(our_options.verbosity, logging.DEBUG)
@@ -112,7 +112,7 @@ def _run_all(
             label = f"{name}: {task.metadata.name}" if len(models) > 1 else task.metadata.name
             lines = our_options.verbosity is None and not sys.stderr.isatty()
             try:
-                with one_bar(None, label, show=lines) if lines else nullcontext():
+                with progress_lines(label) if lines else nullcontext():
                     results.append(mteb.evaluate(model, [task], **options))
             except LongEmbedError as error:
                 if len(tasks) * len(models) == 1:

@@ -12,7 +12,7 @@ from mteb_longembed.comparing.comparison import Comparison, Work, corpora_of
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.sampling import take_sample
 from mteb_longembed.comparing.time_left import TimeBar
-from mteb_longembed.encoders.engine.progress import advanced
+from mteb_longembed.encoders.engine.progress import shared_bar
 from mteb_longembed.errors import InputError
 from mteb_longembed.hub import silence
 from mteb_longembed.reports.safe_files import make_folder
@@ -105,7 +105,7 @@ def compare(
     work.measure(candidates)
     candidates = work.in_order(candidates)
     say(work.estimate(candidates))
-    with TimeBar(work, candidates, show=show) as bar, advanced(bar):
+    with TimeBar(work, candidates, show=show) as bar, shared_bar(bar):
         for index, candidate in enumerate(candidates):
             bar.begin(candidates[index:])
             work.run(candidate)

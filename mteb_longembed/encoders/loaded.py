@@ -17,7 +17,7 @@ from .bases.spec import DTYPES, ModelSpec
 from .building import build
 from .model import Embedder, LongSentenceTransformer
 from .modules import LongTransformer
-from .stock import load_base
+from .stock import load_base, translated_errors
 
 #: By model: the digest of another copy, because nobody took one when the model was loaded.
 _DIGESTS: WeakKeyDictionary[BaseModel, str] = WeakKeyDictionary()
@@ -50,6 +50,7 @@ def base_of(model: SentenceTransformer) -> Base:
     short = next((key for key, name in DTYPES.items() if name == base.dtype), None)
     try:
         published = resolve(ModelSpec(base.path, revision=base.files.commit, dtype=short))
-        return published.base if digest(load_base(published, "cpu")) == base.revision else base
+        with translated_errors(base.path):
+            return published.base if digest(load_base(published, "cpu")) == base.revision else base
     except LongEmbedError:
         return base

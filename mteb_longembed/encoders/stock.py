@@ -41,8 +41,7 @@ def translated_errors(path: str) -> Iterator[None]:
             raise unreachable(path) from error
         why = " ".join(str(error).split())[:200]
         raise ModelError(
-            f"the model in {path} cannot be loaded, because its files do not fit together or have an "
-            f"unknown form: {type(error).__name__}: {why}."
+            f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
         ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 
 import torch
 from torch import Tensor
@@ -152,17 +153,19 @@ def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: b
             at = turns.setdefault(number, ([], []))
             at[0].append(query_at)
             at[1].append(key_at)
-            earlier: list[Tile] = []
+            earlier: list[tuple[int, Tile]] = []
             for tile in tiles:
-                # a row occurs only once in a call, so that results can be merged by place
-                overlapping = sum(
-                    _seen(other) == _seen(tile)
+                # a row occurs only once in a call, so that results can be merged by their indices
+                taken = {
+                    group
+                    for group, other in earlier
+                    if _seen(other) == _seen(tile)
                     and other.rows.start < tile.rows.stop
                     and tile.rows.start < other.rows.stop
-                    for other in earlier
-                )
-                groups.setdefault((number, _seen(tile), overlapping), []).append((start, tile))
-                earlier.append(tile)
+                }
+                group = next(group for group in count() if group not in taken)
+                groups.setdefault((number, _seen(tile), group), []).append((start, tile))
+                earlier.append((group, tile))
         start += n
     turned = {number: [_turn(planned, at, documents) for at in ats] for number, ats in turns.items()}
     calls = []

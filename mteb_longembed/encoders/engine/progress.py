@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,19 +15,19 @@ _LINE_EVERY = 30.0
 
 
 @contextmanager
-def one_bar(total: int | None, label: str, *, show: bool = True) -> Iterator[None]:
-    """Show one bar for all calls of `encode` inside, of any models. Without a terminal it is a line now and then."""
-    look: dict[str, object] = {"desc": label, "unit": " tokens", "unit_scale": True, "smoothing": 0}
-    if not sys.stderr.isatty():
-        left = "" if total is None else " of {total_fmt}, {remaining} left"
-        look |= {"mininterval": _LINE_EVERY, "miniters": 1, "delay": _LINE_EVERY}
-        look |= {"bar_format": "{desc}: {n_fmt} tokens" + left + ", {elapsed} so far\n", "leave": False}
-    with tqdm(total=total, disable=not show, **look) as bar, advanced(bar):
+def progress_lines(label: str) -> Iterator[None]:
+    """Show a line now and then for all calls of `encode` inside, of any models: a bar where there is no terminal."""
+    options = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "miniters": 1, "leave": False}
+    line = "{desc}: {n_fmt} tokens, {elapsed} so far\n"
+    with (
+        tqdm(desc=label, bar_format=line, mininterval=_LINE_EVERY, delay=_LINE_EVERY, **options) as bar,
+        shared_bar(bar),
+    ):
         yield
 
 
 @contextmanager
-def advanced(bar: tqdm) -> Iterator[None]:
+def shared_bar(bar: tqdm) -> Iterator[None]:
     """Calls of `encode` inside show no bar of their own but advance this one, by their tokens."""
     token = _RUN_BAR.set(bar)
     try:
@@ -38,7 +37,7 @@ def advanced(bar: tqdm) -> Iterator[None]:
 
 
 class TokenBar(tqdm):  # type: ignore[misc]  # tqdm has no types
-    """A bar of tokens, which also shows without a terminal. Inside `one_bar` it advances that bar instead."""
+    """A bar of tokens, which also shows without a terminal. Inside `shared_bar` it advances that bar instead."""
 
     def __init__(self, total: int, *, show: bool) -> None:
         self.total: float

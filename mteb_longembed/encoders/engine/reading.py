@@ -24,7 +24,10 @@ _WARNED: WeakSet[EngineModel] = WeakSet()
 
 @dataclass
 class Reading:
-    """Documents, their tokens that were read, all their tokens (estimated if cut), and how many lost more than half."""
+    """Documents, their tokens that were read, all their tokens (estimated if cut), and how many lost more than half.
+
+    Tokens are counted with the prompt and special tokens.
+    """
 
     documents: int = 0
     tokens_read: int = 0
@@ -54,9 +57,13 @@ class Reading:
 
 
 def reading_of(
-    tokenizer: PreTrainedTokenizerBase | None, texts: Sequence[str], ids: Sequence[Ids], max_len: int
+    tokenizer: PreTrainedTokenizerBase | None,
+    texts: Sequence[str],
+    ids: Sequence[Ids],
+    max_len: int,
+    added: int,
 ) -> Reading:
-    """How much of the texts was read."""
+    """How much of the texts was read. Each row of ids has `added` tokens of no text: the prompt, special tokens."""
     read = sum(map(len, ids))
     cut = [(text, len(row)) for text, row in zip(texts, ids, strict=True) if len(row) >= max_len]
     # a tokenizer without a cutter is too slow to measure it
@@ -65,7 +72,7 @@ def reading_of(
         sample = [text[:_SAMPLE_CHARS] for text, _ in cut[:_SAMPLE_TEXTS]]
         sampled = cutter.contents(sample, max(map(len, sample)))
         rate = sum(map(len, sampled)) / max(sum(map(len, sample)), 1)
-    lost = [(max(round(len(text) * rate) - n, 0), n) for text, n in cut]
+    lost = [(max(round(len(text) * rate) - (n - added), 0), n) for text, n in cut]
     return Reading(len(texts), read, read + sum(n for n, _ in lost), sum(more > n for more, n in lost))
 
 

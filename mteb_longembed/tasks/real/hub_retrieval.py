@@ -107,20 +107,22 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
         raise DataError(
             f"{DATA_VARIABLE}={local}: expected {names[0]} or .jsonl.gz in that folder, found neither of them."
         )
-    reason = f"does not exist at {REVISION[:7]}"
+    reason, cause = f"does not exist at {REVISION[:7]}", None
     for name in names:
         try:
             path = download(REPOSITORY, name, repo_type="dataset", revision=REVISION)
             return path, f"{REPOSITORY}/{name}"
         except RemoteEntryNotFoundError:
             pass
+        except HubError:
+            raise
         except LocalEntryNotFoundError:  # the other name may be in the cache
             reason = "is not in the cache, and the hub cannot be reached"
         except Exception as error:  # time-out, proxy, certificate: HTTP libraries have no common class
             first = str(error).strip().partition("\n")[0].rstrip(". ") or "no reason given"
-            reason = f"cannot be downloaded: {type(error).__name__}: {first}"
+            reason, cause = f"cannot be downloaded: {type(error).__name__}: {first}", error
             break
     raise HubError(
         f"{names[0]} of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
         f"(HF_HOME) work offline, and {DATA_VARIABLE} can name a folder with {folder}/*.jsonl."
-    )
+    ) from cause

@@ -1,13 +1,16 @@
 """Packed documents: each gets the attention that it has alone, through one kernel call for all of them."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 
 from mteb_longembed.encoders.attention import devices
 from mteb_longembed.encoders.attention.context import PackedDocuments
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
-from mteb_longembed.encoders.attention.plan import PlannedAttention
+from mteb_longembed.encoders.attention.plan import Pass, PlannedAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
+from mteb_longembed.encoders.attention.tiles import Tile
 from mteb_longembed.encoders.families.interface import attend_plain
 from tests.limits import same_attention
 
@@ -77,6 +80,14 @@ def test_a_call_holds_a_row_once_and_all_documents_share_it(name, causal):
     for call in calls:
         assert len(call.rows.unique()) == len(call.rows)
         assert call.starts_q[-1] == len(call.rows) and call.starts_k[-1] == len(call.cols)
+
+
+def test_a_call_holds_a_row_once_also_where_tiles_overlap_in_a_chain():
+    rows = [(0, 1), (1, 2), (0, 3), (2, 3), (2, 3)]
+    tiles = [Tile(slice(*ends), slice(0, 1), "full") for ends in rows]
+    planned = PlannedAttention(Mock(passes=lambda n, causal: [Pass(tiles)]), Rotation(inv_freq(4)))
+    for call in calls_of(planned, PackedDocuments([3], CPU), causal=False):
+        assert len(call.rows.unique()) == len(call.rows)
 
 
 def test_a_cpu_does_not_pack():

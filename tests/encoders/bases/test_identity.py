@@ -235,6 +235,14 @@ def test_a_loaded_base_that_equals_its_files_keeps_their_name_and_a_changed_one_
     assert other.identity().name.startswith("local/") and other.resolved.base.entry is None
 
 
+def test_a_loaded_model_is_extended_though_its_files_are_damaged_since(tmp_path: Path) -> None:
+    folder = tiny.saved("bert", tmp_path)
+    loaded = SentenceTransformer(str(folder), device="cpu")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    assert longembed.extend(loaded, "pi").identity().name.startswith("local/")
+
+
 def test_what_was_trained_with_none_and_extended_then_has_its_weights_and_prompts(folders) -> None:
     model: Any = longembed.extend(folders("bert"), "none")
     with torch.no_grad():

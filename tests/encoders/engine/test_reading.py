@@ -25,6 +25,13 @@ def test_tokens_read_and_whole_lengths_are_those_of_the_texts(model) -> None:
     assert counts.tokens == pytest.approx(40 + 64 + 640, rel=0.01)  # estimated from characters
 
 
+def test_a_prompt_is_no_part_of_what_was_cut(model) -> None:
+    prompt = f"{tiny.text(22, 4)} "
+    model.encode([tiny.text(60, 3)], prompt=prompt)
+    assert model.reading.tokens_read == 64 and model.reading.tokens == pytest.approx(20 + 60, abs=2)
+    assert str(model.reading).startswith("read 64 of about ")
+
+
 def test_texts_that_fit_are_read_in_full(model, caplog) -> None:
     model.encode([tiny.text(40, 1), tiny.text(63, 2)])
     assert str(model.reading) == "read all 52 tokens a document on average"
@@ -52,11 +59,11 @@ def test_less_than_half_is_cut_without_a_warning(model, caplog) -> None:
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(model, capsys, monkeypatch) -> None:
     monkeypatch.setattr(progress, "_LINE_EVERY", 0.0)
-    with progress.one_bar(100, "Comparing"):
+    with progress.progress_lines("Running"):
         model.encode(["a b c", "d e"])
     lines = [line.strip() for line in capsys.readouterr().err.splitlines() if line.strip()]
-    assert lines and all(line.startswith("Comparing: ") and " tokens of 100" in line for line in lines)
+    assert lines and all(line.startswith("Running: ") and " tokens, " in line for line in lines)
     monkeypatch.setattr(progress, "_LINE_EVERY", 30.0)
-    with progress.one_bar(None, "Running"):
+    with progress.progress_lines("Running"):
         model.encode(["a b c"])
     assert not capsys.readouterr().err.strip()

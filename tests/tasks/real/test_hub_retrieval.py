@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from huggingface_hub.errors import RepositoryNotFoundError
 
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.tasks import LongEmbedQMSum
@@ -112,8 +113,11 @@ def test_a_hub_that_cannot_be_asked_is_named_with_what_works_offline(offline, tm
 
 
 def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub) -> None:
-    with pytest.raises(HubError, match=rf"{REPOSITORY} cannot be downloaded: RepositoryNotFoundError"):
+    with pytest.raises(
+        HubError, match=rf"{REPOSITORY} cannot be downloaded: RepositoryNotFoundError"
+    ) as error:
         load()
+    assert isinstance(error.value.__cause__, RepositoryNotFoundError)
     serve(hub, {"README.md": "empty"})
     with pytest.raises(HubError, match=rf"qmsum/corpus\.jsonl of .* does not exist at {REVISION[:7]}"):
         load()
