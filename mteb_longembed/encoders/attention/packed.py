@@ -95,7 +95,7 @@ def attend_packed(
     window: int | None = None,
     planned: PlannedAttention | None = None,
 ) -> Tensor:
-    """Attention of each document over itself: `[tokens, h, d]` in v's dtype.
+    """Attention of each document over itself: `[tokens, h, d]`.
 
     `q` `[tokens, h, d]` and `k` `[tokens, hk, d]` are rotated to each token's position in its document; `v` is as `k`,
     and `hk` divides `h`. With `window`, token i sees tokens at a distance below it.
@@ -124,10 +124,10 @@ def attend_packed(
 
 
 @dataclass(eq=False)
-class Call:
+class KernelCall:
     """One call of the kernel: the tiles of one shape, of all documents that have such tiles.
 
-    `rows` and `cols` are the places of its queries (each at most once) and keys. `starts_q` and `starts_k`
+    `rows` and `cols` are the indices of its queries (each at most once) and keys. `starts_q` and `starts_k`
     `[tiles + 1]` say where each tile's begin, `max_q` and `max_k` how many the largest tile has. The turns are cosines
     and sines, None if tokens keep their positions.
     """
@@ -143,7 +143,7 @@ class Call:
     key_turn: Turn | None
 
 
-def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: bool) -> list[Call]:
+def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: bool) -> list[KernelCall]:
     """The calls. Together they cover every visible pair of tokens of every document once."""
     groups: dict[tuple[int, Window, int], list[tuple[int, Tile]]] = {}
     turns: dict[int, tuple[list[Tensor | None], list[Tensor | None]]] = {}
@@ -174,7 +174,7 @@ def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: b
         cols = [_token_indices(at, tile.cols, tile.shape == "upper") for at, tile in tiles_of_call]
         query_indices, key_indices = (to_device(torch.cat(part), documents.device) for part in (rows, cols))
         query_turn, key_turn = turned[number]
-        calls.append(Call(
+        calls.append(KernelCall(
             rows=query_indices,
             cols=key_indices,
             starts_q=to_device(cumulative([len(part) for part in rows]), documents.device),
@@ -182,8 +182,8 @@ def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: b
             max_q=max(map(len, rows)),
             max_k=max(map(len, cols)),
             window=window,
-            query_turn=_rows(query_turn, query_indices),
-            key_turn=_rows(key_turn, key_indices),
+            query_turn=_turn_of(query_turn, query_indices),
+            key_turn=_turn_of(key_turn, key_indices),
         ))  # fmt: skip
     return calls
 
@@ -206,6 +206,6 @@ def _turn(planned: PlannedAttention, ats: list[Tensor | None], documents: Packed
     return planned.rotation.turn(to, documents.device, documents.positions())
 
 
-def _rows(turn: Turn | None, at: Tensor) -> Turn | None:
+def _turn_of(turn: Turn | None, at: Tensor) -> Turn | None:
     """The turns of some tokens, for all heads: `[tokens, 1, r/2]`."""
     return None if turn is None else (turn[0][at, None], turn[1][at, None])

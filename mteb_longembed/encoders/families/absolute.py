@@ -19,7 +19,7 @@ from .family import Family
 from .interface import install_packed
 
 #: Model type -> the name of its query projections.
-LAYOUTS = {
+QUERY_PROJECTIONS = {
     "bert": "query",
     "distilbert": "q_lin",
     "electra": "query",
@@ -55,7 +55,7 @@ class Absolute(Family):
             self._grow(model, table)
         self.check_target(strategy, embeddings.position_embeddings.num_embeddings - self.first_row)
         self.packs = install_packed(model)
-        self._query = LAYOUTS[kind]
+        self._query = QUERY_PROJECTIONS[kind]
         self._owners: list[nn.Module] = []
         self._hooked: list[tuple[nn.Module, RemovableHandle]] = []
         if strategy.logn:
@@ -70,7 +70,7 @@ class Absolute(Family):
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
-        return config.model_type in LAYOUTS
+        return config.model_type in QUERY_PROJECTIONS
 
     @classmethod
     def check_target(cls, strategy: Strategy, positions: int, rows: int | None = None) -> None:
