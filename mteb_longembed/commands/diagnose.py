@@ -89,7 +89,7 @@ def to_table(diagnosis: Diagnosis) -> Table:
         for length in _tried(diagnosis)
     ]
     everything = "as many as it reads" if diagnosis.stops_at else "all"
-    rows.append((text_cell(everything), *map(interval_cell, diagnosis.whole.values()), number_cell(0.0, 0)))
+    rows.append((text_cell(everything), *map(interval_cell, diagnosis.uncut.values()), number_cell(0.0, 0)))
     notes = [
         "[low,high]: 95 % interval over queries.",
         f"{len(diagnosis.document_lens):,} documents: {_spread(diagnosis)} "
@@ -119,7 +119,7 @@ def draw(diagnosis: Diagnosis) -> Drawing:
     drawing, (above, below) = new_drawing(f"diagnosis-{diagnosis.task}", title, 6.4, 5.2, n_rows=2)
     series = []
     for number, (model, curve) in enumerate(diagnosis.curves.items()):
-        look, uncut = style(_COLOURS[number % len(_COLOURS)]), diagnosis.whole[model]
+        look, uncut = style(_COLOURS[number % len(_COLOURS)]), diagnosis.uncut[model]
         tips = {n: f"{model}, {n:,} tokens read: {rounded(v.mean)}{ends(v)}" for n, v in curve.items()}
         series.append((model, curve, tips, look))
         line = above.axhline(uncut.mean, color=look.colour, ls=":", lw=1)
@@ -162,7 +162,7 @@ def _spread(diagnosis: Diagnosis) -> str:
 
 def _verdict(diagnosis: Diagnosis, model: str) -> str:
     enough = diagnosis.enough(model, _SHARE)
-    score = diagnosis.whole[model].mean
+    score = diagnosis.uncut[model].mean
     most = diagnosis.stops_at.get(model)
     what = "whole documents" if most is None else f"the {most:,} tokens that it reads at most"
     end = "." if most is None else f"; it says nothing about what comes after {most:,} tokens."

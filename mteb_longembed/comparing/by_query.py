@@ -155,8 +155,8 @@ def _shortened(
     pieces = (text[low:first], text[first : min(last, high)], text[min(last, high) : high])
     head, answer, tail = (re.sub(r"\s+", " ", piece) for piece in pieces)
     head = f"{'…' * (low > start)}{head}"
-    place = (len(head), len(head) + len(answer)) if answer else None
-    return f"{head}{answer}{tail}{'…' * (high < end)}", place
+    answer_ends = (len(head), len(head) + len(answer)) if answer else None
+    return f"{head}{answer}{tail}{'…' * (high < end)}", answer_ends
 
 
 def _subset(task: AbsTaskRetrieval, query: str) -> tuple[str, str]:

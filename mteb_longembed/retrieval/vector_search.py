@@ -234,8 +234,8 @@ class VectorSearch(DescribedNow):
             batch_size=options.get("batch_size", 32),
         )
         encode = self._encoder._encode if self.several else self._encoder.encode
-        place = {"hf_split": where["hf_split"], "hf_subset": where["hf_subset"]}
-        vectors = encode(loader, task_metadata=task, prompt_type=kind, **place, **options)
+        split = {"hf_split": where["hf_split"], "hf_subset": where["hf_subset"]}
+        vectors = encode(loader, task_metadata=task, prompt_type=kind, **split, **options)
         rows = [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in vectors]
         if self._unit and not self.several:
             rows = [row / max(float(np.linalg.norm(row)), 1e-12) for row in rows]

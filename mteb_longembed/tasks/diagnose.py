@@ -42,7 +42,7 @@ class Diagnosis:
     score: str  # the name of the score, such as `nDCG@10`
     #: for each model, the score by the number of tokens read of each document
     curves: dict[str, dict[int, Interval]]
-    whole: dict[str, Interval]  # for each model, the score on documents that we do not cut
+    uncut: dict[str, Interval]  # for each model, the score on documents that we do not cut
     document_lens: list[int]  # the length of every document in tokens, counted for the first model
     counted_by: dict[str, str]  # for each model, how tokens are counted
     #: one sentence for each kind of query or document not scored
@@ -53,7 +53,7 @@ class Diagnosis:
 
     def enough(self, model: str, share: float = 0.95) -> int | None:
         """The smallest tried length that gives this share of the score on whole documents, None if none does."""
-        wanted = share * self.whole[model].mean
+        wanted = share * self.uncut[model].mean
         return min((n for n, value in self.curves[model].items() if value.mean >= wanted), default=None)
 
     def longer_than(self, length: int) -> float:
@@ -108,14 +108,14 @@ def diagnose(
             diagnosis.document_lens.extend(document_lens)
         longest, most = max(document_lens), _reads_at_most(loaded)
         diagnosis.counted_by[name] = counter.name
-        diagnosis.whole[name] = _score(task, loaded, uncut)
+        diagnosis.uncut[name] = _score(task, loaded, uncut)
         if most is not None and most < longest:
             diagnosis.stops_at[name] = most
         # a length beyond all documents cuts nothing
         diagnosis.curves[name] = {
             length: _score(task, loaded, _cut(uncut, measured, index))
             if length < longest
-            else diagnosis.whole[name]
+            else diagnosis.uncut[name]
             for index, length in enumerate(tried)
             if length <= diagnosis.stops_at.get(name, length)
         }

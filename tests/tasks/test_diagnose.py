@@ -75,7 +75,7 @@ def test_answers_at_the_end_do_and_a_model_never_sees_more_than_was_asked_for(tm
     assert model.longest_read == [91, 12, 48]
     curve = diagnosis.curves["ours/word-search"]
     assert curve[16] == curve[64] and curve[64].mean < 50
-    assert curve[1024].mean == diagnosis.whole["ours/word-search"].mean == 100
+    assert curve[1024].mean == diagnosis.uncut["ours/word-search"].mean == 100
     assert diagnosis.enough("ours/word-search") == 1024
     assert diagnosis.document_lens == [round(91 / 0.75)] * 20
     assert diagnosis.longer_than(64) == 100
@@ -90,7 +90,7 @@ def test_a_loaded_task_is_left_as_it_was() -> None:
     assert task.dataset["default"]["test_256"]["corpus"]["text"][:] == texts
     assert diagnosis.task == "LongEmbedPasskey"
     assert diagnosis.score == "nDCG@1"
-    assert diagnosis.curves["ours/word-search"][64].mean < 70 < diagnosis.whole["ours/word-search"].mean
+    assert diagnosis.curves["ours/word-search"][64].mean < 70 < diagnosis.uncut["ours/word-search"].mean
 
 
 def test_a_dense_model_is_cut_by_its_own_tokenizer(tmp_path: Path) -> None:
