@@ -18,7 +18,7 @@ RESULT = Diagnosis(
     task="Some",
     score="nDCG@10",
     curves={"a": {128: around(40), 512: around(79)}, "b": {128: around(10), 512: around(20)}},
-    whole={"a": around(80), "b": around(60)},
+    uncut={"a": around(80), "b": around(60)},
     document_lens=[100, 200, 400, 900],
     counted_by={"a": "tokens of a", "b": "words / 0.75"},
 )
