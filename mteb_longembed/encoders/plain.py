@@ -42,7 +42,7 @@ def plain_rope(family: Family, strategy: Strategy, config: PretrainedConfig) -> 
         return None
     if not isinstance(family, Rotary):
         raise refuse(family, strategy, "transformers has no setting for it; use save_pretrained")
-    if not isinstance(strategy, NTKAware | PositionInterpolation | YaRN):
+    if type(strategy) not in (NTKAware, PositionInterpolation, YaRN):  # a subclass is another method
         reason = "it acts on each document while it runs; use ntk, pi, yarn, or save_pretrained"
         raise refuse(family, strategy, reason)
     rope = rope_of(config)
@@ -56,6 +56,7 @@ def plain_rope(family: Family, strategy: Strategy, config: PretrainedConfig) -> 
         return {**rope, "rope_theta": rope["rope_theta"] * strategy.factor}
     if isinstance(strategy, PositionInterpolation):
         return {**rope, "rope_type": "linear", "factor": factor * strategy.scale}
+    assert isinstance(strategy, YaRN)
     # the checkpoint is the model with logn=off, so it has YaRN's own temperature
     unscaled = dataclasses.replace(strategy, logn=False)
     return {
