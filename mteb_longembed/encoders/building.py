@@ -15,13 +15,14 @@ from torch import nn
 from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .adapters import copy_adapters
+from .bases.model_files import translated_errors
 from .bases.resolve import ResolvedModel
 from .bases.saved import OUR_CLASSES
 from .bases.spec import Settings
 from .model import LongMultiVectorEncoder, LongSentenceTransformer, settings_of
 from .modules import LongTransformer, WindowPooling
 from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
-from .stock import Stock, load_base, translated_errors
+from .stock import Stock, load_base
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder

@@ -12,12 +12,13 @@ from mteb_longembed.errors import LongEmbedError
 
 from .bases.checkpoint import Base, loaded_base
 from .bases.identity import Identity, digest, identity
+from .bases.model_files import translated_errors
 from .bases.resolve import resolve
 from .bases.spec import DTYPES, ModelSpec
 from .building import build
 from .model import Embedder, LongSentenceTransformer
 from .modules import LongTransformer
-from .stock import load_base, translated_errors
+from .stock import load_base
 
 #: By model: the digest of another copy, because nobody took one when the model was loaded.
 _DIGESTS: WeakKeyDictionary[BaseModel, str] = WeakKeyDictionary()

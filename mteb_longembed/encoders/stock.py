@@ -1,10 +1,8 @@
-"""Files -> a base in memory as sentence-transformers loads it, or one sentence that says why it cannot be loaded."""
+"""Files -> a base in memory, as sentence-transformers' own classes load it."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,11 +11,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.errors import LongEmbedError, ModelError
-from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.names.zoo import ZooEntry
 
-from .bases.model_files import unreachable
 from .bases.native import NATIVE, native_folder
 from .bases.resolve import ResolvedModel
 from .bases.spec import DTYPES, Settings
@@ -26,23 +21,6 @@ from .modules import check_all_loaded
 
 #: A model of sentence-transformers' own classes.
 Stock = SentenceTransformer | MultiVectorEncoder
-
-
-@contextlib.contextmanager
-def translated_errors(path: str) -> Iterator[None]:
-    """Turn the error of any library into one sentence that says why a base cannot be loaded."""
-    try:
-        with contextlib.nullcontext() if Path(path).is_dir() else translate_hub_errors():
-            yield
-    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
-            raise unreachable(path) from error
-        why = " ".join(str(error).split())[:200]
-        raise ModelError(
-            f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
-        ) from error
 
 
 def load_base(resolved: ResolvedModel, device: str | None, model_kwargs: Settings | None = None) -> Stock:

@@ -22,6 +22,7 @@ from torch import nn
 
 from mteb_longembed.encoders.bases.identity import digest
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
+from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.engine.tokenizing import without_surrogates
 from mteb_longembed.encoders.model import Embedder
 from mteb_longembed.errors import DataError, InputError, LongEmbedError, ModelError
@@ -304,7 +305,7 @@ class Searcher:
         base, spec = resolved.base, resolved.spec
         if not base.files.local or base.entry is not None:
             return IndexedModel(name, revision)
-        settings = str(spec.same_search("") if base.saved else replace(spec, base=""))
+        settings = str(ModelSpec("", **spec.search) if base.saved else replace(spec, base=""))
         return IndexedModel(name, revision, Path(os.path.relpath(base.path, folder)).as_posix(), settings)
 
     def _refresh(self) -> None:

@@ -91,7 +91,7 @@ def _as_saved(spec: ModelSpec, base: Base) -> ResolvedModel:
     carried = base.carried
     assert carried is not None  # a saved model carries its strategy
     strategy = carried.strategy
-    published = spec.same_search(base.name)
+    published = ModelSpec(base.name, **spec.search)
     if spec.vectors == carried.vectors:
         spec = replace(spec, vectors=None)
     if replace(spec, base=base.name, revision=None, trust_remote_code=False) != published:

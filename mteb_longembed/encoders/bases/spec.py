@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypedDict, cast
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
@@ -30,6 +30,16 @@ _DTYPE = Parameter("dtype", choices=tuple(DTYPES), optional=True)
 OF_EVERY_NAME = (
     "dtype", "revision", "trained_len", "trust_remote_code", "vectors", "max_vectors", *SEARCH_PARAMETERS
 )  # fmt: skip
+
+
+class SearchSettings(TypedDict, total=False):
+    """The settings of search that a name gives, by the names of `ModelSpec`'s fields."""
+
+    center: Literal["corpus", "corpus+queries"]
+    fuse: Literal["bm25"]
+    how: Literal["rrf"]
+    weight: float | str
+    index: Literal["flat", "ivf"]
 
 
 @dataclass(frozen=True)
@@ -161,14 +171,10 @@ class ModelSpec:
         return self.kind(trained_len=length, target_len=target, **cast("dict[str, Any]", self.params))
 
     @property
-    def search(self) -> Settings:
+    def search(self) -> SearchSettings:
         """The settings that change search but no vector of the encoder."""
         given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
-        return {key: value for key, value in given.items() if value is not None}
-
-    def same_search(self, base: str) -> ModelSpec:
-        """The specification of the same search with a base as it is."""
-        return ModelSpec(base, **cast("dict[str, Any]", self.search))
+        return cast("SearchSettings", {key: value for key, value in given.items() if value is not None})
 
 
 def _split_settings(text: str, settings: str) -> dict[str, str]:

@@ -90,14 +90,12 @@ class Engine:
             assert ids is not None  # other calls never reach the engine
             return ids
 
-        self.reading, added = Reading(), len(tokenise([""])[0])
+        self.reading = Reading()
         with TokenBar(sum(expected), show=show) as self._bar:
             bar = self._bar
             for indices, ids in tokenised_blocks(texts, blocks, tokenise):
                 bar.correct(sum(map(len, ids)) - sum(expected[i] for i in indices))
-                self.reading.add(
-                    reading_of(first.tokenizer, [texts[i] for i in indices], ids, max_len, added)
-                )
+                self.reading.add(reading_of(first, [texts[i] for i in indices], ids, tokenise))
                 warn_once(self.model, self.reading, max_len)
                 for batch in plan([len(row) for row in ids], self.budget):
                     rows = [ids[i] for i in batch]

@@ -17,12 +17,9 @@ _LINE_EVERY = 30.0
 @contextmanager
 def progress_lines(label: str) -> Iterator[None]:
     """Show a line now and then for all calls of `encode` inside, of any models: a bar where there is no terminal."""
-    options = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "miniters": 1, "leave": False}
+    options = {"desc": label, "unit_scale": True, "miniters": 1, "leave": False}
     line = "{desc}: {n_fmt} tokens, {elapsed} so far\n"
-    with (
-        tqdm(desc=label, bar_format=line, mininterval=_LINE_EVERY, delay=_LINE_EVERY, **options) as bar,
-        shared_bar(bar),
-    ):
+    with tqdm(bar_format=line, mininterval=_LINE_EVERY, delay=_LINE_EVERY, **options) as bar, shared_bar(bar):
         yield
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from weakref import WeakSet
-
-from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.features import Ids
 
 from .batching import CHARS_PER_TOKEN
-from .interface import EngineModel
+from .interface import EngineModel, TextTransformer
 from .tokenizing import cutter_of
 
 logger = logging.getLogger(__name__)
 #: How many texts, and how many characters of each, are used to measure the tokens for each character.
 _SAMPLE_TEXTS, _SAMPLE_CHARS = 32, 20_000
+#: Texts -> the token ids that the model reads of each.
+Tokenise = Callable[[list[str]], list[Ids]]
 #: The models for which the warning was logged.
 _WARNED: WeakSet[EngineModel] = WeakSet()
 
@@ -57,21 +57,18 @@ class Reading:
 
 
 def reading_of(
-    tokenizer: PreTrainedTokenizerBase | None,
-    texts: Sequence[str],
-    ids: Sequence[Ids],
-    max_len: int,
-    added: int,
+    first: TextTransformer, texts: Sequence[str], ids: Sequence[Ids], tokenise: Tokenise
 ) -> Reading:
-    """How much of the texts was read. Each row of ids has `added` tokens of no text: the prompt, special tokens."""
+    """How much of the texts was read. `tokenise` gives ids with what is no text: the prompt, special tokens."""
     read = sum(map(len, ids))
-    cut = [(text, len(row)) for text, row in zip(texts, ids, strict=True) if len(row) >= max_len]
+    cut = [(text, len(row)) for text, row in zip(texts, ids, strict=True) if len(row) >= first.longest]
     # a tokenizer without a cutter is too slow to measure it
-    rate, cutter = 1 / CHARS_PER_TOKEN, cutter_of(tokenizer)
+    rate, cutter = 1 / CHARS_PER_TOKEN, cutter_of(first.tokenizer)
     if cut and cutter is not None:
         sample = [text[:_SAMPLE_CHARS] for text, _ in cut[:_SAMPLE_TEXTS]]
         sampled = cutter.contents(sample, max(map(len, sample)))
         rate = sum(map(len, sampled)) / max(sum(map(len, sample)), 1)
+    added = len(tokenise([""])[0]) if cut else 0
     lost = [(max(round(len(text) * rate) - (n - added), 0), n) for text, n in cut]
     return Reading(len(texts), read, read + sum(n for n, _ in lost), sum(more > n for more, n in lost))
 
