@@ -73,9 +73,8 @@ def differences(
     references = [
         row for row in others if row.is_bm25 or (row.candidate.is_base and row.candidate.base == best.base)
     ]
-    read = functools.cache(
-        functools.partial(_rankings_and_passages, evaluations, judged)
-    )  # many queries share one file
+    # many queries share one file
+    read = functools.cache(functools.partial(_rankings_and_passages, evaluations, judged))
     return {
         row.name: _between(read, tasks, (best_name, scores[best]), (row.name, scores[row.candidate]))
         for row in references or others[:1]
