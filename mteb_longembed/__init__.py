@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from .encoders.export import export
     from .encoders.extend import extend, load
     from .encoders.spans import encode_spans
+    from .encoders.weigh import weigh
     from .retrieval.center import center
-    from .retrieval.searcher import open_search, search
+    from .retrieval.searcher import search
     from .tasks.data import Data
 
 __version__ = "0.4.0"
@@ -31,8 +32,8 @@ __all__ = [
     "export",
     "extend",
     "load",
-    "open_search",
     "search",
+    "weigh",
 ]
 
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
@@ -44,8 +45,8 @@ _LATER = {
     "export": "encoders.export",
     "extend": "encoders.extend",
     "load": "encoders.extend",
-    "open_search": "retrieval.searcher",
     "search": "retrieval.searcher",
+    "weigh": "encoders.weigh",
 }
 
 autoload.install()

@@ -12,7 +12,6 @@ from mteb.models import SearchProtocol
 
 from mteb_longembed.comparing.candidates import BM25
 from mteb_longembed.errors import InputError
-from mteb_longembed.retrieval.fusion import check_bm25
 
 #: So many of BM25's best documents of each query may become hard negatives.
 _RANKS = 100
@@ -58,7 +57,6 @@ def take_sample(task: AbsTaskRetrieval, n_documents: int, seed: int = 0) -> list
 def _sampled_ids(
     task: AbsTaskRetrieval, subset: str, split: str, judged: set[str], n_documents: int, seed: int
 ) -> set[str]:
-    check_bm25()
     data = task.dataset[subset][split]
     corpus = data["corpus"]
     kept = judged & set(corpus["id"])

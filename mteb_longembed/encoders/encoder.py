@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
 from typing import TYPE_CHECKING, Any, cast
@@ -93,6 +94,12 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ign
         #: How much of the documents was read, by task and split.
         self.readings: dict[tuple[str, str], Reading] = {}
 
+    def around(self, model: LongSentenceTransformer) -> LongEncoder:
+        """The same encoder around a model that pools in another way. What is read counts for both."""
+        other = copy.copy(self)
+        other.model = other.embedder = model
+        return other
+
     def encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> Array:
         """Encode as mteb does. A terminal shows a progress bar in tokens, unless `mteb run -v 0` turned it off."""
         kwargs.setdefault("show_progress_bar", _show())
@@ -115,13 +122,19 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
     """
 
     def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:
-        strategy, step = model.first.strategy, getattr(model[1], "vectors", 1)
+        strategy, step = model.first.strategy, getattr(model.pooling, "vectors", 1)
         if isinstance(strategy, ParallelContextWindows) and step == "window":
             step = max(strategy.size - strategy.overlap - 2, 1)
         document_bytes = 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // step)
         super().__init__(model, corpus_chunk_size=max(CHUNK_BYTES // document_bytes, 1), **kwargs)
         self.embedder, self.mteb_model_meta = model, self._meta
         model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
+
+    def around(self, model: LongMultiVectorEncoder) -> LongMultiVectorSearch:
+        """The same search around a model that pools in another way."""
+        other = copy.copy(self)
+        other.model = other.embedder = model
+        return other
 
     def _encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> Array:
         """Encode as mteb does, without a progress bar if `mteb run -v 0` turned it off."""

@@ -25,5 +25,7 @@ WINDOW_STARTS = "window_starts"
 WINDOW_COUNTS, WINDOW_TOKENS = "window_counts", "window_tokens"
 #: How windows become one vector, and the `attention_mask` `[b, n]` of the texts that were cut.
 WINDOW_AGG, DOCUMENT_MASK = "window_agg", "document_mask"
+#: `[b, n]` how much each token counts in a mean, with corpus weights.
+TOKEN_WEIGHTS = "token_weights"
 #: Vectors of each text `[b]`, on the host.
 VECTOR_COUNTS = "vector_counts"

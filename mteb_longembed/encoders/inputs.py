@@ -50,19 +50,21 @@ class TextInputs(Transformer):
         """
         if not (self.tells_content or self.cuts):
             return
-        prefix, suffix = special_counts(self._words)
-        input_ids: Tensor = features["input_ids"]
-        prefixes = torch.full((len(input_ids),), prefix)
-        if prompt:
-            read = self.token_ids([prompt])
-            ids = torch.from_numpy(read[0]) if read else torch.tensor(self._words(prompt)["input_ids"])
-            ids = torch.where(ids < 0, ~ids, ids)
-            alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
-            same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
-            prefixes = same.clamp(min=prefix)
-        features[WINDOW_PREFIX] = prefixes
+        features[WINDOW_PREFIX] = self._prefixes(features["input_ids"], prompt)
         if self.tells_content:
-            features[SPECIAL_SUFFIX] = suffix
+            _, features[SPECIAL_SUFFIX] = special_counts(self._words)
+
+    def _prefixes(self, input_ids: Tensor, prompt: str | None) -> Tensor:
+        """How many tokens at the start of each text `[b, n]` are special or part of the prompt, `[b]`."""
+        prefix, suffix = special_counts(self._words)
+        if not prompt:
+            return torch.full((len(input_ids),), prefix)
+        read = self.token_ids([prompt])
+        ids = torch.from_numpy(read[0]) if read else torch.tensor(self._words(prompt)["input_ids"])
+        ids = torch.where(ids < 0, ~ids, ids)
+        alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
+        same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
+        return same.clamp(min=prefix)
 
     @property
     def cuts(self) -> bool:
@@ -151,6 +153,14 @@ class TextInputs(Transformer):
         self._add_content_bounds(features, prompt)
         return features
 
+    def content_bounds(self, ids: Sequence[Ids], prompt: str | None = None) -> list[tuple[int, int]]:
+        """Where each text's own tokens start and end, without special tokens and prompt."""
+        _, suffix = special_counts(self._words)
+        most = len(self._words(prompt or "")["input_ids"]) + 1
+        heads = self.features_of([row[:most] for row in ids])["input_ids"]
+        starts = self._prefixes(heads, prompt).tolist()
+        return [(start, max(len(row) - suffix, start)) for row, start in zip(ids, starts, strict=True)]
+
     def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> list[tuple[int, ...]]:
         """The settings that change each text's embedding, apart from its ids, which contain the prompt.
 
@@ -161,9 +171,8 @@ class TextInputs(Transformer):
         settings: list[tuple[int, ...]] = [(length,)] * len(ids)
         if self.tells_content or self.cuts:
             _, suffix = special_counts(self._words)
-            most = len(self._words(prompt or "")["input_ids"]) + 1
-            prefixes = self.features_of([row[:most] for row in ids], prompt)[WINDOW_PREFIX].tolist()
-            for i, (row, prefix) in enumerate(zip(ids, prefixes, strict=True)):
+            bounds = self.content_bounds(ids, prompt)
+            for i, (row, (prefix, _)) in enumerate(zip(ids, bounds, strict=True)):
                 if self.tells_content or not self.family.leaves_unchanged(len(row)):
                     settings[i] = (length, prefix, suffix)
         return settings

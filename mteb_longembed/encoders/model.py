@@ -21,6 +21,7 @@ import torch
 from huggingface_hub import EvalResult
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.base import BaseModel
+from sentence_transformers.sentence_transformer.modules import Pooling, WordWeights
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
 
@@ -96,9 +97,22 @@ class Embedder(BaseModel):
         return self
 
     @property
-    def pooling(self) -> nn.Module:
-        """The module after the transformer."""
-        return self[1]
+    def token_weights(self) -> Tensor | None:
+        """The corpus weights of the model's tokens, `[vocabulary]`. None if all tokens count the same."""
+        table = next((module for module in self if isinstance(module, WordWeights)), None)
+        return None if table is None else table.emb_layer.weight.detach()[:, 0]
+
+    @property
+    def pooling(self) -> nn.Module | None:
+        """The module that pools tokens. None if each token is a vector of the text."""
+        modules = list(self)[1:3]
+        return next((module for module in modules if isinstance(module, Pooling)), None)
+
+    @property
+    def after_pooling(self) -> list[nn.Module]:
+        """The modules that follow the pooling, such as Dense and Normalize."""
+        modules = list(self)
+        return modules[modules.index(self.pooling) + 1 :]
 
     @torch.inference_mode()
     def _inference(

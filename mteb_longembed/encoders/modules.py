@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 import torch
 from sentence_transformers.base import BaseModel
 from sentence_transformers.base.modules import Module
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WordWeights
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -84,8 +84,12 @@ class LongTransformer(TextInputs):
         return f"{type(self).__name__}(strategy={strategy.key()}, {strategy.trained_len} -> {strategy.target_len})"
 
     def on_model_ready(self, model: BaseModel) -> None:
-        """See whether a pooling follows."""
-        self.windows_are_pooled = len(model) > 1 and isinstance(model[1], Pooling)
+        """See whether a pooling of windows follows. One weighted mean takes the tokens of the whole document."""
+        following = list(model)[1:]
+        is_weighted = bool(following) and isinstance(following[0], WordWeights)
+        pooling = next(iter(following[is_weighted:]), None)
+        has_vector_per_window = getattr(pooling, "vectors", None) == "window"
+        self.windows_are_pooled = isinstance(pooling, Pooling) and (not is_weighted or has_vector_per_window)
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
         """Token embeddings of every document, in fp32 also if the model computes in half precision.

@@ -72,7 +72,10 @@ class SpanPooling(WindowPooling):
         first = counts.cumsum(0) - counts
         span = first[:, None] + (index - start).div(size, rounding_mode="floor")
         rows = to_device(inside.flatten().nonzero()[:, 0], tokens.device)
-        vectors = mean_by(span[inside], tokens.flatten(0, 1)[rows], int(counts.sum()))
+        weights = features.get(keys.TOKEN_WEIGHTS)
+        if weights is not None:
+            weights = weights.flatten()[rows]
+        vectors = mean_by(span[inside], tokens.flatten(0, 1)[rows], int(counts.sum()), weights)
         empty = (content == 0).nonzero()[:, 0]
         if len(empty):
             fallback = base_vectors[to_device(empty, vectors.device)].to(vectors.dtype)
@@ -101,7 +104,7 @@ class RaggedVectors(Module):
             rows = torch.nn.functional.normalize(rows, dim=1)
         vectors = torch.nn.utils.rnn.pad_sequence(list(rows.split(counts.tolist())), batch_first=True)
         mask = to_device((torch.arange(vectors.shape[1]) < counts[:, None]).long(), vectors.device)
-        of_tokens = (keys.WINDOW_PREFIX, keys.SPECIAL_SUFFIX, keys.DOCUMENT_LENGTHS)
+        of_tokens = (keys.WINDOW_PREFIX, keys.SPECIAL_SUFFIX, keys.DOCUMENT_LENGTHS, keys.TOKEN_WEIGHTS)
         for key in ("input_ids", "token_type_ids", *of_tokens):
             features.pop(key, None)
         return {**features, "token_embeddings": vectors, "attention_mask": mask}

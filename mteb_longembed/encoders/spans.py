@@ -66,15 +66,20 @@ def encode_spans(
         )
     if prompt is None:
         prompt = document_prompt(model)
+    table = model.token_weights
     encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings")) if len(texts) else []
     embeddings = []
     for number, (text, text_spans, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
-        offsets = tokens_read(model, prompt, text)[1][: len(vectors)]
-        means = [_mean(vectors, offsets, span, number, text) for span in text_spans]
+        ids, offsets = tokens_read(model, prompt, text)
+        offsets = offsets[: len(vectors)]
+        weights = None
+        if table is not None:
+            weights = table[torch.from_numpy(ids[: len(vectors)]).long()].to(vectors.device)
+        means = [_mean(vectors, weights, offsets, span, number, text) for span in text_spans]
         pooled = torch.stack(means) if means else vectors.new_zeros(0, vectors.shape[1])
         features: Features = {"sentence_embedding": pooled}
         with torch.inference_mode():
-            for module in list(model)[2:]:
+            for module in model.after_pooling:
                 features = module(features)
         embeddings.append(features["sentence_embedding"].float().cpu().numpy())
     return embeddings
@@ -141,7 +146,7 @@ def _checked(model: SentenceTransformer) -> LongSentenceTransformer:
         raise InputError(
             f"encode_spans takes what extend or load returned without vectors, got a {type(model).__name__}."
         )
-    pooling = model[1] if len(model) > 1 else None
+    pooling = model.pooling
     if not isinstance(pooling, Pooling) or pooling.pooling_mode != "mean":
         kind = pooling.pooling_mode if isinstance(pooling, Pooling) else "no"
         raise IncompatibleError(
@@ -171,8 +176,10 @@ def tokens_read(model: Embedder, prompt: str, text: str) -> tuple[Ids, list[Span
     return np.array(read["input_ids"], np.int32), offsets
 
 
-def _mean(vectors: Tensor, offsets: Sequence[Span], span: Span, number: int, text: str) -> Tensor:
-    """The mean over all tokens that overlap a span."""
+def _mean(
+    vectors: Tensor, weights: Tensor | None, offsets: Sequence[Span], span: Span, number: int, text: str
+) -> Tensor:
+    """The mean over all tokens that overlap a span, weighted if the model has corpus weights."""
     start, end = span
     if not 0 <= start < end <= len(text):
         raise InputError(
@@ -188,4 +195,7 @@ def _mean(vectors: Tensor, offsets: Sequence[Span], span: Span, number: int, tex
     inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
     if not inside:
         raise InputError(f"a span must hold at least one token, got {span} of text {number}.")
-    return vectors[inside].float().mean(0)
+    if weights is None:
+        return vectors[inside].float().mean(0)
+    # the vectors are multiplied by the weights already
+    return vectors[inside].float().sum(0) / weights[inside].sum()

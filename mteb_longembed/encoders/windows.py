@@ -141,9 +141,15 @@ def joined_tokens(tokens: Tensor, index: Tensor, counts: Tensor, shape: tuple[in
     return mean_by(cells, tokens.flatten(0, 1)[rows], b * n).view(b, n, -1)
 
 
-def mean_by(group: Tensor, values: Tensor, groups: int) -> Tensor:
-    """Means of `values` `[m, d]` by their group `[m]`, on the host: `[groups, d]`, in fp32 or a wider type."""
+def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None = None) -> Tensor:
+    """Means of `values` `[m, d]` by their group `[m]`, on the host: `[groups, d]`, in fp32 or a wider type.
+
+    With `weights` `[m]`, by which the values are multiplied already, the mean is a weighted one.
+    """
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     total = values.new_zeros(groups, values.shape[1]).index_add_(0, to_device(group, values.device), values)
-    count = torch.bincount(group, minlength=groups).clamp(min=1)
-    return total / to_device(count, values.device)[:, None]
+    if weights is None:
+        count = to_device(torch.bincount(group, minlength=groups).clamp(min=1), values.device)
+        return total / count[:, None]
+    sums = weights.new_zeros(groups).index_add_(0, to_device(group, weights.device), weights)
+    return total / sums.clamp(min=1e-9)[:, None]

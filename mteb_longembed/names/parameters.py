@@ -83,7 +83,9 @@ MAX_VECTORS = Parameter("max_vectors", number=int, optional=True)
 SEARCH_PARAMETERS: Mapping[str, Parameter] = {
     "center": Parameter("center", choices=("corpus", "corpus+queries"), optional=True),
     "fuse": Parameter("fuse", choices=("bm25",), optional=True),
-    "how": Parameter("how", choices=("rrf",), optional=True),
+    "fusion": Parameter("fusion", choices=("rrf",), optional=True),
+    "weights": Parameter("weights", choices=("sif", "idf"), optional=True),
+    "score": Parameter("score", choices=("max", "softmax"), optional=True),
     "weight": Parameter("weight", number=float, optional=True),
     "index": Parameter("index", choices=("flat", "ivf"), optional=True),
 }

@@ -40,7 +40,6 @@ def load_encoder(
     from mteb_longembed.encoders.building import build
     from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
     from mteb_longembed.encoders.model import LongMultiVectorEncoder
-    from mteb_longembed.retrieval.fusion import check_bm25
     from mteb_longembed.retrieval.protocol import searching
 
     if unknown:
@@ -54,8 +53,6 @@ def load_encoder(
             f"code of {resolved.base.name} changes its embeddings, so it is part of the name: add "
             ":trust_remote_code=on to the name."
         )
-    if resolved.spec.fuse:
-        check_bm25()  # before weights load
     model: Any = build(resolved, device=_device(device))
     several = isinstance(model, LongMultiVectorEncoder)
     if embed_dim is not None:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import mteb
 import numpy as np
@@ -19,7 +19,8 @@ from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 from torch.utils.data import DataLoader
 
-from mteb_longembed.encoders.encoder import DescribedNow
+from mteb_longembed.encoders.encoder import DescribedNow, LongEncoder
+from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import InputError
 
 from .fusion import FusedSearch
@@ -57,6 +58,10 @@ class ChunkEncoder(DescribedNow):
         self.embedder = self.model = getattr(encoder, "embedder", None) or getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
 
+    def around(self, model: LongSentenceTransformer) -> ChunkEncoder:
+        """The same chunks of documents around a model that pools in another way."""
+        return ChunkEncoder(cast("LongEncoder", self._encoder).around(model), self.passages)
+
     def _encode(self, inputs: Any, *, prompt_type: PromptType, **kwargs: Any) -> list[np.ndarray]:
         """One matrix `[chunks, d]` for each document, and one `[1, d]` for each query."""
         texts = [[text] for batch in inputs for text in batch["text"]]
@@ -70,9 +75,10 @@ class ChunkEncoder(DescribedNow):
         return [part.numpy() for part in rows.split(list(map(len, texts)))]
 
 
-def cut(chunker: Cutter, text: str) -> list[Passage]:
+def apply_chunker(chunker: Cutter, text: str) -> list[Passage]:
     """Start and end of each chunk that has text, in characters. A text without a chunk is one chunk."""
-    first, text = len(text) - len(text.lstrip()), text.strip()  # as mteb hands it to encoders
+    first = len(text) - len(text.lstrip())
+    text = text.strip()  # as mteb hands it to encoders
     if hasattr(chunker, "create_documents"):
         documents: Iterable[Any] = chunker.create_documents([text])
         starts = [document.metadata.get("start_index", -1) for document in documents]
@@ -111,7 +117,7 @@ def register(name: str, chunker: Chunker, key: str = "") -> str:
         warnings.warn(f"the chunker {key} has no version, {advice}", stacklevel=3)
     known = mteb.get_model_meta(name)
     tail = re.sub(r"[^\w.-]", "-", str(known.name).rpartition("/")[2])
-    passages = lru_cache(10_000)(partial(cut, chunker))  # a chunker may take as long as the model
+    passages = lru_cache(10_000)(partial(apply_chunker, chunker))  # a chunker may take as long as the model
     fields: dict[str, Any] = {
         "name": f"local/{key}-{tail}",
         "revision": f"{known.revision}{CHUNKS}{key}.{version}",
@@ -126,10 +132,11 @@ def register(name: str, chunker: Chunker, key: str = "") -> str:
 
 def _load(name: str, passages: CutText, device: str | None) -> MTEBModels:
     model: Any = mteb.get_model(name, device=device)
-    inner, settings = model.vectors if isinstance(model, FusedSearch) else model, {}
+    inner = model.vectors if isinstance(model, FusedSearch) else model
     if isinstance(inner, VectorSearch):
-        inner, settings = inner._encoder, {"center": inner._center, "index": inner._index_kind}
-    search = VectorSearch(ChunkEncoder(inner, passages), **settings)
+        search = VectorSearch(ChunkEncoder(inner.encoder, passages), **inner.settings)
+    else:
+        search = VectorSearch(ChunkEncoder(inner, passages))
     if isinstance(model, FusedSearch):
         return model.around(search)
     return search

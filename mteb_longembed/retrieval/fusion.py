@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from mteb.models.hybrid_wrappers import HybridSearch
 
 from mteb_longembed.encoders.encoder import DescribedNow
-from mteb_longembed.errors import ModelError
+
+from .bm25 import BM25
+from .vector_search import TaskOptions, VectorSearch
 
 if TYPE_CHECKING:
     from datasets import Dataset
     from mteb.models.models_protocols import MTEBModels, SearchProtocol
 
-    from .vector_search import TaskOptions
-
-# bm25s reads this when it is imported; else it shows bars for each query
-os.environ.setdefault("DISABLE_TQDM", "1")
-
 #: So many of the best documents of each search are joined, as in mteb; more if a caller asks for more. A document that
 #: only one search returned has the other's least score, so fused scores depend on this number.
 SUB_TOP_K = 100
-
-
-def check_bm25() -> None:
-    """Raise ModelError if the packages of BM25 are not installed."""
-    if importlib.util.find_spec("bm25s") is None or importlib.util.find_spec("Stemmer") is None:
-        raise ModelError("BM25 needs bm25s and PyStemmer: pip install mteb-longembed[bm25].")
 
 
 def convex_combination(
@@ -61,7 +50,8 @@ def convex_combination(
         for ranking, weight, least in zip(scores, weights, lowest, strict=True):
             if not ranking:
                 continue
-            lowest_returned, highest = min(ranking.values()), max(ranking.values())
+            lowest_returned = min(ranking.values())
+            highest = max(ranking.values())
             start = lowest_returned if least is None else least
             if highest <= start:
                 continue
@@ -77,7 +67,7 @@ def convex_combination(
 class FusedSearch(DescribedNow, HybridSearch):
     """`weight` times the encoder's score plus `1 - weight` times BM25's, both scaled by `convex_combination`.
 
-    With `how="rrf"` it is the mean of `1 / (60 + rank)` of both, by mteb's reciprocal rank fusion.
+    With `fusion="rrf"` it is the mean of `1 / (60 + rank)` of both, by mteb's reciprocal rank fusion.
 
     Source: Bruch et al. 2023, arXiv:2210.11934; Cormack et al. 2009, doi:10.1145/1571941.1572114; mteb's
         `HybridSearch`, and its BM25 baseline with its settings.
@@ -90,13 +80,10 @@ class FusedSearch(DescribedNow, HybridSearch):
     """
 
     def __init__(
-        self, encoder: MTEBModels, weight: float, lowest: float | None, how: Literal["rrf"] | None = None
+        self, encoder: MTEBModels, weight: float, lowest: float | None, fusion: Literal["rrf"] | None = None
     ) -> None:
-        from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
-
-        bm25: Any = BM25Search(k1=1.5, b=0.75, delta=0.5, method="lucene", freq_threshold=0.9)
-        bm25.mteb_model_meta = bm25_s
-        fuse = how or convex_combination([lowest, 0.0])
+        bm25 = BM25()
+        fuse = fusion or convex_combination([lowest, 0.0])
         super().__init__([encoder, bm25], [weight, 1 - weight], fusion_strategy=fuse)
         #: The search over the encoder's vectors, and BM25.
         self.vectors: Any = encoder
@@ -106,7 +93,9 @@ class FusedSearch(DescribedNow, HybridSearch):
     def around(self, vectors: SearchProtocol) -> FusedSearch:
         """The same fusion with another search over vectors, and no documents; this one keeps its own."""
         other = copy.copy(self)
-        other.vectors, other._bm25, other._n_documents = vectors, copy.copy(self._bm25), 0
+        other.vectors = vectors
+        other._bm25 = BM25()
+        other._n_documents = 0
         other.wrapped_models = [vectors, other._bm25]
         return other
 
@@ -119,8 +108,10 @@ class FusedSearch(DescribedNow, HybridSearch):
     def refresh(self, corpus: Dataset, **options: Unpack[TaskOptions]) -> None:
         """Compute again what depends on all documents, after the search over vectors was given other ones."""
         self._n_documents = len(corpus)
-        # a search of mteb's own has no `refresh`
-        getattr(self.vectors, "refresh", self.vectors.index)(corpus, **options)
+        if isinstance(self.vectors, VectorSearch):
+            self.vectors.refresh(corpus, **options)
+        else:
+            self.vectors.index(corpus, **options)
         self._bm25.index(corpus, **options)
 
     def search(

@@ -56,7 +56,8 @@ def passages_of(model: Embedder, text: str) -> list[Passage]:
 
 def tokens_of_vectors(model: Embedder, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[np.ndarray]]:
     """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
-    first, pooling = model.first, model[1]
+    first = model.first
+    pooling = model.pooling
     vectors = pooling.vectors if isinstance(pooling, SpanPooling) and not pools_vectors(model) else None
     settings = [(0,)] * len(rows) if vectors is None else first.row_settings(rows, prompt)
     for row, (_, *around) in zip(rows, settings, strict=True):

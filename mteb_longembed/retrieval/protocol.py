@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import cast
 
+from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels, SearchProtocol
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
@@ -13,6 +14,7 @@ from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.errors import ModelError
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 
+from .bm25 import BM25
 from .fusion import FusedSearch
 from .vector_search import VectorSearch, similarity_of
 
@@ -23,12 +25,13 @@ SEARCH_VERSION = "se2"
 def searching(encoder: LongEncoder | LongMultiVectorSearch, spec: ModelSpec) -> MTEBModels:
     """The search around an encoder that a name asks for; the encoder itself if it asks for none."""
     inner: LongEncoder | LongMultiVectorSearch | VectorSearch = encoder
-    if spec.center or spec.index:
-        inner = VectorSearch(encoder, center=spec.center, index=spec.index)
+    if spec.center or spec.index or spec.weights or spec.score:
+        score = spec.score or "max"
+        inner = VectorSearch(encoder, center=spec.center, index=spec.index, weights=spec.weights, score=score)
     if not spec.fuse:
         return inner
     lowest = -1.0 if similarity_of(encoder) == "cosine" else None
-    fused = FusedSearch(inner, float(spec.weight or DEFAULT_WEIGHT), lowest, spec.how)
+    fused = FusedSearch(inner, float(spec.weight or DEFAULT_WEIGHT), lowest, spec.fusion)
     fused.embedder = encoder.embedder
     return fused
 
@@ -39,8 +42,6 @@ def search_revision(spec: ModelSpec) -> str:
         return ""
     if not spec.fuse:
         return f"-{SEARCH_VERSION}"
-    from mteb.models.model_implementations.bm25 import bm25_s
-
     return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}"
 
 
@@ -56,6 +57,8 @@ def protocol_of(model: MTEBModels) -> SearchProtocol:
         return model.without_documents()
     if isinstance(model, FusedSearch):
         return model.around(protocol_of(model.vectors))
+    if isinstance(model, BM25Search):
+        return BM25()
     if not hasattr(model, "index"):
         raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
     return cast("SearchProtocol", copy.copy(model))

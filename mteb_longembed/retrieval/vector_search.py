@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
@@ -15,11 +16,13 @@ from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.types import PromptType
 
 from mteb_longembed.encoders.encoder import DescribedNow
+from mteb_longembed.encoders.token_weights import Rule
+from mteb_longembed.encoders.weigh import check_weighable, count_tokens, weighted
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .center import subtract
 from .passages import CutText
-from .vectors import Block, CorpusVectors, best_documents, scores_by_block
+from .vectors import Block, CorpusVectors, Score, best_documents, scores_by_block
 from .windows_index import WindowIndex
 
 if TYPE_CHECKING:
@@ -42,6 +45,25 @@ class TaskOptions(TypedDict):
     num_proc: int | None
 
 
+class VectorSettings(TypedDict):
+    """The settings of a `VectorSearch`, by the names of its arguments."""
+
+    center: str | None
+    index: str | None
+    weights: Rule | None
+    score: Score
+
+
+class TextBatches(list[dict[str, list[str]]]):
+    """One batch of plain texts, in the form in which mteb's encoders read batches."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        super().__init__([{"text": list(texts)}])
+        #: What mteb asks of the table that its own loaders read: the names of its columns.
+        self.dataset = SimpleNamespace(features={"text": None})
+        self.batch_size = len(texts)
+
+
 def similarity_of(encoder: MTEBModels | DescribedNow) -> str:
     """How an encoder for mteb compares its vectors: `cosine`, `dot` or another of sentence-transformers' names."""
     if known := getattr(encoder, "similarity_name", ""):  # of chunks
@@ -56,43 +78,61 @@ def similarity_of(encoder: MTEBModels | DescribedNow) -> str:
 
 
 class VectorSearch(DescribedNow):
-    """A search that encodes documents when they are indexed. A document's score is that of its best vector.
+    """A search that encodes documents when they are indexed.
 
-    `index` forgets the last corpus, so one object works for every split.
+    `index` forgets the last corpus, so one object works for every split. Threads may search at the same time.
 
     Args:
         encoder: one of mteb's encoders. With several vectors for each document it is around one of our models.
         center: the texts whose mean is subtracted: None, `corpus` or `corpus+queries`.
         index: the FAISS index that search uses. Then all vectors are in memory. `flat` compares all vectors, `ivf` a
             part of them. None compares all vectors without FAISS, one block after the other.
+        weights: the rule of corpus weights, which are counted before the corpus is encoded. None for no weights.
+        score: how the vectors of a document give its score, `max` or `softmax`.
 
     Raises:
-        IncompatibleError: if the encoder does not compare by cosine or dot product.
+        IncompatibleError: if the encoder does not compare by cosine or dot product, or cannot have what is asked for.
     """
 
     def __init__(
-        self, encoder: EncoderProtocol | DescribedNow, *, center: str | None = None, index: str | None = None
+        self,
+        encoder: EncoderProtocol | DescribedNow,
+        *,
+        center: str | None = None,
+        index: str | None = None,
+        weights: Rule | None = None,
+        score: Score = "max",
     ) -> None:
-        self._encoder: Any = encoder
+        self.encoder: Any = encoder
         self.embedder = getattr(encoder, "embedder", None) or getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
-        self._center = center
-        self._index_kind = index
+        self.settings: VectorSettings = {"center": center, "index": index, "weights": weights, "score": score}
         #: Whether a document has several vectors.
-        self.several = not hasattr(encoder, "encode")
+        self.is_multi_vector = not hasattr(encoder, "encode")
         similarity = similarity_of(encoder)
         self._unit = similarity == "cosine"
         if similarity not in ("cosine", "dot"):
             raise IncompatibleError(
-                f"center and the index of windows need cosine or dot product, got {similarity}: leave out center and "
-                "the index."
+                f"a search needs vectors that are compared by cosine or dot product, got {similarity}: leave out "
+                "center, index, weights and score."
             )
+        if score == "softmax" and not self._unit:
+            raise IncompatibleError(
+                f"score=softmax has a temperature for the cosine, got vectors compared by {similarity}: leave it out."
+            )
+        if weights is not None:
+            check_weighable(self.embedder)
         self._forget()
 
     @property
     def chunks(self) -> CutText | None:
         """What cuts a document into the chunks of its vectors, if somebody's chunker does."""
-        return getattr(self._encoder, "passages", None)
+        return getattr(self.encoder, "passages", None)
+
+    @property
+    def current_encoder(self) -> Any:
+        """The encoder of this corpus: the one that was given, or the same with the weights of the corpus."""
+        return self._weighted or self.encoder
 
     def without_documents(self) -> VectorSearch:
         """The same search with no documents; this one keeps its own."""
@@ -101,52 +141,62 @@ class VectorSearch(DescribedNow):
         return empty
 
     def _forget(self) -> None:
-        # these objects are replaced and never changed, so that a call that fails can be undone
         self._ids: list[str] = []
         self._vectors = CorpusVectors()
+        self._weighted: Any = None
         self._index: WindowIndex | None = None
         self._document_mean: np.ndarray | None = None
-        self._sentences: list[str] = []
-        self._sentence_mean: np.ndarray | None = None
-        self._asked: tuple[list[str], np.ndarray] = [], np.zeros((0, 0))
+        self._query_mean: np.ndarray | None = None
 
     def index(self, corpus: Dataset, **where: Any) -> None:
         """Encode the corpus; `where` is what mteb says of the task, and how to encode."""
         self._forget()
         self.add(corpus, **where)
-        self.refresh(corpus)
+        self.refresh(corpus, **where)
 
     def add(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
-        """Encode further documents. `refresh` must follow before a search. Arguments as for `index`."""
-        size = self._encoder.corpus_chunk_size if self.several else max(len(corpus), 1)
-        for start in range(0, len(corpus), size):
-            part = corpus.select(range(start, min(start + size, len(corpus))))
-            self._vectors = self._vectors.appended(self._encode(part, PromptType.document, **where))
+        """Encode further documents. `refresh` must follow before a search. A call that fails changes nothing.
+
+        The first call counts the weights of the corpus. They stay as they are when further documents are added.
+        """
+        n_before = len(self._vectors)
+        weighted_before = self._weighted
+        size = self.encoder.corpus_chunk_size if self.is_multi_vector else max(len(corpus), 1)
+        try:
+            if self.settings["weights"] is not None and self._weighted is None and len(corpus):
+                self._weighted = self._with_weights_of(corpus, **where)
+            for start in range(0, len(corpus), size):
+                part = corpus.select(range(start, min(start + size, len(corpus))))
+                self._vectors.append(self._encode(part, PromptType.document, **where))
+        except BaseException:
+            self._vectors.keep_first(n_before)
+            self._weighted = weighted_before
+            raise
         self._ids = [*self._ids, *corpus["id"]]
 
-    def keep(self, ids: Collection[str]) -> None:
-        """Keep only these documents, in the order in which they are."""
-        documents = (document for block in self._vectors.blocks() for document in block.documents())
-        kept = (document for key, document in zip(self._ids, documents, strict=True) if key in ids)
-        self.fill([key for key in self._ids if key in ids], kept)
+    def _with_weights_of(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> Any:
+        """The encoder with the weights of a corpus. The ids of its texts are kept, so they are tokenised once."""
+        texts = []
+        for batch in self._loader(corpus, PromptType.document, **where):
+            texts += batch["text"]
+        show = bool(where["encode_kwargs"].get("show_progress_bar"))
+        counts = count_tokens(self.embedder, texts, show=show)
+        return self.encoder.around(weighted(self.embedder, counts, self.settings["weights"]))
 
-    def fill(self, ids: Sequence[str], documents: Iterable[np.ndarray]) -> None:
-        """Replace all documents by those with these vectors, `[vectors, d]` each."""
-        vectors = CorpusVectors().appended(documents)
-        self._forget()
-        self._vectors, self._ids = vectors, list(ids)
-
-    def stored(self) -> Iterator[Block]:
-        """The vectors of all documents as the model made them."""
-        return self._vectors.blocks()
-
-    def refresh(self, corpus: Dataset, **_: object) -> None:
+    def refresh(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
         """Compute again what depends on all documents."""
-        self._index = self._sentence_mean = None
-        if self._center is not None:
+        self._index = None
+        self._query_mean = None
+        center = self.settings["center"]
+        if center is not None:
             self._document_mean = self._vectors.mean()
-        if self._center == "corpus+queries":
-            self._sentences = sentences_of(corpus["text"])
+        if center == "corpus+queries" and (sentences := sentences_of(corpus["text"])):
+            self._query_mean = np.concatenate(self._encode_texts(sentences, PromptType.query, **where)).mean(
+                0
+            )
+        kind = self.settings["index"]
+        if kind is not None and len(self._vectors):
+            self._index = WindowIndex(self._blocks(), exact=kind != "ivf")
 
     def search(
         self,
@@ -161,83 +211,86 @@ class VectorSearch(DescribedNow):
         Raises:
             InputError: if `index` was not called.
         """
-        vectors = self._queries(queries, **where)
+        vectors = self._centred_queries(self._encode(queries, PromptType.query, **where))
         ids = list(queries["id"])
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
-        if self._index_kind is not None:
-            if self._index is None:
-                self._index = WindowIndex(self._blocks(), exact=self._index_kind != "ivf")
-            scores, indices = self._index.search(vectors, top_k)
-        else:
-            scores, indices = best_documents(self._blocks(), vectors, top_k)
-        return {
-            query: {self._ids[index]: score for index, score in zip(row, values, strict=True)}
-            for query, row, values in zip(ids, indices, scores, strict=True)
-        }
+        return dict(zip(ids, self.ranked(vectors, top_k), strict=True))
 
-    def best_vectors(self, query: str, ids: Sequence[str], **where: Unpack[TaskOptions]) -> list[int]:
-        """For each of these documents the number of its vector that is nearest to the query."""
-        vector = self._vector_of(query, **where)
-        index_of = {key: index for index, key in enumerate(self._ids) if key in set(ids)}
-        best: dict[int, int] = {}
-        for block in self._blocks():
-            documents = block.documents()
-            for index in index_of.values():
-                if 0 <= index - block.first < len(documents):
-                    best[index] = int((documents[index - block.first] @ vector).argmax())
-        return [best[index_of[key]] for key in ids]
-
-    def best_windows(
-        self, query: str, windows: Iterable[np.ndarray], **where: Unpack[TaskOptions]
-    ) -> list[int]:
-        """For each document, by the vectors of its windows `[n, d]`, the number of the one nearest to the query."""
-        vector = self._vector_of(query, **where)
-        return [int((self._centred(rows) @ vector).argmax()) for rows in windows]
+    def query_vectors(self, queries: Sequence[str], **where: Unpack[TaskOptions]) -> np.ndarray:
+        """The vectors of queries, `[n, d]`, as `ranked` and `best_vectors` take them."""
+        return self._centred_queries(self._encode_texts(queries, PromptType.query, **where))
 
     def document_vectors(self, texts: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text that is read like a document."""
-        table = Dataset.from_dict({"id": list(map(str, range(len(texts)))), "text": texts})
-        return self._encode(table, PromptType.document, **where)
+        return [self._centred(rows) for rows in self._encode_texts(texts, PromptType.document, **where)]
 
-    def _vector_of(self, query: str, **where: Unpack[TaskOptions]) -> np.ndarray:
-        texts, vectors = self._asked
-        if query in texts:
-            vectors = vectors[texts.index(query)][None]
+    def ranked(self, queries: np.ndarray, top_k: int) -> list[dict[str, float]]:
+        """For each query vector `[n, d]` its best documents with their scores, best first."""
+        if self._index is not None:
+            scores, numbers = self._index.search(queries, top_k)
         else:
-            vectors = self._queries(Dataset.from_dict({"id": ["query"], "text": [query]}), **where)
-        return np.asarray(vectors[0])
+            scores, numbers = best_documents(self._blocks(), queries, top_k, self.settings["score"])
+        rankings = []
+        for row, values in zip(numbers, scores, strict=True):
+            rankings.append({self._ids[number]: score for number, score in zip(row, values, strict=True)})
+        return rankings
 
-    def _queries(self, queries: Dataset, **where: Unpack[TaskOptions]) -> np.ndarray:
-        """The vectors of queries `[n, d]`, centred if that was asked for."""
+    def best_vectors(self, query: np.ndarray, ids: Sequence[str]) -> dict[str, int]:
+        """For each of these documents the number of its vector that is nearest to the query vector, `[d]`."""
+        wanted = set(ids)
+        best = {}
+        for block in self._blocks():
+            keys = self._ids[block.first : block.first + len(block.counts)]
+            if wanted.isdisjoint(keys):
+                continue
+            for key, rows in zip(keys, block.documents(), strict=True):
+                if key in wanted:
+                    best[key] = int((rows @ query).argmax())
+        return best
+
+    def _centred_queries(self, vectors: Sequence[np.ndarray]) -> np.ndarray:
         if not len(self._vectors):
             raise InputError("search needs an indexed corpus: call index first.")
-        vectors = np.concatenate(self._encode(queries, PromptType.query, **where))
-        if self._sentences and self._sentence_mean is None:
-            dataset = Dataset.from_dict(
-                {"id": [str(i) for i in range(len(self._sentences))], "text": self._sentences}
-            )
-            self._sentence_mean = np.concatenate(self._encode(dataset, PromptType.query, **where)).mean(0)
-        if self._sentence_mean is not None:
-            vectors = subtract(vectors, self._sentence_mean, normalize=self._unit)
-        self._asked = list(queries["text"]), vectors
-        return vectors
+        rows = np.concatenate(vectors)
+        if self._query_mean is not None:
+            rows = subtract(rows, self._query_mean, normalize=self._unit)
+        return rows
+
+    def _encode_texts(
+        self, texts: Sequence[str], kind: PromptType, **where: Unpack[TaskOptions]
+    ) -> list[np.ndarray]:
+        """As `_encode`, for plain texts, without the tables and loaders of mteb, which cost more than a short query."""
+        batches = TextBatches(texts)
+        return self._vectors_of(batches, kind, **where)
 
     def _encode(self, texts: Dataset, kind: PromptType, **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text."""
-        task, options = where["task_metadata"], where["encode_kwargs"]
-        loader = create_dataloader(
+        return self._vectors_of(self._loader(texts, kind, **where), kind, **where)
+
+    def _loader(self, texts: Dataset, kind: PromptType, **where: Unpack[TaskOptions]) -> Any:
+        """mteb's batches of texts: titles, instructions and dialogues are joined with them."""
+        return create_dataloader(
             texts,
-            task_metadata=task,
+            task_metadata=where["task_metadata"],
             prompt_type=kind,
             num_proc=where["num_proc"],
-            batch_size=options.get("batch_size", 32),
+            batch_size=where["encode_kwargs"].get("batch_size", 32),
         )
-        encode = self._encoder._encode if self.several else self._encoder.encode
-        split = {"hf_split": where["hf_split"], "hf_subset": where["hf_subset"]}
-        vectors = encode(loader, task_metadata=task, prompt_type=kind, **split, **options)
+
+    def _vectors_of(self, batches: Any, kind: PromptType, **where: Unpack[TaskOptions]) -> list[np.ndarray]:
+        encoder = self.current_encoder
+        encode = encoder._encode if self.is_multi_vector else encoder.encode
+        vectors = encode(
+            batches,
+            task_metadata=where["task_metadata"],
+            prompt_type=kind,
+            hf_split=where["hf_split"],
+            hf_subset=where["hf_subset"],
+            **where["encode_kwargs"],
+        )
         rows = [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in vectors]
-        if self._unit and not self.several:
+        if self._unit and not self.is_multi_vector:
             rows = [row / max(float(np.linalg.norm(row)), 1e-12) for row in rows]
         return rows
 
@@ -254,14 +307,14 @@ class VectorSearch(DescribedNow):
     def _rank_candidates(
         self, ids: list[str], queries: np.ndarray, top_k: int, top_ranked: Mapping[str, list[str]]
     ) -> dict[str, dict[str, float]]:
-        index_of = {document: index for index, document in enumerate(self._ids)}
-        candidates = [[index_of[document] for document in top_ranked.get(query, ())] for query in ids]
+        number_of = {document: number for number, document in enumerate(self._ids)}
+        candidates = [[number_of[document] for document in top_ranked.get(query, ())] for query in ids]
         ranked: list[dict[str, float]] = [{} for _ in ids]
-        for first, scores in scores_by_block(self._blocks(), queries):
-            for number, indices in enumerate(candidates):
-                for index in indices:
-                    if first <= index < first + scores.shape[1]:
-                        ranked[number][self._ids[index]] = float(scores[number, index - first])
+        for first, scores in scores_by_block(self._blocks(), queries, self.settings["score"]):
+            for query, numbers in enumerate(candidates):
+                for number in numbers:
+                    if first <= number < first + scores.shape[1]:
+                        ranked[query][self._ids[number]] = float(scores[query, number - first])
         best = [dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k]) for scores in ranked]
         return dict(zip(ids, best, strict=True))
 

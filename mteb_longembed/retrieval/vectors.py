@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import tempfile
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from mteb_longembed.errors import NumberError, StorageError
 
-#: How many bytes of vectors (in fp32) are in memory at the same time.
+#: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
+#: How the vectors of a document give its score: the best one counts, or all of them.
+Score = Literal["max", "softmax"]
+#: `softmax` counts a vector half as much if its cosine is `TEMPERATURE * ln 2` below that of the best one.
+TEMPERATURE = 0.05
 
 
 class Block(NamedTuple):
@@ -29,10 +32,9 @@ class Block(NamedTuple):
 
 
 class CorpusVectors:
-    """Vectors on disk in fp32. Only one block of them is in memory. The file goes with the last object that reads it.
+    """Vectors on disk in fp32. Only one block of them is in memory. The file goes with the object.
 
-    An object never changes: `appended` returns another one on the same file. So a write that fails leaves this one as
-    it is, and the next write replaces what it left in the file.
+    Threads may read at the same time. `append` changes the object only when all of its rows are written.
     """
 
     def __init__(self) -> None:
@@ -44,15 +46,15 @@ class CorpusVectors:
     def __len__(self) -> int:
         return len(self._counts)
 
-    def appended(self, documents: Iterable[np.ndarray]) -> CorpusVectors:
-        """These documents and further ones, each `[d]` or `[vectors, d]`. Only the last object may be appended to.
+    def append(self, documents: Iterable[np.ndarray]) -> None:
+        """Add documents, each `[d]` or `[vectors, d]`.
 
         Raises:
             NumberError: if a number is not finite.
             StorageError: if the disk refuses a write.
         """
         counts = []
-        longer = copy.copy(self)
+        width = self._width
         try:
             self._file.seek(4 * int(self._counts.sum()) * self._width)
             for document in documents:
@@ -61,7 +63,7 @@ class CorpusVectors:
                     raise NumberError(
                         "vectors must be finite numbers, got NaN or infinity: use another dtype."
                     )
-                longer._width = rows.shape[1]
+                width = rows.shape[1]
                 counts.append(len(rows))
                 data = memoryview(rows.tobytes())
                 while data:
@@ -71,8 +73,12 @@ class CorpusVectors:
                 f"the vectors of the documents cannot be written to {tempfile.gettempdir()} "
                 f"({error.strerror or error}): free disk space there, or set TMPDIR to another folder."
             ) from error
-        longer._counts = np.concatenate([self._counts, np.array(counts, int)])
-        return longer
+        self._width = width
+        self._counts = np.concatenate([self._counts, np.array(counts, int)])
+
+    def keep_first(self, n: int) -> None:
+        """Forget all documents behind the first `n`."""
+        self._counts = self._counts[:n]
 
     def mean(self) -> np.ndarray:
         """The mean of all vectors, `[d]`."""
@@ -81,40 +87,81 @@ class CorpusVectors:
             total += block.rows.sum(0, dtype=np.float64)
         return (total / max(int(self._counts.sum()), 1)).astype(np.float32)
 
-    def blocks(self, max_bytes: int | None = None) -> Iterator[Block]:
+    def blocks(self) -> Iterator[Block]:
         """All documents in their order. A document is never split between blocks."""
-        most = max((max_bytes or BLOCK_BYTES) // (4 * max(self._width, 1)), 1)
-        ends = np.cumsum(self._counts)
-        first = start = 0
+        if not len(self._counts):
+            return
+        counts = self._counts
+        ends = np.cumsum(counts)
+        most = max(BLOCK_BYTES // (4 * self._width), 1)
+        # a map has no position in the file that threads would share
+        shape = int(ends[-1]), self._width
+        rows = np.memmap(self._file, np.float32, mode="r", shape=shape)
+        first = 0
+        start = 0
         while first < len(ends):
             last = max(int(np.searchsorted(ends, start + most, "right")), first + 1)
             end = int(ends[last - 1])
-            self._file.seek(4 * start * self._width)  # between two blocks others may have read
-            rows = np.fromfile(self._file, np.float32, (end - start) * self._width)
-            yield Block(first, self._counts[first:last], rows.reshape(end - start, self._width))
-            first, start = last, end
+            yield Block(first, counts[first:last], np.asarray(rows[start:end]))
+            first = last
+            start = end
 
 
-def scores_by_block(blocks: Iterable[Block], queries: np.ndarray) -> Iterator[tuple[int, torch.Tensor]]:
-    """For each block the number of its first document, and the scores `[queries, documents]`, by the best vector."""
+def best_vector(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The score of each document, `[queries, documents]`, from those of its vectors: the best one.
+
+    >>> best_vector(np.array([[0.1, 0.9, 0.5]]), np.array([2, 1])).tolist()
+    [[0.9, 0.5]]
+    """
+    starts = np.cumsum(counts) - counts
+    best: np.ndarray = np.maximum.reduceat(scores, starts, axis=1)
+    return best
+
+
+def all_vectors(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The score of each document from those of its vectors, of which all count: `T ln(mean(exp(score / T)))`.
+
+    It lies between the mean and the best score. A document with several good places beats one with a single one.
+
+    >>> all_vectors(np.array([[0.9, 0.9, 0.9, 0.1]]), np.array([2, 2])).round(3).tolist()
+    [[0.9, 0.865]]
+    """
+    starts = np.cumsum(counts) - counts
+    best = np.maximum.reduceat(scores, starts, axis=1)
+    relative = np.exp((scores - np.repeat(best, counts, axis=1)) / TEMPERATURE)
+    mean = np.add.reduceat(relative, starts, axis=1) / counts
+    return best + TEMPERATURE * np.log(mean)
+
+
+#: Name of a score -> `(scores of vectors [queries, m], vectors of each document) -> scores [queries, documents]`.
+SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "max": best_vector,
+    "softmax": all_vectors,
+}
+
+
+def scores_by_block(
+    blocks: Iterable[Block], queries: np.ndarray, score: Score = "max"
+) -> Iterator[tuple[int, torch.Tensor]]:
+    """For each block the number of its first document, and the scores `[queries, documents]`."""
     wanted = torch.from_numpy(np.ascontiguousarray(queries, np.float32))
     for first, counts, rows in blocks:
-        scores = wanted @ torch.from_numpy(rows).T
+        scores = wanted @ torch.from_numpy(np.require(rows, requirements="W")).T
         if len(rows) > len(counts):
-            best = np.maximum.reduceat(scores.numpy(), np.cumsum(counts) - counts, axis=1)
-            scores = torch.from_numpy(best)
+            scores = torch.from_numpy(SCORES[score](scores.numpy(), counts))
         yield first, scores
 
 
 def best_documents(
-    blocks: Iterable[Block], queries: np.ndarray, top_k: int
+    blocks: Iterable[Block], queries: np.ndarray, top_k: int, score: Score = "max"
 ) -> tuple[list[list[float]], list[list[int]]]:
     """For each query the scores and the numbers of the best `top_k` documents (all if there are fewer), best first."""
     values = torch.empty(len(queries), 0)
     numbers = torch.empty(len(queries), 0, dtype=torch.long)
-    for first, scores in scores_by_block(blocks, queries):
+    for first, scores in scores_by_block(blocks, queries, score):
         block_numbers = torch.arange(first, first + scores.shape[1]).expand(len(queries), -1)
-        values, numbers = torch.cat([values, scores], 1), torch.cat([numbers, block_numbers], 1)
+        values = torch.cat([values, scores], 1)
+        numbers = torch.cat([numbers, block_numbers], 1)
         values, order = values.topk(min(top_k, values.shape[1]), dim=1)
         numbers = numbers.gather(1, order)
     return values.tolist(), numbers.tolist()

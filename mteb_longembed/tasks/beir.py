@@ -92,12 +92,7 @@ class LocalFiles(AbsTaskRetrieval):
     def __init__(
         self, stem: str, documents: Path, queries: Path, judgements: Mapping[str, Path], language: str
     ) -> None:
-        try:
-            check_language_code(language)
-        except ValueError:
-            raise InputError(
-                f"a language must be an ISO 639-3 code, such as deu or deu-Latn, got {language!r}."
-            ) from None
+        check_language(language)
         update: dict[str, object] = {"eval_splits": list(judgements), "eval_langs": [language]}
         self.metadata = self.metadata.model_copy(update=update)
         super().__init__()
@@ -181,3 +176,13 @@ def _find(root: Path, name: str, split: str, *, alone: bool = True) -> Path:
         known = f" (found in {name}: {', '.join(others)[:200]})" if others else ""
         raise DataError(f"{root}: expected a folder in BEIR's format, found no {wanted} in it{known}.")
     return paths[0]
+
+
+def check_language(language: str) -> None:
+    """Raise InputError if mteb does not know a language's code."""
+    try:
+        check_language_code(language)
+    except ValueError:
+        raise InputError(
+            f"a language must be an ISO 639-3 code, such as deu or deu-Latn, got {language!r}."
+        ) from None

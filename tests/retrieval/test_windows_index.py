@@ -1,12 +1,13 @@
 """The index of windows gives what comparing everything gives."""
 
+import math
 import tracemalloc
 
 import numpy as np
 import pytest
 
-from mteb_longembed.retrieval import windows_index
-from mteb_longembed.retrieval.vectors import BLOCK_BYTES, CorpusVectors, best_documents
+from mteb_longembed.retrieval import vectors, windows_index
+from mteb_longembed.retrieval.vectors import BLOCK_BYTES, TEMPERATURE, CorpusVectors, best_documents
 from mteb_longembed.retrieval.windows_index import WindowIndex
 
 
@@ -23,8 +24,22 @@ def slowly(documents: list[np.ndarray], query: np.ndarray, top_k: int) -> list[t
     return sorted(best, reverse=True)[:top_k]
 
 
+def kept(documents: list[np.ndarray]) -> CorpusVectors:
+    made = CorpusVectors()
+    made.append(documents[:10])
+    made.append(documents[10:])
+    return made
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(request, monkeypatch) -> None:
+    """Blocks of 20 vectors."""
+    if "memory" not in request.node.name:
+        monkeypatch.setattr(vectors, "BLOCK_BYTES", 4 * 6 * 20)
+
+
 def built(documents: list[np.ndarray], **options: bool) -> WindowIndex:
-    return WindowIndex(CorpusVectors().appended(documents).blocks(max_bytes=4 * 6 * 20), **options)
+    return WindowIndex(kept(documents).blocks(), **options)
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -68,13 +83,29 @@ def test_the_nearest_lists_hold_most_and_others_are_searched_until_there_are_eno
 
 def test_vectors_on_disk_come_back_in_blocks_of_whole_documents():
     documents, _ = corpus(2)
-    kept = CorpusVectors().appended(documents[:10]).appended(documents[10:])
-    blocks = list(kept.blocks(max_bytes=4 * 6 * 20))
+    of_disk = kept(documents)
+    blocks = list(of_disk.blocks())
     assert len(blocks) > 3 and max(len(b.rows) for b in blocks if len(b.counts) > 1) <= 20
     assert np.allclose(np.concatenate([b.rows for b in blocks]), np.concatenate(documents), atol=1e-6)
     assert [b.first for b in blocks] == np.cumsum([0, *(len(b.counts) for b in blocks)])[:-1].tolist()
-    assert np.allclose(kept.mean(), np.concatenate(documents).mean(0), atol=1e-6)
-    assert len(kept) == 40
+    assert np.allclose(of_disk.mean(), np.concatenate(documents).mean(0), atol=1e-6)
+    assert len(of_disk) == 40
+
+
+def test_with_softmax_all_vectors_of_a_document_count():
+    documents, queries = corpus(3)
+    documents = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in documents]
+    scores, numbers = best_documents(kept(documents).blocks(), queries, 40, "softmax")
+    for query, values, row in zip(queries, scores, numbers, strict=True):
+        want = []
+        for i, rows in enumerate(documents):
+            exponents = [float(vector @ query) / TEMPERATURE for vector in rows]
+            top = max(exponents)
+            mean = math.fsum(math.exp(x - top) for x in exponents) / len(exponents)
+            want.append((TEMPERATURE * (top + math.log(mean)), i))
+        want.sort(reverse=True)
+        assert row == [i for _, i in want]
+        assert np.allclose(values, [score for score, _ in want], atol=1e-4)
 
 
 def test_ten_thousand_documents_of_64_vectors_are_never_in_memory_as_a_whole() -> None:
@@ -88,7 +119,7 @@ def test_ten_thousand_documents_of_64_vectors_are_never_in_memory_as_a_whole() -
             rows = draw.standard_normal((several, width), np.float32)
             if i in (0, 5_000, n - 1):  # these have the first query itself among their vectors
                 rows[i % several] = 10 * queries[0]
-            kept = kept.appended([rows])
+            kept.append([rows])
         _, indices = best_documents(kept.blocks(), queries, 10)
         _, peak = tracemalloc.get_traced_memory()
     finally:

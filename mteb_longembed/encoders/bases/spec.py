@@ -37,8 +37,10 @@ class SearchSettings(TypedDict, total=False):
 
     center: Literal["corpus", "corpus+queries"]
     fuse: Literal["bm25"]
-    how: Literal["rrf"]
+    fusion: Literal["rrf"]
     weight: float | str
+    weights: Literal["sif", "idf"]
+    score: Literal["softmax"]
     index: Literal["flat", "ivf"]
 
 
@@ -61,8 +63,10 @@ class ModelSpec:
     max_vectors: int | str | None = None
     center: Literal["corpus", "corpus+queries"] | None = None
     fuse: Literal["bm25"] | None = None
-    how: Literal["rrf"] | None = None
+    fusion: Literal["rrf"] | None = None
     weight: float | str | None = None
+    weights: Literal["sif", "idf"] | None = None
+    score: Literal["max", "softmax"] | None = None
     index: Literal["flat", "ivf"] | None = None
     params: Settings = field(default_factory=dict)
 
@@ -96,9 +100,16 @@ class ModelSpec:
             raise IncompatibleError(
                 f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."
             )
-        if self.how is not None and (self.fuse is None or self.weight is not None):
+        if self.fusion is not None and (self.fuse is None or self.weight is not None):
             wrong = "no fuse=bm25" if self.fuse is None else f"weight={spell(self.weight)}"
-            raise InputError(f"how={self.how} needs fuse=bm25 and ranks without a weight, got {wrong}.")
+            raise InputError(f"fusion={self.fusion} needs fuse=bm25 and ranks without a weight, got {wrong}.")
+        if self.score == "max":
+            self._keep("score", None)
+        if self.score is not None and self.index is not None:
+            raise InputError(
+                f"score={self.score} compares all vectors of a document, which index={self.index} does not do: leave "
+                "one of them out."
+            )
         if self.weight is None:
             return
         weight = float(self.weight)

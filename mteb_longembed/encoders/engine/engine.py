@@ -150,7 +150,7 @@ class Engine:
                 features[key] = to_device(value, self.device)
         features[names.DOCUMENT_LENGTHS] = tuple(map(len, ids))
         if self.settings.collect is sentence_embeddings:
-            features[names.POOLING] = self.model.pooling
+            features[names.POOLING] = self.model[1]
         # by __call__, so that model.compile() has an effect
         return self.model(features, **self.settings.forward_kwargs)
 

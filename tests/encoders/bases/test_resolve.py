@@ -189,7 +189,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         ({"weight": 0.5}, InputError, "^weight needs fuse=bm25, got weight=0.5 without"),
         ({"fuse": "bm25", "weight": 1}, InputError, "^weight, the encoder's share .* got 1"),
         ({"fuse": "bm25", "weight": "all"}, InputError, "^weight must be a number, got 'all'"),
-        ({"how": "rrf"}, InputError, "^how=rrf needs fuse=bm25 .* got no fuse=bm25"),
+        ({"fusion": "rrf"}, InputError, "^fusion=rrf needs fuse=bm25 .* got no fuse=bm25"),
         ({"fuse": "bm25", "how": "rrf", "weight": 0.5}, InputError, "without a weight, got weight=0.5"),
         ({"dtype": "../../x"}, InputError, "^dtype must be one of fp32, fp16, bf16, int8, got"),
         ({"dtype": "float8_e4m3fn"}, InputError, "^dtype must be one of"),

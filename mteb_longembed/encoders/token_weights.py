@@ -1,0 +1,162 @@
+"""Corpus weights: how much each token counts in a text's vector, by how rare it is in the corpus that is searched."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from sentence_transformers.sentence_transformer.modules import WordWeights
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from mteb_longembed.errors import InputError
+
+from . import features as keys
+from .features import Features, Ids
+
+Rule = Literal["sif", "idf"]
+#: SIF's constant: a token whose share of the corpus is `SIF_A` gets half of the weight of a token that never occurs.
+SIF_A = 1e-4
+#: The least weight of `idf`, so that a token of every document still counts a little.
+LEAST_IDF = 0.05
+#: Special tokens have this weight, which is as good as 0. A text that has nothing else is pooled as without weights.
+NO_WEIGHT = 1e-8
+
+
+@dataclass(frozen=True)
+class TokenCounts:
+    """How often the tokens of a vocabulary occur in a corpus. Special tokens and prompts are not counted.
+
+    Args:
+        tokens: occurrences of each token, `[vocabulary]`.
+        documents: documents that have the token at least once, `[vocabulary]`.
+        n_documents: documents that were counted.
+    """
+
+    tokens: np.ndarray
+    documents: np.ndarray
+    n_documents: int
+
+    @classmethod
+    def of(cls, documents: Iterable[Ids], vocabulary: int) -> TokenCounts:
+        """Count the tokens of documents, given as their token ids.
+
+        >>> counts = TokenCounts.of([np.array([1, 1, 2]), np.array([2])], vocabulary=4)
+        >>> counts.tokens.tolist(), counts.documents.tolist(), counts.n_tokens
+        ([0, 2, 2, 0], [0, 1, 2, 0], 4)
+        """
+        tokens = np.zeros(vocabulary, np.int64)
+        in_documents = np.zeros(vocabulary, np.int64)
+        n_documents = 0
+        for ids in documents:
+            occurrences = np.bincount(ids, minlength=vocabulary)
+            tokens += occurrences
+            in_documents += occurrences > 0
+            n_documents += 1
+        return cls(tokens, in_documents, n_documents)
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens were counted."""
+        return int(self.tokens.sum())
+
+
+def sif(counts: TokenCounts) -> np.ndarray:
+    """Smooth inverse frequency: `a / (a + share)`, where `share` is the token's part of all tokens of the corpus.
+
+    Source: Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings", ICLR.
+    Differs: the vectors are those of a transformer, the counts are those of the corpus that is searched, and no
+        principal component is removed.
+
+    >>> sif(TokenCounts.of([np.array([1] * 9_999 + [2])], vocabulary=4)).round(4).tolist()
+    [1.0, 0.0001, 0.5, 1.0]
+    """
+    share = counts.tokens / max(counts.n_tokens, 1)
+    return SIF_A / (SIF_A + share)
+
+
+def idf(counts: TokenCounts) -> np.ndarray:
+    """Inverse document frequency: `ln((N + 1) / (n + 0.5))` of `N` documents, `n` with the token; at least 0.05.
+
+    >>> idf(TokenCounts.of([np.array([1]), np.array([1, 2])], vocabulary=4)).round(3).tolist()
+    [1.792, 0.182, 0.693, 1.792]
+    """
+    rarity = np.log((counts.n_documents + 1) / (counts.documents + 0.5))
+    return np.maximum(rarity, LEAST_IDF)
+
+
+#: Rule -> the weights `[vocabulary]` of a corpus with these counts.
+RULES: Mapping[str, Callable[[TokenCounts], np.ndarray]] = {"sif": sif, "idf": idf}
+
+
+def weights_of(counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
+    """The weight of each token of a tokenizer, float32 `[vocabulary]`.
+
+    Raises:
+        InputError: if no token was counted.
+    """
+    if counts.n_tokens == 0:
+        raise InputError("weights need a corpus with at least 1 token, got 0: give documents that have text.")
+    weights = RULES[rule](counts).astype(np.float32)
+    weights[special_ids(tokenizer)] = NO_WEIGHT
+    return weights
+
+
+def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The ids of special tokens, without that of unknown words, which stands for content."""
+    return [token for token in tokenizer.all_special_ids if token != tokenizer.unk_token_id]
+
+
+def vocabulary_of(tokenizer: PreTrainedTokenizerBase, rows: int) -> list[str]:
+    """The names of all ids below `rows`, in their order. An id without a token has a name of its own."""
+    names = [f"[id {token}]" for token in range(rows)]
+    for name, token in tokenizer.get_vocab().items():
+        if token < rows:
+            names[token] = name
+    return names
+
+
+class TokenWeights(WordWeights):
+    """sentence-transformers' `WordWeights`, which also passes on the weight of each token, for several vectors."""
+
+    def forward(self, features: Features) -> Features:
+        """Multiply `token_embeddings` `[b, n, d]` by the weights of their tokens. Adds these weights, `[b, n]`."""
+        weights = self.emb_layer(features["input_ids"]).squeeze(-1)
+        features[keys.TOKEN_WEIGHTS] = weights * features["attention_mask"]
+        weighted: Features = super().forward(features)
+        return weighted
+
+
+class _Vocabulary(list[str]):
+    """A list that a printed model shows in two words and not in half a megabyte."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} tokens>"
+
+
+class _Weights(dict[str, float]):
+    """A table that a printed model shows in two words."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} weights>"
+
+
+def word_weights(
+    kind: type[WordWeights], weights: np.ndarray, tokenizer: PreTrainedTokenizerBase
+) -> WordWeights:
+    """A module with these weights, `[vocabulary]`, which training does not change."""
+    names = _Vocabulary(vocabulary_of(tokenizer, len(weights)))
+    table = _Weights(zip(names, weights.tolist(), strict=True))
+    module = kind(names, table, unknown_word_weight=1.0)
+    module.requires_grad_(False)
+    return module
+
+
+def digest(weights: Tensor) -> str:
+    """A short hash of a table of weights. Vectors that two tables made never count as the same."""
+    numbers = weights.detach().to(device="cpu", dtype=torch.float32).numpy()
+    return hashlib.sha256(np.ascontiguousarray(numbers, "<f4").tobytes()).hexdigest()[:12]
