@@ -24,7 +24,7 @@ SIF_A = 1e-4
 #: The least weight of `idf`, so that a token of every document still counts a little.
 LEAST_IDF = 0.05
 #: Special tokens have this weight, which is as good as 0. A text that has nothing else is pooled as without weights.
-NO_WEIGHT = 1e-8
+NO_WEIGHT = 1e-10
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,265 @@
+"""Corpus weights: every form equals a slow oracle, and a saved model without a strategy needs no code of ours."""
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders import weigh as module
+from mteb_longembed.encoders.token_weights import LEAST_IDF, NO_WEIGHT, SIF_A
+from mteb_longembed.encoders.weigh import count_tokens
+from mteb_longembed.errors import IncompatibleError, InputError
+from tests import tiny
+
+#: Some words are in many documents, and some documents are longer than the model was trained on.
+CORPUS = [f"aa {tiny.text(6 + 5 * i, i)} aa bb {'cc' if i % 2 else 'dd'}" for i in range(8)]
+TEXTS = [*CORPUS[3:7], "aa", "zz zz aa"]
+QUERIES = ["aa cc", "never seen", "dd aa"]
+#: fp32 unit vectors of width 32.
+ROUNDING = 1e-6
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without prompts."""
+    return tiny.saved("bert", tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def prompted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with prompts of two tokens."""
+    return tiny.saved("bert", tmp_path_factory.mktemp("prompted"), prompts=tiny.PROMPTS)
+
+
+def contents(model: Any, texts: list[str], prompt: str = "") -> list[list[int]]:
+    """The ids of each text's own tokens, as far as the model reads it."""
+    tokenizer = model.tokenizer
+    room = (model.max_seq_length or 10**6) - 2 - len(tokenizer.tokenize(prompt))
+    if isinstance(model[0], module.LongTransformer) and model[0].strategy.past_target == "read":
+        room = 10**6
+    return [tokenizer(text, add_special_tokens=False)["input_ids"][:room] for text in texts]
+
+
+def slow_weights(documents: list[list[int]], rule: str) -> Any:
+    """Weights by plain counting: token id -> weight."""
+    tokens = Counter(token for row in documents for token in row)
+    rows = Counter(token for row in documents for token in set(row))
+    total = sum(tokens.values())
+
+    def sif(token: int) -> float:
+        return SIF_A / (SIF_A + tokens[token] / total)
+
+    def idf(token: int) -> float:
+        return max(math.log((len(documents) + 1) / (rows[token] + 0.5)), LEAST_IDF)
+
+    return {"sif": sif, "idf": idf}[rule]
+
+
+def weighted_mean(states: Any, weights: list[float]) -> np.ndarray:
+    """In fp64, of length 1."""
+    rows = np.asarray(torch.as_tensor(states), np.float64)
+    total = sum(weight * row for weight, row in zip(weights, rows, strict=True))
+    return total / np.linalg.norm(total)
+
+
+def gap(a: Any, b: Any) -> float:
+    return float(np.abs(np.asarray(torch.as_tensor(a)) - np.asarray(b)).max())
+
+
+@pytest.mark.parametrize("rule", ["sif", "idf"])
+@pytest.mark.parametrize("tail", ["", "+none", "+pi@64"])
+def test_weights_are_those_of_plain_counting(plain: Path, tail: str, rule: str) -> None:
+    model = longembed.weigh(f"{plain}{tail}", CORPUS, rule, device="cpu", show_progress_bar=False)
+    weight = slow_weights(contents(model, CORPUS), rule)
+    table = model[1].emb_layer.weight[:, 0].tolist()
+    special = {model.tokenizer.cls_token_id, model.tokenizer.sep_token_id, model.tokenizer.pad_token_id}
+    for token in range(len(table)):
+        want = NO_WEIGHT if token in special or token == model.tokenizer.mask_token_id else weight(token)
+        assert table[token] == pytest.approx(want, rel=1e-6)
+
+
+FORMS = ["+none", "+pi@64", "+gp@64", "+rp@64", "+ntk@64", "+pcw@64", "+pcw@64:size=12", "+pi@32:past_target=read"]
+
+
+@pytest.mark.parametrize("rule", ["sif", "idf"])
+@pytest.mark.parametrize("tail", FORMS)
+@pytest.mark.parametrize("base", ["plain", "prompted"])
+def test_one_vector_is_the_weighted_mean_of_all_tokens(base: str, tail: str, rule: str, request) -> None:
+    folder = request.getfixturevalue(base)
+    model: Any = longembed.load(f"{folder}{tail}", device="cpu")
+    weighed: Any = longembed.weigh(model, CORPUS, rule, show_progress_bar=False)
+    document_prompt = tiny.PROMPTS["document"] if base == "prompted" else ""
+    weight = slow_weights(contents(model, CORPUS, document_prompt), rule)
+    n_prompt = 2 if base == "prompted" else 0
+    for texts, kind in ((TEXTS, "document"), (QUERIES, "query")):
+        prompt = tiny.PROMPTS[kind] if base == "prompted" else ""
+        states = model.encode(texts, prompt=prompt, output_value="token_embeddings")
+        got = weighed.encode(texts, prompt=prompt)
+        for text, rows, vector in zip(texts, states, got, strict=True):
+            (ids,) = contents(model, [text], prompt)
+            weights = [0.0] * (1 + n_prompt) + [weight(token) for token in ids] + [0.0]
+            assert gap(vector, weighted_mean(rows, weights)) < ROUNDING
+
+
+@pytest.mark.parametrize("tail", ["+pi@64:vectors=5", "+pcw@64:vectors=5"])
+def test_a_vector_of_a_span_is_the_weighted_mean_of_its_tokens(prompted: Path, tail: str) -> None:
+    model: Any = longembed.load(f"{prompted}{tail.replace(':vectors=5', '')}", device="cpu")
+    weighed: Any = longembed.weigh(f"{prompted}{tail}", CORPUS, device="cpu", show_progress_bar=False)
+    prompt = tiny.PROMPTS["document"]
+    weight = slow_weights(contents(model, CORPUS, prompt), "sif")
+    states = model.encode(TEXTS, prompt=prompt, output_value="token_embeddings")
+    for text, rows, vectors in zip(TEXTS, states, weighed.encode_document(TEXTS), strict=True):
+        (ids,) = contents(model, [text], prompt)
+        want = []
+        for start in range(0, len(ids), 5):
+            part = ids[start : start + 5]
+            tokens = rows[3 + start : 3 + start + len(part)]
+            want.append(weighted_mean(tokens, [weight(token) for token in part]))
+        assert gap(vectors, want) < ROUNDING
+    query = model.encode(QUERIES, prompt=tiny.PROMPTS["query"], output_value="token_embeddings")
+    for text, rows, vectors in zip(QUERIES, query, weighed.encode_query(QUERIES), strict=True):
+        (ids,) = contents(model, [text], tiny.PROMPTS["query"])
+        assert gap(vectors[0], weighted_mean(rows[3:-1], [weight(token) for token in ids])) < ROUNDING
+
+
+@pytest.mark.parametrize("size", [16, 12])
+def test_a_vector_of_a_window_is_the_weighted_mean_of_its_tokens(plain: Path, size: int) -> None:
+    name = f"{plain}+pcw@64:size={size},short=cut,vectors=window"
+    weighed: Any = longembed.weigh(name, CORPUS, device="cpu", show_progress_bar=False)
+    stock = SentenceTransformer(str(plain), device="cpu")
+    tokenizer = stock.tokenizer
+    weight = slow_weights(contents(weighed, CORPUS), "sif")
+    for text, vectors in zip(TEXTS, weighed.encode_document(TEXTS), strict=True):
+        (ids,) = contents(weighed, [text])
+        room = size - 2
+        starts = list(range(0, max(len(ids) - room, 0) + room, room)) if len(ids) > room else [0]
+        starts = [min(start, max(len(ids) - room, 0)) for start in starts]
+        assert len(vectors) == len(starts)
+        for vector, start in zip(vectors, starts, strict=True):
+            part = ids[start : start + room]
+            row = torch.tensor([[tokenizer.cls_token_id, *part, tokenizer.sep_token_id]])
+            with torch.inference_mode():
+                states = stock[0].model(row, attention_mask=torch.ones_like(row)).last_hidden_state[0]
+            assert gap(vector, weighted_mean(states[1:-1], [weight(token) for token in part])) < ROUNDING
+
+
+def test_a_span_of_characters_is_the_weighted_mean_of_its_tokens(plain: Path) -> None:
+    model: Any = longembed.load(f"{plain}+pi@64", device="cpu")
+    weighed: Any = longembed.weigh(model, CORPUS, show_progress_bar=False)
+    text = CORPUS[5]
+    spans = [(0, 8), (9, 20), (3, len(text))]
+    weight = slow_weights(contents(model, CORPUS), "sif")
+    (states,) = model.encode([text], output_value="token_embeddings")
+    offsets = model.tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    (ids,) = contents(model, [text])
+    (got,) = longembed.encode_spans(weighed, [text], [spans])
+    for (start, end), vector in zip(spans, got, strict=True):
+        inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start and b > a]
+        weights = [weight(ids[i - 1]) for i in inside]
+        assert gap(vector, weighted_mean(states[inside], weights)) < ROUNDING
+
+
+@pytest.mark.parametrize("base", ["plain", "prompted"])
+def test_a_saved_model_without_a_strategy_opens_in_stock_sentence_transformers(base, tmp_path, request) -> None:
+    folder = request.getfixturevalue(base)
+    model: Any = longembed.weigh(str(folder), CORPUS, device="cpu", show_progress_bar=False)
+    model.save_pretrained(str(tmp_path / "saved"))
+    stock = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert [type(part).__module__.split(".")[0] for part in stock] == ["sentence_transformers"] * 4
+    ours: Any = longembed.weigh(f"{folder}+none", CORPUS, device="cpu", show_progress_bar=False)
+    for method in ("encode_document", "encode_query"):
+        want = getattr(stock, method)([*TEXTS, ""])
+        assert gap(getattr(model, method)([*TEXTS, ""]), want) < ROUNDING
+        assert gap(getattr(ours, method)([*TEXTS, ""]), want) < ROUNDING
+    card = (tmp_path / "saved" / "README.md").read_text()
+    n_tokens = count_tokens(model, CORPUS).n_tokens
+    assert f"Counted were {n_tokens:,} tokens of {len(CORPUS)} documents" in card
+
+
+@pytest.mark.parametrize("tail", ["+pi@64", "+pcw@64:size=12,vectors=window", "+pi@64:vectors=5"])
+def test_a_saved_model_with_a_strategy_gives_the_same_vectors(prompted: Path, tail: str, tmp_path) -> None:
+    model: Any = longembed.weigh(f"{prompted}{tail}", CORPUS, device="cpu", show_progress_bar=False)
+    model.save_pretrained(str(tmp_path / "saved"))
+    loaded: Any = longembed.load(tmp_path / "saved", device="cpu")
+    for want, got in zip(model.encode_document(TEXTS), loaded.encode_document(TEXTS), strict=True):
+        assert gap(got, want) < ROUNDING
+    assert "corpus weights" in (tmp_path / "saved" / "README.md").read_text()
+
+
+def test_a_text_without_words_is_pooled_as_without_weights(plain: Path) -> None:
+    base = SentenceTransformer(str(plain), device="cpu")
+    model = longembed.weigh(str(plain), CORPUS, device="cpu", show_progress_bar=False)
+    assert gap(model.encode([""]), base.encode([""])) < ROUNDING
+
+
+def test_an_embedding_does_not_depend_on_its_batch(prompted: Path) -> None:
+    model: Any = longembed.weigh(f"{prompted}+pcw@64:size=12", CORPUS, device="cpu", show_progress_bar=False)
+    together = model.encode_document(TEXTS)
+    for text, vector in zip(TEXTS, together, strict=True):
+        assert gap(model.encode_document([text])[0], vector) < ROUNDING
+
+
+def test_the_base_is_not_changed(plain: Path) -> None:
+    base: Any = longembed.load(f"{plain}+pcw@64:size=12", device="cpu")
+    before = base.encode(TEXTS)
+    name = base.model_card_data.model_name
+    longembed.weigh(base, CORPUS, show_progress_bar=False)
+    assert np.array_equal(base.encode(TEXTS), before) and base.model_card_data.model_name == name
+
+
+def test_two_corpora_give_two_revisions(plain: Path) -> None:
+    one = longembed.weigh(str(plain), CORPUS[:4], device="cpu", show_progress_bar=False)
+    other = longembed.weigh(str(plain), CORPUS[4:], device="cpu", show_progress_bar=False)
+    assert one.model_card_data.model_name == other.model_card_data.model_name == "local/model-sif"
+    assert one.model_card_data.base_model_revision != other.model_card_data.base_model_revision
+
+
+def test_so_many_tokens_are_drawn_with_a_seed(plain: Path) -> None:
+    model: Any = longembed.load(f"{plain}+pi@64", device="cpu")
+    few = [count_tokens(model, CORPUS, max_tokens=40, seed=seed) for seed in (0, 0, 1)]
+    assert 40 <= few[0].n_tokens < 40 + 64 and few[0].n_documents < len(CORPUS)
+    assert np.array_equal(few[0].tokens, few[1].tokens) and not np.array_equal(few[0].tokens, few[2].tokens)
+
+
+def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    longembed.weigh(str(plain), CORPUS, device="cpu")
+    assert "Counting tokens: 100%" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("FOLDER", []), InputError, "weights need a corpus with at least 1 token, got 0"),
+        (("FOLDER", ["", " "]), InputError, "weights need a corpus with at least 1 token, got 0"),
+        (("FOLDER", "one text"), InputError, "texts must be a list of documents, got one text, 'one text'"),
+        (("FOLDER", CORPUS, "tfidf"), InputError, "rule must be one of sif, idf, got 'tfidf'"),
+        ((3, CORPUS), InputError, "weigh takes a name, a folder or a SentenceTransformer, got a int"),
+        (("CLS", CORPUS), IncompatibleError, "needs? a model that averages its tokens, got one with cls pooling"),
+    ],
+)
+def test_what_cannot_be_weighed_is_one_sentence(plain: Path, tmp_path, arguments, error, message) -> None:
+    base, *rest = arguments
+    if base == "FOLDER":
+        base = str(plain)
+    elif base == "CLS":
+        base = str(tiny.saved("bert", tmp_path, pooling="cls"))
+    with pytest.raises(error, match=message):
+        longembed.weigh(base, *rest, show_progress_bar=False)
+
+
+def test_a_weighed_model_is_not_weighed_again(plain: Path) -> None:
+    model = longembed.weigh(str(plain), CORPUS, device="cpu", show_progress_bar=False)
+    with pytest.raises(IncompatibleError, match="has corpus weights already"):
+        longembed.weigh(model, CORPUS, show_progress_bar=False)
+
+
+def test_one_document_and_unknown_words_are_enough(plain: Path) -> None:
+    model = longembed.weigh(str(plain), ["aa bb"], device="cpu", show_progress_bar=False)
+    vectors = model.encode(["aa", "a word never seen", "日本"])
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
