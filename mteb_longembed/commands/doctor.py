@@ -85,7 +85,20 @@ def versions() -> Section:
     missing = [name for name, version in section.items() if version is None]
     if missing:
         section["problem"] = f"not installed: {', '.join(missing)}; pip install mteb-longembed installs them."
+    elif _is_installed("mteb-core"):
+        section["problem"] = (
+            "mteb-core is installed beside mteb, and both have the same files, so removing one breaks the other: pip "
+            "uninstall both, then pip install mteb."
+        )
     return section
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def autoload_state() -> Section:

@@ -26,17 +26,18 @@ from datasets.table import InMemoryTable
 from mteb_longembed.errors import DataError
 
 #: What a column means -> its names in files: those of BEIR, of the LongEmbed data set, and plain ones. The first wins.
-DOCUMENTS = {"id": ("_id", "id", "doc_id", "docid"), "text": ("text",)}
-QUERIES = {"id": ("_id", "id", "qid", "query_id"), "text": ("text", "query")}
+DOCUMENTS = {"id": ("_id", "id", "doc_id", "docid"), "text": ("text", "contents")}
+QUERIES = {"id": ("_id", "id", "qid", "query_id", "q_id"), "text": ("text", "query", "query_text")}
 JUDGEMENTS = {
-    "query": ("query-id", "query_id", "qid"),
+    "query": ("query-id", "query_id", "qid", "q_id"),
     "document": ("corpus-id", "corpus_id", "doc_id", "docid"),
     "score": ("score", "relevance", "rel", "label"),
     "start": ("start",),
     "end": ("end",),
+    "answer": ("answer",),
 }
 #: What a judgement may lack: a score is then 1, and the document has no judged passage.
-_OPTIONAL = ("score", "start", "end")
+_OPTIONAL = ("score", "start", "end", "answer")
 #: Query id -> document id -> passages that answer, each as its first character and the one behind its last.
 Passages = dict[str, dict[str, list[tuple[int, int]]]]
 #: The second column of TREC's judgements, which nothing reads.
@@ -50,6 +51,7 @@ _CHUNK = 256  # documents
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
+_NUMBER = re.compile(r"[+-]?[0-9.]{1,4000}")
 _PARQUET = "*.parquet"
 _TABLES = re.compile(r"\.(parquet|arrow|((jsonl|ndjson|csv|tsv)(\.gz)?))$")
 _PART = re.compile(r"(-[0-9]+-of-[0-9]+)?\.parquet$")
@@ -96,8 +98,9 @@ def read_judgements(
 ) -> dict[str, dict[str, int]]:
     """Query id -> document id -> score. Scores below 0 become 0, not relevant; without a column of scores all are 1.
 
-    The file is as for `read_documents`, or has lines without a heading: query, document and score with tabs between
-    them (BEIR), or query, 0, document and score with white space between them (TREC).
+    The file is as for `read_documents`; or one JSON object, `{"q1": {"d1": 1}}`; or it has lines without a heading:
+    query, document and score with tabs between them (BEIR), or query, 0, document and score with white space between
+    them (TREC).
 
     Raises:
         DataError: as for `read_documents`; an id is not known, a score is not an integer of at most `MOST`, or a
@@ -121,16 +124,17 @@ def read_judgements(
 
 
 def read_passages(path: Path, corpus: Path) -> Passages:
-    """The judged passages of `start` and `end`, in characters of the title and text that `read_documents` gives.
+    """The judged passages, in characters of the title and text that `read_documents` gives.
 
-    In the file they are characters of the text alone. Several rows for a query and a document are alternatives.
+    In the file they are `start` and `end`, characters of the text alone, or an `answer` that stands in the text word by
+    word. Several rows for a query and a document, and several places of an answer, are alternatives.
 
     Raises:
         DataError: as for `read_judgements`; a passage is not inside the text.
     """
     rows = []
     for where, row in _rows(path, None, JUDGEMENTS):
-        has_passage = any(row.get(end) not in (None, "") for end in ("start", "end"))
+        has_passage = any(row.get(key) not in (None, "") for key in ("start", "end", "answer"))
         if has_passage:
             rows.append((where, row))
     judged = {str(row["document"]) for _, row in rows}
@@ -139,19 +143,36 @@ def read_passages(path: Path, corpus: Path) -> Passages:
     passages: Passages = {}
     for where, row in rows:
         title, text = known[str(row["document"])]
-        start, end = row.get("start"), row.get("end")
-        if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
-            raise DataError(
-                f"{where}: start and end must be whole numbers of characters with 0 <= start < end <= {len(text):,}, "
-                f"the length of the text, got {_brief(start)} and {_brief(end)}."
-            )
+        found = _passages_of_row(row, text, where)
         if _score(row.get("score", 1), where) <= 0:
             continue
         full_text = f"{title} {text}"
         shift = len(title) + 1 - (len(full_text) - len(full_text.lstrip()))
         spans = passages.setdefault(str(row["query"]), {}).setdefault(str(row["document"]), [])
-        spans.append((max(start + shift, 0), end + shift))
+        spans += [(max(start + shift, 0), end + shift) for start, end in found]
     return passages
+
+
+def _passages_of_row(row: Row, text: str, where: str) -> list[tuple[int, int]]:
+    """The places of a judgement's passage in the text of its document."""
+    answer = row.get("answer")
+    start = row.get("start")
+    end = row.get("end")
+    if answer not in (None, ""):
+        answer = _text(answer, "answer", where)
+        places = [match.span() for match in re.finditer(re.escape(answer), text)]
+        if not places:
+            raise DataError(
+                f"{where}: the answer must stand in the text of {row['document']!r} word by word, got "
+                f"{_brief(answer)}."
+            )
+        return places
+    if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
+        raise DataError(
+            f"{where}: start and end must be whole numbers of characters with 0 <= start < end <= {len(text):,}, "
+            f"the length of the text, got {_brief(start)} and {_brief(end)}."
+        )
+    return [(start, end)]
 
 
 def text_table(texts: Mapping[str, str]) -> Dataset:
@@ -247,7 +268,8 @@ def _raw_rows(path: Path, name: str, columns: Mapping[str, Sequence[str]]) -> It
     elif plain.endswith((".jsonl", ".ndjson", ".json")) or (
         first.lstrip().startswith(("{", "[")) and not plain.endswith(".tsv")  # an id can begin with a bracket
     ):
-        yield from _json_rows(path, name)
+        nested = _nested_judgements(path, name) if columns is JUDGEMENTS else None
+        yield from _json_rows(path, name) if nested is None else nested
     else:
         yield from _separated_rows(_tsv_records(path, name, trec="score" in columns), name, columns)
 
@@ -308,6 +330,21 @@ def _json_rows(path: Path, name: str) -> Iterator[tuple[int, Row]]:
         yield number, row
 
 
+def _nested_judgements(path: Path, name: str) -> Iterator[tuple[int, Row]] | None:
+    """The rows of judgements that are one JSON object, `{"q1": {"d1": 1}}`. None if the file is another one."""
+    try:
+        judged = json.loads("".join(line for _, line in _lines(path, name)))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(judged, dict) or not judged or not all(isinstance(v, dict) for v in judged.values()):
+        return None
+    rows = []
+    for query, scores in judged.items():
+        for document, score in scores.items():
+            rows.append({"query-id": query, "corpus-id": document, "score": score})
+    return enumerate(rows, start=1)
+
+
 def _once(pairs: list[tuple[str, object]]) -> Row:
     row = dict(pairs)
     if len(row) < len(pairs):
@@ -362,11 +399,27 @@ def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], where: str
         if len(set(fields)) < len(fields) or "" in fields:
             raise DataError(f"{where}: expected each column's name once, got {_brief(fields)}.")
         return fields
-    implied = {3: ["query-id", "corpus-id", "score"], 4: ["query-id", "", "corpus-id", "score"]}
-    if "score" not in columns or len(fields) not in implied:
-        other = ", or query id, document id and score with tabs between them" if "score" in columns else ""
-        raise DataError(f"{where}: expected a heading with {_wanted(columns)}{other}, got {_brief(fields)}.")
-    return implied[len(fields)]
+    if columns is not JUDGEMENTS:
+        if len(fields) == 2 and not where.partition(", line ")[0].removesuffix(".gz").endswith(".csv"):
+            return [columns["id"][0], columns["text"][0]]  # as the files of MS MARCO
+        raise DataError(f"{where}: expected a heading with {_every_name(columns)}, got {_brief(fields)}.")
+    if len(fields) == 3 and _NUMBER.fullmatch(fields[2]):
+        return ["query-id", "corpus-id", "score"]
+    if len(fields) == 4 and _NUMBER.fullmatch(fields[3]):
+        return ["query-id", "", "corpus-id", "score"]
+    raise DataError(
+        f"{where}: expected a heading with {_every_name(columns)}, or query id, document id and score with tabs between "
+        f"them, got {_brief(fields)}."
+    )
+
+
+def _every_name(columns: Mapping[str, Sequence[str]]) -> str:
+    """The names that are looked for, those of one column joined by "or".
+
+    >>> _every_name({"id": ("_id", "id"), "text": ("text",), "score": ("score",)})
+    '_id or id, text'
+    """
+    return ", ".join(" or ".join(names) for what, names in columns.items() if what not in _OPTIONAL)
 
 
 def _is_table(path: Path) -> bool:

@@ -85,3 +85,9 @@ def test_a_wrong_setting_of_the_store_is_its_own_sentence(quick, capsys, monkeyp
     monkeypatch.setenv("MTEB_LONGEMBED_STORE_GIB", "much")
     assert cli.main(["doctor"]) == 2
     assert "MTEB_LONGEMBED_STORE_GIB must be a positive number of GiB, got 'much'" in capsys.readouterr().err
+
+
+def test_mteb_core_beside_mteb_is_named(monkeypatch) -> None:
+    version = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "2.26" if name == "mteb-core" else version(name))
+    assert "mteb-core is installed beside mteb" in doctor.versions()["problem"]

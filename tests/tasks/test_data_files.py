@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.tasks.beir import beir_task, files_task
-from mteb_longembed.tasks.data_files import read_documents
+from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_passages, read_queries
 from mteb_longembed.tasks.scoring import data_identity, left_out, score_queries
 
 Rows = list[dict[str, Any]]
@@ -300,10 +300,10 @@ CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("qrels.tsv", add("q0\td0\t0"), "line 8: expected one score for a query and a document, got 0 and before 1"),
     ("qrels.tsv", add("q0\td0\t1"), "same"),
     ("qrels.tsv", bare("q0\td0\t0.5\n" + LINES), "line 1: the score must be an integer"),
-    ("qrels.tsv", bare("q0\td0\n" + LINES), "line 1: expected a heading with query-id, corpus-id, or query id"),
+    ("qrels.tsv", bare("q0\td0\n" + LINES), "line 1: expected a heading with query-id or query_id .* or query id, document id"),
     ("qrels.tsv", bare("q0 0 d0 1\n" + LINES), "line 2: expected 4 columns, got 3"),
     ("qrels.tsv", bare("q0\td0\t1\t0\n"), "line 1: expected 0 in the second of four columns"),
-    ("qrels.tsv", bare("topic\tdocument\tlabel\n" + LINES), "line 1: expected the id of a query, got 'topic'"),
+    ("qrels.tsv", bare("topic\tdocument\tlabel\n" + LINES), "line 1: expected a heading with query-id or query_id"),
     ("qrels.tsv", bare("query-id\tcorpus-id\tscore\tscore\n"), "line 1: expected each column's name once"),
     ("qrels.jsonl", bare(json_lines(JUDGED).decode().replace('"score"', '"grade"')), "a judgement has a query"),
     ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": "0.5"}\n'), "the score must be an integer"),
@@ -354,7 +354,7 @@ def test_no_mistake_in_a_file_changes_a_score_unsaid(tmp_path: Path, name, chang
         ({"documents": [{"_id": "d0", "text": None}]}, "corpus, row 1: the text must be a text"),
         ({"documents": [DOCUMENTS[0]] * 2}, "corpus, row 2: expected each id once"),
         ({"documents": [{"_id": 0.0, "text": "x"}]}, "corpus, row 1: the id must be"),
-        ({"queries": [{"_id": "q0"}]}, "queries, row 1: text or query is missing"),
+        ({"queries": [{"_id": "q0"}]}, "queries, row 1: text or query or query_text is missing"),
         ({"judged": [{**JUDGED[0], "score": 0.5}]}, "qrels, row 1: the score must be an integer"),
     ],
 )
@@ -407,3 +407,45 @@ def test_a_folder_of_text_files_reads_as_json_lines_with_their_paths_as_ids(tmp_
     (tmp_path / "docs" / "a.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match=r"docs/a\.txt, line 1: expected UTF-8 text"):
         read_documents(tmp_path / "docs")
+
+
+def test_the_names_and_forms_of_other_tools_are_read(tmp_path: Path) -> None:
+    """Pyserini's `contents`, MS MARCO's files without a heading, judgements as one JSON object, and `q_id`."""
+    write = {
+        "docs.jsonl": '{"id": "d1", "contents": "a b"}\n{"id": "d2", "contents": "c d"}\n',
+        "collection.tsv": "d1\ta b\nd2\tc d\n",
+        "queries.tsv": "q1\twhere is a\nq2\twhere is c\n",
+        "queries.csv": "q_id,query_text\nq1,where is a\nq2,where is c\n",
+        "one.json": '{"q1": {"d1": 1}, "q2": {"d2": 2, "d1": 0}}',
+        "many.json": '{\n "q1": {"d1": 1},\n "q2": {"d2": 2,\n "d1": 0}}\n',
+        "judged.csv": "q_id,docid,rel\nq1,d1,1\nq2,d2,2\nq2,d1,0\n",
+    }
+    for name, text in write.items():
+        (tmp_path / name).write_text(text)
+    documents = {"d1": "a b", "d2": "c d"}
+    queries = {"q1": "where is a", "q2": "where is c"}
+    for name in ("docs.jsonl", "collection.tsv"):
+        assert read_documents(tmp_path / name) == documents
+    for name in ("queries.tsv", "queries.csv"):
+        assert read_queries(tmp_path / name) == queries
+    for name in ("one.json", "many.json", "judged.csv"):
+        judged = read_judgements(tmp_path / name, queries, documents)
+        assert judged == {"q1": {"d1": 1}, "q2": {"d2": 2, "d1": 0}}
+
+
+def test_an_unknown_heading_of_four_words_is_told_what_was_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "qrels.csv").write_text("frage,runde,dokument,wert\nq1,0,d1,1\n")
+    with pytest.raises(DataError, match=r"line 1: expected a heading with query-id or query_id or qid or q_id, corpus-id"):
+        read_judgements(tmp_path / "qrels.csv", {"q1": "a"}, {"d1": "b"})
+
+
+def test_a_judged_answer_is_found_in_its_document_or_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "docs.jsonl").write_text('{"id": "d1", "title": "T", "text": "the key. A cat. the key"}\n')
+    row = {"query-id": "q1", "corpus-id": "d1", "answer": "the key"}
+    (tmp_path / "qrels.jsonl").write_text(json.dumps(row) + "\n")
+    passages = read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")
+    full = read_documents(tmp_path / "docs.jsonl")["d1"]
+    assert [full[start:end] for start, end in passages["q1"]["d1"]] == ["the key", "the key"]
+    (tmp_path / "qrels.jsonl").write_text(json.dumps({**row, "answer": "The key"}) + "\n")
+    with pytest.raises(DataError, match=r"line 1: the answer must stand in the text of 'd1' word by word, got 'The key'"):
+        read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")
