@@ -23,8 +23,8 @@ _SHOWN = 240
 #: What JSON shows of a hit.
 _KEYS = ("id", "score", "start", "end", "passage")
 DESCRIPTION = (
-    "Search your own documents. Their vectors stay in the store of embeddings, so a second call with the same documents "
-    "and model encodes only the question."
+    "Search your own documents. Their vectors stay in the store of embeddings, so a second call encodes only what is "
+    "new."
 )
 OPTIONS: Options = {"": [
     ("model", {}, "any name for mteb run -m, such as mini-rope+pcw:size=128,vectors=window"),
