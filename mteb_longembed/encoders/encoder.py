@@ -39,7 +39,7 @@ def current_meta(meta: ModelMeta, model: BaseModel, identity: Identity) -> Model
         suffix = str(meta.revision)[len(known) :] if str(meta.revision).startswith(known) else ""
         fields |= {"name": identity.name, "revision": identity.revision + suffix}
         fields |= {"adapted_from": identity.changed_from, "loader": None}
-    if ours and ours.built is not None and ours.dimensions != ours.built[1]:
+    if ours and ours.dimensions != ours.built_dimensions:
         fields["experiment_kwargs"] = {**(meta.experiment_kwargs or {}), "embed_dim": ours.dimensions}
     return meta.model_copy(update=fields) if fields else meta
 

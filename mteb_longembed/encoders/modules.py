@@ -26,6 +26,7 @@ from .adapters import ADAPTERS, load_adapters, save_with_adapters
 from .attention import devices
 from .attention.context import Documents, PackedDocuments, encoding, with_documents
 from .attention.devices import to_device
+from .bases.identity import AsBuilt
 from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
 from .families import family_of
 from .features import Features
@@ -84,8 +85,9 @@ class LongTransformer(TextInputs):
         return f"{type(self).__name__}(strategy={strategy.key()}, {strategy.trained_len} -> {strategy.target_len})"
 
     def on_model_ready(self, model: BaseModel) -> None:
-        """See whether a pooling follows."""
+        """See whether a pooling follows, and note what the model is made of, also one that stock code loads."""
         self.windows_are_pooled = len(model) > 1 and isinstance(model[1], Pooling)
+        vars(model)["built"] = AsBuilt(model)
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
         """Token embeddings of every document, in fp32 also if the model computes in half precision.

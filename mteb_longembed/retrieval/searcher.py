@@ -73,7 +73,7 @@ class Searcher:
         self._bm25: BM25Search | None = None
         self._finds_windows = passages
         self._is_current = True
-        self._identity, self._sample = ("", "", ""), ""
+        self._identity = ("", "", "")
         #: The checksums of the folders that were read or written.
         self._states: dict[Path, str] = {}
 
@@ -176,7 +176,6 @@ class Searcher:
         if not queries:
             return []
         queries = [without_surrogates(text) for text in queries]
-        self._check_model(sampled=True)
         self._refresh()
         numbers = [str(number) for number in range(len(queries))]
         table = Dataset.from_dict({"id": numbers, "text": queries})
@@ -274,12 +273,9 @@ class Searcher:
                 vars(part).update(state)
             raise
 
-    def _check_model(self, *, sampled: bool = False) -> None:
-        """Raise InputError if the model has changed since it encoded documents. `sampled` reads few of its weights."""
+    def _check_model(self) -> None:
+        """Raise InputError if the model has changed since it encoded documents."""
         model = getattr(self.protocol, "embedder", None)
-        sample = digest(model, sampled=True) if isinstance(model, nn.Sequential) else ""
-        if sampled and sample and sample == self._sample:
-            return
         meta = self.protocol.mteb_model_meta
         cut = f" with {meta.experiment_kwargs}" if meta.experiment_kwargs else ""
         # mteb's own description stays the same whatever happens to the model
@@ -288,10 +284,10 @@ class Searcher:
         if self._texts and identity != self._identity:
             raise InputError(
                 f"the model must be the one that encoded the documents, {self._identity[0]} at revision "
-                f"{self._identity[1]}, but it has changed and is {identity[0]} at {identity[1]}: undo the change, or "
-                "start a new search."
+                f"{self._identity[1]}, but it has changed and is {identity[0]} at {identity[1]}: start a "
+                "new search."
             )
-        self._identity, self._sample = identity, sample
+        self._identity = identity
 
     def indexed_model(self, folder: Path) -> IndexedModel:
         """What an index in this folder says about the model."""

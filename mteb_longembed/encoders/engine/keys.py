@@ -59,7 +59,7 @@ def row_keys(
 def _why_no_key(model: EngineModel, kwargs: Mapping[str, object]) -> str | None:
     """Why the rows of a call have no keys. None if they have."""
     resolved = model.resolved
-    if resolved is None or model.identity().changed_from is not None:
+    if resolved is None or not model.is_unchanged():
         return "it was changed after it was loaded"
     if resolved.base.revision is None:
         return "the commit of its files is not known"
