@@ -31,7 +31,6 @@ from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_
 from .families import family_of
 from .features import Features
 from .inputs import TextInputs, special_counts
-from .int8 import Int8Linear
 from .strategies import Strategy
 from .windows import aggregated, cut, joined_tokens, most_context, rows_of
 
@@ -201,10 +200,6 @@ class LongTransformer(TextInputs):
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the extended weights, the strategy and the base's name and revision. `load` reads them again."""
-        if any(isinstance(module, Int8Linear) for module in self.model.modules()):
-            raise InputError(
-                "dtype=int8 cannot be saved: save the model without it, and give it when you load the base."
-            )
         adapters: list[str] = []
         if getattr(self.model, "peft_config", None):
             adapters = save_with_adapters(self.model, output_path, safe_serialization=safe_serialization)
