@@ -72,7 +72,7 @@ def precision(args: argparse.Namespace) -> Iterator[Row]:
         MIXES["full"] = (8 * n,)
         with tempfile.TemporaryDirectory() as folder:
             stock = base_model(args.size, n, folder)
-            for dtype in ("fp32", "bf16", "int8"):
+            for dtype in ("fp32", "bf16"):
                 ours = longembed.load(f"{folder}+none" + ("" if dtype == "fp32" else f":dtype={dtype}"))
                 yield encoding_row(
                     stock, ours, documents("full", args.docs), dtype, n, BATCH_SIZES, args.rounds

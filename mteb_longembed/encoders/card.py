@@ -21,6 +21,8 @@ from .bases.resolve import ResolvedModel
 from .bases.spec import ModelSpec
 from .modules import LongTransformer
 from .plain import can_be_plain
+from .span_pooling import SpanPooling
+from .token_weights import TokenWeights
 
 #: An extended model: of our classes, or loaded by stock code from a folder of ours.
 Model = SentenceTransformer | MultiVectorEncoder
@@ -157,9 +159,12 @@ def _what_it_is(model: Model) -> str:
         **{f"parameter {key}": str(value) for key, value in strategy.settings().items()},
     }
     if isinstance(model, MultiVectorEncoder):
-        vectors = getattr(_resolved(model), "vectors", None)
-        spans = {"window": "each window", None: "each token"}
-        lines["vectors a document"] = f"one for {spans.get(vectors, f'{vectors} tokens')}"
+        vectors = next((part.vectors for part in model if isinstance(part, SpanPooling)), None)
+        spans = {"window": "each window", "None": "each token"}
+        lines["vectors a document"] = f"one for {spans.get(str(vectors), f'{vectors} tokens')}"
+    for part in model:
+        if isinstance(part, TokenWeights):
+            lines["corpus weights"] = part.counted
     if full := _full_name(model):
         lines["made by"] = f'mteb_longembed.load("{full}")'
     table = "\n".join(f"| {key} | `{value}` |" for key, value in lines.items())

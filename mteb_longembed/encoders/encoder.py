@@ -40,7 +40,7 @@ def current_meta(meta: ModelMeta, model: BaseModel, identity: Identity) -> Model
         suffix = str(meta.revision)[len(known) :] if str(meta.revision).startswith(known) else ""
         fields |= {"name": identity.name, "revision": identity.revision + suffix}
         fields |= {"adapted_from": identity.changed_from, "loader": None}
-    if ours and ours.built is not None and ours.dimensions != ours.built[1]:
+    if ours and ours.dimensions != ours.built_dimensions:
         fields["experiment_kwargs"] = {**(meta.experiment_kwargs or {}), "embed_dim": ours.dimensions}
     return meta.model_copy(update=fields) if fields else meta
 
@@ -55,11 +55,13 @@ class DescribedNow:
     embedder: object = None
     _meta: ModelMeta | None = None
     _described: dict[str, str] | None = None
+    #: Whether mteb's own method is encoding. It asks for what a change of the model does not change.
+    _is_encoding = False
 
     @property
     def mteb_model_meta(self) -> ModelMeta:
         """mteb's description of the model as it is now."""
-        if self._meta is None or not isinstance(self.embedder, Embedder):
+        if self._meta is None or self._is_encoding or not isinstance(self.embedder, Embedder):
             return cast("ModelMeta", self._meta)
         identity, settings = self.embedder.identity(), self._settings()
         if settings != self._described:
@@ -107,7 +109,11 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ign
             # similarity and stacking need an array with a width, and sentence-transformers' empty one has none
             return np.zeros((0, self.model.get_embedding_dimension()), np.float32)
         self.model.reading = None
-        embeddings = super().encode(inputs, **kwargs)
+        self._is_encoding = True
+        try:
+            embeddings = super().encode(inputs, **kwargs)
+        finally:
+            self._is_encoding = False
         if kwargs.get("prompt_type") == PromptType.document and self.model.reading is not None:
             key = kwargs["task_metadata"].name, kwargs["hf_split"]
             self.readings.setdefault(key, Reading()).add(self.model.reading)
@@ -139,7 +145,11 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
     def _encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> Array:
         """Encode as mteb does, without a progress bar if `mteb run -v 0` turned it off."""
         kwargs.setdefault("show_progress_bar", _show())
-        return super()._encode(inputs, **kwargs)
+        self._is_encoding = True
+        try:
+            return super()._encode(inputs, **kwargs)
+        finally:
+            self._is_encoding = False
 
 
 def _show() -> bool:

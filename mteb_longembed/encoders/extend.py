@@ -218,7 +218,7 @@ def load(
     model = build(resolve(spec), device=device, model_kwargs=loading)
     if loading:
         # what these settings change is not known, so the name does not hold
-        model.built = "", model.dimensions
+        model.built = None
     model.prompts = {**model.prompts, **(prompts or {})}
     if similarity_fn_name is not None:
         model.similarity_fn_name = similarity_fn_name

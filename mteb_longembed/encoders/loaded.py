@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base import BaseModel
@@ -15,13 +14,9 @@ from .bases.identity import Identity, digest, identity
 from .bases.model_files import translated_errors
 from .bases.resolve import resolve
 from .bases.spec import DTYPES, ModelSpec
-from .building import build
 from .model import Embedder, LongSentenceTransformer
 from .modules import LongTransformer
 from .stock import load_base
-
-#: By model: the digest of another copy, because nobody took one when the model was loaded.
-_DIGESTS: WeakKeyDictionary[BaseModel, str] = WeakKeyDictionary()
 
 
 def identity_of(model: BaseModel) -> Identity | None:
@@ -33,9 +28,7 @@ def identity_of(model: BaseModel) -> Identity | None:
         return None
     path, revision = first.saved_in
     saved = resolve(ModelSpec(path, revision=revision))
-    if model not in _DIGESTS:
-        _DIGESTS[model] = digest(build(saved, device="cpu"))
-    return identity(model, saved.name, saved.revision, _DIGESTS[model])
+    return identity(model, saved.name, saved.revision, vars(model).get("built"))
 
 
 def base_of(model: SentenceTransformer) -> Base:

@@ -25,8 +25,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, WordWeig
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
 
-from mteb_longembed.encoders.adapters import merge_adapters
-from mteb_longembed.encoders.bases.identity import Identity, identity, remember
+from mteb_longembed.encoders.adapters import adapters_on, merge_adapters
+from mteb_longembed.encoders.bases.identity import AsBuilt, Identity, identity
 from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.card import Model, extended_card, scores_in
 from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
@@ -54,8 +54,10 @@ class Embedder(BaseModel):
 
     #: What the model is; `build` sets it.
     resolved: ResolvedModel | None = None
-    #: Its digest and its dimensions when `build` had made it.
-    built: tuple[str, int | None] | None = None
+    #: Its parts when `build` had made it. None for a model whose name does not hold.
+    built: AsBuilt | None = None
+    #: To how many dimensions its embeddings were cut then.
+    built_dimensions: int | None = None
     #: Where finished embeddings are kept. mteb runs set it, plain `encode` does not.
     store: EmbeddingStore | None = None
     #: The cluster that encodes the texts. mteb runs set it. None means only this process.
@@ -71,15 +73,20 @@ class Embedder(BaseModel):
 
     def identity(self) -> Identity:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME`."""
-        known, built = self.resolved, self.built
-        if known is None or built is None:
+        if self.resolved is None:
             name = getattr(self.model_card_data, "model_name", None) or "model"
             return identity(self, name, "", None)
-        return identity(self, known.name, known.revision, built[0])
+        return identity(self, self.resolved.name, self.resolved.revision, self.built)
+
+    def is_unchanged(self) -> bool:
+        """Whether the model still is as it was built, so that its name holds. No weight is read."""
+        return self.resolved is not None and self.built is not None and self.built.fits(self)
 
     def remember(self, resolved: ResolvedModel) -> None:
         """Note what the model is, when it has just been built."""
-        self.resolved, self.built = resolved, (remember(self), self.dimensions)
+        self.resolved = resolved
+        self.built = AsBuilt(self)
+        self.built_dimensions = self.dimensions
 
     @property
     def dimensions(self) -> int | None:
@@ -93,6 +100,8 @@ class Embedder(BaseModel):
 
     def merge_adapters(self) -> Self:
         """Add the adapters that act (`add_adapter`) to the weights, and take them off. Embeddings stay the same."""
+        if adapters_on(self.first.model):
+            self.built = None  # PEFT writes to `.data`, which PyTorch does not count
         merge_adapters(self.first.model)
         return self
 
@@ -112,7 +121,8 @@ class Embedder(BaseModel):
     def after_pooling(self) -> list[nn.Module]:
         """The modules that follow the pooling, such as Dense and Normalize."""
         modules = list(self)
-        return modules[modules.index(self.pooling) + 1 :]
+        pooling = self.pooling
+        return [] if pooling is None else modules[modules.index(pooling) + 1 :]
 
     @torch.inference_mode()
     def _inference(

@@ -26,11 +26,11 @@ from .adapters import ADAPTERS, load_adapters, save_with_adapters
 from .attention import devices
 from .attention.context import Documents, PackedDocuments, encoding, with_documents
 from .attention.devices import to_device
+from .bases.identity import AsBuilt
 from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
 from .families import family_of
 from .features import Features
 from .inputs import TextInputs, special_counts
-from .int8 import Int8Linear
 from .strategies import Strategy
 from .windows import aggregated, cut, joined_tokens, most_context, rows_of
 
@@ -84,12 +84,16 @@ class LongTransformer(TextInputs):
         return f"{type(self).__name__}(strategy={strategy.key()}, {strategy.trained_len} -> {strategy.target_len})"
 
     def on_model_ready(self, model: BaseModel) -> None:
-        """See whether a pooling of windows follows. One weighted mean takes the tokens of the whole document."""
+        """See whether a pooling of windows follows, and note what the model is made of.
+
+        One weighted mean takes the tokens of the whole document, so windows are joined before it.
+        """
         following = list(model)[1:]
         is_weighted = bool(following) and isinstance(following[0], WordWeights)
         pooling = next(iter(following[is_weighted:]), None)
         has_vector_per_window = getattr(pooling, "vectors", None) == "window"
         self.windows_are_pooled = isinstance(pooling, Pooling) and (not is_weighted or has_vector_per_window)
+        vars(model)["built"] = AsBuilt(model)
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
         """Token embeddings of every document, in fp32 also if the model computes in half precision.
@@ -203,10 +207,6 @@ class LongTransformer(TextInputs):
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the extended weights, the strategy and the base's name and revision. `load` reads them again."""
-        if any(isinstance(module, Int8Linear) for module in self.model.modules()):
-            raise InputError(
-                "dtype=int8 cannot be saved: save the model without it, and give it when you load the base."
-            )
         adapters: list[str] = []
         if getattr(self.model, "peft_config", None):
             adapters = save_with_adapters(self.model, output_path, safe_serialization=safe_serialization)

@@ -16,7 +16,6 @@ from mteb_longembed.names.zoo import ZooEntry
 from .bases.native import NATIVE, native_folder
 from .bases.resolve import ResolvedModel
 from .bases.spec import DTYPES, Settings
-from .int8 import check_int8, in_int8
 from .modules import check_all_loaded
 
 #: A model of sentence-transformers' own classes.
@@ -28,10 +27,6 @@ def load_base(resolved: ResolvedModel, device: str | None, model_kwargs: Setting
     base = resolved.base
     entry = base.entry or ZooEntry(hub_id=base.name)
     dtype = DTYPES.get(resolved.spec.dtype or "")
-    is_int8 = dtype == "int8"
-    if is_int8:
-        check_int8(device)
-        dtype, device = "float32", "cpu"
     computed = {} if dtype is None else {"dtype": getattr(torch, dtype)}
     known_prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     prompts = {key: text for key, text in known_prompts.items() if text is not None}
@@ -53,8 +48,6 @@ def load_base(resolved: ResolvedModel, device: str | None, model_kwargs: Setting
     first = model[0]
     if isinstance(first, Transformer):
         check_all_loaded(first.model, base.path)
-        if is_int8:
-            in_int8(first.model)
     if entry.append_eos:
         _append_eos(model.tokenizer)
     return model

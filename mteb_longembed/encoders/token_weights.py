@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -120,17 +120,6 @@ def vocabulary_of(tokenizer: PreTrainedTokenizerBase, rows: int) -> list[str]:
     return names
 
 
-class TokenWeights(WordWeights):
-    """sentence-transformers' `WordWeights`, which also passes on the weight of each token, for several vectors."""
-
-    def forward(self, features: Features) -> Features:
-        """Multiply `token_embeddings` `[b, n, d]` by the weights of their tokens. Adds these weights, `[b, n]`."""
-        weights = self.emb_layer(features["input_ids"]).squeeze(-1)
-        features[keys.TOKEN_WEIGHTS] = weights * features["attention_mask"]
-        weighted: Features = super().forward(features)
-        return weighted
-
-
 class _Vocabulary(list[str]):
     """A list that a printed model shows in two words and not in half a megabyte."""
 
@@ -143,6 +132,36 @@ class _Weights(dict[str, float]):
 
     def __repr__(self) -> str:
         return f"<{len(self):,} weights>"
+
+
+class TokenWeights(WordWeights):
+    """sentence-transformers' `WordWeights`, which also passes on the weight of each token, for several vectors.
+
+    Args:
+        vocab: the names of all tokens in the order of their ids.
+        word_weights: name -> weight.
+        unknown_word_weight: the weight of a token without one.
+        counted: in words, what was counted; for the model card.
+    """
+
+    config_keys = [*WordWeights.config_keys, "counted"]
+
+    def __init__(
+        self,
+        vocab: list[str],
+        word_weights: dict[str, float],
+        unknown_word_weight: float = 1.0,
+        counted: str = "",
+    ) -> None:
+        super().__init__(_Vocabulary(vocab), _Weights(word_weights), unknown_word_weight)
+        self.counted = counted
+
+    def forward(self, features: Features, **kwargs: Any) -> Features:
+        """Multiply `token_embeddings` `[b, n, d]` by the weights of their tokens. Adds these weights, `[b, n]`."""
+        weights = self.emb_layer(features["input_ids"]).squeeze(-1)
+        features[keys.TOKEN_WEIGHTS] = weights * features["attention_mask"]
+        weighted: Features = super().forward(features)
+        return weighted
 
 
 def word_weights(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WordWeights
 from torch import nn
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
@@ -18,14 +19,14 @@ from .bases.resolve import resolve
 from .bases.spec import ModelSpec
 from .extend import load
 from .features import Ids
-from .model import Embedder, LongMultiVectorEncoder, LongSentenceTransformer, settings_of
+from .model import Embedder, settings_of
 from .modules import LongTransformer
 from .spans import document_prompt
 from .stock import load_base
 from .token_weights import RULES, Rule, TokenCounts, TokenWeights, digest, weights_of, word_weights
 
-#: What can be weighed.
-Model = SentenceTransformer | LongSentenceTransformer | LongMultiVectorEncoder
+#: What can be weighed: a model of sentence-transformers' own, or one of ours.
+Model = SentenceTransformer | MultiVectorEncoder
 
 #: Tokens that are counted at most. Fifty documents of 12,000 tokens give nearly what 200 give (docs/real-models.md).
 MAX_TOKENS = 10_000_000
@@ -34,14 +35,14 @@ _AT_ONCE = 64
 _CARD = """\
 # {name}
 
-[{base}](https://huggingface.co/{base}) with corpus weights: in each document and query, a token counts by how rare it is
-in one corpus ({rule}). Counted were {n_tokens:,} tokens of {n_documents:,} documents. Search that corpus with this model;
-for another corpus, count again: `mteb_longembed.weigh("{base}", documents)`.
+[{base}](https://huggingface.co/{base}) with corpus weights: in each document and query, a token counts by how rare it
+is in one corpus ({rule}). Counted were {n_tokens:,} tokens of {n_documents:,} documents. Search that corpus with this
+model; for another corpus, count again: `mteb_longembed.weigh("{base}", documents)`.
 
 The folder has sentence-transformers' own modules (Transformer, WordWeights, Pooling) and needs no other package:
 
 ```python
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 model = SentenceTransformer("{name}")
 ```
@@ -49,7 +50,7 @@ model = SentenceTransformer("{name}")
 
 
 def weigh(
-    base: str | Path | SentenceTransformer,
+    base: str | Path | SentenceTransformer | MultiVectorEncoder,
     texts: Sequence[str],
     rule: Rule = "sif",
     *,
@@ -57,7 +58,7 @@ def weigh(
     seed: int = 0,
     device: str | None = None,
     show_progress_bar: bool = True,
-) -> SentenceTransformer:
+) -> SentenceTransformer | MultiVectorEncoder:
     """Weight each token of documents and queries by how rare it is in `texts`, the corpus that is searched.
 
     The mean of a long document consists mostly of tokens that every document has. Rare tokens tell documents apart.
@@ -69,7 +70,8 @@ def weigh(
     Source: Arora et al. 2017, ICLR (SIF), for the tokens of a transformer, with counts of the searched corpus.
 
     Args:
-        base: a name such as `e5-base+ntk`, an alias, a hub id, a folder, or a loaded model, which is not changed.
+        base: a name such as `e5-base+ntk`, an alias, a hub id, a folder, or a loaded model, which is not changed (but
+            moved, if `device` is given).
         texts: the documents of the corpus. Of each one the tokens count that the model reads.
         rule: `sif` (`a / (a + share of the token)`) or `idf` (`ln((N + 1) / (n + 0.5))` of documents).
         max_tokens: documents are drawn until they have as many tokens.
@@ -92,6 +94,9 @@ def weigh(
     model = _loaded(base, device)
     counts = count_tokens(model, texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar)
     weighed = weighted(model, counts, rule)
+    if isinstance(weighed, Embedder):
+        weighed.resolved = None
+        weighed.store = None
     known_as = str(model.model_card_data.model_name or model.model_card_data.base_model or base)
     _describe(weighed, known_as, rule, counts)
     return weighed
@@ -109,16 +114,23 @@ def weighted(model: Model, counts: TokenCounts, rule: Rule) -> Model:
     weights = weights_of(counts, rule, model.tokenizer)
     is_long = isinstance(first, LongTransformer)
     table = word_weights(TokenWeights if is_long else WordWeights, weights, model.tokenizer)
+    if isinstance(table, TokenWeights):
+        table.counted = f"{rule} of {counts.n_tokens:,} tokens in {counts.n_documents:,} documents"
     if is_long:
         # the constructor tells the transformer what follows it, and the model without weights has its own
         first = copy.copy(first)
     if any(model.prompts.values()):
         # a prompt stands before every text and says nothing about it
-        pooling = copy.copy(pooling)
+        pooling = copy.copy(cast("Pooling", pooling))
         pooling.include_prompt = False
     modules: list[nn.Module] = [first, table, pooling, *others]
-    made = type(model)(modules=modules, device=str(model.device), **settings_of(model))
-    return made.to(model.device)
+    made: Any = type(model)(modules=modules, device=str(model.device), **settings_of(model))
+    if isinstance(model, Embedder) and model.is_unchanged():
+        # its rows are in the store under the model's name with a digest of the weights
+        made.resolved = model.resolved
+        made.store = model.store
+        made.cluster = model.cluster
+    return cast("Model", made)
 
 
 def check_weighable(model: Model) -> None:
@@ -148,8 +160,8 @@ def count_tokens(
     Documents are drawn in a random order until they have `max_tokens` tokens.
     """
     order = np.random.default_rng(seed).permutation(len(texts))
-    rows = model[0].model.get_input_embeddings().num_embeddings
-    vocabulary = max(rows, len(model.tokenizer))
+    table = cast("Transformer", model[0]).model.get_input_embeddings()
+    vocabulary = max(cast("nn.Embedding", table).num_embeddings, len(model.tokenizer))
 
     def drawn() -> Iterator[Ids]:
         n_tokens = 0
@@ -183,10 +195,10 @@ def _content_ids(model: Model, texts: list[str]) -> list[Ids]:
     return [np.array(row[:room], np.int32) for row in rows]
 
 
-def _loaded(base: str | Path | SentenceTransformer, device: str | None) -> SentenceTransformer:
+def _loaded(base: str | Path | Model, device: str | None) -> Model:
     """The model: of sentence-transformers' own classes, unless its name asks for a strategy."""
-    if isinstance(base, SentenceTransformer):
-        return base if device is None else copy.copy(base).to(device)
+    if isinstance(base, (SentenceTransformer, MultiVectorEncoder)):
+        return base if device is None else base.to(device)
     if not isinstance(base, (str, Path)):
         raise InputError(
             f"weigh takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
@@ -197,19 +209,15 @@ def _loaded(base: str | Path | SentenceTransformer, device: str | None) -> Sente
     return load_base(resolved, device) if is_plain else load(base, device=device)
 
 
-def _describe(model: SentenceTransformer, base: str, rule: Rule, counts: TokenCounts) -> None:
+def _describe(model: Model, base: str, rule: Rule, counts: TokenCounts) -> None:
     """Say in the model's name and on its card what was counted."""
     card = model.model_card_data
     short = base.replace("\\", "/").rstrip("/").rpartition("/")[2]
     card.model_name = f"local/{short}-{rule}"
     card.base_model = base
-    card.base_model_revision = digest(model[1].emb_layer.weight)
+    card.base_model_revision = digest(cast("WordWeights", model[1]).emb_layer.weight)
     card.add_tags(["corpus-weights"])
     if not isinstance(model, Embedder):
-        model._model_card_text = _CARD.format(
-            name=card.model_name,
-            base=base,
-            rule=rule,
-            n_tokens=counts.n_tokens,
-            n_documents=counts.n_documents,
-        )
+        numbers = {"n_tokens": counts.n_tokens, "n_documents": counts.n_documents}
+        # sentence-transformers writes this text as the card of a model that was not trained
+        vars(model)["_model_card_text"] = _CARD.format(name=card.model_name, base=base, rule=rule, **numbers)

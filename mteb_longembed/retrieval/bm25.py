@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("DISABLE_TQDM", "1")
 
 
-class BM25(BM25Search):  # type: ignore[misc]  # mteb has no types for it
+class BM25(BM25Search):
     """BM25 with the settings of mteb's baseline. A document that shares no word with a query has the score 0.
 
     Differs: a corpus without any word is searched too, and all of its documents have the score 0.

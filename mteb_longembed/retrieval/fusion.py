@@ -87,16 +87,16 @@ class FusedSearch(DescribedNow, HybridSearch):
         super().__init__([encoder, bm25], [weight, 1 - weight], fusion_strategy=fuse)
         #: The search over the encoder's vectors, and BM25.
         self.vectors: Any = encoder
-        self._bm25 = bm25
+        self.words = bm25
         self._n_documents = 0
 
     def around(self, vectors: SearchProtocol) -> FusedSearch:
         """The same fusion with another search over vectors, and no documents; this one keeps its own."""
         other = copy.copy(self)
         other.vectors = vectors
-        other._bm25 = BM25()
+        other.words = BM25()
         other._n_documents = 0
-        other.wrapped_models = [vectors, other._bm25]
+        other.wrapped_models = [vectors, other.words]
         return other
 
     def index(self, corpus: Dataset, **options: Any) -> None:
@@ -112,7 +112,7 @@ class FusedSearch(DescribedNow, HybridSearch):
             self.vectors.refresh(corpus, **options)
         else:
             self.vectors.index(corpus, **options)
-        self._bm25.index(corpus, **options)
+        self.words.index(corpus, **options)
 
     def search(
         self,
@@ -133,8 +133,15 @@ class FusedSearch(DescribedNow, HybridSearch):
             model.search(queries=queries, top_k=depth, top_ranked=top_ranked, **options)
             for model in self.wrapped_models
         ]
-        fused = {query: self.fuse([scores.get(query, {}) for scores in rankings]) for query in queries["id"]}
-        return {
-            query: dict(sorted(scores.items(), key=lambda item: (item[1], item[0]), reverse=True)[:top_k])
-            for query, scores in fused.items()
-        }
+        return self.fused(list(queries["id"]), rankings, top_k)
+
+    def fused(
+        self, queries: Sequence[str], rankings: Sequence[Mapping[str, Mapping[str, float]]], top_k: int
+    ) -> dict[str, dict[str, float]]:
+        """The best documents of each query, from the rankings of the encoder and of BM25 for all queries."""
+        best = {}
+        for query in queries:
+            scores = self.fuse([ranking.get(query, {}) for ranking in rankings])
+            order = sorted(scores.items(), key=lambda item: (item[1], item[0]), reverse=True)
+            best[query] = dict(order[:top_k])
+        return best

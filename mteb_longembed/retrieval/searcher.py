@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import overload
+from typing import Any, overload
 
 import mteb
 import numpy as np
@@ -27,7 +27,7 @@ from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .bm25 import BM25
 from .chunks import Chunker, register
-from .fusion import FusedSearch
+from .fusion import SUB_TOP_K, FusedSearch
 from .passages import Passage, passages_of, windows_of
 from .protocol import protocol_of
 from .vector_search import TaskOptions, VectorSearch
@@ -170,22 +170,31 @@ class Searcher:
 
     def _found(self, queries: list[str], k: int) -> list[list[Hit]]:
         vectors = self._vectors
-        query_vectors: Iterable[np.ndarray | None] = [None] * len(queries)
+        query_vectors: Any = [None] * len(queries)
         if vectors is not None:
             query_vectors = vectors.query_vectors(queries, **self._about)
         if vectors is not None and vectors is self.protocol:
-            rankings = vectors.ranked(np.stack(list(query_vectors)), k)
+            rankings = vectors.ranked(query_vectors, k)
         else:
-            numbers = [str(number) for number in range(len(queries))]
-            table = Dataset.from_dict({"id": numbers, "text": queries})
-            scores = self.protocol.search(table, top_k=k, **self._about)
-            rankings = [scores[number] for number in numbers]
-            # a search of mteb's own forgets the corpus
-            self._is_current = getattr(self.protocol, "task_corpus", True) is not None
+            rankings = self._found_by_protocol(queries, query_vectors, k)
         return [
             self._hits(query, vector, scores, k)
             for query, vector, scores in zip(queries, query_vectors, rankings, strict=True)
         ]
+
+    def _found_by_protocol(self, queries: list[str], query_vectors: Any, k: int) -> list[dict[str, float]]:
+        numbers = [str(number) for number in range(len(queries))]
+        table = Dataset.from_dict({"id": numbers, "text": queries})
+        if isinstance(self.protocol, FusedSearch) and self._vectors is not None:
+            depth = max(k, SUB_TOP_K)
+            by_vectors = dict(zip(numbers, self._vectors.ranked(query_vectors, depth), strict=True))
+            by_words = self.protocol.words.search(table, top_k=depth, **self._about)
+            scores = self.protocol.fused(numbers, [by_vectors, by_words], k)
+        else:
+            scores = self.protocol.search(table, top_k=k, **self._about)
+            # a search of mteb's own forgets the corpus
+            self._is_current = getattr(self.protocol, "task_corpus", True) is not None
+        return [scores[number] for number in numbers]
 
     def _hits(self, query: str, vector: np.ndarray | None, scores: Mapping[str, float], k: int) -> list[Hit]:
         """The best documents, each with its best passage."""
@@ -357,7 +366,7 @@ def search(
     passages: bool = True,
     language: str | None = None,
 ) -> Searcher:
-    """A search over your own documents, by the name of a model. It is in memory; a database keeps more (docs/search.md).
+    """A search over your own documents in memory, by the name of a model. docs/search.md has recipes for databases.
 
     `add(ids, texts)` adds documents, `search(query, k=10)` finds them. `protocol` is the same search as mteb's search
     protocol.

@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from .windows_index import WindowIndex
 if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata
     from mteb.types import EncodeKwargs
+    from sentence_transformers import SentenceTransformer
 
 #: So many sentences of the corpus are encoded as queries. Their mean is subtracted from queries.
 N_SENTENCES = 256
@@ -104,7 +105,7 @@ class VectorSearch(DescribedNow):
         score: Score = "max",
     ) -> None:
         self.encoder: Any = encoder
-        self.embedder = getattr(encoder, "embedder", None) or getattr(encoder, "model", None)
+        self.embedder: Any = getattr(encoder, "embedder", None) or getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
         self.settings: VectorSettings = {"center": center, "index": index, "weights": weights, "score": score}
         #: Whether a document has several vectors.
@@ -121,7 +122,7 @@ class VectorSearch(DescribedNow):
                 f"score=softmax has a temperature for the cosine, got vectors compared by {similarity}: leave it out."
             )
         if weights is not None:
-            check_weighable(self.embedder)
+            check_weighable(cast("SentenceTransformer", self.embedder))
         self._forget()
 
     @property
@@ -163,8 +164,9 @@ class VectorSearch(DescribedNow):
         weighted_before = self._weighted
         size = self.encoder.corpus_chunk_size if self.is_multi_vector else max(len(corpus), 1)
         try:
-            if self.settings["weights"] is not None and self._weighted is None and len(corpus):
-                self._weighted = self._with_weights_of(corpus, **where)
+            rule = self.settings["weights"]
+            if rule is not None and self._weighted is None and len(corpus):
+                self._weighted = self._with_weights_of(corpus, rule, **where)
             for start in range(0, len(corpus), size):
                 part = corpus.select(range(start, min(start + size, len(corpus))))
                 self._vectors.append(self._encode(part, PromptType.document, **where))
@@ -174,14 +176,14 @@ class VectorSearch(DescribedNow):
             raise
         self._ids = [*self._ids, *corpus["id"]]
 
-    def _with_weights_of(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> Any:
+    def _with_weights_of(self, corpus: Dataset, rule: Rule, **where: Unpack[TaskOptions]) -> Any:
         """The encoder with the weights of a corpus. The ids of its texts are kept, so they are tokenised once."""
         texts = []
         for batch in self._loader(corpus, PromptType.document, **where):
             texts += batch["text"]
         show = bool(where["encode_kwargs"].get("show_progress_bar"))
         counts = count_tokens(self.embedder, texts, show=show)
-        return self.encoder.around(weighted(self.embedder, counts, self.settings["weights"]))
+        return self.encoder.around(weighted(self.embedder, counts, rule))
 
     def refresh(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
         """Compute again what depends on all documents."""

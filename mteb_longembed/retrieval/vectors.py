@@ -130,7 +130,8 @@ def all_vectors(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     best = np.maximum.reduceat(scores, starts, axis=1)
     relative = np.exp((scores - np.repeat(best, counts, axis=1)) / TEMPERATURE)
     mean = np.add.reduceat(relative, starts, axis=1) / counts
-    return best + TEMPERATURE * np.log(mean)
+    smooth: np.ndarray = best + TEMPERATURE * np.log(mean)
+    return smooth
 
 
 #: Name of a score -> `(scores of vectors [queries, m], vectors of each document) -> scores [queries, documents]`.

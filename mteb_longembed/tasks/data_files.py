@@ -408,8 +408,8 @@ def _heading(fields: list[str], columns: Mapping[str, Sequence[str]], where: str
     if len(fields) == 4 and _NUMBER.fullmatch(fields[3]):
         return ["query-id", "", "corpus-id", "score"]
     raise DataError(
-        f"{where}: expected a heading with {_every_name(columns)}, or query id, document id and score with tabs between "
-        f"them, got {_brief(fields)}."
+        f"{where}: expected a heading with {_every_name(columns)}, or query id, document id and score with tabs "
+        f"between them, got {_brief(fields)}."
     )
 
 

@@ -8,7 +8,6 @@ from peft import LoraConfig
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.bases.identity import digest
 from mteb_longembed.encoders.loaded import identity_of
 from mteb_longembed.errors import ModelError
 from tests import tiny
@@ -47,7 +46,7 @@ def test_a_saved_adapter_gives_its_embeddings_wherever_it_is_loaded(family, key,
     same_vectors(ours.encode(TEXTS), want)
     theirs = SentenceTransformer(str(folder), trust_remote_code=True, device="cpu")
     same_vectors(theirs.encode(TEXTS), want)
-    assert digest(theirs) == digest(ours) and identity_of(theirs) == ours.identity()
+    assert identity_of(theirs) == ours.identity()
     assert ours.identity().name.startswith("local/saved+")
     model.push_to_hub("me/lora")
     shared = longembed.load("me/lora")

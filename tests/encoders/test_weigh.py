@@ -84,7 +84,16 @@ def test_weights_are_those_of_plain_counting(plain: Path, tail: str, rule: str) 
         assert table[token] == pytest.approx(want, rel=1e-6)
 
 
-FORMS = ["+none", "+pi@64", "+gp@64", "+rp@64", "+ntk@64", "+pcw@64", "+pcw@64:size=12", "+pi@32:past_target=read"]
+FORMS = [
+    "+none",
+    "+pi@64",
+    "+gp@64",
+    "+rp@64",
+    "+ntk@64",
+    "+pcw@64",
+    "+pcw@64:size=12",
+    "+pi@32:past_target=read",
+]
 
 
 @pytest.mark.parametrize("rule", ["sif", "idf"])
@@ -166,7 +175,9 @@ def test_a_span_of_characters_is_the_weighted_mean_of_its_tokens(plain: Path) ->
 
 
 @pytest.mark.parametrize("base", ["plain", "prompted"])
-def test_a_saved_model_without_a_strategy_opens_in_stock_sentence_transformers(base, tmp_path, request) -> None:
+def test_a_saved_model_without_a_strategy_opens_in_stock_sentence_transformers(
+    base, tmp_path, request
+) -> None:
     folder = request.getfixturevalue(base)
     model: Any = longembed.weigh(str(folder), CORPUS, device="cpu", show_progress_bar=False)
     model.save_pretrained(str(tmp_path / "saved"))
@@ -189,7 +200,10 @@ def test_a_saved_model_with_a_strategy_gives_the_same_vectors(prompted: Path, ta
     loaded: Any = longembed.load(tmp_path / "saved", device="cpu")
     for want, got in zip(model.encode_document(TEXTS), loaded.encode_document(TEXTS), strict=True):
         assert gap(got, want) < ROUNDING
-    assert "corpus weights" in (tmp_path / "saved" / "README.md").read_text()
+    card = (tmp_path / "saved" / "README.md").read_text()
+    n_tokens = count_tokens(model, CORPUS).n_tokens
+    assert f"| corpus weights | `sif of {n_tokens:,} tokens in {len(CORPUS)} documents` |" in card
+    assert len(card) < 10_000
 
 
 def test_a_text_without_words_is_pooled_as_without_weights(plain: Path) -> None:
@@ -240,7 +254,11 @@ def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -
         (("FOLDER", "one text"), InputError, "texts must be a list of documents, got one text, 'one text'"),
         (("FOLDER", CORPUS, "tfidf"), InputError, "rule must be one of sif, idf, got 'tfidf'"),
         ((3, CORPUS), InputError, "weigh takes a name, a folder or a SentenceTransformer, got a int"),
-        (("CLS", CORPUS), IncompatibleError, "needs? a model that averages its tokens, got one with cls pooling"),
+        (
+            ("CLS", CORPUS),
+            IncompatibleError,
+            "needs? a model that averages its tokens, got one with cls pooling",
+        ),
     ],
 )
 def test_what_cannot_be_weighed_is_one_sentence(plain: Path, tmp_path, arguments, error, message) -> None:

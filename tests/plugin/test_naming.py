@@ -88,8 +88,9 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def noise(model: Any) -> None:
-    for parameter in model.parameters():
-        parameter.data.normal_(0, 0.02)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.02)
 
 
 @pytest.mark.parametrize("load", [longembed.load, mteb.get_model], ids=["load", "get_model"])

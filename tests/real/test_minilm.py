@@ -19,7 +19,6 @@ from transformers import BertModel
 
 import mteb_longembed as longembed
 from experiments.rotary_twin import Recipe, convert, save
-from mteb_longembed.encoders import int8
 from mteb_longembed.tasks import LongEmbedNeedle
 from tests.encoders.families import test_absolute
 from tests.encoders.oracle_matrix import oracle as rotary
@@ -65,7 +64,7 @@ def gap(a: np.ndarray, b: np.ndarray) -> float:
 @pytest.mark.parametrize(
     ("tail", "score", "tolerance"),
     # 0.1632 is mteb's public result; in fewer bits some documents of nearly equal scores change places
-    [("none", 0.1632, 0.001), ("none:dtype=bf16", 0.1629, 0.005), ("none:dtype=int8", 0.1629, 0.01)],
+    [("none", 0.1632, 0.001), ("none:dtype=bf16", 0.1629, 0.005)],
 )
 def test_qmsum_scores_as_in_public(
     minilm: Path, qmsum: AbsTaskRetrieval, tail: str, score: float, tolerance: float
@@ -154,15 +153,12 @@ def test_embeddings_are_those_that_results_were_stored_under(minilm: Path, tail:
     assert vector[:4] == pytest.approx(GOLDEN[tail], abs=ROUNDING)
 
 
-@pytest.mark.parametrize(("dtype", "least"), [("bf16", 0.999), ("int8", 0.985)])
-def test_fewer_bits_stay_close(minilm: Path, dtype: str, least: float) -> None:
-    if dtype == "int8" and not int8._kernel_is_right():
-        pytest.skip("this processor has no int8 kernel in torch")
+def test_half_precision_stays_close(minilm: Path) -> None:
     exact, coarse = (
         longembed.load(f"{minilm}+ntk@{TARGET}{tail}").encode(TEXTS, convert_to_tensor=True).float()
-        for tail in ("", f":dtype={dtype}")
+        for tail in ("", ":dtype=bf16")
     )
-    assert least < float(torch.cosine_similarity(exact, coarse).min()) < 1
+    assert 0.999 < float(torch.cosine_similarity(exact, coarse).min()) < 1
 
 
 def test_an_adapter_is_saved_and_merged(minilm: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.chunks import apply_chunker
 from tests import tiny
 

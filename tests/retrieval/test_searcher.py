@@ -326,7 +326,7 @@ def test_a_full_disk_is_one_sentence_and_changes_nothing(
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(made.protocol._vectors, "_file", Full())
-    with pytest.raises(StorageError, match="cannot be written to .*No space left on device"):
+    with pytest.raises(StorageError, match=r"cannot be written to .*No space left on device"):
         made.add(["c"], ["e f"])
     monkeypatch.undo()
     assert made.search(QUERY) == want
@@ -367,7 +367,7 @@ def test_another_script_without_a_language_is_noticed_in_one_sentence(folder: Pa
 
 
 def test_an_unknown_language_is_one_sentence() -> None:
-    with pytest.raises(InputError, match="a language must be an ISO 639-3 code, .*got 'klingon'"):
+    with pytest.raises(InputError, match=r"a language must be an ISO 639-3 code, .*got 'klingon'"):
         longembed.search("bm25", language="klingon")
 
 

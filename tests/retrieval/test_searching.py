@@ -1,6 +1,5 @@
 """Names with search parameters, in mteb: scores equal loops over vectors, and state does not survive an index."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
 import mteb_longembed as longembed
 from mteb_longembed.encoders import encoder as encoders
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.errors import IncompatibleError, InputError, ModelError
+from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.vector_search import sentences_of
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey

@@ -21,7 +21,7 @@ from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry, entry_of
 
-from .identity import digest_of_loaded
+from .identity import digest
 from .model_files import Files, Json, ModuleEntry, local_name
 from .native import NATIVE
 from .saved import STRATEGY_FILE, Carried, Origin, carried_in, check_modules, is_ours
@@ -204,7 +204,7 @@ def loaded_base(model: SentenceTransformer) -> Base:
         files=Files.open(source)
         if is_folder(source)
         else Files(source, card.base_model_revision, stamp=None if source else ()),
-        revision=digest_of_loaded(model),
+        revision=digest(model),
         trained_len=shortest(family.trained_len(first.config), model.max_seq_length),
         family=family,
         config=first.config,

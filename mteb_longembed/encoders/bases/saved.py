@@ -21,7 +21,7 @@ OUR_CLASSES = frozenset(
     for name in (
         "modules.LongTransformer", "modules.WindowPooling", "span_pooling.SpanPooling", "span_pooling.RaggedVectors",
         "several.SpanPooling", "several.RaggedVectors",
-        "span_pooling.FewerVectors",
+        "span_pooling.FewerVectors", "token_weights.TokenWeights",
     )
 )  # fmt: skip
 #: The file beside the weights with the strategy and its parameters.

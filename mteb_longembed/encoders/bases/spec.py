@@ -22,8 +22,8 @@ from mteb_longembed.names.zoo import ZOO
 
 #: Checked values by the names of their parameters.
 Settings = Mapping[str, object]
-#: Short spellings of compute types -> torch's names; int8 is that of the linear layers, the rest computes in float32.
-DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+#: Short spellings of compute types -> torch's names.
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _SHORT: dict[str | None, str] = {full: short for short, full in DTYPES.items()}
 _DTYPE = Parameter("dtype", choices=tuple(DTYPES), optional=True)
 #: The parameters that every name may set after the colon, whatever its strategy.
@@ -77,6 +77,11 @@ class ModelSpec:
                 raise UnknownNameError(f"parameter of {self.strategy}", key, declared)
         params = {key: declared[key].read(value) for key, value in self.params.items()}
         self._keep("params", {key: value for key, value in params.items() if value is not None})
+        if self.dtype == "int8":
+            raise InputError(
+                "dtype must be one of fp32, fp16, bf16, got int8: write the model with mteb_longembed.export, and "
+                "quantise that folder with the ONNX or OpenVINO backend of sentence-transformers."
+            )
         self._keep("dtype", _DTYPE.read(_SHORT.get(self.dtype or "", self.dtype)))
         for name, what in (("trained_len", "trained_len"), ("target_len", "the target")):
             if getattr(self, name) is not None:

@@ -13,6 +13,7 @@ import torch
 
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.strategies import ALGORITHM
+from mteb_longembed.encoders.token_weights import digest
 
 from .interface import EngineModel
 
@@ -43,7 +44,8 @@ def row_keys(
     base, strategy = resolved.base, resolved.strategy
     # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
     files = (base.name, base.revision, repr(base.entry), resolved.spec.dtype or base.dtype)
-    vectors = resolved.vectors, resolved.spec.max_vectors
+    weights = None if model.token_weights is None else digest(model.token_weights)
+    vectors = resolved.vectors, resolved.spec.max_vectors, weights
     short = _digest("rows", ALGORITHM, files, _how_it_runs(device), vectors, form, sorted(kwargs.items()))
     long = _digest(short, _source(strategy), _source(first.family), strategy.values())
 
@@ -59,7 +61,7 @@ def row_keys(
 def _why_no_key(model: EngineModel, kwargs: Mapping[str, object]) -> str | None:
     """Why the rows of a call have no keys. None if they have."""
     resolved = model.resolved
-    if resolved is None or model.identity().changed_from is not None:
+    if resolved is None or not model.is_unchanged():
         return "it was changed after it was loaded"
     if resolved.base.revision is None:
         return "the commit of its files is not known"

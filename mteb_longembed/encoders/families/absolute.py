@@ -59,7 +59,7 @@ class Absolute(Family):
         self._owners: list[nn.Module] = []
         self._hooked: list[tuple[nn.Module, RemovableHandle]] = []
         if strategy.logn:
-            # by name, not by class: a projection may be in int8, or have an adapter around it
+            # by name, not by class: a projection may have an adapter around it
             self._owners = [module for module in model.modules() if self._query in module._modules]
             if len(self._owners) < model.config.num_hidden_layers:
                 raise ModelError(

@@ -191,7 +191,12 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         ({"fuse": "bm25", "weight": "all"}, InputError, "^weight must be a number, got 'all'"),
         ({"fusion": "rrf"}, InputError, "^fusion=rrf needs fuse=bm25 .* got no fuse=bm25"),
         ({"fuse": "bm25", "how": "rrf", "weight": 0.5}, InputError, "without a weight, got weight=0.5"),
-        ({"dtype": "../../x"}, InputError, "^dtype must be one of fp32, fp16, bf16, int8, got"),
+        ({"dtype": "../../x"}, InputError, "^dtype must be one of fp32, fp16, bf16, got"),
+        (
+            {"dtype": "int8"},
+            InputError,
+            "^dtype must be one of fp32, fp16, bf16, got int8: .* ONNX or OpenVINO",
+        ),
         ({"dtype": "float8_e4m3fn"}, InputError, "^dtype must be one of"),
         ({"trust_remote_code": "yes"}, InputError, "^trust_remote_code must be on or off"),
     ],

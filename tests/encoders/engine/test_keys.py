@@ -70,7 +70,8 @@ def test_a_changed_model_never_reads_old_rows_and_says_so(base_folder, tmp_path:
     texts = [tiny.text(10), tiny.text(50)]
     original = model.encode(texts)
     if change == "weight":
-        model[0].model.encoder.layer[0].output.dense.weight.data.mul_(-1)
+        with torch.no_grad():
+            model[0].model.encoder.layer[0].output.dense.weight.mul_(-1)
     else:
         model[0].model.encoder.layer[0].register_forward_hook(lambda module, inputs, output: output + 0.1)
     with pytest.warns(RuntimeWarning, match="store of embeddings is off for this model: it was changed"):
