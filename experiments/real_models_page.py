@@ -7,18 +7,16 @@ from pathlib import Path
 
 import mteb
 
-from experiments import twin_decision
 from experiments.measuring import EVIDENCE, write_evidence
 from experiments.ranked import Line, Measurements, scores
 from experiments.real_models import NEEDLE, PAPER, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
-from experiments.twin_decision import Decision
 from mteb_longembed.reports.figures.drawing import draw_lines, ends, interval_key, new_drawing, styles
 from mteb_longembed.statistics.bootstrap import adjust, mean_interval, randomisation_test
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.sensitivity import position_sensitivity
 
 PAGE, FIGURE = Path("docs/real-models.md"), Path("docs/images/real-models.svg")
-BASE, TWIN = "all-MiniLM-L6-v2", "all-MiniLM-L6-v2-rope"
+BASE = "all-MiniLM-L6-v2"
 #: Further columns of meetings: the heading, and how many tokens are read.
 LONGER = {"512": 512, "1,024": 1024, "4,096": 4096, "whole": WHOLE}
 MEASURED = "QMSum's meetings, 2,048 tokens, nDCG@10 in percent with 95 % interval"
@@ -143,10 +141,7 @@ def replace_part(text: str, name: str, part: str) -> str:
 
 if __name__ == "__main__":
     measured = Measurements(RESULTS, Path()).lines
-    twin = Decision({"teacher": BASE, "twin": TWIN}, Measurements(twin_decision.RESULTS, Path()), "chapters")
     text = replace_part(PAGE.read_text(encoding="utf-8"), "measured", table(measured))
-    text = replace_part(text, "needles", needles(measured))
-    PAGE.write_text(replace_part(text, "twin", "\n".join(twin.table())), encoding="utf-8")
+    PAGE.write_text(replace_part(text, "needles", needles(measured)), encoding="utf-8")
     draw(measured)
-    for family, base, model in (("absolute", BASE, BASE), ("rotary", TWIN, f"{BASE} made rotary")):
-        write_evidence(EVIDENCE, family, model, MEASURED, evidence(measured | twin.measurements.lines, base))
+    write_evidence(EVIDENCE, "absolute", BASE, MEASURED, evidence(measured, BASE))

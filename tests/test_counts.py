@@ -68,13 +68,6 @@ def base(tmp_path: Path) -> Path:
     return tiny.saved("bert", tmp_path / "base", max_position_embeddings=512)
 
 
-def test_loading_and_encoding_run_few_of_our_functions() -> None:
-    assert cost(lambda: longembed.load("mini-rope+ntk@2k")).calls.total() <= 3000
-    assert cost(lambda: mteb.get_model("mini-rope+ntk@2k")).calls.total() <= 5200
-    model = longembed.load("mini-rope+ntk@2k")
-    assert cost(lambda: model.encode(["a", "b c"])).calls.total() <= 400
-
-
 @pytest.mark.parametrize("call", [longembed.load, mteb.get_model], ids=["load", "get_model"])
 def test_a_name_is_parsed_once_and_its_files_are_read_less_the_second_time(call, base: Path) -> None:
     first, second = (cost(lambda: call(f"{base}+gp@1024"), base) for _ in range(2))
@@ -106,4 +99,3 @@ def test_listing_candidates_again_prints_each_name_once_and_opens_one_file_for_e
     repeated = cost(lambda: candidates_of("mini-rope"))
     assert repeated.calls["ModelSpec.parse"] == len(candidates)
     assert repeated.opened.total() <= len(candidates)
-    assert repeated.calls.total() <= 400 * len(candidates)

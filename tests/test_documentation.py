@@ -1,6 +1,5 @@
 """What the documentation says is so: pictures, tables, messages, links, and every example of `extending.md`."""
 
-import ast
 import importlib.util
 import json
 import pkgutil
@@ -10,7 +9,6 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-import grimp
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
@@ -49,13 +47,6 @@ def test_a_picture_is_what_the_strategy_draws(key) -> None:
     assert page(f"images/{key}.svg") == drawn, "run python docs/pictures.py"
 
 
-@pytest.mark.parametrize("name", ["rooms", "by_length"])
-def test_a_picture_says_what_is_drawn_today(name) -> None:
-    pictures = page(f"images/{name.replace('_', '-')}.svg"), getattr(module(DOCS / "pictures.py"), name)()
-    there, now = (re.findall(r">([^<>]+)</text>", svg) for svg in pictures)
-    assert there == now != [], "run python docs/pictures.py"
-
-
 def test_a_picture_shows_the_strategy_s_own_definition() -> None:
     relative = module(DOCS / "pictures.py").relative
     # rp: token 10 and token 2 stand at the same place; gp: three neighbours do; pi: a third of the distance
@@ -70,30 +61,6 @@ def test_every_strategy_has_its_section_with_its_picture() -> None:
     for key in STRATEGIES:
         (section,) = re.findall(rf"^### `{key}`: .*?(?=^##)", text + "\n##", re.DOTALL | re.MULTILINE)
         assert f"(images/{key}.svg)" in section
-
-
-# ---- architecture: `.importlinter`, from which the floors are drawn, lists every room -----------------------------
-
-
-def test_every_arrow_of_the_picture_is_an_import_that_goes_down() -> None:
-    pictures = module(DOCS / "pictures.py")
-    graph = grimp.build_graph("mteb_longembed", exclude_type_checking_imports=True, cache_dir=None)
-    rows = {room: floor for floor, row in enumerate(pictures.floors("floors")) for room in row}
-    for floor, row in enumerate(pictures.floors("encoders")):
-        rows |= {f"encoders.{room}": floor for room in row}
-    for importer, imported in pictures.ARROWS:
-        assert rows[importer] < rows[imported], (importer, imported)
-        names = {"importer": f"mteb_longembed.{importer}", "imported": f"mteb_longembed.{imported}"}
-        assert graph.direct_import_exists(**names, as_packages=True), names
-
-
-def test_the_table_names_every_room_and_every_step_of_the_walk_exists() -> None:
-    rooms = set(re.findall(r"^\| `([\w/]+)/` \|", page("architecture.md"), re.MULTILINE))
-    folders = {path.parent.relative_to(PACKAGE) for path in PACKAGE.glob("**/__init__.py")}
-    known = {path.as_posix() for path in folders if len(path.parts) == 1 or path.parent.name == "encoders"}
-    assert rooms == known
-    steps = re.findall(r"^\d\. `((?:plugin|encoders)\.[\w.]+)`", page("architecture.md"), re.MULTILINE)
-    assert steps and all(callable(pkgutil.resolve_name(f"mteb_longembed.{step}")) for step in steps)
 
 
 # ---- which strategy --------------------------------------------------------------------------------------------
@@ -162,19 +129,6 @@ def test_the_family_of_the_docs_takes_positions(written, tmp_path) -> None:
     assert extended.encode(["word " * 50]).shape[0] == 1
 
 
-def test_every_private_name_of_others_is_in_upstream() -> None:
-    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    ours = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
-    annotated = [node.target for node in nodes if isinstance(node, ast.AnnAssign)]
-    ours |= {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
-    ours |= {target.id for target in annotated if isinstance(target, ast.Name)}
-    used = {node.attr for node in attributes if re.match("_[^_]", node.attr)}
-    known = set(re.findall(r"\w+", page("upstream.md")))
-    assert used - ours - known == {"_replace"}  # of a named tuple
-
-
 # ---- serving ---------------------------------------------------------------------------------------------------
 
 
@@ -210,18 +164,6 @@ def test_the_script_of_serving_shows_where_a_server_cut(cut, tmp_path, monkeypat
         server.shutdown()
         server.server_close()
     assert capsys.readouterr().out.startswith(f"long.txt cut after {cut} {{128: 0.")
-
-
-# ---- messages --------------------------------------------------------------------------------------------------
-
-
-def test_every_message_of_troubleshooting_is_in_the_code() -> None:
-    code = "".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "mteb_longembed").rglob("*.py")))
-    joined = re.sub(r'"\s*\n\s*f?"', "", code)
-    fragments = re.sub(r"\{[^{}]*\}", "...", joined)
-    for heading in re.findall(r"^### `(.*)`$", page("troubleshooting.md"), re.MULTILINE):
-        for part in heading.split("..."):
-            assert part.strip(" ,") in fragments, heading
 
 
 # ---- links and commands ----------------------------------------------------------------------------------------

@@ -4,13 +4,12 @@ import json
 
 import pytest
 
-from experiments import twin_decision
 from experiments.findings import grid, series
 from experiments.findings_page import draw, findings, lengths_of, task_table, verdict, write_page
 from experiments.measuring import EVIDENCE, write_evidence
 from experiments.ranked import Measurements
 from experiments.real_models import RESULTS
-from experiments.real_models_page import BASE, TWIN, evidence
+from experiments.real_models_page import BASE, evidence
 from experiments.scores import QMSUM, Cell, compare, measure
 
 BASES = ("mini-ape", "mini-rope")
@@ -68,14 +67,12 @@ def test_every_line_is_a_model_that_exists_and_a_length_beyond_the_target_raises
     assert cells[QMSUM, "mini-ape", "", "all"] == Cell("mini-ape", QMSUM, "test")
 
 
-@pytest.mark.parametrize(("family", "base"), [("absolute", BASE), ("rotary", TWIN)])
-def test_the_evidence_is_that_of_the_measured_cells(family, base, tmp_path):
-    kept = json.loads(EVIDENCE.read_text(encoding="utf-8"))[family]
-    lines = Measurements(RESULTS, tmp_path).lines | Measurements(twin_decision.RESULTS, tmp_path).lines
-    scores = evidence(lines, base)
-    assert scores["base"] == {"absolute": "16.3 (15–18)", "rotary": "16.2 (15–18)"}[family]
-    write_evidence(tmp_path / "evidence.json", family, kept["model"], kept["measured"], scores)
-    assert json.loads((tmp_path / "evidence.json").read_text(encoding="utf-8")) == {family: kept}
+def test_the_evidence_is_that_of_the_measured_cells(tmp_path):
+    kept = json.loads(EVIDENCE.read_text(encoding="utf-8"))["absolute"]
+    scores = evidence(Measurements(RESULTS, tmp_path).lines, BASE)
+    assert scores["base"] == "16.3 (15–18)"
+    write_evidence(tmp_path / "evidence.json", "absolute", kept["model"], kept["measured"], scores)
+    assert json.loads((tmp_path / "evidence.json").read_text(encoding="utf-8")) == {"absolute": kept}
 
 
 def test_a_cell_is_measured_once(tmp_path):

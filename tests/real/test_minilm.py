@@ -6,6 +6,7 @@ order of summation.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import mteb
@@ -15,10 +16,9 @@ import torch
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from peft import LoraConfig
 from sentence_transformers import SentenceTransformer
-from transformers import BertModel
+from transformers import BertModel, JinaEmbeddingsV3Model
 
 import mteb_longembed as longembed
-from experiments.rotary_twin import Recipe, convert, save
 from mteb_longembed.tasks import LongEmbedNeedle
 from tests.encoders.families import test_absolute
 from tests.encoders.oracle_matrix import oracle as rotary
@@ -107,9 +107,17 @@ def test_windows_equal_the_oracle(minilm: Path, long_oracles: None, settings: di
 @pytest.fixture(scope="module")
 def rotated(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model with rotary positions in place of its rows: real weights, though it has not learned to use them."""
-    folder = tmp_path_factory.mktemp("twin") / "twin"
-    teacher = BertModel.from_pretrained(minilm, add_pooling_layer=False)
-    save(convert(teacher, Recipe(), TRAINED), minilm, folder)
+    folder = tmp_path_factory.mktemp("rotated") / "model"
+    base = BertModel.from_pretrained(minilm, add_pooling_layer=False)
+    weights = native_weights(base.state_dict())
+    del weights["embeddings.position_embeddings.weight"]
+    model = JinaEmbeddingsV3Model(
+        native_config({**base.config.to_dict(), "rope_theta": 1e4}), add_pooling_layer=False
+    )
+    model.load_state_dict(weights)
+    ignored = shutil.ignore_patterns("*.safetensors", "README.md", "data_config.json", ".git*")
+    shutil.copytree(minilm, folder, ignore=ignored)
+    model.save_pretrained(folder)
     return folder
 
 
