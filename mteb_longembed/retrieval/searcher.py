@@ -20,11 +20,11 @@ from mteb.models.model_implementations.bm25 import BM25Search
 from mteb.models.models_protocols import MTEBModels
 from torch import nn
 
+from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
 from mteb_longembed.encoders.bases.identity import digest
-from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.engine.tokenizing import without_surrogates
-from mteb_longembed.encoders.model import Embedder
+from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.errors import DataError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names.grammar import holds_model
@@ -204,7 +204,7 @@ class Searcher:
         if vectors is not None and vectors.chunks is not None:
             return vectors.chunks(text)
         model = None if vectors is None else vectors.embedder
-        spans = passages_of(model, text) if isinstance(model, Embedder) else [(0, len(text))]
+        spans = passages_of(model, text) if isinstance(model, LongModelMixin) else [(0, len(text))]
         has_one_vector = vectors is not None and not vectors.several
         if self._finds_windows and (has_one_vector or isinstance(self.protocol, BM25Search)):
             return windows_of(text[: spans[0][1]]) or spans
@@ -279,7 +279,11 @@ class Searcher:
         meta = self.protocol.mteb_model_meta
         cut = f" with {meta.experiment_kwargs}" if meta.experiment_kwargs else ""
         # mteb's own description stays the same whatever happens to the model
-        state = digest(model) if isinstance(model, nn.Sequential) and not isinstance(model, Embedder) else ""
+        state = (
+            digest(model)
+            if isinstance(model, nn.Sequential) and not isinstance(model, LongModelMixin)
+            else ""
+        )
         identity = str(meta.name), f"{meta.revision}{cut}", state
         if self._texts and identity != self._identity:
             raise InputError(
@@ -295,10 +299,10 @@ class Searcher:
         name, revision, _ = self._identity
         if CHUNKS in revision:  # its chunker is given again
             name = str(self.protocol.mteb_model_meta.adapted_from)
-        resolved = getattr(getattr(self.protocol, "embedder", None), "resolved", None)
-        if not isinstance(resolved, ResolvedModel) or not revision.startswith(resolved.revision):
+        base = getattr(getattr(self.protocol, "embedder", None), "checkpoint", None)
+        if not isinstance(base, BaseCheckpoint) or not revision.startswith(base.model_revision):
             return IndexedModel(name, revision)
-        base, spec = resolved.base, resolved.spec
+        spec = base.spec
         if not base.files.local or base.entry is not None:
             return IndexedModel(name, revision)
         settings = str(ModelSpec("", **spec.search) if base.saved else replace(spec, base=""))
