@@ -14,7 +14,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.bases.resolve import resolve
+from mteb_longembed.encoders.bases.checkpoint import open_checkpoint
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.store.store import pack, unpack
@@ -96,7 +96,7 @@ class Targets:
 
         longembed.extend(made, "pcw", target_len=64).save_pretrained(str(self.saved), create_model_card=False)
         self.all: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], object]]] = {
-            "names": (self.names(), lambda text: resolve(ModelSpec.parse(text))),
+            "names": (self.names(), lambda text: open_checkpoint(ModelSpec.parse(text))),
             "rows of the store": (self.rows(), lambda row: unpack(*row)),
             "a base's files": (self.files(self.base), lambda file: self.load(self.base, *file)),
             "a saved model's files": (self.files(self.saved), lambda file: self.load(self.saved, *file)),
@@ -148,7 +148,7 @@ class Targets:
         (folder / name).unlink()
         (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
         given_name = ModelSpec(str(folder)) if good == self.saved else ModelSpec.parse(f"{folder}+pi")
-        return build(resolve(given_name), device="cpu")
+        return build(open_checkpoint(given_name), device="cpu")
 
     def lines(self) -> st.SearchStrategy[bytes]:
         good = {"qid": "q1", "text": "one"}

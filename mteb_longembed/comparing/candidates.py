@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
 
-from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
+from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint, open_checkpoint
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError
@@ -80,7 +80,7 @@ def candidates_of(
         return [replace(_candidate(base), is_named=True)]
     if (entry := entry_of(base)) is not None and entry.kind == "mteb":
         return [Candidate(BM25, "") if base == BM25 else Candidate(base, base, is_base=True)]
-    resolved = resolve(spec := ModelSpec.parse(f"{base}+none"))
+    resolved = open_checkpoint(spec := ModelSpec.parse(f"{base}+none"))
     first = _as_candidate(resolved, spec.base)
     candidates = [first]
     refused: list[InputError] = []
@@ -126,10 +126,10 @@ def fused(best: Candidate) -> Candidate | None:
 
 
 def _tails(
-    resolved: ResolvedModel, strategies: Sequence[str] | None, target_len: int | str | None
+    resolved: BaseCheckpoint, strategies: Sequence[str] | None, target_len: int | str | None
 ) -> Iterator[str]:
-    family, trained_len = resolved.base.family, resolved.strategy.trained_len
-    rows = family.trained_len(resolved.base.config) or 0
+    family, trained_len = resolved.family, resolved.strategy.trained_len
+    rows = family.trained_len(resolved.config) or 0
     pieces = PIECES if "pcw" in (strategies or ()) else ()
     for tail in DEFAULT if strategies is None else (*strategies, *pieces):
         if tail == "LATE":
@@ -147,12 +147,12 @@ def _tails(
 
 def _candidate(name: str) -> Candidate:
     spec = ModelSpec.parse(name)
-    return _as_candidate(resolve(spec), spec.base)
+    return _as_candidate(open_checkpoint(spec), spec.base)
 
 
-def _as_candidate(resolved: ResolvedModel, base: str) -> Candidate:
+def _as_candidate(resolved: BaseCheckpoint, base: str) -> Candidate:
     strategy = resolved.strategy
-    plain = ModelSpec(resolved.base.name, target_len=strategy.trained_len)
+    plain = ModelSpec(resolved.name, target_len=strategy.trained_len)
     # the base as the user wrote it, then the strategy and parameters of the canonical name
     return Candidate(
         _typed(replace(resolved.spec, base=base)),
@@ -171,8 +171,8 @@ def _typed(spec: ModelSpec) -> str:
 def fitting(base: str) -> str:
     """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit."""
     base = ModelSpec.parse(base).base
-    model = resolve(ModelSpec(base))
-    family = model.base.family.name
+    model = open_checkpoint(ModelSpec(base))
+    family = model.family.name
     evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
     measured: dict[str, str] = evidence.get(family, {})
     fit, incompatible = [], []
@@ -181,12 +181,12 @@ def fitting(base: str) -> str:
     names["none"] = f"none@{Strategy.default_target_len(length)}"  # plain extrapolation
     for key in STRATEGIES:
         try:
-            resolve(ModelSpec.parse(f"{base}+{names[key]}"))
+            open_checkpoint(ModelSpec.parse(f"{base}+{names[key]}"))
             fit.append(key)
         except InputError:
             incompatible.append(names[key])
     fit.sort(key=lambda key: -_measured_score(measured.get(key, "")))
-    lines = [f"{model.base.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"]
+    lines = [f"{model.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"]
     lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
     lines.append(f"Does not fit: {', '.join(incompatible) or 'nothing'}.")
     evidence_note = "We measured no model with such positions."

@@ -1,74 +1,139 @@
-"""A resolved model -> its `LongSentenceTransformer`: the files of its base, loaded, with the strategy inside them."""
+"""A checkpoint -> its model: the base loaded by sentence-transformers' own classes, with the strategy inside."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import importlib
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, cast
 
-from sentence_transformers import SentenceTransformer
+import torch
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers.base import BaseModel
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from tokenizers import processors
 from torch import nn
+from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.errors import IncompatibleError, ModelError
+from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
+from mteb_longembed.names.zoo import ZooEntry
 
 from .adapters import copy_adapters
-from .bases.model_files import translated_errors
-from .bases.resolve import ResolvedModel
-from .bases.saved import OUR_CLASSES
-from .bases.spec import Settings
+from .bases.checkpoint import BaseCheckpoint, loaded_checkpoint, open_checkpoint
+from .bases.identity import digest
+from .bases.model_files import OUR_CLASSES, translated_errors
+from .bases.native import NATIVE, native_folder
+from .bases.spec import DTYPES, ModelSpec, Settings
 from .model import LongMultiVectorEncoder, LongSentenceTransformer, settings_of
-from .modules import LongTransformer, WindowPooling
+from .modules import LongTransformer, WindowPooling, check_all_loaded
 from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
-from .stock import Stock, load_base
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 
 
 def build(
-    resolved: ResolvedModel,
+    checkpoint: BaseCheckpoint,
     loaded: SentenceTransformer | None = None,
     device: str | None = None,
     model_kwargs: Settings | None = None,
 ) -> LongModel:
-    """Load and extend a resolved model. `model_kwargs` are transformers' own, without a compute type."""
-    resolved.base.check_unchanged()
-    with translated_errors(resolved.base.path):
-        if resolved.base.saved:
-            model = _load_saved(resolved, device, model_kwargs)
+    """Load a model and put its strategy inside.
+
+    Args:
+        checkpoint: the base, with the specification of the model.
+        loaded: the base in memory, which is copied. None: it is loaded from its files.
+        device: where the model goes. None: the best device of this machine.
+        model_kwargs: what transformers takes, without a compute type.
+
+    Raises:
+        ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.
+        InputError: if its files have changed since they were read.
+    """
+    checkpoint.check_unchanged()
+    with translated_errors(checkpoint.path):
+        if checkpoint.saved:
+            model = _load_saved(checkpoint, device, model_kwargs)
+        elif loaded is None:
+            model = _extended(load_base(checkpoint, device, model_kwargs), checkpoint)
         else:
-            base = load_base(resolved, device, model_kwargs) if loaded is None else _copied(loaded, resolved)
-            model = _extended(base, resolved)
-        _check_vocabulary(model.first, resolved.base.path)
+            model = _extended(_copied(loaded, checkpoint), checkpoint)
+        _check_vocabulary(model.first, checkpoint.path)
     for module in list(model)[1:]:
         module.float()  # the transformer returns fp32, whatever its dtype is
-    origin = model.first.origin = resolved.base.origin
-    card = model.model_card_data
-    card.model_name, card.base_model_revision = resolved.name, resolved.revision
-    card.base_model = origin.name if origin else resolved.base.name
-    model.remember(resolved)
+    model.remember(checkpoint)
     return model if device is None else model.to(device)
 
 
-def _check_vocabulary(first: LongTransformer, path: str) -> None:
-    """Refuse a tokenizer without its files: transformers would make one that knows only special tokens."""
-    rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
-    entries = len(first.tokenizer or ())
-    if 2 * entries < rows:
-        raise ModelError(
-            f"the tokenizer in {path} must have at least half as many entries as the model's table has rows "
-            f"({rows:,}), got {entries:,}: add the tokenizer's own files, such as tokenizer.json."
-        )
+def load_base(
+    checkpoint: BaseCheckpoint, device: str | None, model_kwargs: Settings | None = None
+) -> BaseModel:
+    """The base as its files describe it, in sentence-transformers' own classes. The zoo adds what they leave out."""
+    entry = checkpoint.entry or ZooEntry(hub_id=checkpoint.name)
+    dtype = DTYPES.get(checkpoint.spec.dtype or "")
+    computed = {} if dtype is None else {"dtype": getattr(torch, dtype)}
+    prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
+    kind = str((checkpoint.files.json("config.json") or {}).get("model_type", ""))
+    source: AbstractContextManager[str] = contextlib.nullcontext(checkpoint.path)
+    if kind in NATIVE:
+        source = native_folder(checkpoint.files, kind)
+    with source as path:
+        kwargs: dict[str, Any] = {
+            "trust_remote_code": checkpoint.runs_code,
+            "model_kwargs": {**(model_kwargs or {}), **computed},
+            "config_kwargs": dict(entry.config),
+        }
+        if path == checkpoint.path:
+            kwargs |= checkpoint.files.load_options()
+        options: dict[str, Any] = {
+            "device": device,
+            "prompts": {key: text for key, text in prompts.items() if text is not None},
+        }
+        model: BaseModel
+        if checkpoint.late_interaction:
+            model = MultiVectorEncoder(path, **options, **kwargs)
+        elif checkpoint.modules or entry.pooling is None:
+            model = SentenceTransformer(path, **options, **kwargs)
+        else:
+            inner = Transformer.load(path, **kwargs)
+            modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
+            model = SentenceTransformer(modules=modules, **options)
+    first = model[0]
+    if isinstance(first, Transformer):
+        check_all_loaded(first.model, checkpoint.path)
+    if entry.append_eos:
+        _append_eos(model.tokenizer)
+    return model
 
 
-def _copied(loaded: SentenceTransformer, resolved: ResolvedModel) -> Stock:
+def base_of(model: SentenceTransformer) -> BaseCheckpoint:
+    """What a loaded model says about itself as a base. If it equals its files in everything, what they say."""
+    if isinstance(model, LongSentenceTransformer) and model.checkpoint is not None:
+        now = model.identity()
+        if now.changed_from is None:
+            return model.checkpoint
+        return replace(model.checkpoint, name=now.name.partition("+")[0], revision=now.revision)
+    base = loaded_checkpoint(model)
+    if model.model_card_data.model_name or not base.path:
+        return base
+    short = next((key for key, name in DTYPES.items() if name == base.dtype), None)
+    try:
+        published = open_checkpoint(ModelSpec(base.path, revision=base.files.commit, dtype=short))
+        with translated_errors(base.path):
+            is_equal = digest(load_base(published, "cpu")) == base.revision
+    except LongEmbedError:
+        return base
+    return published if is_equal else base
+
+
+def _copied(loaded: SentenceTransformer, checkpoint: BaseCheckpoint) -> BaseModel:
     """A base with the weights of a loaded model, of which every part may be changed."""
     if not isinstance(loaded, LongSentenceTransformer):
         return copy.deepcopy(loaded)
-    base = load_base(resolved, str(loaded.device))
+    base = load_base(checkpoint, str(loaded.device))
     if getattr(loaded.first.model, "peft_config", None):
         copy_adapters(loaded.first.model, cast("Transformer", base[0]).model)
     base.load_state_dict(loaded.state_dict())
@@ -77,64 +142,72 @@ def _copied(loaded: SentenceTransformer, resolved: ResolvedModel) -> Stock:
     return base
 
 
-def _extended(base: Stock, resolved: ResolvedModel) -> LongModel:
+def _extended(base: BaseModel, checkpoint: BaseCheckpoint) -> LongModel:
     """The extended model, made from the modules of a private base."""
-    strategy, entry = resolved.strategy, resolved.base.entry
-    is_interpolated = entry is not None and entry.interpolation is not None
-    first = LongTransformer.from_transformer(cast("Transformer", base[0]), strategy, extended=is_interpolated)
+    strategy = checkpoint.strategy
+    first = LongTransformer.from_transformer(
+        cast("Transformer", base[0]), strategy, extended=checkpoint.interpolated is not None
+    )
+    first.base_name = checkpoint.base_name
+    first.base_revision = checkpoint.base_revision
     modules: list[nn.Module] = [first, *list(base)[1:]]
-    vectors = resolved.vectors
-    late = resolved.base.late_interaction
-    if late:
-        first.document_length = None  # the target length takes its place
-        expansion = first.query_expansion
-        if expansion and not expansion["attend"] and resolved.base.family.name == "relative":
-            raise IncompatibleError(
-                f"{resolved.base.name} scores query tokens that attention does not see, which we cannot compute with "
-                "relative positions: use sentence-transformers' MultiVectorEncoder."
-            )
     settings = settings_of(base)
-    if not late and ("windows" in strategy.hooks() or vectors is not None):
+    if checkpoint.late_interaction:
+        _prepare_late_interaction(first, checkpoint)
+    elif "windows" in strategy.hooks() or checkpoint.vectors is not None:
         pooling = modules[1] if len(modules) > 1 else None
         if not isinstance(pooling, Pooling):
-            reason = f"{strategy.key()} averages pooled windows" if vectors is None else "vectors pools spans"
+            reason = f"{strategy.key()} averages pooled windows"
+            if checkpoint.vectors is not None:
+                reason = "vectors pools spans"
             raise IncompatibleError(
                 f"{reason}, so the base's second module must be a Pooling, "
                 f"got {'none' if pooling is None else type(pooling).__name__}."
             )
-        if vectors is None:
+        if checkpoint.vectors is None:
             pooling.__class__ = WindowPooling  # the subclass only adds methods
         else:
             pooling.__class__ = SpanPooling
-            cast("SpanPooling", pooling).vectors = vectors
+            cast("SpanPooling", pooling).vectors = checkpoint.vectors
             similarity = settings.pop("similarity_fn_name")
             modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
-    if resolved.spec.max_vectors is not None:
-        modules.append(FewerVectors(int(resolved.spec.max_vectors)))
-    return _model_of(modules, resolved, str(base.device), settings)
+    if checkpoint.spec.max_vectors is not None:
+        modules.append(FewerVectors(int(checkpoint.spec.max_vectors)))
+    return _model_of(modules, checkpoint, str(base.device), settings)
 
 
-def _load_saved(resolved: ResolvedModel, device: str | None, model_kwargs: Settings | None) -> LongModel:
+def _prepare_late_interaction(first: LongTransformer, checkpoint: BaseCheckpoint) -> None:
+    """Let documents be as long as the target length, and refuse query tokens that we cannot compute."""
+    first.document_length = None
+    expansion = first.query_expansion
+    if expansion and not expansion["attend"] and checkpoint.family.name == "relative":
+        raise IncompatibleError(
+            f"{checkpoint.name} scores query tokens that attention does not see, which we cannot compute with "
+            "relative positions: use sentence-transformers' MultiVectorEncoder."
+        )
+
+
+def _load_saved(checkpoint: BaseCheckpoint, device: str | None, model_kwargs: Settings | None) -> LongModel:
     """Load a model that we saved. Only our classes and sentence-transformers' own modules are trusted."""
-    base = resolved.base
-    config = base.files.json("config_sentence_transformers.json", optional=False)
+    path = checkpoint.path
+    config = checkpoint.files.json("config_sentence_transformers.json", optional=False)
     if config is None:
-        raise ModelError(f"{base.path} must hold config_sentence_transformers.json.")
-    options: dict[str, Any] = {**base.files.load_options(), "model_kwargs": dict(model_kwargs or {})}
-    modules: list[nn.Module] = [
-        _module_class(base.path, entry["type"]).load(base.path, subfolder=entry["path"], **options)
-        for entry in base.modules
-    ]
+        raise ModelError(f"{path} must hold config_sentence_transformers.json.")
+    options: dict[str, Any] = {**checkpoint.files.load_options(), "model_kwargs": dict(model_kwargs or {})}
+    modules: list[nn.Module] = []
+    for entry in checkpoint.modules:
+        kind = _module_class(path, entry["type"])
+        modules.append(kind.load(path, subfolder=entry["path"], **options))
     settings = {key: config[key] for key in ("prompts", "default_prompt_name")}
     settings |= {key: config.get(key) for key in ("similarity_fn_name", "truncate_dim")}
-    return _model_of(modules, resolved, device, settings)
+    return _model_of(modules, checkpoint, device, settings)
 
 
 def _model_of(
-    modules: list[nn.Module], resolved: ResolvedModel, device: str | None, settings: dict[str, Any]
+    modules: list[nn.Module], checkpoint: BaseCheckpoint, device: str | None, settings: dict[str, Any]
 ) -> LongModel:
     """The model of finished modules. With several vectors its last module, `RaggedVectors`, cuts dimensions."""
-    if resolved.vectors is None and not resolved.base.late_interaction:
+    if checkpoint.vectors is None and not checkpoint.late_interaction:
         return LongSentenceTransformer(modules=modules, device=device, **settings)
     settings.pop("truncate_dim", None)
     return LongMultiVectorEncoder(modules=modules, device=device, **settings)
@@ -151,3 +224,30 @@ def _module_class(source: str, reference: str) -> type[Module]:
     raise ModelError(
         f"{source} asks for the class {reference[:80]}, which is neither ours nor a module of sentence-transformers."
     )
+
+
+def _check_vocabulary(first: LongTransformer, path: str) -> None:
+    """Refuse a tokenizer without its files: transformers would make one that knows only special tokens."""
+    rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
+    entries = len(first.tokenizer or ())
+    if 2 * entries < rows:
+        raise ModelError(
+            f"the tokenizer in {path} must have at least half as many entries as the model's table has rows "
+            f"({rows:,}), got {entries:,}: add the tokenizer's own files, such as tokenizer.json."
+        )
+
+
+def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Make every input end in the end-of-sequence token, unless the tokenizer's files do so already."""
+    if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
+        return
+    eos = tokenizer.eos_token
+    template = processors.TemplateProcessing(
+        single=f"$A {eos}", pair=f"$A $B {eos}", special_tokens=[(eos, tokenizer.eos_token_id)]
+    )
+    backend = tokenizer.backend_tokenizer
+    processor = backend.post_processor
+    if processor is None:
+        backend.post_processor = template
+    else:
+        backend.post_processor = processors.Sequence([processor, template])

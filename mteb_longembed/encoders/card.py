@@ -16,8 +16,8 @@ from mteb_longembed.errors import DataError
 from mteb_longembed.names.grammar import results_folder
 
 from .adapters import adapters_on
+from .bases.checkpoint import BaseCheckpoint
 from .bases.facts import card_data
-from .bases.resolve import ResolvedModel
 from .bases.spec import ModelSpec
 from .modules import LongTransformer
 from .plain import can_be_plain
@@ -108,20 +108,20 @@ def _first(model: Model) -> LongTransformer:
     return cast("LongTransformer", model[0])
 
 
-def _resolved(model: Model) -> ResolvedModel | None:
+def _checkpoint(model: Model) -> BaseCheckpoint | None:
     """What it was made as. None if stock code loaded it."""
-    return getattr(model, "resolved", None)
+    return getattr(model, "checkpoint", None)
 
 
 def _made_of(model: Model) -> str:
-    strategy, origin = _first(model).strategy, _first(model).origin
-    if origin is None:
-        base = "A text-embedding model"
-    elif origin.name.startswith("local/"):
-        base = f"`{origin.name}` (a local folder whose files hash to `{origin.revision}`)"
+    first = _first(model)
+    strategy = first.strategy
+    name = first.base_name
+    if name.startswith("local/"):
+        base = f"`{name}` (a local folder whose files hash to `{first.base_revision}`)"
     else:
-        at = f" at commit `{origin.revision}`" if origin.revision else ""
-        base = f"[{origin.name}](https://huggingface.co/{origin.name}){at}"
+        at = f" at commit `{first.base_revision}`" if first.base_revision else ""
+        base = f"[{name}](https://huggingface.co/{name}){at}"
     if strategy.key() == "none":
         return f"{base}, for inputs of up to {strategy.target_len} tokens."
     return (
@@ -142,9 +142,9 @@ def _trained(model: Model) -> str:
 
 def _was_trained(model: Model) -> bool:
     tags = list(model.model_card_data.tags or ())
-    resolved = _resolved(model)
-    if resolved is not None and resolved.base.saved:
-        saved = card_data(resolved.base.files).get("tags")
+    checkpoint = _checkpoint(model)
+    if checkpoint is not None and checkpoint.saved:
+        saved = card_data(checkpoint.files).get("tags")
         tags += saved if isinstance(saved, list) else []
     return TRAINED in tags
 
@@ -173,16 +173,18 @@ def _what_it_is(model: Model) -> str:
 
 def _full_name(model: Model) -> str | None:
     """The name that makes this model from its base. None if the base is a folder or weights were trained."""
-    origin, resolved = _first(model).origin, _resolved(model)
-    if origin is None or resolved is None or origin.name.startswith("local/") or _trained(model):
+    checkpoint = _checkpoint(model)
+    if checkpoint is None or checkpoint.base_name.startswith("local/") or _trained(model):
         return None
-    if not resolved.base.saved:
-        return str(resolved.name)
-    strategy = resolved.strategy
+    if not checkpoint.saved:
+        return str(checkpoint.model_name)
+    strategy = checkpoint.strategy
     max_vectors = getattr(model[-1], "max_vectors", None)
-    vectors, params = resolved.vectors, strategy.settings()
+    vectors, params = checkpoint.vectors, strategy.settings()
     lengths = strategy.key(), strategy.target_len
-    return str(ModelSpec(origin.name, *lengths, vectors=vectors, max_vectors=max_vectors, params=params))
+    return str(
+        ModelSpec(checkpoint.base_name, *lengths, vectors=vectors, max_vectors=max_vectors, params=params)
+    )
 
 
 def scores_in(results: str | Path | None, model: Model) -> list[EvalResult]:
@@ -224,14 +226,15 @@ def _table(scores: Sequence[EvalResult]) -> str:
 def _assembled(
     model: Model, name: str, parts: list[str], scores: Sequence[EvalResult], tags: Sequence[str] = _TAGS
 ) -> str:
-    origin, resolved = _first(model).origin, _resolved(model)
-    base_card = {} if resolved is None else card_data(resolved.base.files)
+    first = _first(model)
+    checkpoint = _checkpoint(model)
+    base_card = {} if checkpoint is None else card_data(checkpoint.files)
     inherited = {key: base_card[key] for key in _INHERITED if base_card.get(key)}
-    on_hub = origin if origin and not origin.name.startswith("local/") else None
+    on_hub = bool(first.base_name) and not first.base_name.startswith("local/")
     data = ModelCardData(
         **json.loads(json.dumps(inherited, default=str)),
-        base_model=on_hub.name if on_hub else None,
-        base_model_revision=on_hub.revision if on_hub else None,
+        base_model=first.base_name if on_hub else None,
+        base_model_revision=first.base_revision if on_hub else None,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         tags=[*tags, *(["mteb"] if scores else []), *([TRAINED] if _was_trained(model) else [])],

@@ -14,7 +14,7 @@ from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
 from mteb.types import PromptType
 from sentence_transformers.base import BaseModel
 
-from mteb_longembed.encoders.model import Embedder, LongMultiVectorEncoder, LongSentenceTransformer
+from mteb_longembed.encoders.model import LongModelMixin, LongMultiVectorEncoder, LongSentenceTransformer
 
 from .bases.identity import Identity, changed
 from .engine.cluster import Cluster
@@ -32,11 +32,11 @@ CHUNK_BYTES = 1 << 30
 
 def current_meta(meta: ModelMeta, model: BaseModel, identity: Identity) -> ModelMeta:
     """mteb's description of a model of ours as it is now."""
-    ours = model if isinstance(model, Embedder) else None
+    ours = model if isinstance(model, LongModelMixin) else None
     fields: dict[str, Any] = {}
     if identity.changed_from is not None:
         # what search adds to a revision stays
-        known = ours.resolved.revision if ours and ours.resolved else str(meta.revision)
+        known = ours.checkpoint.model_revision if ours and ours.checkpoint else str(meta.revision)
         suffix = str(meta.revision)[len(known) :] if str(meta.revision).startswith(known) else ""
         fields |= {"name": identity.name, "revision": identity.revision + suffix}
         fields |= {"adapted_from": identity.changed_from, "loader": None}
@@ -61,7 +61,7 @@ class DescribedNow:
     @property
     def mteb_model_meta(self) -> ModelMeta:
         """mteb's description of the model as it is now."""
-        if self._meta is None or self._is_encoding or not isinstance(self.embedder, Embedder):
+        if self._meta is None or self._is_encoding or not isinstance(self.embedder, LongModelMixin):
             return cast("ModelMeta", self._meta)
         identity, settings = self.embedder.identity(), self._settings()
         if settings != self._described:

@@ -12,10 +12,9 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
-from .bases.resolve import resolve
+from .bases.checkpoint import open_checkpoint
 from .bases.spec import ModelSpec
-from .building import build
-from .loaded import base_of
+from .building import base_of, build
 from .model import LongMultiVectorEncoder, LongSentenceTransformer
 from .modules import LongTransformer
 
@@ -147,11 +146,11 @@ def extend(
     spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params, **others)
     _check_no_search(spec)
     if loaded is None:
-        return build(resolve(spec), device=device)
+        return build(open_checkpoint(spec), device=device)
     _check_loaded(loaded, spec)
-    if isinstance(loaded, LongSentenceTransformer) and loaded.resolved:  # `none` keeps its compute type
-        spec = replace(spec, dtype=loaded.resolved.spec.dtype)
-    return build(resolve(spec, base_of(loaded)), loaded, device)
+    if isinstance(loaded, LongSentenceTransformer) and loaded.checkpoint:
+        spec = replace(spec, dtype=loaded.checkpoint.spec.dtype)  # the base keeps its compute type
+    return build(base_of(loaded).extended_by(spec), loaded, device)
 
 
 @overload
@@ -215,7 +214,7 @@ def load(
         vectors=spec.vectors if vectors is None else vectors,
     )
     _check_no_search(spec)
-    model = build(resolve(spec), device=device, model_kwargs=loading)
+    model = build(open_checkpoint(spec), device=device, model_kwargs=loading)
     if loading:
         # what these settings change is not known, so the name does not hold
         model.built = None

@@ -26,8 +26,9 @@ from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
 
 from mteb_longembed.encoders.adapters import adapters_on, merge_adapters
+from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint, open_checkpoint
 from mteb_longembed.encoders.bases.identity import AsBuilt, Identity, identity
-from mteb_longembed.encoders.bases.resolve import ResolvedModel
+from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.card import Model, extended_card, scores_in
 from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
 from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
@@ -49,11 +50,11 @@ Call = dict[str, Any]
 _THREADS = "OMP_NUM_THREADS"
 
 
-class Embedder(BaseModel):
+class LongModelMixin(BaseModel):
     """What our two models share: they run on our engine, and know what they are."""
 
-    #: What the model is; `build` sets it.
-    resolved: ResolvedModel | None = None
+    #: What the model was built from.
+    checkpoint: BaseCheckpoint | None = None
     #: Its parts when `build` had made it. None for a model whose name does not hold.
     built: AsBuilt | None = None
     #: To how many dimensions its embeddings were cut then.
@@ -73,18 +74,22 @@ class Embedder(BaseModel):
 
     def identity(self) -> Identity:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME`."""
-        if self.resolved is None:
+        if self.checkpoint is None:
             name = getattr(self.model_card_data, "model_name", None) or "model"
             return identity(self, name, "", None)
-        return identity(self, self.resolved.name, self.resolved.revision, self.built)
+        return identity(self, self.checkpoint.model_name, self.checkpoint.model_revision, self.built)
 
     def is_unchanged(self) -> bool:
         """Whether the model still is as it was built, so that its name holds. No weight is read."""
-        return self.resolved is not None and self.built is not None and self.built.fits(self)
+        return self.checkpoint is not None and self.built is not None and self.built.fits(self)
 
-    def remember(self, resolved: ResolvedModel) -> None:
-        """Note what the model is, when it has just been built."""
-        self.resolved = resolved
+    def remember(self, checkpoint: BaseCheckpoint) -> None:
+        """Note what the model is, when it has just been built, and give it its name."""
+        self.checkpoint = checkpoint
+        card: Any = self.model_card_data
+        card.model_name = checkpoint.model_name
+        card.base_model = checkpoint.base_name
+        card.base_model_revision = checkpoint.model_revision
         self.built = AsBuilt(self)
         self.built_dimensions = self.dimensions
 
@@ -197,10 +202,22 @@ class Embedder(BaseModel):
         """sentence-transformers' configuration, and the package that loading needs. Without it, loading says why."""
         config = super()._get_model_config()
         needs = {
-            "specifier": ">=0.1.0",  # the oldest version that reads what we save
+            "specifier": ">=0.4.0",  # the oldest version that reads what we save
             "reason": "it extends the model to longer inputs; pip install mteb-longembed",
         }
         return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}
+
+
+def identity_of(model: BaseModel) -> Identity | None:
+    """What a model is now, also one that stock code loaded from a folder of ours. None for other models."""
+    if isinstance(model, LongModelMixin):
+        return model.identity()
+    first = model[0] if len(model) else None
+    if not isinstance(first, LongTransformer) or not first.saved_in:
+        return None
+    path, revision = first.saved_in
+    saved = open_checkpoint(ModelSpec(path, revision=revision))
+    return identity(model, saved.model_name, saved.model_revision, vars(model).get("built"))
 
 
 def settings_of(model: BaseModel) -> dict[str, Any]:
@@ -209,7 +226,7 @@ def settings_of(model: BaseModel) -> dict[str, Any]:
     return {name: getattr(model, name) for name in names if hasattr(model, name)}
 
 
-def check_hooks(stock: type, ours: type[Embedder]) -> None:
+def check_hooks(stock: type, ours: type[LongModelMixin]) -> None:
     """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine."""
     parameters = inspect.signature(getattr(stock, "_inference", lambda: None)).parameters.values()
     present = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD} - {"self"}
@@ -235,10 +252,10 @@ def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
         del os.environ[_THREADS]
 
 
-class LongSentenceTransformer(Embedder, SentenceTransformer):
+class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`."""
 
-    OF_CALL = Embedder.OF_CALL | {"truncate_dim"}
+    OF_CALL = LongModelMixin.OF_CALL | {"truncate_dim"}
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         if call["output_value"] == "token_embeddings":
@@ -271,7 +288,7 @@ class LongSentenceTransformer(Embedder, SentenceTransformer):
         return embeddings[indices] if isinstance(embeddings, Tensor) else [embeddings[i] for i in indices]
 
 
-class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
+class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query.
 
     On a base with late interaction (ColBERT) it is one vector for each token of both.
@@ -280,7 +297,7 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
     def save_pretrained(
         self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
     ) -> None:
-        """Save as `Embedder` does, with a sentence for other classes, which ask transformers for the model's type."""
+        """Save with a sentence for other classes, which ask transformers for the model's type."""
         super().save_pretrained(path, *args, results=results, **kwargs)
         Path(path, "config.json").write_text(json.dumps({"model_type": _SEVERAL}) + "\n", encoding="utf-8")
 
@@ -293,7 +310,7 @@ class LongMultiVectorEncoder(Embedder, MultiVectorEncoder):
         """The module that groups vectors by document. None if each token has one."""
         return next((module for module in self if isinstance(module, RaggedVectors)), None)
 
-    OF_CALL = Embedder.OF_CALL | {"token_pooling", "task"}
+    OF_CALL = LongModelMixin.OF_CALL | {"token_pooling", "task"}
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         task, pooling, to_host = call["task"], call["token_pooling"], call["save_to_cpu"]

@@ -27,7 +27,7 @@ from .attention import devices
 from .attention.context import Documents, PackedDocuments, encoding, with_documents
 from .attention.devices import to_device
 from .bases.identity import AsBuilt
-from .bases.saved import STRATEGY_FILE, Origin, origin_in, strategy_in, what_is_saved
+from .bases.strategy_file import STRATEGY_FILE, StrategyFile
 from .families import family_of
 from .features import Features
 from .inputs import TextInputs, special_counts
@@ -47,8 +47,9 @@ class LongTransformer(TextInputs):
 
     #: The folder or repository that the whole model was loaded from, and its revision. None if there is none.
     saved_in: tuple[str, str | None] | None = None
-    #: The base that the model was made from.
-    origin: Origin | None = None
+    #: Name and revision of the base that the model was made from.
+    base_name: str = ""
+    base_revision: str | None = None
     #: Whether a later module pools windows. Otherwise their tokens are joined here.
     windows_are_pooled: bool = True
 
@@ -214,9 +215,9 @@ class LongTransformer(TextInputs):
             self.save_config(output_path)
         else:
             super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
-        config = what_is_saved(self.strategy, self.origin, adapters)
+        content = StrategyFile(self.strategy, self.base_name, self.base_revision, tuple(adapters))
         path = Path(output_path, STRATEGY_FILE)
-        path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(content.to_json(), indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def load(  # type: ignore[override]  # the strategy is in its own file
@@ -228,14 +229,16 @@ class LongTransformer(TextInputs):
         source |= {key: kwargs.pop(key) for key in of_hub}
         # not Transformer's own method, because it adds to the content of the file
         config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **source)
-        strategy = strategy_in(config, f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}")
+        saved = StrategyFile.from_json(config, f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}")
         transformer = Transformer.load(model_name_or_path, **source, **kwargs)
         check_all_loaded(transformer.model, model_name_or_path)
-        if adapters := config.get(ADAPTERS):
+        if saved.adapters:
             source["subfolder"] = str(PurePosixPath(subfolder, ADAPTERS))
-            load_adapters(transformer.model, Module.load_dir_path(model_name_or_path, **source), adapters)
-        loaded = cls.from_transformer(transformer, strategy, extended=True)
-        loaded.origin = origin_in(config)
+            folder = Module.load_dir_path(model_name_or_path, **source)
+            load_adapters(transformer.model, folder, list(saved.adapters))
+        loaded = cls.from_transformer(transformer, saved.strategy, extended=True)
+        loaded.base_name = saved.base_name
+        loaded.base_revision = saved.base_revision
         loaded.saved_in = model_name_or_path, None if Path(model_name_or_path).is_dir() else revision
         return loaded
 

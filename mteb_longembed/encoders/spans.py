@@ -17,7 +17,7 @@ from mteb_longembed.errors import IncompatibleError, InputError
 
 from .engine.tokenizing import without_surrogates
 from .features import Features, Ids
-from .model import Embedder, LongSentenceTransformer
+from .model import LongModelMixin, LongSentenceTransformer
 
 #: Start and end of a span in characters. The end is excluded.
 Span = tuple[int, int]
@@ -91,7 +91,7 @@ def document_prompt(model: BaseModel) -> str:
     return next((text for text in prompts if text is not None), "")
 
 
-def spans_by_tokens(model: Embedder, text: str, size: int) -> list[Span]:
+def spans_by_tokens(model: LongModelMixin, text: str, size: int) -> list[Span]:
     """Spans of `size` content tokens each, as far as the model reads a text. The last span may be shorter.
 
     Args:
@@ -156,7 +156,7 @@ def _checked(model: SentenceTransformer) -> LongSentenceTransformer:
     return model
 
 
-def tokens_read(model: Embedder, prompt: str, text: str) -> tuple[Ids, list[Span]]:
+def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, list[Span]]:
     """Ids of the tokens that are read, and their characters: (0, 0) for prompt and special tokens."""
     tokenizer = model.tokenizer
     if not getattr(tokenizer, "is_fast", False):

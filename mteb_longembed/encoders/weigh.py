@@ -15,14 +15,14 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
-from .bases.resolve import resolve
+from .bases.checkpoint import open_checkpoint
 from .bases.spec import ModelSpec
+from .building import load_base
 from .extend import load
 from .features import Ids
-from .model import Embedder, settings_of
+from .model import LongModelMixin, settings_of
 from .modules import LongTransformer
 from .spans import document_prompt
-from .stock import load_base
 from .token_weights import RULES, Rule, TokenCounts, TokenWeights, digest, weights_of, word_weights
 
 #: What can be weighed: a model of sentence-transformers' own, or one of ours.
@@ -94,8 +94,8 @@ def weigh(
     model = _loaded(base, device)
     counts = count_tokens(model, texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar)
     weighed = weighted(model, counts, rule)
-    if isinstance(weighed, Embedder):
-        weighed.resolved = None
+    if isinstance(weighed, LongModelMixin):
+        weighed.checkpoint = None
         weighed.store = None
     known_as = str(model.model_card_data.model_name or model.model_card_data.base_model or base)
     _describe(weighed, known_as, rule, counts)
@@ -125,9 +125,9 @@ def weighted(model: Model, counts: TokenCounts, rule: Rule) -> Model:
         pooling.include_prompt = False
     modules: list[nn.Module] = [first, table, pooling, *others]
     made: Any = type(model)(modules=modules, device=str(model.device), **settings_of(model))
-    if isinstance(model, Embedder) and model.is_unchanged():
+    if isinstance(model, LongModelMixin) and model.is_unchanged():
         # its rows are in the store under the model's name with a digest of the weights
-        made.resolved = model.resolved
+        made.checkpoint = model.checkpoint
         made.store = model.store
         made.cluster = model.cluster
     return cast("Model", made)
@@ -204,9 +204,11 @@ def _loaded(base: str | Path | Model, device: str | None) -> Model:
             f"weigh takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
     spec = ModelSpec.parse(str(base))
-    resolved = resolve(spec)
-    is_plain = ModelSpec(spec.base, revision=spec.revision) == spec and not resolved.base.saved
-    return load_base(resolved, device) if is_plain else load(base, device=device)
+    checkpoint = open_checkpoint(spec)
+    is_plain = ModelSpec(spec.base, revision=spec.revision) == spec and not checkpoint.saved
+    if is_plain:
+        return cast("Model", load_base(checkpoint, device))
+    return load(base, device=device)
 
 
 def _describe(model: Model, base: str, rule: Rule, counts: TokenCounts) -> None:
@@ -217,7 +219,7 @@ def _describe(model: Model, base: str, rule: Rule, counts: TokenCounts) -> None:
     card.base_model = base
     card.base_model_revision = digest(cast("WordWeights", model[1]).emb_layer.weight)
     card.add_tags(["corpus-weights"])
-    if not isinstance(model, Embedder):
+    if not isinstance(model, LongModelMixin):
         numbers = {"n_tokens": counts.n_tokens, "n_documents": counts.n_documents}
         # sentence-transformers writes this text as the card of a model that was not trained
         vars(model)["_model_card_text"] = _CARD.format(name=card.model_name, base=base, rule=rule, **numbers)

@@ -1,4 +1,4 @@
-"""mteb's description of a resolved model: its `ModelMeta`."""
+"""mteb's description of an extended model: its `ModelMeta`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mteb.models.models_protocols import MTEBModels
 from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
-    from mteb_longembed.encoders.bases.resolve import ResolvedModel
+    from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
 
 
 def load_encoder(
-    resolved: ResolvedModel,
+    checkpoint: BaseCheckpoint,
     name: str,
     revision: str | None = None,
     device: str | int | None = None,
@@ -26,7 +26,7 @@ def load_encoder(
     trust_remote_code: bool = False,
     **unknown: object,
 ) -> MTEBModels:
-    """The object that mteb runs for a resolved model: an encoder, or a search without `encode`.
+    """The object that mteb runs for an extended model: an encoder, or a search without `encode`.
 
     A name with search parameters gives a search. `name` and `revision` are those of the `ModelMeta`, and
     `mteb run --device` gives the number of an accelerator. Code that runs is part of the name, so `trust_remote_code`
@@ -46,36 +46,36 @@ def load_encoder(
         raise InputError(
             "the options of an extended model are device, embed_dim and trust_remote_code, got "
             f"{', '.join(sorted(unknown))}; write everything else into the name, such as "
-            f"{dataclasses.replace(resolved.spec, dtype='bf16')}."
+            f"{dataclasses.replace(checkpoint.spec, dtype='bf16')}."
         )
-    if trust_remote_code and resolved.base.has_code and not resolved.base.runs_code:
+    if trust_remote_code and checkpoint.has_code and not checkpoint.runs_code:
         raise InputError(
-            f"code of {resolved.base.name} changes its embeddings, so it is part of the name: add "
+            f"code of {checkpoint.name} changes its embeddings, so it is part of the name: add "
             ":trust_remote_code=on to the name."
         )
-    model: Any = build(resolved, device=_device(device))
-    several = isinstance(model, LongMultiVectorEncoder)
+    model: Any = build(checkpoint, device=_device(device))
+    is_multi_vector = isinstance(model, LongMultiVectorEncoder)
     if embed_dim is not None:
         width = model.get_embedding_dimension()
         if not 1 <= embed_dim <= (width or embed_dim):
             raise InputError(f"embed_dim must be 1 to {width} dimensions, got {embed_dim}.")
-        if resolved.base.late_interaction:
+        if checkpoint.late_interaction:
             raise InputError(
-                f"{resolved.name} has a vector for each token, which cannot be cut: leave out embed_dim."
+                f"{checkpoint.model_name} has a vector for each token, which cannot be cut: leave out embed_dim."
             )
-        if several:
+        if is_multi_vector:
             model.grouping.dims = embed_dim
         else:
             model.truncate_dim = embed_dim
-    return searching(LongMultiVectorSearch(model) if several else LongEncoder(model), resolved.spec)
+    return searching(LongMultiVectorSearch(model) if is_multi_vector else LongEncoder(model), checkpoint.spec)
 
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:
-    """Load an encoder as `load_encoder` does, from a name that is resolved only now."""
-    from mteb_longembed.encoders.bases.resolve import resolve
+    """Load an encoder as `load_encoder` does, from a name that is read only now."""
+    from mteb_longembed.encoders.bases.checkpoint import open_checkpoint
     from mteb_longembed.encoders.bases.spec import ModelSpec
 
-    return load_encoder(resolve(ModelSpec.parse(text)), name, **options)
+    return load_encoder(open_checkpoint(ModelSpec.parse(text)), name, **options)
 
 
 def _device(device: str | int | None) -> str | None:
@@ -106,37 +106,43 @@ _OF_ANY_MODEL: dict[str, Any] = {
 }
 
 
-def model_meta(resolved: ResolvedModel, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
+def model_meta(checkpoint: BaseCheckpoint, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
     """The metadata of an extended model, from its base's metadata, its own files, and the extension.
 
     `find` returns mteb's own entry of a name, or None.
     """
     from mteb_longembed.retrieval.protocol import search_revision
 
-    base, origin = resolved.base, resolved.base.origin
-    several = resolved.vectors is not None or base.late_interaction
-    kind = "hybrid" if resolved.spec.fuse else "late-interaction" if several else "dense"
-    known = find(origin.name) if origin else None
-    fields: dict[str, Any] = {} if known is None else {name: getattr(known, name) for name in _OF_FILES}
+    is_multi_vector = checkpoint.vectors is not None or checkpoint.late_interaction
+    kind = "dense"
+    if checkpoint.spec.fuse:
+        kind = "hybrid"
+    elif is_multi_vector:
+        kind = "late-interaction"
+    known = find(checkpoint.base_name)
+    fields: dict[str, Any] = {}
+    if known is not None:
+        fields = {name: getattr(known, name) for name in _OF_FILES}
     missing = [name for name in _OF_FILES if fields.get(name) is None]
-    if base.saved or missing:
-        file_fields = _fields_from_files(resolved)
+    if checkpoint.saved or missing:
+        file_fields = _fields_from_files(checkpoint)
         # the files of a saved model describe the extended model
-        names = [*_OF_SAVED, *missing] if base.saved else missing
+        names = [*_OF_SAVED, *missing] if checkpoint.saved else missing
         fields |= {name: file_fields[name] for name in names if file_fields.get(name) is not None}
-    prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
-    if several:
+    entry = checkpoint.entry
+    prompts = entry is not None and bool(entry.query_prompt or entry.document_prompt)
+    if is_multi_vector:
         fields["similarity_fn_name"] = ScoringFunction.MAX_SIM
     width = fields.get("embed_dim")
     ours = {
-        "name": resolved.name,
-        "revision": resolved.revision + search_revision(resolved.spec),
+        "name": checkpoint.model_name,
+        "revision": checkpoint.model_revision + search_revision(checkpoint.spec),
         "model_type": [kind],
-        "loader": functools.partial(load_encoder, resolved),
-        "max_tokens": resolved.strategy.max_tokens,
+        "loader": functools.partial(load_encoder, checkpoint),
+        "max_tokens": checkpoint.strategy.max_tokens,
         # mteb may cut embeddings to any width, as sentence-transformers does
         "embed_dim": range(1, width + 1) if isinstance(width, int) else width,
-        "adapted_from": origin.name if origin else None,
+        "adapted_from": checkpoint.base_name,
         "use_instructions": bool(fields.get("use_instructions")) or prompts,
     }
     return (known or ModelMeta.create_empty()).model_copy(update={**_OF_ANY_MODEL, **fields, **ours})
@@ -153,20 +159,21 @@ _OF_SAVED = (
 )  # fmt: skip
 
 
-def _fields_from_files(resolved: ResolvedModel) -> dict[str, Any]:
+def _fields_from_files(checkpoint: BaseCheckpoint) -> dict[str, Any]:
     """The fields of `_OF_FILES` from a model's own files. None for a field that they do not have."""
     from mteb_longembed.encoders.bases.facts import card_data, facts
 
-    base, card = resolved.base, card_data(resolved.base.files)
-    local, functions = base.files.local, {function.value: function for function in ScoringFunction}
+    card = card_data(checkpoint.files)
+    local = checkpoint.files.local
+    functions = {function.value: function for function in ScoringFunction}
     return {
-        **facts(base),
+        **facts(checkpoint),
         "license": _licence(card),
         "languages": _languages(card.get("language")),
-        "open_weights": None if local and base.entry is None else True,
-        "reference": None if local else f"https://huggingface.co/{base.name}",
+        "open_weights": None if local and checkpoint.entry is None else True,
+        "reference": None if local else f"https://huggingface.co/{checkpoint.name}",
         # sentence-transformers' default is the cosine
-        "similarity_fn_name": functions.get(base.similarity or "cosine"),
+        "similarity_fn_name": functions.get(checkpoint.similarity or "cosine"),
     }
 
 

@@ -137,14 +137,17 @@ def describe_saved(
         return meta
     from mteb_longembed.encoders.encoder import current_meta
 
-    origin = getattr(model[0], "origin", None)
     fields = {key: getattr(meta, key) for key in ("embed_dim", "max_tokens", "loader")}
-    fields |= {"name": identity.name, "revision": identity.revision, "adapted_from": origin and origin.name}
-    if (resolved := getattr(model, "resolved", None)) is not None:
+    fields |= {
+        "name": identity.name,
+        "revision": identity.revision,
+        "adapted_from": model[0].base_name or None,
+    }
+    if (checkpoint := getattr(model, "checkpoint", None)) is not None:
         from .metadata import model_meta
 
         registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-        meta = model_meta(resolved, functools.partial(dict.get, registry))
+        meta = model_meta(checkpoint, functools.partial(dict.get, registry))
     return current_meta(meta.model_copy(update=fields), model, identity)
 
 
@@ -152,6 +155,6 @@ def _identity(model: BaseModel | None) -> Identity | None:
     # before this module is imported, no model can contain a class of ours
     if model is None or "mteb_longembed.encoders.modules" not in sys.modules:
         return None
-    from mteb_longembed.encoders.loaded import identity_of
+    from mteb_longembed.encoders.model import identity_of
 
     return identity_of(model)

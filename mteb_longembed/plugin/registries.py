@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
     from mteb.models.model_meta import ModelMeta
 
-    from mteb_longembed.encoders.bases.checkpoint import Base
+    from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
     from mteb_longembed.encoders.bases.spec import ModelSpec
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class _Made(NamedTuple):
     """A description, and the base that must not have changed since. None for a base that cannot change."""
 
     meta: ModelMeta
-    base: Base | None
+    base: BaseCheckpoint | None
 
 
 class ModelRegistry(dict[str, "ModelMeta"]):
@@ -112,7 +112,6 @@ class ModelRegistry(dict[str, "ModelMeta"]):
 
     def _find_on_hub(self, name: str, revision: str | None) -> _Made | None:
         from mteb_longembed.encoders.bases.model_files import Files
-        from mteb_longembed.encoders.bases.saved import is_ours
         from mteb_longembed.encoders.bases.spec import ModelSpec
         from mteb_longembed.encoders.strategies import ALGORITHM
 
@@ -120,7 +119,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         if name.count("/") != 1 or name.startswith((".", "/", "~")) or Path(name).is_dir():
             return None
         try:
-            if not is_ours(Files(name, revision).modules()):
+            if not Files(name, revision).are_ours():
                 return None
         except (HubError, ModelError):  # mteb reports it in its own way
             return None
@@ -146,12 +145,12 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             from mteb_longembed.encoders.api_models import windowed
 
             return _Made(windowed(base, spec), None)
-        from mteb_longembed.encoders.bases.resolve import resolve
+        from mteb_longembed.encoders.bases.checkpoint import open_checkpoint
 
         from .metadata import model_meta
 
-        resolved = resolve(spec)
-        return _Made(model_meta(resolved, super().get), resolved.base)
+        checkpoint = open_checkpoint(spec)
+        return _Made(model_meta(checkpoint, super().get), checkpoint)
 
 
 def _is_ours(name: str) -> bool:

@@ -9,7 +9,7 @@ from sentence_transformers import MultiVectorEncoder
 
 from mteb_longembed.encoders.boundaries import sentence_ends
 from mteb_longembed.encoders.features import Ids
-from mteb_longembed.encoders.model import Embedder
+from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.span_pooling import RaggedVectors, SpanPooling
 from mteb_longembed.encoders.spans import document_prompt, joined_spans, spans_by_sentences, tokens_read
 
@@ -38,7 +38,7 @@ def windows_of(text: str) -> list[Passage]:
     return [(start, end) for start, end in windows if not text[start:end].isspace()]
 
 
-def passages_of(model: Embedder, text: str) -> list[Passage]:
+def passages_of(model: LongModelMixin, text: str) -> list[Passage]:
     """Start and end of the text of each vector of a document, in the order of its vectors.
 
     With one vector it is the text that was read. A document that is shorter than a window or span has one passage.
@@ -54,7 +54,9 @@ def passages_of(model: Embedder, text: str) -> list[Passage]:
     return [_passage(spans[group]) for group in groups]
 
 
-def tokens_of_vectors(model: Embedder, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[np.ndarray]]:
+def tokens_of_vectors(
+    model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
+) -> Iterator[list[np.ndarray]]:
     """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
     first = model.first
     pooling = model.pooling

@@ -18,7 +18,7 @@ from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.models_protocols import MTEBModels
 
 from mteb_longembed.encoders.engine.tokenizing import without_surrogates
-from mteb_longembed.encoders.model import Embedder
+from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names.grammar import holds_model
@@ -220,7 +220,7 @@ class Searcher:
         if vectors is not None and vectors.chunks is not None:
             return vectors.chunks(text)
         model = None if vectors is None else vectors.embedder
-        spans = passages_of(model, text) if isinstance(model, Embedder) else [(0, len(text))]
+        spans = passages_of(model, text) if isinstance(model, LongModelMixin) else [(0, len(text))]
         has_one_vector = vectors is not None and not vectors.is_multi_vector
         if self._finds_windows and (has_one_vector or isinstance(self.protocol, BM25)):
             return windows_of(text[: spans[0][1]]) or spans

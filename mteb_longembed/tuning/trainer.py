@@ -19,12 +19,12 @@ from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.util import pairwise_cos_sim
 from torch import Tensor, nn
 
+from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint, open_checkpoint
 from mteb_longembed.encoders.bases.identity import Identity, digest
-from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.card import TRAINED
-from mteb_longembed.encoders.loaded import identity_of
+from mteb_longembed.encoders.model import identity_of
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import DataError, IncompatibleError, InputError
@@ -125,12 +125,12 @@ def tune(
         tuned = copy.deepcopy(model).to(device or model.device).float()
     else:
         spec = ModelSpec.parse(model)
-        resolved = resolve(replace(spec, trust_remote_code=True) if trust_remote_code else spec)
-        _check_resolved(resolved)
-        known, tuned = Identity(resolved.name, resolved.revision), None
+        checkpoint = open_checkpoint(replace(spec, trust_remote_code=True) if trust_remote_code else spec)
+        _check_checkpoint(checkpoint)
+        known, tuned = Identity(checkpoint.model_name, checkpoint.model_revision), None
     rows = prepare_data(open_data(data), options.n_negatives, options.seed)
     if tuned is None:
-        tuned = cast("SentenceTransformer", build(resolved, device=device)).float()
+        tuned = cast("SentenceTransformer", build(checkpoint, device=device)).float()
     strategy = cast("LongTransformer", tuned[0]).strategy
     if options.max_len > strategy.trained_len:
         raise InputError(
@@ -271,18 +271,18 @@ def restore(model: SentenceTransformer, table: AddedRows) -> None:
     first.family = first.family.family
 
 
-def _check_resolved(resolved: ResolvedModel) -> None:
+def _check_checkpoint(checkpoint: BaseCheckpoint) -> None:
     """Raise an error for a model that cannot be tuned, before its weights load."""
-    spec = resolved.spec
+    spec = checkpoint.spec
     if spec.dtype is not None:
         raise InputError(f"tuning chooses its own number types: leave out dtype, got {spec.dtype}.")
-    for key in [*(["vectors"] if resolved.vectors else []), *spec.search]:
+    for key in [*(["vectors"] if checkpoint.vectors else []), *spec.search]:
         raise InputError(f"tuning trains models with one vector for each document: leave out {key}.")
-    if resolved.base.late_interaction:
+    if checkpoint.late_interaction:
         raise InputError(
-            f"tuning trains models with one vector for each document, {resolved.base.name} has one for each token."
+            f"tuning trains models with one vector for each document, {checkpoint.name} has one for each token."
         )
-    _check_tunable(resolved.base.name, resolved.base.family.name, resolved.strategy)
+    _check_tunable(checkpoint.name, checkpoint.family.name, checkpoint.strategy)
 
 
 def _check_tunable(base: str, family: str, strategy: Strategy) -> None:

@@ -109,7 +109,7 @@ def test_rounds_are_interleaved_and_a_fusion_has_its_encoders_speed(base, task, 
     calls, measure = [], comparison.speed
 
     def recorded(model: Any, texts: list[str], *, is_new: bool) -> tuple[float, int]:
-        calls.append((str(model.resolved.spec.strategy), is_new, tuple(texts)))
+        calls.append((str(model.checkpoint.spec.strategy), is_new, tuple(texts)))
         return measure(model, texts, is_new=is_new)
 
     monkeypatch.setattr(comparison, "speed", recorded)

@@ -85,12 +85,6 @@ def test_several_vectors_are_compared_by_the_best(online, tmp_path) -> None:
         assert (meta.similarity_fn_name, meta.model_type) == (ScoringFunction.MAX_SIM, ["late-interaction"])
 
 
-def test_a_folder_saved_by_an_older_version_has_no_base_and_loads(monkeypatch) -> None:
-    monkeypatch.setattr(model_implementations.MODEL_REGISTRY, "_made", {})
-    meta = mteb.get_model_meta(str(Path(__file__).parents[1] / "data" / "saved_by_0_1" / "bert_pi"))
-    assert meta.adapted_from is None and meta.n_parameters and max(meta.embed_dim) == 16
-
-
 def test_a_hub_that_is_gone_costs_facts_and_no_error(online, monkeypatch) -> None:
     from huggingface_hub import constants
 

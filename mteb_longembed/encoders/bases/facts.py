@@ -13,8 +13,9 @@ from huggingface_hub.repocard import metadata_load
 from mteb_longembed.errors import HubError, ModelError
 from mteb_longembed.hub import hub_answers
 
-from .checkpoint import Base, parameters_by_type
+from .checkpoint import BaseCheckpoint
 from .model_files import Files, Json
+from .small_files import parameters_by_type
 
 #: Bytes of a number, by its type's name in safetensors files. All other types have 4.
 _BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
@@ -33,7 +34,7 @@ def card_data(files: Files) -> Json:
     return data if isinstance(data, dict) else {}
 
 
-def facts(base: Base) -> Json:
+def facts(base: BaseCheckpoint) -> Json:
     """The facts about a model by mteb's names. None for what its files do not say. Never raises."""
     if not base.path:  # a model that was made in memory
         return {}
@@ -59,7 +60,7 @@ def _quietly(files: Files, name: str) -> Json | None:
         return None
 
 
-def _width(base: Base, hidden: int | None) -> int | None:
+def _width(base: BaseCheckpoint, hidden: int | None) -> int | None:
     """Dimensions of a vector: from the last Dense module, otherwise from the pooling, otherwise from a token."""
     width = hidden
     for entry in base.modules:
@@ -84,7 +85,7 @@ def _counts_in(folder: Path) -> Counter[str]:
         return Counter()
 
 
-def _ask_hub(base: Base) -> tuple[Mapping[str, int], str | None]:
+def _ask_hub(base: BaseCheckpoint) -> tuple[Mapping[str, int], str | None]:
     """How many parameters of each type a repository has, and the day on which it was created."""
     if not hub_answers():
         return {}, None

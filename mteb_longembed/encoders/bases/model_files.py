@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, TypedDict, TypeVar
 
 import torch
@@ -24,6 +24,18 @@ from mteb_longembed.names.grammar import holds_model, is_folder
 #: The content of a JSON object.
 Json = dict[str, object]
 T = TypeVar("T")
+#: The classes of ours that a saved model may name in modules.json. Exactly these are trusted.
+OUR_CLASSES = frozenset(
+    f"mteb_longembed.encoders.{name}"
+    for name in (
+        "modules.LongTransformer",
+        "modules.WindowPooling",
+        "span_pooling.SpanPooling",
+        "span_pooling.RaggedVectors",
+        "span_pooling.FewerVectors",
+        "token_weights.TokenWeights",
+    )
+)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
@@ -95,8 +107,13 @@ class Files:
         base_is_unchanged = self.adapter_base is None or self.adapter_base.are_unchanged()
         return base_is_unchanged and (not self.local or _stamp(self.path) == self.stamp)
 
-    def with_adapter_base(self, inside: str) -> Files:
-        """These files, with those of the base if they are only PEFT's adapter; `inside` is the transformer's folder."""
+    def name(self) -> str:
+        """The name of a base with these files: the hub id, or `local/NAME`."""
+        return local_name(self.path) if self.local else self.path
+
+    def with_adapter_base(self) -> Files:
+        """These files, with those of the base if they are only an adapter of PEFT."""
+        inside = self.transformer_folder()
         has_config = self.find(f"{inside}config.json", optional=True) is not None
         adapter = {} if has_config else self.json(f"{inside}adapter_config.json") or {}
         base, revision = adapter.get("base_model_name_or_path"), adapter.get("revision")
@@ -141,8 +158,34 @@ class Files:
         return self._content(name, dict, optional)
 
     def modules(self) -> list[ModuleEntry] | None:
-        """The entries of modules.json, which `check_modules` checks. None if there is no such file."""
-        return self._content("modules.json", list, optional=True)
+        """The entries of modules.json. None if there is no such file.
+
+        Raises:
+            ModelError: if it does not list modules inside its folder, or if ours are not the first.
+        """
+        modules: list[ModuleEntry] | None = self._content("modules.json", list, optional=True)
+        if modules is None:
+            return None
+        is_right = all(_is_well_formed(module) for module in modules)
+        if is_right and _lists_ours(modules):
+            is_right = modules[0]["type"] in OUR_CLASSES
+        if not is_right:
+            raise ModelError(
+                f"modules.json of {self.path} must list modules with a type and a path each, ours first, got "
+                f"{str(modules)[:80]!r}."
+            )
+        return modules
+
+    def are_ours(self) -> bool:
+        """Whether they are those of an extended model that `save_pretrained` wrote."""
+        return _lists_ours(self.modules() or [])
+
+    def transformer_folder(self) -> str:
+        """The folder of the transformer, with a slash. Empty if it is in the folder of the whole model."""
+        modules = self.modules()
+        if not modules or not modules[0]["path"]:
+            return ""
+        return f"{modules[0]['path']}/"
 
     def _content(self, name: str, kind: type[T], optional: bool) -> T | None:
         if name not in self._read:
@@ -158,6 +201,20 @@ class Files:
                 raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
             self._read[name] = content
         return self._read[name]
+
+
+def _is_well_formed(entry: object) -> bool:
+    """Whether an entry of modules.json names a class and a folder inside that of the model."""
+    if not isinstance(entry, dict):
+        return False
+    path = entry.get("path")
+    if not isinstance(entry.get("type"), str) or not isinstance(path, str):
+        return False
+    return not (PurePosixPath(path).is_absolute() or PureWindowsPath(path).anchor or ".." in path)
+
+
+def _lists_ours(modules: list[ModuleEntry]) -> bool:
+    return any(module["type"] in OUR_CLASSES for module in modules)
 
 
 def unreachable(path: str) -> HubError:

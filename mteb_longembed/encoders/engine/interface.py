@@ -11,8 +11,8 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
 from mteb_longembed.encoders.bases.identity import Identity
-from mteb_longembed.encoders.bases.resolve import ResolvedModel
 from mteb_longembed.encoders.families import Family
 from mteb_longembed.encoders.features import Features, Ids
 from mteb_longembed.encoders.strategies import Strategy
@@ -43,7 +43,7 @@ class TextTransformer(Protocol):
 class EngineModel(Protocol):
     """A model whose `forward` takes a batch of texts through all its modules."""
 
-    resolved: ResolvedModel | None
+    checkpoint: BaseCheckpoint | None
 
     @property
     def first(self) -> TextTransformer: ...

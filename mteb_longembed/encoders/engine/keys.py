@@ -36,16 +36,17 @@ def row_keys(
     strategy leaves this row as the base makes it. So all strategies of a base share its short rows. `form` says which
     of the features after the last module are kept.
     """
-    first, resolved = model.first, model.resolved
+    first, checkpoint = model.first, model.checkpoint
     why = _why_no_key(model, kwargs)
-    if resolved is None or why is not None:
+    if checkpoint is None or why is not None:
         warnings.warn(f"the store of embeddings is off for this model: {why}.", RuntimeWarning, stacklevel=3)
         return None
-    base, strategy = resolved.base, resolved.strategy
+    strategy = checkpoint.strategy
     # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
-    files = (base.name, base.revision, repr(base.entry), resolved.spec.dtype or base.dtype)
+    dtype = checkpoint.spec.dtype or checkpoint.dtype
+    files = (checkpoint.name, checkpoint.revision, repr(checkpoint.entry), dtype)
     weights = None if model.token_weights is None else digest(model.token_weights)
-    vectors = resolved.vectors, resolved.spec.max_vectors, weights
+    vectors = checkpoint.vectors, checkpoint.spec.max_vectors, weights
     short = _digest("rows", ALGORITHM, files, _how_it_runs(device), vectors, form, sorted(kwargs.items()))
     long = _digest(short, _source(strategy), _source(first.family), strategy.values())
 
@@ -60,16 +61,16 @@ def row_keys(
 
 def _why_no_key(model: EngineModel, kwargs: Mapping[str, object]) -> str | None:
     """Why the rows of a call have no keys. None if they have."""
-    resolved = model.resolved
-    if resolved is None or not model.is_unchanged():
+    checkpoint = model.checkpoint
+    if checkpoint is None or not model.is_unchanged():
         return "it was changed after it was loaded"
-    if resolved.base.revision is None:
+    if checkpoint.revision is None:
         return "the commit of its files is not known"
-    if resolved.base.runs_code and "--" in str(getattr(resolved.base.config, "auto_map", "")):
+    if checkpoint.runs_code and "--" in str(getattr(checkpoint.config, "auto_map", "")):
         return "it runs code of another repository, whose commit is not known"
     if not all(isinstance(value, _PLAIN) for value in kwargs.values()):
         return f"encode was given {', '.join(sorted(kwargs))}"
-    for part in (resolved.strategy, model.first.family):
+    for part in (checkpoint.strategy, model.first.family):
         if _source(part) is None:
             return f"the source of {type(part).__name__} cannot be read"
     return None

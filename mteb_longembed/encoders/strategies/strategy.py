@@ -139,9 +139,8 @@ class Strategy:
         return {name: value for name, value in values.items() if value != getattr(plain, name)}
 
     def values(self) -> dict[str, object]:
-        """All fields. `split` is left out at its default, because older rows, files and revisions lack it."""
-        values = asdict(self)
-        return values if values.get("split") != "token" else {k: v for k, v in values.items() if k != "split"}
+        """All fields."""
+        return asdict(self)
 
     @classmethod
     @functools.cache

@@ -196,7 +196,7 @@ def test_a_loaded_base_that_equals_its_files_keeps_their_name_and_a_changed_one_
     write(layer(loaded).output.dense.bias)
     other = longembed.extend(loaded, "pi")
     assert other.identity().revision not in (by_name.identity().revision, None)
-    assert other.identity().name.startswith("local/") and other.resolved.base.entry is None
+    assert other.identity().name.startswith("local/") and other.checkpoint.entry is None
 
 
 def test_a_loaded_model_is_extended_though_its_files_are_damaged_since(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_what_was_trained_with_none_and_extended_then_has_its_weights_and_prompt
     extended: Any = longembed.extend(model, "gp")
     assert np.allclose(extended.encode(TEXTS[:1]), model.encode(TEXTS[:1]), atol=1e-6)
     assert extended.prompts["query"] == "Query : "
-    assert extended.resolved.base.revision == model.identity().revision
+    assert extended.checkpoint.revision == model.identity().revision
     assert extended.identity().name == "local/model+gp@128"
 
 

@@ -43,7 +43,7 @@ def test_a_strategy_that_changes_short_documents_too_gives_them_another_key() ->
 def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(base_folder: Path) -> None:
     model: Any = longembed.extend(base_folder, "pi")
     model[1].include_prompt = False
-    model.remember(model.resolved)
+    model.remember(model.checkpoint)
     pairs = [keys(model), keys(model, "vectors"), keys(model, task="query"), keys(model, prompt="query : ")]
     old = torch.get_float32_matmul_precision()
     try:

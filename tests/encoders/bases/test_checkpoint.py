@@ -1,29 +1,25 @@
-"""A name is resolved once, and the canonical name follows values."""
+"""A name becomes a checkpoint once, and the canonical name follows values."""
 
 import re
 import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.bases import resolve as resolving
-from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
+from mteb_longembed.encoders.bases import checkpoint
+from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint, open_checkpoint
 from mteb_longembed.encoders.bases.spec import ModelSpec
+from mteb_longembed.encoders.building import base_of
 from mteb_longembed.encoders.extend import extend, load
-from mteb_longembed.encoders.loaded import base_of
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from tests import tiny
-from tests.limits import same_vectors
-
-SAVED = Path(__file__).parents[2] / "data" / "saved_by_0_1"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +34,7 @@ def base_for(folders: dict[str, Path], key: str) -> str:
 
 
 def name_of(text: str) -> str:
-    return resolve(ModelSpec.parse(text)).name
+    return open_checkpoint(ModelSpec.parse(text)).model_name
 
 
 @pytest.mark.parametrize(
@@ -75,14 +71,14 @@ def test_a_parameter_without_effect_is_refused(folders) -> None:
 def test_what_a_document_is_and_how_it_is_searched_stand_in_the_name(folders) -> None:
     full = "local/model+se@128,center=corpus+queries,fuse=bm25,vectors=8"
     text = f"{folders['mistral']}+se:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT},center=corpus+queries"
-    resolved = resolve(ModelSpec.parse(text))
-    assert resolved.name == full
+    resolved = open_checkpoint(ModelSpec.parse(text))
+    assert resolved.model_name == full
     assert resolved.vectors == 8
     assert resolved.spec.search == {"center": "corpus+queries", "fuse": "bm25"}
     weighted = name_of(f"{folders['mistral']}+se:fuse=bm25,weight=2.5e-1")
     assert weighted == "local/model+se@128,fuse=bm25,weight=0.25"
-    plain = resolve(ModelSpec(str(folders["mistral"]), "se"))
-    assert not plain.spec.search and plain.name == "local/model+se@128"
+    plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "se"))
+    assert not plain.spec.search and plain.model_name == "local/model+se@128"
 
 
 @pytest.mark.parametrize(
@@ -99,10 +95,10 @@ def test_files_tell_that_a_base_cannot_have_several_vectors(tmp_path, pooling, s
         file = tmp_path / "model" / "config_sentence_transformers.json"
         file.write_text(file.read_text().replace('"cosine"', f'"{similarity}"'))
     with pytest.raises(IncompatibleError, match=message):
-        resolve(ModelSpec.parse(f"{tmp_path / 'model'}+none:vectors=4"))
+        open_checkpoint(ModelSpec.parse(f"{tmp_path / 'model'}+none:vectors=4"))
     if not similarity:
         name = f"{tmp_path / 'model'}+pcw:vectors=window"
-        assert resolve(ModelSpec.parse(name)).vectors == "window"
+        assert open_checkpoint(ModelSpec.parse(name)).vectors == "window"
 
 
 @pytest.mark.parametrize(("key", "value"), [("center", "corpus"), ("fuse", "bm25")])
@@ -131,10 +127,10 @@ def chosen(draw: Any) -> tuple[str, int, dict[str, Any]]:
     return key, draw(st.integers(16, 400)), params
 
 
-def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]]) -> ResolvedModel:
+def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]]) -> BaseCheckpoint:
     key, target, params = choice
     try:
-        return resolve(ModelSpec(base_for(folders, key), key, target, params=params))
+        return open_checkpoint(ModelSpec(base_for(folders, key), key, target, params=params))
     except InputError:  # values that break a rule of the strategy
         assume(False)
         raise
@@ -146,9 +142,13 @@ def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]
 def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(folders, choice):
     first = try_resolve(folders, choice)
     base = base_for(folders, choice[0])
-    second = resolve(ModelSpec.parse(first.name.replace(first.base.name, base)))
-    assert (second.name, second.strategy, second.revision) == (first.name, first.strategy, first.revision)
-    assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.name) and is_extended_name(first.name)
+    second = open_checkpoint(ModelSpec.parse(first.model_name.replace(first.name, base)))
+    assert (second.model_name, second.strategy, second.revision) == (
+        first.model_name,
+        first.strategy,
+        first.revision,
+    )
+    assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.model_name) and is_extended_name(first.model_name)
 
 
 @pytest.mark.filterwarnings("ignore:se with")
@@ -157,20 +157,23 @@ def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(fo
 def test_equal_strategies_have_equal_names_and_different_ones_different_names(folders, one, other):
     other = (one[0], one[1], other[2]) if other[0] == one[0] else other
     a, b = try_resolve(folders, one), try_resolve(folders, other)
-    same_base = a.base.path == b.base.path
-    assert (a.strategy == b.strategy and same_base) == (a.name == b.name and same_base)
+    same_base = a.path == b.path
+    assert (a.strategy == b.strategy and same_base) == (a.model_name == b.model_name and same_base)
 
 
 def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders, tmp_path) -> None:
     folder = folders["mistral"]
-    by_name = resolve(ModelSpec.parse(f"{folder}+se@64:g=7"))
+    by_name = open_checkpoint(ModelSpec.parse(f"{folder}+se@64:g=7"))
     base = base_of(SentenceTransformer(str(folder), device="cpu"))
-    loaded = resolve(ModelSpec("", "se", 64, params={"g": 7}), base)
-    assert by_name.strategy == loaded.strategy and by_name.name == loaded.name == "local/model+se@64,g=7"
+    loaded = base.extended_by(ModelSpec("", "se", 64, params={"g": 7}))
+    assert (
+        by_name.strategy == loaded.strategy
+        and by_name.model_name == loaded.model_name == "local/model+se@64,g=7"
+    )
     extend(folder, "se", 64, g=7, device="cpu").save_pretrained(str(tmp_path / "saved"))
-    saved = resolve(ModelSpec(str(tmp_path / "saved")))
-    assert saved.base.saved and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
-    assert load(tmp_path / "saved", device="cpu").resolved == saved
+    saved = open_checkpoint(ModelSpec(str(tmp_path / "saved")))
+    assert saved.saved and saved.strategy == by_name.strategy and saved.model_name == "local/saved+se@64,g=7"
+    assert load(tmp_path / "saved", device="cpu").checkpoint == saved
 
 
 @pytest.mark.parametrize(
@@ -190,7 +193,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         ({"fuse": "bm25", "weight": 1}, InputError, "^weight, the encoder's share .* got 1"),
         ({"fuse": "bm25", "weight": "all"}, InputError, "^weight must be a number, got 'all'"),
         ({"fusion": "rrf"}, InputError, "^fusion=rrf needs fuse=bm25 .* got no fuse=bm25"),
-        ({"fuse": "bm25", "how": "rrf", "weight": 0.5}, InputError, "without a weight, got weight=0.5"),
+        ({"fuse": "bm25", "fusion": "rrf", "weight": 0.5}, InputError, "without a weight, got weight=0.5"),
         ({"dtype": "../../x"}, InputError, "^dtype must be one of fp32, fp16, bf16, got"),
         (
             {"dtype": "int8"},
@@ -202,16 +205,16 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
     ],
 )
 def test_a_wrong_value_is_told_before_the_base_is_read(asked, error, message, monkeypatch) -> None:
-    monkeypatch.setattr(resolving, "open_base", lambda *a, **k: pytest.fail("the base was read"))
+    monkeypatch.setattr(checkpoint.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(error, match=message):
-        resolve(ModelSpec("x", **{"strategy": "se", **asked}))
+        open_checkpoint(ModelSpec("x", **{"strategy": "se", **asked}))
 
 
 def test_a_revision_of_a_folder_is_refused(folders) -> None:
     with pytest.raises(InputError, match=r"^only a model on the hub has a revision to choose, got 'main'"):
-        resolve(ModelSpec(str(folders["bert"]), "pi", revision="main"))
+        open_checkpoint(ModelSpec(str(folders["bert"]), "pi", revision="main"))
     with pytest.raises(InputError, match=r"^only a model on the hub has a revision"):
-        resolve(ModelSpec.parse("mini-rope+pi:revision=main"))
+        open_checkpoint(ModelSpec.parse("mini-rope+pi:revision=main"))
 
 
 def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
@@ -219,30 +222,14 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     config = (folder / "config.json").read_text()
     (folder / "config.json").write_text(config.replace("{", '{"auto_map": {"AutoModel": "own.Own"},', 1))
     (folder / "own.py").write_text("FIRST = 1\n")
-    without = resolve(ModelSpec(str(folder), "pi"))
-    with_code = resolve(ModelSpec(str(folder), "pi", trust_remote_code=True))
-    assert with_code.name == f"{without.name},trust_remote_code=on"
+    without = open_checkpoint(ModelSpec(str(folder), "pi"))
+    with_code = open_checkpoint(ModelSpec(str(folder), "pi", trust_remote_code=True))
+    assert with_code.model_name == f"{without.model_name},trust_remote_code=on"
     assert with_code.revision != without.revision
     (folder / "own.py").write_text("SECOND = 2\n")
-    assert resolve(ModelSpec(str(folder), "pi", trust_remote_code=True)).revision != with_code.revision
-    assert resolve(ModelSpec(str(folder), "pi")).revision == without.revision
-    plain = resolve(ModelSpec(str(folders["mistral"]), "pi", trust_remote_code=True))
-    assert plain.name == "local/model+pi@128"
-
-
-@pytest.mark.parametrize("kind", ["bert_pi", "bert_pcw", "mistral_se"])
-def test_a_folder_that_version_0_1_saved_still_gives_its_embeddings(kind) -> None:
-    texts = [tiny.text(n, seed) for seed, n in enumerate((5, 16, 17, 40, 64))]
-    got = load(SAVED / kind, device="cpu").encode(texts)
-    same_vectors(got, np.load(SAVED / f"{kind}.npy"))
-
-
-def test_a_folder_with_the_module_paths_of_version_0_2_still_gives_its_embeddings(folders, tmp_path) -> None:
-    made = extend(folders["bert"], "gp", 64, vectors=8, device="cpu")
-    made.save_pretrained(str(tmp_path / "saved"))
-    file = tmp_path / "saved" / "modules.json"
-    file.write_text(file.read_text().replace("encoders.span_pooling.", "encoders.several."))
-    want = made.encode(["a b c " * 10])[0]
-    stock = MultiVectorEncoder(str(tmp_path / "saved"), trust_remote_code=True, device="cpu")
-    for model in (load(tmp_path / "saved", device="cpu"), stock):
-        assert np.abs(np.asarray(model.encode(["a b c " * 10])[0]) - np.asarray(want)).max() < 1e-6
+    assert (
+        open_checkpoint(ModelSpec(str(folder), "pi", trust_remote_code=True)).revision != with_code.revision
+    )
+    assert open_checkpoint(ModelSpec(str(folder), "pi")).revision == without.revision
+    plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "pi", trust_remote_code=True))
+    assert plain.model_name == "local/model+pi@128"
