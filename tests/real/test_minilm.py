@@ -78,6 +78,15 @@ def test_qmsum_scores_as_in_public(
 # ---- strategies --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("tail", "score"), [("", 0.290), (":weights=idf", 0.334), (":weights=sif", 0.344)])
+def test_corpus_weights_gain_on_the_first_tokens_of_meetings(
+    minilm: Path, qmsum: AbsTaskRetrieval, tail: str, score: float
+) -> None:
+    model = mteb.get_model(f"{minilm}+pcw@2048{tail}", device="cpu")
+    results = mteb.evaluate(model, qmsum, cache=None, show_progress_bar=False)
+    assert results.task_results[0].get_score() == pytest.approx(score, abs=0.008)
+
+
 def test_none_is_the_stock_model(minilm: Path) -> None:
     stock = SentenceTransformer(str(minilm), device="cpu")
     assert gap(longembed.load(f"{minilm}+none").encode(TEXTS), stock.encode(TEXTS)) < ROUNDING
