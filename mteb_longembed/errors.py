@@ -57,10 +57,6 @@ class IncompatibleError(InputError):
     """A strategy that cannot work with a model family, because they share no way to change positions."""
 
 
-#: The name of versions 0.1 and 0.2.
-MisfitError = IncompatibleError
-
-
 class DataError(LongEmbedError, ValueError):
     """A data file that is missing, incomplete or in a wrong form. The message names the file and the line."""
 
@@ -71,6 +67,10 @@ class HubError(LongEmbedError, OSError):
 
 class ModelError(LongEmbedError, TypeError):
     """A base model that is not a text-embedding model, or that we do not know how to change."""
+
+
+class WriterError(LongEmbedError, RuntimeError):
+    """An endpoint that should write questions and gives no answer. What was written before is kept."""
 
 
 class CapacityError(LongEmbedError, MemoryError):

@@ -1,0 +1,251 @@
+"""Questions that a language model writes: the rules, odd answers of a server on this machine, and a killed run."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mteb_longembed.comparing import question_writer
+from mteb_longembed.comparing.question_writer import (
+    QuestionWriter,
+    draw_passages,
+    expected_tokens,
+    fault_of,
+    rare_words,
+    summary,
+    write_questions,
+)
+from mteb_longembed.errors import InputError, WriterError
+from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_passages, read_queries
+
+FILLER = "The weather was fine and everybody went about their usual work as on any other day of the week. "
+DOCUMENTS = {
+    f"d{i}": f"Page{i}. {FILLER * 3}The keeper Zoltan{i} bought a marble{i} staircase from Quito{i}. {FILLER * 6} End{i}."
+    for i in range(5)
+}
+
+
+class Server:
+    """An OpenAI-compatible endpoint. `answer` gets the messages and gives the text, or a status and a body."""
+
+    def __init__(self, answer: Callable[[list[dict[str, str]]], Any]) -> None:
+        self.asked: list[list[dict[str, str]]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append(body["messages"])
+                said = answer(body["messages"])
+                status, content = said if isinstance(said, tuple) else (200, outer.body(said))
+                data = content.encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self._server.server_port}/v1"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @staticmethod
+    def body(text: str | None) -> str:
+        message = {"role": "assistant", "content": text}
+        usage = {"prompt_tokens": 70, "completion_tokens": 30, "total_tokens": 100}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        return json.dumps(
+            {
+                "id": "x",
+                "object": "chat.completion",
+                "created": 0,
+                "model": "m",
+                "choices": [choice],
+                "usage": usage,
+            }
+        )
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
+    servers: list[Server] = []
+
+    def start(answer: Callable[[list[dict[str, str]]], Any]) -> Server:
+        servers.append(Server(answer))
+        monkeypatch.setenv("OPENAI_BASE_URL", servers[-1].address)
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client asks again at once."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.0)
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.0)
+
+
+def numbered(messages: list[dict[str, str]]) -> str:
+    """A question that keeps the rules and is asked once."""
+    return f"Which purchase did number {abs(hash(messages[0]['content'])) % 10**9} make on a journey?"
+
+
+def test_what_is_written_is_what_compare_reads(serve, tmp_path: Path) -> None:
+    serve(numbered)
+    questions = write_questions(DOCUMENTS, 8, QuestionWriter("m"), tmp_path / "out", show=False)
+    assert len(questions) == 8 and all(question.text for question in questions)
+    documents = read_documents(tmp_path / "out" / "corpus.jsonl")
+    queries = read_queries(tmp_path / "out" / "queries.jsonl")
+    judged = read_judgements(tmp_path / "out" / "qrels.jsonl", queries, documents)
+    passages = read_passages(tmp_path / "out" / "qrels.jsonl", tmp_path / "out" / "corpus.jsonl")
+    assert documents == {key: text.strip() for key, text in DOCUMENTS.items()}
+    assert list(queries.values()) == [question.text for question in questions]
+    for key, question in zip(queries, questions, strict=True):
+        assert judged[key] == {question.document: 1}
+        assert passages[key][question.document] == [(question.start, question.end)]
+    assert summary(questions) == "8 of 8 questions are kept. The writer read and wrote 800 tokens."
+
+
+def test_passages_come_from_all_documents_and_places_and_once() -> None:
+    documents = {**DOCUMENTS, "long": FILLER * 60, "short": "Too short."}
+    drawn = draw_passages(documents, 20)
+    assert len(set(drawn)) == 20 and drawn == draw_passages(documents, 20) != draw_passages(
+        documents, 20, seed=1
+    )
+    counts = Counter(key for key, _ in drawn)
+    assert set(counts) == {*DOCUMENTS, "long"}
+    starts = [start for key, (start, _) in draw_passages({"long": FILLER * 60}, 6)]
+    assert max(starts) > len(FILLER) * 20
+    assert all(end - start >= question_writer.MIN_CHARS for _, (start, end) in drawn)
+    assert len(draw_passages(documents, 10**6)) < 10**3
+
+
+def test_the_cost_is_expected_before() -> None:
+    passages = draw_passages(DOCUMENTS, 4)
+    characters = sum(end - start for _, (start, end) in passages)
+    assert characters / 4 < expected_tokens(passages) < characters + 4 * 1000
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("", "is empty"),
+        (None, "is empty"),
+        ("\n".join(f"Question {i}?" for i in range(10)), "is not one line of at most 300 characters"),
+        ("x " * 200, "is not one line of at most 300 characters"),
+        ("???", "has no words"),
+        ("I'm sorry, I can't help with that.", "is no question"),
+        ("What does the passage say about it?", "speaks of the passage, which"),
+        ("What is in this text?", "speaks of this text, which"),
+        ("What did Zoltan1 buy from Quito1?", "repeats the rare words of the passage"),
+    ],
+)
+def test_an_answer_that_breaks_a_rule_is_asked_again_then_dropped_and_counted(
+    serve, tmp_path, answer, reason
+) -> None:
+    server = serve(lambda messages: answer)
+    documents = {"d1": DOCUMENTS["d1"][280:700]}
+    (question,) = write_questions(documents, 1, QuestionWriter("m"), tmp_path / "out", show=False)
+    assert question.text == "" and question.reason.startswith(reason)
+    assert len(server.asked) == question_writer.TRIES
+    assert reason in server.asked[1][-1]["content"] and question.tokens == 100 * question_writer.TRIES
+    assert f"0 of 1 questions are kept; dropped: 1 because the question {reason}" in summary([question])
+
+
+def test_a_second_try_is_kept(serve, tmp_path: Path) -> None:
+    serve(lambda messages: "" if len(messages) == 1 else "Which purchase was made on the journey?")
+    (question,) = write_questions(DOCUMENTS, 1, QuestionWriter("m"), tmp_path / "out", show=False)
+    assert question.text == "Which purchase was made on the journey?" and question.tokens == 200
+
+
+def test_a_question_that_comes_twice_is_dropped(serve, tmp_path: Path) -> None:
+    serve(lambda messages: "Which purchase was made on the journey?")
+    questions = write_questions(DOCUMENTS, 3, QuestionWriter("m"), tmp_path / "out", show=False)
+    assert [bool(question.text) for question in questions] == [True, False, False]
+    assert questions[1].reason == "was written before"
+
+
+def test_an_endpoint_that_is_busy_is_asked_again(serve, tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def busy_at_first(messages: list[dict[str, str]]) -> Any:
+        calls.append(1)
+        return (429, '{"error": {"message": "slow down"}}') if len(calls) < 3 else numbered(messages)
+
+    serve(busy_at_first)
+    (question,) = write_questions(
+        {"d": DOCUMENTS["d1"]}, 1, QuestionWriter("m"), tmp_path / "out", show=False
+    )
+    assert question.text and len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (429, '{"error": {"message": "no more"}}'),
+        (404, '{"error": {"message": "no model m"}}'),
+        (200, "<html>"),
+        (200, "{}"),
+    ],
+)
+def test_an_endpoint_that_fails_is_one_sentence(serve, tmp_path: Path, answer: tuple[int, str]) -> None:
+    serve(lambda messages: answer)
+    with pytest.raises(WriterError, match=r"the writer m at http://127\.0\.0\.1.* gave no answer"):
+        write_questions(DOCUMENTS, 2, QuestionWriter("m"), tmp_path / "out", show=False)
+
+
+def test_a_killed_run_goes_on_and_asks_nothing_twice(serve, tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def dies(messages: list[dict[str, str]]) -> Any:
+        calls.append(1)
+        return (404, "{}") if len(calls) == 4 else numbered(messages)
+
+    serve(dies)
+    with pytest.raises(WriterError):
+        write_questions(DOCUMENTS, 5, QuestionWriter("m"), tmp_path / "out", show=False)
+    with (tmp_path / "out" / "progress.jsonl").open("a") as file:
+        file.write('{"writer": "m", "docu')  # a kill in the middle of a line
+    assert not (tmp_path / "out" / "queries.jsonl").exists()
+    questions = write_questions(DOCUMENTS, 5, QuestionWriter("m"), tmp_path / "out", show=False)
+    assert len(questions) == 5 and all(question.text for question in questions) and len(calls) == 6
+
+
+def test_edited_questions_are_not_replaced(serve, tmp_path: Path) -> None:
+    serve(numbered)
+    write_questions(DOCUMENTS, 2, QuestionWriter("m"), tmp_path / "out", show=False)
+    with pytest.raises(InputError, match="has questions already, which you may have edited"):
+        write_questions(DOCUMENTS, 2, QuestionWriter("m"), tmp_path / "out", show=False)
+
+
+def test_what_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch, serve, tmp_path: Path) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(
+        InputError, match="--writer needs an endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL"
+    ):
+        QuestionWriter("m")
+    serve(numbered)
+    with pytest.raises(InputError, match="a document needs a passage of at least 200 characters"):
+        write_questions({"d": "short"}, 2, QuestionWriter("m"), tmp_path / "out", show=False)
+
+
+def test_rare_words_are_those_of_few_passages() -> None:
+    rare = rare_words(DOCUMENTS)
+    assert {"zoltan1", "quito4"} <= rare and not {"weather", "the"} & rare
+    assert fault_of("Who bought the staircase?", DOCUMENTS["d1"], rare, set()) == ""
