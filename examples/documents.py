@@ -7,4 +7,5 @@ FACTS = {
     "station": "Eva Lindholm's pass key is 11846. Remember it. 11846 is the pass key for Eva Lindholm. ",
 }
 DOCUMENTS = {name: FILLER * 40 + fact + FILLER * 8 for name, fact in FACTS.items()}
+YEARS = {"harbour": 1987, "library": 2014, "station": 1996}
 QUESTION = "What is the pass key for Tom Keller?"

@@ -1,33 +1,61 @@
-"""LanceDB in a folder: several vectors a document, compared by MaxSim; and one vector a document.
+"""LanceDB as the index of long documents: one row a window, corpus weights, full text beside them, filters, updates.
 
 pip install mteb-longembed lancedb
 """
 
 import lancedb
-import pyarrow
-from documents import DOCUMENTS, QUESTION
+from documents import DOCUMENTS, QUESTION, YEARS
 
 import mteb_longembed as longembed
+from mteb_longembed.retrieval.passages import passages_of
 
-# one vector for each window of 128 tokens; `encode_document` and `encode_query` add the model's prompts
-model = longembed.load("mini-ape+pcw:size=128,short=cut,vectors=window")
-vectors = model.encode_document(list(DOCUMENTS.values()))
+# one vector for each window of 128 tokens; tokens count by their rarity in these documents
+model = longembed.weigh("mini-ape+pcw:size=128,short=cut,vectors=window", list(DOCUMENTS.values()))
+model.save_pretrained("my-model")  # the weights belong to the index: keep both together
 
-vector = pyarrow.list_(pyarrow.float32(), vectors[0].shape[1])
-schema = pyarrow.schema([("name", pyarrow.string()), ("vector", pyarrow.list_(vector))])
-rows = [{"name": name, "vector": matrix.tolist()} for name, matrix in zip(DOCUMENTS, vectors, strict=True)]
-database = lancedb.connect("lance")
-table = database.create_table("documents", rows, schema=schema)
 
-question = model.encode_query([QUESTION])[0].numpy()
-hits = table.search(question, vector_column_name="vector").distance_type("cosine").limit(3).to_list()
-RANKING = [hit["name"] for hit in hits]
-print(RANKING)
+def rows_of(name: str, text: str) -> list[dict]:
+    """A row for each window of a document. `encode_document` adds the model's prompt."""
+    (vectors,) = model.encode_document([text])
+    rows = []
+    for (start, end), vector in zip(passages_of(model, text), vectors, strict=True):
+        place = {"document": name, "start": start, "end": end, "year": YEARS[name]}
+        rows.append({**place, "text": text[start:end], "vector": vector.numpy()})
+    return rows
 
-single = longembed.load("mini-rope+ntk")
-singles = single.encode_document(list(DOCUMENTS.values()))
-rows = [{"name": name, "vector": row} for name, row in zip(DOCUMENTS, singles, strict=True)]
-plain = database.create_table("whole", rows)
-hits = plain.search(single.encode_query(QUESTION)).distance_type("cosine").limit(3).to_list()
-RANKING_BY_ONE = [hit["name"] for hit in hits]
-print(RANKING_BY_ONE)
+
+table = lancedb.connect("lance").create_table(
+    "windows", [r for n, t in DOCUMENTS.items() for r in rows_of(n, t)]
+)
+table.create_fts_index("text")  # LanceDB's own BM25
+
+
+def search(question: str, where: str | None = None, limit: int = 50) -> list[dict]:
+    """The best windows by vectors and by words, joined by their ranks; each document once, with its best window."""
+    query = (
+        table.search(query_type="hybrid").vector(model.encode_query([question])[0][0].numpy()).text(question)
+    )
+    if where:
+        query = query.where(where, prefilter=True)
+    best = {}
+    for row in query.limit(limit).to_list():
+        best.setdefault(row["document"], row)
+    return list(best.values())
+
+
+def update(name: str, text: str) -> None:
+    """Replace the windows of one document."""
+    table.delete(f"document = '{name}'")
+    table.add(rows_of(name, text))
+    table.optimize()  # also brings the index of words up to date
+
+
+hits = search(QUESTION)
+RANKING = [hit["document"] for hit in hits]
+CHUNK = hits[0]["text"]
+print(RANKING, hits[0]["start"], hits[0]["end"])
+
+OLD = [hit["document"] for hit in search(QUESTION, "year < 2000")]
+update("harbour", DOCUMENTS["harbour"].replace("Ada Brandt", "Mia Sorensen"))
+UPDATED = search("What is the pass key for Mia Sorensen?")[0]["document"]
+print(OLD, UPDATED)

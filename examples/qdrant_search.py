@@ -1,31 +1,85 @@
-"""Qdrant in local mode: several vectors a document, compared by MaxSim.
+"""Qdrant in local mode: one point a window, centred vectors, words beside them, filters, updates.
 
 pip install mteb-longembed qdrant-client
 """
 
-from documents import DOCUMENTS, QUESTION
+import uuid
+from collections import Counter
+
+import numpy as np
+from documents import DOCUMENTS, QUESTION, YEARS
 from qdrant_client import QdrantClient, models
 
 import mteb_longembed as longembed
+from mteb_longembed.retrieval.center import subtract
+from mteb_longembed.retrieval.passages import passages_of
 
-# one vector for each window of 128 tokens
-model = longembed.load("mini-ape+pcw:size=128,short=cut,vectors=window")
-vectors = model.encode_document(list(DOCUMENTS.values()))
+# one vector for each window of 128 tokens; tokens count by their rarity in these documents
+model = longembed.weigh("mini-ape+pcw:size=128,short=cut,vectors=window", list(DOCUMENTS.values()))
+vectors_of = {name: model.encode_document([text])[0].numpy() for name, text in DOCUMENTS.items()}
+# the mean of the first documents stays the mean of the index
+_, mean = longembed.center(np.concatenate(list(vectors_of.values())))
+vocabulary = model.tokenizer
+
+
+def words(text: str) -> models.SparseVector:
+    """How often each token occurs; Qdrant multiplies this by the token's rarity (`modifier=IDF`)."""
+    counts = Counter(vocabulary(text, add_special_tokens=False)["input_ids"])
+    return models.SparseVector(indices=list(counts), values=[n / (n + 1.5) for n in counts.values()])
+
+
+def points_of(name: str, text: str, vectors: np.ndarray) -> list[models.PointStruct]:
+    """A point for each window of a document."""
+    points = []
+    for (start, end), vector in zip(passages_of(model, text), subtract(vectors, mean), strict=True):
+        place = {"document": name, "start": start, "end": end, "year": YEARS[name], "text": text[start:end]}
+        both = {"dense": vector.tolist(), "words": words(text[start:end])}
+        points.append(models.PointStruct(id=str(uuid.uuid4()), vector=both, payload=place))
+    return points
+
 
 client = QdrantClient(":memory:")
 client.create_collection(
-    "documents",
-    vectors_config=models.VectorParams(
-        size=vectors[0].shape[1],
-        distance=models.Distance.COSINE,
-        multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
-    ),
+    "windows",
+    vectors_config={"dense": models.VectorParams(size=len(mean), distance=models.Distance.COSINE)},
+    sparse_vectors_config={"words": models.SparseVectorParams(modifier=models.Modifier.IDF)},
 )
-points = [
-    models.PointStruct(id=number, vector=matrix.tolist(), payload={"name": name})
-    for number, (name, matrix) in enumerate(zip(DOCUMENTS, vectors, strict=True))
-]
-client.upsert("documents", points)
-hits = client.query_points("documents", query=model.encode_query([QUESTION])[0].tolist(), limit=3).points
-RANKING = [hit.payload["name"] for hit in hits]
-print(RANKING)
+for name, text in DOCUMENTS.items():
+    client.upsert("windows", points_of(name, text, vectors_of[name]))
+
+
+def search(question: str, only: models.Filter | None = None, limit: int = 50) -> list[dict]:
+    """The best windows by vectors and by words, joined by their scores; each document once, with its best window."""
+    dense = model.encode_query([question])[0][0].tolist()
+    found = client.query_points(
+        "windows",
+        prefetch=[
+            models.Prefetch(query=dense, using="dense", limit=limit, filter=only),
+            models.Prefetch(query=words(question), using="words", limit=limit, filter=only),
+        ],
+        query=models.FusionQuery(fusion=models.Fusion.DBSF),
+        limit=limit,
+    )
+    best = {}
+    for point in found.points:
+        best.setdefault(point.payload["document"], point.payload)
+    return list(best.values())
+
+
+def update(name: str, text: str) -> None:
+    """Replace the windows of one document."""
+    of_document = models.FieldCondition(key="document", match=models.MatchValue(value=name))
+    client.delete("windows", models.FilterSelector(filter=models.Filter(must=[of_document])))
+    client.upsert("windows", points_of(name, text, model.encode_document([text])[0].numpy()))
+
+
+hits = search(QUESTION)
+RANKING = [hit["document"] for hit in hits]
+CHUNK = hits[0]["text"]
+print(RANKING, hits[0]["start"], hits[0]["end"])
+
+before_2000 = models.Filter(must=[models.FieldCondition(key="year", range=models.Range(lt=2000))])
+OLD = [hit["document"] for hit in search(QUESTION, before_2000)]
+update("harbour", DOCUMENTS["harbour"].replace("Ada Brandt", "Mia Sorensen"))
+UPDATED = search("What is the pass key for Mia Sorensen?")[0]["document"]
+print(OLD, UPDATED)

@@ -25,7 +25,7 @@ from mteb_longembed.tasks.data_files import read_documents, read_judgements, rea
 
 FILLER = "The weather was fine and everybody went about their usual work as on any other day of the week. "
 DOCUMENTS = {
-    f"d{i}": f"Page{i}. {FILLER * 3}The keeper Zoltan{i} bought a marble{i} staircase from Quito{i}. {FILLER * 6} End{i}."
+    f"d{i}": f"Page{i}. {FILLER * 3}The keeper Zoltan{i} bought a marble{i} stair from Quito{i}. {FILLER * 6} End{i}."
     for i in range(5)
 }
 
