@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
+import warnings
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, cast
@@ -64,8 +65,27 @@ def build(
         _check_vocabulary(model.first, checkpoint.path)
     for module in list(model)[1:]:
         module.float()  # the transformer returns fp32, whatever its dtype is
+    _name_the_document_prompt(model)
     model.remember(checkpoint)
     return model if device is None else model.to(device)
+
+
+def _name_the_document_prompt(model: BaseModel) -> None:
+    """Let a prompt that is saved as `passage` or `corpus` be that of documents.
+
+    sentence-transformers writes an empty `document` beside it, and then uses that.
+    """
+    if model.prompts.get("document"):
+        return
+    for name in ("passage", "corpus"):
+        if prompt := model.prompts.get(name):
+            warnings.warn(
+                f"the prompt of documents is empty, and {name} is {prompt!r}: documents get that of {name}. Save it as "
+                "document to choose.",
+                stacklevel=4,
+            )
+            model.prompts["document"] = prompt
+            return
 
 
 def load_base(
@@ -104,7 +124,7 @@ def load_base(
     first = model[0]
     if isinstance(first, Transformer):
         check_all_loaded(first.model, checkpoint.path)
-    if entry.append_eos:
+    if entry.append_eos or _lost_its_end(checkpoint, model):
         _append_eos(model.tokenizer)
     return model
 
@@ -235,6 +255,28 @@ def _check_vocabulary(first: LongTransformer, path: str) -> None:
             f"the tokenizer in {path} must have at least half as many entries as the model's table has rows "
             f"({rows:,}), got {entries:,}: add the tokenizer's own files, such as tokenizer.json."
         )
+
+
+def _lost_its_end(checkpoint: BaseCheckpoint, model: BaseModel) -> bool:
+    """Whether a model that pools the last token was trained with an end token that its tokenizer does not add.
+
+    transformers 5 follows tokenizer.json, and older versions followed `add_eos_token` in tokenizer_config.json.
+    """
+    if checkpoint.pooling != "lasttoken":
+        return False
+    file = f"{checkpoint.files.transformer_folder()}tokenizer_config.json"
+    settings = checkpoint.files.json(file) or {}
+    tokenizer = model.tokenizer
+    if settings.get("add_eos_token") is not True or tokenizer.eos_token is None:
+        return False
+    if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
+        return False
+    warnings.warn(
+        f"{checkpoint.name} pools the last token, and its tokenizer_config.json says add_eos_token, but its "
+        f"tokenizer.json adds none: every text gets {tokenizer.eos_token} at its end, as in training.",
+        stacklevel=4,
+    )
+    return True
 
 
 def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:

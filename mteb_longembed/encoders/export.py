@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import tempfile
 from pathlib import Path
+from typing import cast
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
@@ -14,6 +16,8 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
+from .bases.model_files import Json
+from .bases.small_files import POOLING_SWITCHES
 from .card import exported_card, scores_in
 from .extend import load
 from .families import Family
@@ -24,6 +28,9 @@ from .model import settings_of
 from .modules import LongTransformer
 from .plain import lost_in, plain_rope, refuse, rope_of
 from .strategies import Strategy
+
+#: The modules that every reader knows, by the names of their classes.
+_KNOWN_TO_ALL = ("Transformer", "Pooling", "Dense", "Normalize")
 
 
 def export(
@@ -93,9 +100,47 @@ def export(
         modules = [stock, *list(source)[1:]]
         result = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
         result.save_pretrained(str(folder), create_model_card=False)
+    _write_for_other_readers(folder, strategy.target_len)
     card = exported_card(source, folder.resolve().name, lost, scores)
     (folder / "README.md").write_text(card, encoding="utf-8")
     return lost
+
+
+def _write_for_other_readers(folder: Path, max_seq_length: int) -> None:
+    """Write the files of the modules in the form that all readers know, old and new.
+
+    sentence-transformers 6 names its classes and poolings anew, and reads both forms. text-embeddings-inference refuses
+    the new names, and a vLLM that does not know them pools by the architecture's default without a word.
+    """
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    for module in modules:
+        name = module["type"].rpartition(".")[2]
+        if name in _KNOWN_TO_ALL:
+            module["type"] = f"sentence_transformers.models.{name}"
+        file = folder / module["path"] / "config.json"
+        if name == "Pooling":
+            pooling = json.loads(file.read_text(encoding="utf-8"))
+            _write_json(file, _pooling_for_all(pooling))
+    _write_json(folder / "modules.json", modules)
+    file = folder / "sentence_bert_config.json"
+    settings = json.loads(file.read_text(encoding="utf-8"))
+    _write_json(file, {**settings, "max_seq_length": max_seq_length, "do_lower_case": False})
+
+
+def _pooling_for_all(pooling: Json) -> Json:
+    """The configuration of a pooling as folders had it before sentence-transformers 6."""
+    mode = pooling["pooling_mode"]
+    modes = [mode] if isinstance(mode, str) else mode
+    switches = {key: name in cast("list[str]", modes) for key, name in POOLING_SWITCHES.items()}
+    return {
+        "word_embedding_dimension": pooling["embedding_dimension"],
+        **switches,
+        "include_prompt": pooling.get("include_prompt", True),
+    }
+
+
+def _write_json(file: Path, content: object) -> None:
+    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def _take_longer_inputs(

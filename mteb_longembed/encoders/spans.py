@@ -87,8 +87,10 @@ def encode_spans(
 
 def document_prompt(model: BaseModel) -> str:
     """What a model puts before every document."""
-    prompts = (model.prompts.get(name) for name in ("document", "passage", "corpus"))
-    return next((text for text in prompts if text is not None), "")
+    for name in ("document", "passage", "corpus"):
+        if prompt := model.prompts.get(name):
+            return str(prompt)
+    return ""
 
 
 def spans_by_tokens(model: LongModelMixin, text: str, size: int) -> list[Span]:

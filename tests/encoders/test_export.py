@@ -1,5 +1,6 @@
 """Exported checkpoints need none of our code and embed as ours do with logn=off, or are refused."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
+import mteb_longembed as longembed
 from mteb_longembed.cli import main
 from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.extend import extend
@@ -100,3 +102,26 @@ def test_bad_input_gets_one_sentence(tmp_path):
         export(f"{folder}+pi@{LT}", folder)
     with pytest.raises(InputError, match="only an extended model can be exported"):
         export(SentenceTransformer(folder, device="cpu"), tmp_path / "plain")
+
+
+@pytest.mark.parametrize("mode", ["mean", "cls"])
+def test_old_readers_find_the_keys_that_they_need(mode, tmp_path):
+    """text-embeddings-inference needs both switches of poolings, the old classes' names and `max_seq_length`."""
+    base = tiny.saved("bert", tmp_path, pooling=mode, dense=True, prompts=tiny.PROMPTS)
+    export(f"{base}+pi@64:logn=off", tmp_path / "plain")
+    modules = json.loads((tmp_path / "plain" / "modules.json").read_text())
+    kinds = ["Transformer", "Pooling", "Dense", "Normalize"]
+    assert [module["type"] for module in modules] == [
+        f"sentence_transformers.models.{kind}" for kind in kinds
+    ]
+    pooling = json.loads((tmp_path / "plain" / "1_Pooling" / "config.json").read_text())
+    assert pooling["pooling_mode_cls_token"] is (mode == "cls")
+    assert pooling["pooling_mode_mean_tokens"] is (mode == "mean")
+    assert pooling["pooling_mode_lasttoken"] is False and pooling["word_embedding_dimension"] == 32
+    settings = json.loads((tmp_path / "plain" / "sentence_bert_config.json").read_text())
+    assert settings["max_seq_length"] == 64
+    stock = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    ours = longembed.load(f"{base}+pi@64:logn=off", device="cpu")
+    assert stock.max_seq_length == 64
+    texts = [tiny.text(40), tiny.text(60, 1)]
+    assert np.abs(stock.encode_document(texts) - ours.encode_document(texts)).max() < 1e-6

@@ -23,7 +23,7 @@ _CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
 _NOT_DENSE = ("cross_encoder", "SparseEncoder", "Splade")
 #: Floating-point types by their names in safetensors files -> torch's names.
 _SAFETENSORS_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
-_POOLING_SWITCHES = {
+POOLING_SWITCHES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
@@ -110,7 +110,7 @@ def pooling_mode(config: Json) -> str | tuple[str, ...] | None:
         modes = tuple(name for name in mode if isinstance(name, str))
     else:
         # older folders of sentence-transformers have one switch for each mode
-        modes = tuple(name for key, name in _POOLING_SWITCHES.items() if config.get(key))
+        modes = tuple(name for key, name in POOLING_SWITCHES.items() if config.get(key))
     if len(modes) == 1:
         return modes[0]
     return modes or None
