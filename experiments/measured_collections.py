@@ -1,0 +1,127 @@
+"""The collections on which corpus weights are measured, as folders with corpus, queries and qrels.jsonl.
+
+    python -m experiments.measured_collections OUT --qmsum FOLDER --books books.jsonl.gz --proposals peps.jsonl.gz
+
+QMSum's files are those of the hub; `books` has a chapter a line, `proposals` a section with its title a line. Passkey,
+Needle and its paraphrases are generated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import mteb
+
+import mteb_longembed  # noqa: F401 (makes its tasks known to mteb)
+
+Rows = list[dict[str, str]]
+#: Characters of a chapter: about 4,000 tokens.
+CHAPTER = 16_000
+N_CHAPTERS = 250
+N_SECTIONS = 1_500
+GENERATED = {
+    "passkey": "LongEmbedPasskey-queries100",
+    "needle": "LongEmbedNeedle-queries100",
+    "paraphrase": "LongEmbedNeedle-paraphrase-queries100",
+}
+LENGTHS = (1024, 4096, 8192, 32_768)  # tokens
+
+
+def read(file: Path) -> Rows:
+    """The rows of a JSONL file, perhaps with gzip."""
+    with (
+        gzip.open(file, "rt", encoding="utf-8")
+        if file.suffix == ".gz"
+        else file.open(encoding="utf-8") as lines
+    ):
+        return [json.loads(line) for line in lines]
+
+
+def write(folder: Path, corpus: Rows, queries: Rows, qrels: Rows) -> None:
+    """Write a collection. Each query has one right document."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in (("corpus", corpus), ("queries", queries), ("qrels", qrels)):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+def meetings(source: Path, out: Path) -> None:
+    """QMSum's meetings and questions."""
+    parts = []
+    for name in ("corpus", "queries", "qrels"):
+        (file,) = source.glob(f"{name}.jsonl*")
+        parts.append(read(file))
+    write(out, *parts)
+
+
+def chapters(source: Path, out: Path, draw: random.Random) -> None:
+    """The beginnings of long chapters; queries are two sentences of each."""
+    rows = [row for row in read(source) if len(row["text"]) >= CHAPTER + 1_000]
+    draw.shuffle(rows)
+    corpus: Rows = []
+    queries: Rows = []
+    qrels: Rows = []
+    for number, row in enumerate(rows[:N_CHAPTERS]):
+        document = f"c{number}"
+        text = row["text"][:CHAPTER]
+        corpus.append({"doc_id": document, "text": text})
+        sentences = [part for part in re.split(r"(?<=[.!?])\s+", text) if 60 <= len(part) <= 250]
+        for index, sentence in enumerate(draw.sample(sentences, min(2, len(sentences)))):
+            queries.append({"qid": f"{document}q{index}", "text": sentence})
+            qrels.append({"qid": f"{document}q{index}", "doc_id": document})
+    write(out, corpus, queries, qrels)
+
+
+def sections(source: Path, out: Path, draw: random.Random) -> None:
+    """Sections of proposals, most of them short; queries are their titles, each of one section only."""
+    rows = [row for row in read(source) if len(row["text"]) >= 300]
+    draw.shuffle(rows)
+    by_title: dict[str, str] = {}
+    for row in rows:
+        by_title.setdefault(row["title"], row["text"])
+    pairs = list(by_title.items())[:N_SECTIONS]
+    corpus = [{"doc_id": f"p{number}", "text": text} for number, (_, text) in enumerate(pairs)]
+    queries = [{"qid": f"q{number}", "text": title} for number, (title, _) in enumerate(pairs)]
+    qrels = [{"qid": f"q{number}", "doc_id": f"p{number}"} for number in range(len(pairs))]
+    write(out, corpus, queries, qrels)
+
+
+def generated(short: str, lengths: Sequence[int], out: Path) -> None:
+    """A generated task at several lengths."""
+    for length in lengths:
+        split = f"test_{length}"
+        task = mteb.get_task(GENERATED[short], eval_splits=[split])
+        task.load_data()
+        data = task.dataset["default"][split]
+        corpus = [{"doc_id": row["id"], "text": row["text"].strip()} for row in data["corpus"]]
+        queries = [{"qid": row["id"], "text": row["text"]} for row in data["queries"]]
+        qrels = []
+        for query, judged in data["relevant_docs"].items():
+            qrels += [{"qid": query, "doc_id": document} for document, score in judged.items() if score > 0]
+        write(out / f"{short}_{length}", corpus, queries, qrels)
+
+
+def main() -> None:
+    """Write all collections."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--qmsum", type=Path, required=True)
+    parser.add_argument("--books", type=Path, required=True)
+    parser.add_argument("--proposals", type=Path, required=True)
+    args = parser.parse_args()
+    meetings(args.qmsum, args.out / "qmsum")
+    draw = random.Random(0)
+    chapters(args.books, args.out / "chapters", draw)
+    sections(args.proposals, args.out / "proposals", draw)
+    for short in GENERATED:
+        generated(short, LENGTHS if short != "paraphrase" else LENGTHS[:3], args.out)
+
+
+if __name__ == "__main__":
+    main()
