@@ -14,13 +14,13 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
+from .building import settings_of
 from .card import exported_card, scores_in
 from .extend import load
 from .families import Family
 from .families.absolute import Absolute
 from .families.family import UnknownPositions
 from .families.rotary import Rotary, lift_window
-from .model import settings_of
 from .modules import LongTransformer
 from .plain import lost_in, plain_rope, refuse, rope_of
 from .strategies import Strategy

@@ -25,8 +25,9 @@ from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
 
 from mteb_longembed.encoders.adapters import adapters_on, merge_adapters
-from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint, open_checkpoint
+from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
 from mteb_longembed.encoders.bases.identity import AsBuilt, Identity, identity
+from mteb_longembed.encoders.bases.opening import open_checkpoint
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.card import Model, extended_card, scores_in
 from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
@@ -203,12 +204,6 @@ def identity_of(model: BaseModel) -> Identity | None:
     path, revision = first.saved_in
     saved = open_checkpoint(ModelSpec(path, revision=revision))
     return identity(model, saved.model_name, saved.model_revision, vars(model).get("built"))
-
-
-def settings_of(model: BaseModel) -> dict[str, Any]:
-    """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
-    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
-    return {name: getattr(model, name) for name in names if hasattr(model, name)}
 
 
 def check_hooks(stock: type, ours: type[LongModelMixin]) -> None:

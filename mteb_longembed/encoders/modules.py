@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from pathlib import Path, PurePosixPath
 from typing import Any, Self, cast
 
@@ -17,7 +16,6 @@ from sentence_transformers.base import BaseModel
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 
@@ -32,10 +30,9 @@ from .families import family_of
 from .features import Features
 from .inputs import TextInputs, special_counts
 from .strategies import Strategy
+from .transformers_parts import check_all_loaded
 from .windows import aggregated, cut, joined_tokens, most_context, rows_of
 
-#: Weights that an embedding model may lack: heads that it never runs.
-_HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
 #: How many tokens of a document's segments run together.
 AT_ONCE = 16_384
 
@@ -79,6 +76,20 @@ class LongTransformer(TextInputs):
                 f"{type(long.processor).__name__} in another form: leave it out."
             )
         return long
+
+    def prepare_late_interaction(self, base: str) -> None:
+        """Let documents be as long as the target length, in a model with a vector for each token.
+
+        Raises:
+            IncompatibleError: if queries of the base (its name) have tokens that we cannot compute.
+        """
+        self.document_length = None
+        expansion = self.query_expansion
+        if expansion and not expansion["attend"] and self.family.name == "relative":
+            raise IncompatibleError(
+                f"{base} scores query tokens that attention does not see, which we cannot compute with relative "
+                "positions: use sentence-transformers' MultiVectorEncoder."
+            )
 
     def __repr__(self) -> str:
         strategy = self.strategy
@@ -234,18 +245,6 @@ class LongTransformer(TextInputs):
         loaded.base_revision = saved.base_revision
         loaded.saved_in = model_name_or_path, None if Path(model_name_or_path).is_dir() else revision
         return loaded
-
-
-def check_all_loaded(model: PreTrainedModel, path: str) -> None:
-    """Raise ModelError if a model that has just been loaded needs weights that its checkpoint in `path` lacks."""
-    missing = sorted(
-        name
-        for name, weight in model.named_parameters()
-        if not getattr(weight, "_is_hf_initialized", False) and not _HEADS.search(name)
-    )
-    if missing:
-        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-        raise ModelError(f"the checkpoint in {path} lacks weights that the model needs: {shown}.")
 
 
 class WindowPooling(Pooling):

@@ -75,7 +75,7 @@ def load_encoder(
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:
     """Load an encoder as `load_encoder` does, from a name that is read only now."""
-    from mteb_longembed.encoders.bases.checkpoint import open_checkpoint
+    from mteb_longembed.encoders.bases.opening import open_checkpoint
     from mteb_longembed.encoders.bases.spec import ModelSpec
 
     return load_encoder(open_checkpoint(ModelSpec.parse(text)), name, **options)

@@ -145,7 +145,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             from mteb_longembed.encoders.api_models import windowed
 
             return _Made(windowed(base, spec), None)
-        from mteb_longembed.encoders.bases.checkpoint import open_checkpoint
+        from mteb_longembed.encoders.bases.opening import open_checkpoint
 
         from .metadata import model_meta
 

@@ -15,7 +15,7 @@ from mteb_longembed.hub import hub_answers
 
 from .checkpoint import BaseCheckpoint
 from .model_files import Files, Json
-from .small_files import parameters_by_type
+from .opening import parameters_by_type
 
 #: Bytes of a number, by its type's name in safetensors files. All other types have 4.
 _BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}

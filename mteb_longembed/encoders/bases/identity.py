@@ -51,13 +51,13 @@ class AsBuilt:
     """
 
     def __init__(self, model: nn.Sequential) -> None:
+        self._settings = _settings_of(model)
+        # a model that moves to another device gets new buffers, so their values count
+        self._buffers = [buffer.detach().cpu().clone() for buffer in _buffers(model)]
         self._modules = list(model.modules())[1:]
         self._parameters = list(model.parameters())
         self._dtypes = [parameter.dtype for parameter in self._parameters]
         self._changes = [changes_of(parameter) for parameter in self._parameters]
-        # a model that moves to another device gets new buffers, so their values count
-        self._buffers = [buffer.detach().cpu().clone() for buffer in _buffers(model)]
-        self._settings = _settings_of(model)
 
     def fits(self, model: nn.Sequential) -> bool:
         """Whether a model still is as it was built."""

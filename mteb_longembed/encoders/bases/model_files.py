@@ -110,6 +110,17 @@ class Files:
         """The name of a base with these files: the hub id, or `local/NAME`."""
         return local_name(self.path) if self.local else self.path
 
+    def check_unchanged(self, revision: str | None, *, code: bool) -> None:
+        """Raise InputError if a folder no longer has the revision that it had when it was read."""
+        if self.are_unchanged():
+            return
+        now = self.revision(code=code)
+        if now != revision:
+            raise InputError(
+                f"{self.name()} must still be at revision {revision}, got {now}: its files have changed during the "
+                "run, so start again."
+            )
+
     def with_adapter_base(self) -> Files:
         """These files, with those of the base if they are only an adapter of PEFT."""
         inside = self.transformer_folder()
@@ -118,8 +129,9 @@ class Files:
         base, revision = adapter.get("base_model_name_or_path"), adapter.get("revision")
         if not isinstance(base, str):
             return self
+        base_files = Files.open(base, revision if isinstance(revision, str) else None)
         check_peft(self.path)
-        return replace(self, adapter_base=Files.open(base, revision if isinstance(revision, str) else None))
+        return replace(self, adapter_base=base_files)
 
     def load_options(self) -> dict[str, str | bool | None]:
         """The options with which transformers and sentence-transformers load these files and no others."""

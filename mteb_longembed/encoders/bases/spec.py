@@ -8,7 +8,14 @@ from typing import Any, Literal, TypedDict, cast
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
-from mteb_longembed.names.grammar import MAX_LENGTH, holds_model, is_folder, split_name, target_alone
+from mteb_longembed.names.grammar import (
+    MAX_LENGTH,
+    holds_model,
+    is_folder,
+    split_name,
+    split_settings,
+    target_alone,
+)
 from mteb_longembed.names.parameters import (
     DEFAULT_WEIGHT,
     MAX_VECTORS,
@@ -141,7 +148,7 @@ class ModelSpec:
             )
         if strategy is None:
             return cls(base)
-        params: dict[str, Any] = _split_settings(text, settings)
+        params: dict[str, Any] = split_settings(text, settings)
         general = {key: params.pop(key) for key in OF_EVERY_NAME if key in params}
         return cls(base, strategy, target, params=params, **general)
 
@@ -175,22 +182,16 @@ class ModelSpec:
         target = int(self.target_len or self.kind.default_target_len(length))
         return self.kind(trained_len=length, target_len=target, **cast("dict[str, Any]", self.params))
 
+    def check_no_search(self) -> None:
+        """Raise InputError for a setting that changes search and no vector of the encoder."""
+        for key, value in self.search.items():
+            raise InputError(
+                f"{key} changes search and no vector, got {key}={value}: leave it out, or use "
+                "mteb_longembed.search(NAME) with the full name."
+            )
+
     @property
     def search(self) -> SearchSettings:
         """The settings that change search but no vector of the encoder."""
         given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
         return cast("SearchSettings", {key: value for key, value in given.items() if value is not None})
-
-
-def _split_settings(text: str, settings: str) -> dict[str, str]:
-    given: dict[str, str] = {}
-    for part in settings.split(",") if settings else []:
-        key, equals, value = part.strip().partition("=")
-        if not (key and equals and value):
-            raise InputError(
-                f"parameters must be written as key=value with commas between them, got {part!r} in {text!r}."
-            )
-        if key in given:
-            raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
-        given[key] = value
-    return given
