@@ -6,13 +6,11 @@ happens to a document.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
@@ -34,9 +32,10 @@ from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
 from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.reading import Reading
 from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_methods
 from mteb_longembed.encoders.span_pooling import RaggedVectors
 from mteb_longembed.encoders.store.store import EmbeddingStore
-from mteb_longembed.errors import InputError, LongEmbedError
+from mteb_longembed.errors import InputError
 
 #: What transformers says of a model with several vectors that is opened as one with a single vector.
 _SEVERAL = "several vectors a document, so load it with sentence_transformers.MultiVectorEncoder or mteb_longembed.load"
@@ -206,19 +205,6 @@ def identity_of(model: BaseModel) -> Identity | None:
     return identity(model, saved.model_name, saved.model_revision, vars(model).get("built"))
 
 
-def check_hooks(stock: type, ours: type[LongModelMixin]) -> None:
-    """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine."""
-    parameters = inspect.signature(getattr(stock, "_inference", lambda: None)).parameters.values()
-    present = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD} - {"self"}
-    wanted = ours.OF_CALL | {"inputs", "device"}
-    if present != wanted:
-        what = f"other arguments ({', '.join(sorted(present ^ wanted))}) of" if present else "no"
-        raise LongEmbedError(
-            f"sentence-transformers {version('sentence-transformers')} has {what} {stock.__name__}._inference, which "
-            "mteb-longembed needs to run its models: install another version of one of the two."
-        )
-
-
 @contextmanager
 def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
     """Inside, new workers on CPUs share the cores. Without it, each worker would use all cores."""
@@ -306,5 +292,7 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
         return replace(settings, collect=token_embeddings, form="vectors", to_host=to_host_first), finish
 
 
-check_hooks(SentenceTransformer, LongSentenceTransformer)
-check_hooks(MultiVectorEncoder, LongMultiVectorEncoder)
+check_methods(SentenceTransformer, "_multi_process")
+check_methods(MultiVectorEncoder)
+check_arguments(SentenceTransformer, LongSentenceTransformer.OF_CALL | {"inputs", "device"})
+check_arguments(MultiVectorEncoder, LongMultiVectorEncoder.OF_CALL | {"inputs", "device"})

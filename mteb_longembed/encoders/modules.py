@@ -30,7 +30,7 @@ from .families import family_of
 from .features import Features
 from .inputs import TextInputs, special_counts
 from .strategies import Strategy
-from .transformers_parts import check_all_loaded
+from .transformers_parts import check_all_loaded, wrap_gradient_checkpointing
 from .windows import aggregated, cut, joined_tokens, most_context, rows_of
 
 #: How many tokens of a document's segments run together.
@@ -156,12 +156,8 @@ class LongTransformer(TextInputs):
 
     def _keep_documents(self) -> None:
         """Let layers that gradient checkpointing runs again, after the forward pass, know their documents."""
-        if not (torch.is_grad_enabled() and self.model.training):
-            return
-        for attributes in map(vars, self.model.modules()):
-            checkpoint = attributes.get("_gradient_checkpointing_func")
-            if checkpoint is not None and getattr(checkpoint, "func", None) is not with_documents:
-                attributes["_gradient_checkpointing_func"] = functools.partial(with_documents, checkpoint)
+        if torch.is_grad_enabled() and self.model.training:
+            wrap_gradient_checkpointing(self.model, _knowing_documents)
 
     def packs_on(self, device: torch.device) -> bool:
         """Whether documents run without padding: only if the call needs no gradients and no inner states."""
@@ -245,6 +241,13 @@ class LongTransformer(TextInputs):
         loaded.base_revision = saved.base_revision
         loaded.saved_in = model_name_or_path, None if Path(model_name_or_path).is_dir() else revision
         return loaded
+
+
+def _knowing_documents(checkpoint: Any) -> Any:
+    """A function that runs layers again, for which their documents are kept. Once is enough."""
+    if isinstance(checkpoint, functools.partial) and checkpoint.func is with_documents:
+        return checkpoint
+    return functools.partial(with_documents, checkpoint)
 
 
 class WindowPooling(Pooling):

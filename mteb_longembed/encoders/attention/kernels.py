@@ -13,6 +13,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from mteb_longembed.encoders.torch_parts import (
+    efficient_attention,
+    flash_attention,
+    flash_attention_for_cpu,
+    flash_attention_for_cpu_backward,
+    flash_attention_in_band,
+)
+
 from .devices import has_efficient, has_flash
 
 logger = logging.getLogger(__name__)
@@ -34,16 +42,13 @@ def attend(
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
     """
     if q.device.type == "cpu" and v.shape[-1] == q.shape[-1]:
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        return flash_attention_for_cpu(
             q, k, v, 0.0, causal, attn_mask=None if mask is None else mask.to(q.dtype), scale=scale
         )
     if mask is None and has_flash(q.device, q.dtype, q.shape[-1]):
-        out, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(
-            q, k, v, 0.0, causal, False, scale=scale
-        )
-        return out, lse
+        return flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     if mask is None and has_efficient(q.device, q.dtype):
-        out, lse, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(
+        out, lse = efficient_attention(
             q, repeat_heads(k, q), repeat_heads(v, q), None, True, 0.0, causal, scale=scale
         )
         # this kernel pads the log-sum-exps to a multiple of 32 rows; we cut the padding off
@@ -58,7 +63,7 @@ def attend_band(
     if not has_flash(q.device, q.dtype, q.shape[-1]):
         return None
     n = q.shape[2]
-    out, lse, *_ = torch.ops.aten._flash_attention_forward(
+    out, lse = flash_attention_in_band(
         q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), None, None, n, n, 0.0, False, False,
         scale=scale, window_size_left=left, window_size_right=right,
     )  # fmt: skip
@@ -75,7 +80,7 @@ def attend_backward(
     nothing else from the other tiles.
     """
     if q.device.type == "cpu" and k.shape[1] == q.shape[1] and v.shape[-1] == q.shape[-1]:
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        return flash_attention_for_cpu_backward(
             grad, q, k, v, out, lse, 0.0, causal,
             attn_mask=None if mask is None else mask.to(q.dtype), scale=scale,
         )  # fmt: skip

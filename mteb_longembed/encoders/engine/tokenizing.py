@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from mteb_longembed.encoders.boundaries import with_starts
 from mteb_longembed.encoders.features import Ids
+from mteb_longembed.encoders.transformers_parts import reads_texts_itself
 
 from .locality import Locality, locality
 
@@ -223,7 +224,7 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None, split: str = "token") -
     """The tokenizer's `CutTokenizer`, made once. None if texts must go through the tokenizer itself."""
     if (
         not isinstance(tokenizer, PreTrainedTokenizerFast)
-        or type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus
+        or reads_texts_itself(tokenizer)
         or tokenizer.truncation_side != "right"
         or getattr(tokenizer, "split_special_tokens", False)
     ):

@@ -60,7 +60,9 @@ class Absolute(Family):
         self._hooked: list[tuple[nn.Module, RemovableHandle]] = []
         if strategy.logn:
             # by name, not by class: a projection may have an adapter around it
-            self._owners = [module for module in model.modules() if self._query in module._modules]
+            self._owners = [
+                module for module in model.modules() if self._query in dict(module.named_children())
+            ]
             if len(self._owners) < model.config.num_hidden_layers:
                 raise ModelError(
                     f"{type(model).__name__} must have one query projection for each of its "

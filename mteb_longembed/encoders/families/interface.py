@@ -33,6 +33,7 @@ from mteb_longembed.encoders.attention.packed import attend_packed
 from mteb_longembed.encoders.attention.plan import PlannedAttention
 from mteb_longembed.encoders.attention.tiles import band
 from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.encoders.transformers_parts import attention_name, takes_attention_functions
 from mteb_longembed.errors import LongEmbedError, ModelError
 
 #: The name under which transformers knows our attention function.
@@ -187,8 +188,8 @@ def install_packed(model: PreTrainedModel) -> bool:
     config = model.config
     packs = (
         not getattr(config, "is_decoder", False)
-        and config._attn_implementation in ("sdpa", PACKED)
-        and bool(getattr(model, "_supports_attention_backend", False))
+        and attention_name(config) in ("sdpa", PACKED)
+        and takes_attention_functions(model)
     )
     if packs:
         model.set_attn_implementation(PACKED)

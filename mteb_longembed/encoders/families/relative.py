@@ -16,6 +16,7 @@ from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.attention.kernels import attend_biased
 from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.encoders.transformers_parts import distance_buckets
 from mteb_longembed.errors import ModelError
 
 from .family import Family
@@ -91,7 +92,8 @@ class DistanceBias:
         return bias
 
     def _learned(self, distance: Tensor) -> Tensor:
-        layer, bucket = self.layer, self.layer._relative_position_bucket
+        layer = self.layer
+        bucket = distance_buckets(layer)
         settings = (True, layer.relative_attention_num_buckets, layer.relative_attention_max_distance)
         # UMT5's function reads these settings from the layer itself
         reads_layer = len(inspect.signature(bucket).parameters) == 1
