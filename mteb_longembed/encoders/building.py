@@ -30,7 +30,7 @@ from .bases.opening import loaded_checkpoint, open_checkpoint
 from .bases.spec import DTYPES, ModelSpec, Settings
 from .model import LongMultiVectorEncoder, LongSentenceTransformer
 from .modules import LongTransformer, WindowPooling
-from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
+from .span_pooling import GroupByDocument, PooledVectors, SpanPooling
 from .transformers_parts import check_all_loaded
 
 #: The two kinds of models that a name can give: one vector a document, or several.
@@ -178,9 +178,9 @@ def _extended(base: BaseModel, checkpoint: BaseCheckpoint) -> LongModel:
             pooling.__class__ = SpanPooling
             cast("SpanPooling", pooling).vectors = checkpoint.vectors
             similarity = settings.pop("similarity_fn_name")
-            modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
+            modules.append(GroupByDocument(normalize=similarity != "dot", dims=settings["truncate_dim"]))
     if checkpoint.spec.max_vectors is not None:
-        modules.append(FewerVectors(int(checkpoint.spec.max_vectors)))
+        modules.append(PooledVectors(int(checkpoint.spec.max_vectors)))
     return _model_of(modules, checkpoint, str(base.device), settings)
 
 
@@ -203,7 +203,7 @@ def _load_saved(checkpoint: BaseCheckpoint, device: str | None, model_kwargs: Se
 def _model_of(
     modules: list[nn.Module], checkpoint: BaseCheckpoint, device: str | None, settings: dict[str, Any]
 ) -> LongModel:
-    """The model of finished modules. With several vectors its last module, `RaggedVectors`, cuts dimensions."""
+    """The model of finished modules. With several vectors its last module, `GroupByDocument`, cuts dimensions."""
     if checkpoint.vectors is None and not checkpoint.late_interaction:
         return LongSentenceTransformer(modules=modules, device=device, **settings)
     settings.pop("truncate_dim", None)

@@ -56,9 +56,10 @@ def extended_card(
     model: Model, name: str, scores: Sequence[EvalResult] = (), *, is_repository: bool = False
 ) -> str:
     """The card of a model that `save_pretrained` or `push_to_hub` writes. `name` is a hub id or a folder's name."""
-    first, several = _first(model), isinstance(model, MultiVectorEncoder)
+    first = _first(model)
+    is_multi_vector = isinstance(model, MultiVectorEncoder)
     strategy = first.strategy
-    cls = "MultiVectorEncoder" if several else "SentenceTransformer"
+    cls = "MultiVectorEncoder" if is_multi_vector else "SentenceTransformer"
     ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{name}")'
     theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{name}", trust_remote_code=True)'
     package = "'mteb-longembed[peft]'" if adapters_on(first.model) else "mteb-longembed"
@@ -74,7 +75,7 @@ def extended_card(
         f"```console\n$ mteb run -m {name if is_repository else './' + name} -t LongEmbedPasskey\n```",
         _what_it_is(model),
     ]
-    if not several and can_be_plain(first.family, strategy, first.model.config):
+    if not is_multi_vector and can_be_plain(first.family, strategy, first.model.config):
         parts.append(
             f"transformers has settings for {strategy.key()} on this kind of model: `mteb-longembed export {name} "
             "FOLDER` writes a plain checkpoint that needs no package of ours, and says how that checkpoint differs."

@@ -17,7 +17,7 @@ from mteb_longembed.encoders.model import LongModelMixin, LongMultiVectorEncoder
 
 from .bases.identity import Identity, changed
 from .engine.cluster import Cluster
-from .engine.reading import Reading
+from .engine.truncation import TruncationStats
 from .store.store import EmbeddingStore
 from .strategies.pcw import ParallelContextWindows
 
@@ -91,7 +91,7 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ign
         self.embedder, self.mteb_model_meta = model, self._meta  # mteb sets its prompts after its description
         model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
         #: How much of the documents was read, by task and split.
-        self.readings: dict[tuple[str, str], Reading] = {}
+        self.truncations: dict[tuple[str, str], TruncationStats] = {}
 
     def encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> Array:
         """Encode as mteb does. A terminal shows a progress bar in tokens, unless `mteb run -v 0` turned it off."""
@@ -99,11 +99,11 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ign
         if not len(inputs):
             # similarity and stacking need an array with a width, and sentence-transformers' empty one has none
             return np.zeros((0, self.model.get_embedding_dimension()), np.float32)
-        self.model.reading = None
+        self.model.truncation = None
         embeddings = super().encode(inputs, **kwargs)
-        if kwargs.get("prompt_type") == PromptType.document and self.model.reading is not None:
+        if kwargs.get("prompt_type") == PromptType.document and self.model.truncation is not None:
             key = kwargs["task_metadata"].name, kwargs["hf_split"]
-            self.readings.setdefault(key, Reading()).add(self.model.reading)
+            self.truncations.setdefault(key, TruncationStats()).add(self.model.truncation)
         return embeddings
 
 

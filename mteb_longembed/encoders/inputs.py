@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.errors import InputError, ModelError
 
-from .engine.tokenizing import cutter_of
+from .engine.tokenizing import prefix_tokenizer_of
 from .families import Family
 from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, WINDOW_STARTS, Features, Ids
 from .strategies import Strategy
@@ -124,7 +124,7 @@ class TextInputs(Transformer):
             and set(self._words.model_input_names) <= set(TOKEN_FEATURES)
             and self._words.pad_token_id is not None
         )
-        cutter = cutter_of(self.tokenizer, self.split) if plain else None
+        cutter = prefix_tokenizer_of(self.tokenizer, self.split) if plain else None
         if cutter is None:
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.longest)

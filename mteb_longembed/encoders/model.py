@@ -29,11 +29,11 @@ from mteb_longembed.encoders.bases.opening import open_checkpoint
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.card import Model, extended_card, scores_in
 from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
-from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
-from mteb_longembed.encoders.engine.reading import Reading
+from mteb_longembed.encoders.engine.settings import EncodeSettings, token_embeddings
+from mteb_longembed.encoders.engine.truncation import TruncationStats
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_methods
-from mteb_longembed.encoders.span_pooling import RaggedVectors
+from mteb_longembed.encoders.span_pooling import GroupByDocument
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import InputError
 
@@ -63,7 +63,7 @@ class LongModelMixin(BaseModel):
     #: The cluster that encodes the texts. mteb runs set it. None means only this process.
     cluster: Cluster | None = None
     #: How much of the texts the last call of `encode` read. Equal texts count once.
-    reading: Reading | None = None
+    truncation: TruncationStats | None = None
     #: The scores that go into the model card while it is written.
     _scores: Sequence[EvalResult] = ()
     #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
@@ -138,7 +138,7 @@ class LongModelMixin(BaseModel):
         done: dict[str, Tensor] = {}
         for indices, arrays in engine.encode(texts, show=call["show_progress_bar"]):
             done.update(zip([texts[i] for i in indices], finish(arrays), strict=True))
-        self.reading = engine.reading
+        self.truncation = engine.truncation
         embeddings = [done[text] for text in inputs]
         return torch.stack(embeddings) if call["output_value"] == "sentence_embedding" else embeddings
 
@@ -272,9 +272,9 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
         return self.grouping.dims if self.grouping else None
 
     @property
-    def grouping(self) -> RaggedVectors | None:
+    def grouping(self) -> GroupByDocument | None:
         """The module that groups vectors by document. None if each token has one."""
-        return next((module for module in self if isinstance(module, RaggedVectors)), None)
+        return next((module for module in self if isinstance(module, GroupByDocument)), None)
 
     OF_CALL = LongModelMixin.OF_CALL | {"token_pooling", "task"}
 

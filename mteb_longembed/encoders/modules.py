@@ -31,7 +31,7 @@ from .features import Features
 from .inputs import TextInputs, special_counts
 from .strategies import Strategy
 from .transformers_parts import check_all_loaded, wrap_gradient_checkpointing
-from .windows import aggregated, cut, joined_tokens, most_context, rows_of
+from .windows import aggregated, joined_tokens, most_context, rows_of, split_windows
 
 #: How many tokens of a document's segments run together.
 AT_ONCE = 16_384
@@ -123,7 +123,9 @@ class LongTransformer(TextInputs):
             return {**features, self.module_output_name: tokens}
         in_windows = long and "windows" in self.strategy.hooks()
         if in_windows and self.windows_are_pooled:
-            out = self._run(*cut(features, lengths, self._ends(features), self.strategy), pooling, **kwargs)
+            out = self._run(
+                *split_windows(features, lengths, self._ends(features), self.strategy), pooling, **kwargs
+            )
         elif in_windows or bool((lengths > self.strategy.target_len).any()):
             out = self._run_in_parts(features, lengths, **kwargs)
         else:
@@ -171,7 +173,7 @@ class LongTransformer(TextInputs):
     def _run_in_parts(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
         """The token embeddings of documents of which some run in segments, or in windows."""
         ends = self._ends(features)
-        windows, sizes = cut(features, lengths, ends, self.strategy)
+        windows, sizes = split_windows(features, lengths, ends, self.strategy)
         parts = torch.arange(len(sizes)).split(max(AT_ONCE // windows["input_ids"].shape[1], 1))
         runs = [self._run_apart(rows_of(windows, part), sizes[part], **kwargs) for part in parts]
         tokens = torch.cat([run[self.module_output_name] for run in runs])
@@ -294,7 +296,7 @@ def pooled_by_segment(
     starts = documents.starts().long()
     if pooling.pooling_mode == "mean":
         pooled = unpacked(tokens, documents, features["input_ids"].shape).sum(1, dtype=torch.float32)
-        pooled = pooled / documents.lengths_here()[:, None]
+        pooled = pooled / documents.lengths_on_device()[:, None]
     else:
         pooled = tokens[starts[:-1] if pooling.pooling_mode == "cls" else starts[1:] - 1].float()
     return {**features, name: pooled[:, None], "attention_mask": features["attention_mask"][:, :1]}

@@ -39,7 +39,7 @@ def rows_of(features: Features, rows: Tensor) -> Features:
     }
 
 
-def cut(
+def split_windows(
     features: Features, lengths: Tensor, ends: Sequence[tuple[int, int]], strategy: Strategy
 ) -> tuple[Features, Tensor]:
     """Replace documents by their windows or segments: `[b, n]` token features become `[w, size]`.

@@ -86,7 +86,7 @@ def test_texts_are_tokenised_once_for_several_strategies_of_one_base(base, monke
     texts = [f"once {text}" for text in TEXTS]
     longembed.extend(base, "pi").encode(texts)
     fail = lambda self, texts, room: texts and pytest.fail("tokenised again")  # noqa: E731
-    monkeypatch.setattr(tokenizing.CutTokenizer, "_read", fail)
+    monkeypatch.setattr(tokenizing.PrefixTokenizer, "_read", fail)
     longembed.extend(base, "gp").encode(texts)
     longembed.extend(base, "rp", target_len=32).encode(texts)
 

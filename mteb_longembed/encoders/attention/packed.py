@@ -12,8 +12,8 @@ from .context import PackedDocuments, cumulative
 from .devices import has_flash, to_device, varlen_options
 from .kernels import attend
 from .merge import merge_
-from .plan import PlannedAttention
-from .rotation import Turn
+from .plan import RelativePositionAttention
+from .rotation import CosSin
 from .tiles import Tile, band_blocks
 
 #: How far a token sees, to the left and to the right; -1 stands for no bound.
@@ -93,7 +93,7 @@ def attend_packed(
     scale: float,
     causal: bool,
     window: int | None = None,
-    planned: PlannedAttention | None = None,
+    planned: RelativePositionAttention | None = None,
 ) -> Tensor:
     """Attention of each document over itself: `[tokens, h, d]`.
 
@@ -106,7 +106,7 @@ def attend_packed(
         if window is not None and window < longest:
             seen = (window - 1, 0 if causal else window - 1)
         return attend_varlen(q, k, v, starts, starts, longest, longest, scale=scale, window=seen)[0]
-    calls = documents.once((id(planned), causal), lambda: calls_of(planned, documents, causal=causal))
+    calls = documents.cached((id(planned), causal), lambda: calls_of(planned, documents, causal=causal))
     work = torch.promote_types(v.dtype, torch.float32)
     out = torch.zeros(*q.shape[:2], v.shape[-1], dtype=work, device=q.device)
     lse = torch.full(q.shape[:2], -torch.inf, dtype=work, device=q.device)
@@ -139,11 +139,13 @@ class KernelCall:
     max_q: int
     max_k: int
     window: Window
-    query_turn: Turn | None
-    key_turn: Turn | None
+    query_turn: CosSin | None
+    key_turn: CosSin | None
 
 
-def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: bool) -> list[KernelCall]:
+def calls_of(
+    planned: RelativePositionAttention, documents: PackedDocuments, *, causal: bool
+) -> list[KernelCall]:
     """The calls. Together they cover every visible pair of tokens of every document once."""
     groups: dict[tuple[int, Window, int], list[tuple[int, Tile]]] = {}
     turns: dict[int, tuple[list[Tensor | None], list[Tensor | None]]] = {}
@@ -200,12 +202,14 @@ def _token_indices(start: int, at: slice, backwards: bool) -> Tensor:
     return indices.flip(0) if backwards else indices
 
 
-def _turn(planned: PlannedAttention, ats: list[Tensor | None], documents: PackedDocuments) -> Turn | None:
+def _turn(
+    planned: RelativePositionAttention, ats: list[Tensor | None], documents: PackedDocuments
+) -> CosSin | None:
     known = [at for at in ats if at is not None]
     to = torch.cat(known) if known else None
     return planned.rotation.turn(to, documents.device, documents.positions())
 
 
-def _turn_of(turn: Turn | None, at: Tensor) -> Turn | None:
+def _turn_of(turn: CosSin | None, at: Tensor) -> CosSin | None:
     """The turns of some tokens, for all heads: `[tokens, 1, r/2]`."""
     return None if turn is None else (turn[0][at, None], turn[1][at, None])

@@ -12,7 +12,7 @@ from torch import Tensor
 from .context import current
 from .kernels import repeat_heads
 from .merge import attend_tiles
-from .rotation import Rotation, Turn
+from .rotation import CosSin, Rotation
 from .tiles import Tile, at_least_before, band
 
 
@@ -127,7 +127,7 @@ class ReRoPEPlan(Plan):
 
 
 @dataclass
-class PlannedAttention:
+class RelativePositionAttention:
     """Runs a plan on rotated queries and keys."""
 
     plan: Plan
@@ -142,12 +142,12 @@ class PlannedAttention:
             k, v = repeat_heads(k, q), repeat_heads(v, q)
         n, turn = q.shape[2], self.rotation.turn
 
-        def make() -> list[tuple[list[Tile], Turn | None, Turn | None]]:
+        def make() -> list[tuple[list[Tile], CosSin | None, CosSin | None]]:
             passes = self.plan.passes(n, causal=causal)
             return [(p.tiles, turn(p.query_at, q.device), turn(p.key_at, q.device)) for p in passes]
 
         documents = current()  # all layers share the turns
-        turns = make() if documents is None else documents.once((id(self), n, causal), make)
+        turns = make() if documents is None else documents.cached((id(self), n, causal), make)
         rotate = self.rotation.apply
         passes = [(rotate(q, of_q), rotate(k, of_k), tiles) for tiles, of_q, of_k in turns]
         return attend_tiles(passes, v, scale)

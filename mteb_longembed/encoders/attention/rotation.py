@@ -10,7 +10,7 @@ from torch import Tensor
 from .devices import to_device
 
 #: Cosines and sines `[n, r/2]`.
-Turn = tuple[Tensor, Tensor]
+CosSin = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Rotation:
     inv_freq: Tensor
     interleaved: bool = False
 
-    def turn(self, to: Tensor | None, device: torch.device, at: Tensor | None = None) -> Turn | None:
+    def turn(self, to: Tensor | None, device: torch.device, at: Tensor | None = None) -> CosSin | None:
         """The turn on a device that rotates each token from `at` (default 0..n-1) to `to`. None for None.
 
         Positions are `[n]`, on the host. The model computed its angle `at * inv_freq` in float32. Its rounding error is
@@ -41,7 +41,7 @@ class Rotation:
         angle = to.double()[:, None] * inv_freq.double() - now.double()
         return to_device(angle.cos().float(), device), to_device(angle.sin().float(), device)
 
-    def apply(self, x: Tensor, turn: Turn | None) -> Tensor:
+    def apply(self, x: Tensor, turn: CosSin | None) -> Tensor:
         """Rotate `x` `[b, h, n, d]` further by `turn`. None stands for no turn."""
         if turn is None:
             return x

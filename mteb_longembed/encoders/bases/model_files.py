@@ -31,8 +31,8 @@ OUR_CLASSES = frozenset(
         "modules.LongTransformer",
         "modules.WindowPooling",
         "span_pooling.SpanPooling",
-        "span_pooling.RaggedVectors",
-        "span_pooling.FewerVectors",
+        "span_pooling.GroupByDocument",
+        "span_pooling.PooledVectors",
     )
 )
 _COMMIT = re.compile(r"[0-9a-f]{40}")

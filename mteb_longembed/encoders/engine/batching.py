@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.errors import InputError
 
-from .interface import TextTransformer
+from .settings import TextTransformer
 
 #: The largest cost of a batch in tokens, attention included, by kind of device. On a CPU a thousand rows are enough
 #: for fast matrix products, and longer documents run alone, without padding or mask. Other devices need more.

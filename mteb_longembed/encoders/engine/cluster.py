@@ -25,10 +25,10 @@ from mteb_longembed.errors import CapacityError, InputError
 
 from .batching import estimated_tokens
 from .engine import Engine
-from .interface import EncodeSettings, EngineModel
 from .keys import row_keys
 from .progress import TokenBar
-from .reading import Reading, warn_once
+from .settings import EncodeSettings, EngineModel
+from .truncation import TruncationStats, warn_once
 
 logger = logging.getLogger(__name__)
 
@@ -117,14 +117,14 @@ class _Worker:
         """The kind of device that it computes on. Rounding depends on it."""
         return self.device.type
 
-    def encode(self, texts: list[str], settings: EncodeSettings) -> tuple[list[np.ndarray], Reading]:
+    def encode(self, texts: list[str], settings: EncodeSettings) -> tuple[list[np.ndarray], TruncationStats]:
         """Each text's array, and how much of the texts was read."""
         done: dict[int, np.ndarray] = {}
         with torch.inference_mode():  # also while the engine measures memory
             engine = Engine(self.model, self.device, replace(settings, to_host=True))
             for indices, arrays in engine.encode(texts, show=False):
                 done.update(zip(indices, (array.float().numpy() for array in arrays), strict=True))
-        return [done[i] for i in range(len(texts))], engine.reading
+        return [done[i] for i in range(len(texts))], engine.truncation
 
 
 class Workers:
@@ -151,7 +151,7 @@ class Workers:
 
     def run(
         self, parts: Sequence[list[str]], settings: EncodeSettings
-    ) -> Iterator[tuple[int, list[np.ndarray], Reading]]:
+    ) -> Iterator[tuple[int, list[np.ndarray], TruncationStats]]:
         """The arrays of each part and its number, in the order in which they finish. A lost part runs again."""
         import ray
 
@@ -164,7 +164,7 @@ class Workers:
             done, _ = ray.wait(list(running), num_returns=1)
             number, actor = running.pop(done[0])
             try:
-                arrays, reading = ray.get(done[0])
+                arrays, truncation = ray.get(done[0])
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None
             except ray.exceptions.RayError as error:
@@ -176,7 +176,7 @@ class Workers:
                     "before are kept."
                 ) from None
             idle.append(actor)
-            yield number, arrays, reading
+            yield number, arrays, truncation
 
 
 @dataclass
@@ -187,7 +187,7 @@ class ClusterEngine:
     workers: Workers
     settings: EncodeSettings
     store: EmbeddingStore | None = None
-    reading: Reading = field(default_factory=Reading)
+    truncation: TruncationStats = field(default_factory=TruncationStats)
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
@@ -213,9 +213,9 @@ class ClusterEngine:
             n_parts = min(_PARTS_PER_WORKER * len(self.workers.actors), len(missing))
             parts = [longest_first[first::n_parts] for first in range(n_parts)]
             done = self.workers.run([[texts[i] for i in part] for part in parts], settings)
-            for number, arrays, reading in done:
+            for number, arrays, truncation in done:
                 part = parts[number]
-                self.reading.add(reading)
+                self.truncation.add(truncation)
                 if self.store is not None and keys:
                     self.store.put_many([keys[i] for i in part], arrays)
                 # copies: Ray's arrays are read-only, and keep its shared memory
@@ -223,7 +223,7 @@ class ClusterEngine:
                 bar.update(sum(tokens[i] for i in part))
         if self.store is not None:
             self.store.counts.add([tokens[i] for i in missing], [tokens[i] for i in known])
-        warn_once(self.model, self.reading, first.longest)
+        warn_once(self.model, self.truncation, first.longest)
 
 
 #: Workers by their model, with the cluster and what the model was when they started. They end when it is deleted.

@@ -19,11 +19,11 @@ from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 
 from .batching import Budget, delayed, divide, estimated_tokens, plan, tokenised_blocks
-from .interface import DEFAULT_BATCH, EncodeSettings, EngineModel, sentence_embeddings
 from .keys import row_keys
 from .progress import TokenBar
-from .reading import Reading, reading_of, warn_once
 from .running import AHEAD, Results, Runner, in_fp32, measured_tokens
+from .settings import DEFAULT_BATCH, EncodeSettings, EngineModel, sentence_embeddings
+from .truncation import TruncationStats, truncation_of, warn_once
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         model, device, settings = self.model, self.device, self.settings
-        self.reading = Reading()
+        self.truncation = TruncationStats()
         form, kwargs = settings.form, settings.forward_kwargs
         self.row_keys = None if self.store is None else row_keys(model, device, form, kwargs)
         self._limits = MEMORY_LIMITS.setdefault(model, {})
@@ -90,13 +90,13 @@ class Engine:
             assert ids is not None  # other calls never reach the engine
             return ids
 
-        self.reading = Reading()
+        self.truncation = TruncationStats()
         with TokenBar(sum(expected), show=show) as self._bar:
             bar = self._bar
             for indices, ids in tokenised_blocks(texts, blocks, tokenise):
                 bar.correct(sum(map(len, ids)) - sum(expected[i] for i in indices))
-                self.reading.add(reading_of(first, [texts[i] for i in indices], ids, tokenise))
-                warn_once(self.model, self.reading, max_len)
+                self.truncation.add(truncation_of(first, [texts[i] for i in indices], ids, tokenise))
+                warn_once(self.model, self.truncation, max_len)
                 for batch in plan([len(row) for row in ids], self.budget):
                     rows = [ids[i] for i in batch]
                     yield [indices[i] for i in batch], rows

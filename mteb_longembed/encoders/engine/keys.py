@@ -14,7 +14,7 @@ import torch
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.strategies import ALGORITHM
 
-from .interface import EngineModel
+from .settings import EngineModel
 
 _OURS = "mteb_longembed."
 _PLAIN = (str, int, float, bool, type(None))

@@ -22,7 +22,7 @@ from mteb_longembed.encoders.boundaries import with_starts
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.transformers_parts import reads_texts_itself
 
-from .locality import Locality, locality
+from .prefix_stability import PrefixStability, prefix_stability
 
 #: Characters to read for each needed token. English needs 4 to 5. If they are too few, a longer part is read.
 _CHARS_TO_READ = 6
@@ -76,8 +76,8 @@ class IdCache:
 CACHE = IdCache()
 
 
-class CutTokenizer:
-    """A plain fast tokenizer (see `cutter_of`) that reads no more of a text than the needed tokens require.
+class PrefixTokenizer:
+    """A plain fast tokenizer (see `prefix_tokenizer_of`) that reads no more of a text than the needed tokens require.
 
     With `split` the ids tell where sentences or paragraphs start (`with_starts`).
 
@@ -95,7 +95,7 @@ class CutTokenizer:
         self._split = split
         self._fingerprint = hashlib.blake2b(f"{split} {serialised}".encode(), digest_size=16).digest()
         self.cache = cache
-        self.locality: Locality = locality(serialised)
+        self.stability: PrefixStability = prefix_stability(serialised)
         special = _special_tokens(self._backend)
         #: Whether the ids before and after a text do not depend on it.
         self.can_cut = special is not None
@@ -122,8 +122,8 @@ class CutTokenizer:
 
     def _read(self, texts: list[str], room: int) -> list[Content]:
         done: list[Content | None] = [None] * len(texts)
-        wanted = _CHARS_TO_READ * room + 2 * self.locality.guard
-        local = self.locality.kind != "none"
+        wanted = _CHARS_TO_READ * room + 2 * self.stability.guard
+        local = self.stability.kind != "none"
         cuts = {i: cut_point(text, wanted) if local else len(text) for i, text in enumerate(texts)}
         while cuts:
             uncut = [i for i, cut in cuts.items() if cut == len(texts[i])]
@@ -154,7 +154,7 @@ class CutTokenizer:
         """The next place to cut: at least twice as far, or the end of a text that has no words."""
         n = len(encoding)
         has_few_words = n == 0 or (encoding.token_to_word(n - 1) or 0) <= _WORDS_IN_DOUBT
-        if has_few_words and self.locality.kind == "words":
+        if has_few_words and self.stability.kind == "words":
             return len(text)
         return cut_point(text, max(2 * read, int(1.2 * room * read / max(n, 1))), beyond=read)
 
@@ -166,10 +166,10 @@ class CutTokenizer:
         if room == 0:
             return True
         last_chars = encoding.token_to_chars(room - 1)
-        trusted = len(piece) - self.locality.guard
+        trusted = len(piece) - self.stability.guard
         if last_chars is None or (end := last_chars[1]) > trusted:
             return False
-        if self.locality.kind == "spaces":
+        if self.stability.kind == "spaces":
             starts = piece[end:trusted].replace("\u2581", " ").split(" ")
             return sum(map(bool, starts)) > 2
         last, final = encoding.token_to_word(room - 1), encoding.token_to_word(n - 1)
@@ -217,11 +217,15 @@ def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
 
 
 #: By tokenizer: the cutters by its size, because added tokens change the ids of a text, and by `split`.
-_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[object, CutTokenizer | None]] = WeakKeyDictionary()
+_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[object, PrefixTokenizer | None]] = (
+    WeakKeyDictionary()
+)
 
 
-def cutter_of(tokenizer: PreTrainedTokenizerBase | None, split: str = "token") -> CutTokenizer | None:
-    """The tokenizer's `CutTokenizer`, made once. None if texts must go through the tokenizer itself."""
+def prefix_tokenizer_of(
+    tokenizer: PreTrainedTokenizerBase | None, split: str = "token"
+) -> PrefixTokenizer | None:
+    """The tokenizer's `PrefixTokenizer`, made once. None if texts must go through the tokenizer itself."""
     if (
         not isinstance(tokenizer, PreTrainedTokenizerFast)
         or reads_texts_itself(tokenizer)
@@ -231,6 +235,6 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None, split: str = "token") -
         return None
     known, key = _CUTTERS.setdefault(tokenizer, {}), (len(tokenizer), split)
     if key not in known:
-        cutter = CutTokenizer(tokenizer, split=split)
+        cutter = PrefixTokenizer(tokenizer, split=split)
         known[key] = cutter if cutter.can_cut else None
     return known[key]

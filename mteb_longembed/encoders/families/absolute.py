@@ -15,8 +15,8 @@ from mteb_longembed.encoders.features import Features
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
+from .attention_functions import install_packed
 from .family import Family
-from .interface import install_packed
 
 #: Model type -> the name of its query projections.
 QUERY_PROJECTIONS = {
@@ -123,12 +123,12 @@ class Absolute(Family):
         documents = current()
         if documents is None or documents.longest <= self.strategy.trained_len:
             return None
-        scale = documents.once("query scale", lambda: self._query_scale(documents))
+        scale = documents.cached("query scale", lambda: self._query_scale(documents))
         return (output * scale).to(output.dtype)
 
     def _query_scale(self, documents: Documents) -> Tensor:
         """The factors of queries, on the device: `[b, 1, 1]`, or `[1, tokens, 1]` where documents are packed."""
-        return documents.spread(self.strategy.query_scale(documents.n)[:, None])
+        return documents.expand_to_tokens(self.strategy.query_scale(documents.n)[:, None])
 
     def prepare(self, features: Features, lengths: Tensor) -> Features:
         strategy = self.strategy

@@ -19,8 +19,15 @@ from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.encoders.transformers_parts import distance_buckets
 from mteb_longembed.errors import ModelError
 
+from .attention_functions import (
+    LayerAttention,
+    documents_of,
+    each_length,
+    install,
+    padding_mask,
+    probe_attention,
+)
 from .family import Family
-from .interface import LayerAttention, documents_of, each_length, install, padding_mask, trial
 
 #: The name under which transformers knows our attention function with biases.
 ATTENTION = "longembed_relative"
@@ -64,7 +71,7 @@ class DistanceBias:
         positions lie unevenly between whole ones. Layers share the table, unless they have gradients.
         """
         make = lambda: self._table(documents.device, n)  # noqa: E731
-        return make() if torch.is_grad_enabled() else documents.once((id(self), n), make)
+        return make() if torch.is_grad_enabled() else documents.cached((id(self), n), make)
 
     def _table(self, device: torch.device, n: int) -> tuple[Tensor, Tensor] | None:
         if self.plan is not None and n > self.strategy.trained_len:
@@ -116,8 +123,8 @@ def relative_attention(
     settings: LayerAttention = module.longembed
     if not isinstance(position_bias, DistanceBias):
         raise ModelError(f"{type(module).__name__} has its own position bias, of a kind that we do not know.")
-    if settings.trial is not None:
-        settings.trial.append((module, query, key))
+    if settings.probe is not None:
+        settings.probe.append((module, query, key))
     b, h, width, d = query.shape
     scale = d**-0.5 if scaling is None else scaling
     documents = documents_of(attention_mask, b, width, query.device)
@@ -161,7 +168,7 @@ class Relative(Family):
         for layer in model.modules():
             if hasattr(layer, "relative_attention_bias"):
                 vars(layer)["compute_bias"] = DistanceBias(layer, strategy, plan)
-        trial(model, settings)
+        probe_attention(model, settings)
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:

@@ -10,13 +10,13 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from mteb_longembed.encoders.attention.context import PackedDocuments, current
-from mteb_longembed.encoders.attention.plan import PlannedAttention
-from mteb_longembed.encoders.attention.rotation import Rotation, Turn
+from mteb_longembed.encoders.attention.plan import RelativePositionAttention
+from mteb_longembed.encoders.attention.rotation import CosSin, Rotation
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
+from .attention_functions import LayerAttention, LayerCall, install, probe_attention
 from .family import Family
-from .interface import LayerAttention, LayerCall, install, trial
 
 #: Rope types whose frequencies depend on the input's length in transformers.
 _BY_LENGTH = ("dynamic", "longrope")
@@ -85,7 +85,7 @@ class MappedRotary(nn.Module):
                     return interleaved, scaling
         raise ModelError(f"{type(self.base).__name__} orders its rotary angles in a way that we do not know.")
 
-    def _own(self, x: Tensor, position_ids: Tensor, layer_type: str | None) -> Turn:
+    def _own(self, x: Tensor, position_ids: Tensor, layer_type: str | None) -> CosSin:
         if layer_type is None:
             return self.base(x, position_ids)
         return self.base(x, position_ids, layer_type)
@@ -103,7 +103,7 @@ class MappedRotary(nn.Module):
         ]
         return torch.stack(rows).float()
 
-    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Turn:
+    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> CosSin:
         """Cosines and sines `[b, n, r]` for x's documents; `[1, tokens, r]` where they are packed."""
         hooks = self.strategy.hooks()
         unchanged = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
@@ -123,12 +123,12 @@ class MappedRotary(nn.Module):
             # time, height and width of models that also see pictures: in a text the three are equal
             position_ids = position_ids[0]
         inv_freq = mapped_frequencies(self.strategy, lengths, self.frequencies(lengths), self.theta)
-        inv_freq = documents.spread(inv_freq.expand(len(lengths), -1))
-        n = documents.spread(documents.lengths_here())
+        inv_freq = documents.expand_to_tokens(inv_freq.expand(len(lengths), -1))
+        n = documents.expand_to_tokens(documents.lengths_on_device())
         p = position_ids.expand(len(n), -1)
         angles = self.strategy.position_ids(p, n).float()[..., None] * inv_freq
         angles = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
-        size = self.scaling * documents.spread(self.strategy.rotary_scale(lengths))[..., None]
+        size = self.scaling * documents.expand_to_tokens(self.strategy.rotary_scale(lengths))[..., None]
         cos, sin = angles.cos() * size, angles.sin() * size
         return cos.to(x.dtype), sin.to(x.dtype)
 
@@ -177,10 +177,10 @@ class Rotary(Family):
             return
         install(model, self.settings)
         self.packs = True
-        calls = trial(model, self.settings)
+        calls = probe_attention(model, self.settings)
         if acts_inside:
             rotation = self._rotation(model, rotary, calls)
-            self.settings.planned = PlannedAttention(strategy.attention(), rotation)
+            self.settings.planned = RelativePositionAttention(strategy.attention(), rotation)
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
@@ -270,7 +270,7 @@ def _window(layer: nn.Module, config: PretrainedConfig) -> int | None:
 
 
 def _turns_back(rotation: Rotation, calls: list[LayerCall]) -> bool:
-    """Whether rotating the queries and keys of a `trial` back to position 0 makes all tokens equal."""
+    """Whether rotating the queries and keys of a `probe_attention` back to position 0 makes all tokens equal."""
     for _, query, key in calls:
         for x in (query.float(), key.float()):
             if 2 * len(rotation.inv_freq) > x.shape[-1]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mteb_longembed.errors import InputError
 
@@ -46,6 +46,8 @@ class ParallelContextWindows(Strategy):
         >>> halves.windows(8, prefix=1, suffix=1).tolist()
         [[0, 1, 2, 3, 4, 7], [0, 3, 4, 5, 6, 7]]
     """
+
+    KEY: ClassVar[str] = "pcw"
 
     logn: bool = parameter(False, "must be off: a window never exceeds the trained length")
     size: int = parameter(None, "tokens of a window (default: the trained length)")

@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import math
 import typing
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mteb_longembed.errors import InputError
@@ -70,6 +68,8 @@ class Strategy:
             parameter breaks its rule.
     """
 
+    #: The registry key, as it is written in names.
+    KEY: ClassVar[str]
     HOOKS: ClassVar[tuple[str, ...]] = ("windows", "position_ids", "position_table", "inv_freq", "attention")
     #: Whether `inv_freq` works only on frequencies that no other rope scaling has changed.
     NEEDS_PLAIN_ROPE: ClassVar[bool] = False
@@ -80,6 +80,13 @@ class Strategy:
     past_target: Literal["cut", "read"] = parameter(
         "cut", "inputs beyond the target length: cut them, or read them in overlapping segments"
     )
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "KEY" not in vars(cls):
+            raise InputError(
+                f"a strategy must declare its KEY, the word of names, got {cls.__name__} without one."
+            )
 
     def __post_init__(self) -> None:
         if self.trained_len < 2:
@@ -108,10 +115,8 @@ class Strategy:
 
     @classmethod
     def key(cls) -> str:
-        """The registry key: the stem of the file that defines the class."""
-        if cls.__module__ == "__main__":  # a script of its own has no other name
-            return Path(inspect.getfile(cls)).stem
-        return cls.__module__.rpartition(".")[2]
+        """The registry key."""
+        return cls.KEY
 
     @classmethod
     def hooks(cls) -> frozenset[str]:

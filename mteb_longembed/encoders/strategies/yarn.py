@@ -34,6 +34,8 @@ class YaRN(Strategy):
         [[1.0, 0.0024...]]
     """
 
+    KEY: ClassVar[str] = "yarn"
+
     NEEDS_PLAIN_ROPE: ClassVar[bool] = True
 
     factor: float = parameter(None, "divisor of low frequencies (default target/trained length)", least=1)

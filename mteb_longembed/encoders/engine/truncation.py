@@ -10,8 +10,8 @@ from weakref import WeakSet
 from mteb_longembed.encoders.features import Ids
 
 from .batching import CHARS_PER_TOKEN
-from .interface import EngineModel, TextTransformer
-from .tokenizing import cutter_of
+from .settings import EngineModel, TextTransformer
+from .tokenizing import prefix_tokenizer_of
 
 logger = logging.getLogger(__name__)
 #: How many texts, and how many characters of each, are used to measure the tokens for each character.
@@ -23,7 +23,7 @@ _WARNED: WeakSet[EngineModel] = WeakSet()
 
 
 @dataclass
-class Reading:
+class TruncationStats:
     """Documents, their tokens that were read, all their tokens (estimated if cut), and how many lost more than half.
 
     Tokens are counted with the prompt and special tokens.
@@ -34,7 +34,7 @@ class Reading:
     tokens: int = 0
     mostly_cut: int = 0
 
-    def add(self, other: Reading) -> None:
+    def add(self, other: TruncationStats) -> None:
         """Add the counts of other documents."""
         self.documents += other.documents
         self.tokens_read += other.tokens_read
@@ -44,9 +44,9 @@ class Reading:
     def __str__(self) -> str:
         """One human-readable line.
 
-        >>> str(Reading(documents=2, tokens_read=1024, tokens=26800))
+        >>> str(TruncationStats(documents=2, tokens_read=1024, tokens=26800))
         'read 512 of about 13,400 tokens a document on average, 4 %'
-        >>> str(Reading(documents=2, tokens_read=600, tokens=600))
+        >>> str(TruncationStats(documents=2, tokens_read=600, tokens=600))
         'read all 300 tokens a document on average'
         """
         read, total = (round(n / max(self.documents, 1)) for n in (self.tokens_read, self.tokens))
@@ -56,24 +56,26 @@ class Reading:
         return f"read {read:,} of about {total:,} tokens a document on average, {share:.{0 if share >= 1 else 1}f} %"
 
 
-def reading_of(
+def truncation_of(
     first: TextTransformer, texts: Sequence[str], ids: Sequence[Ids], tokenise: Tokenise
-) -> Reading:
+) -> TruncationStats:
     """How much of the texts was read. `tokenise` gives ids with what is no text: the prompt, special tokens."""
     read = sum(map(len, ids))
     cut = [(text, len(row)) for text, row in zip(texts, ids, strict=True) if len(row) >= first.longest]
     # a tokenizer without a cutter is too slow to measure it
-    rate, cutter = 1 / CHARS_PER_TOKEN, cutter_of(first.tokenizer)
+    rate, cutter = 1 / CHARS_PER_TOKEN, prefix_tokenizer_of(first.tokenizer)
     if cut and cutter is not None:
         sample = [text[:_SAMPLE_CHARS] for text, _ in cut[:_SAMPLE_TEXTS]]
         sampled = cutter.contents(sample, max(map(len, sample)))
         rate = sum(map(len, sampled)) / max(sum(map(len, sample)), 1)
     added = len(tokenise([""])[0]) if cut else 0
     lost = [(max(round(len(text) * rate) - (n - added), 0), n) for text, n in cut]
-    return Reading(len(texts), read, read + sum(n for n, _ in lost), sum(more > n for more, n in lost))
+    return TruncationStats(
+        len(texts), read, read + sum(n for n, _ in lost), sum(more > n for more, n in lost)
+    )
 
 
-def warn_once(model: EngineModel, reading: Reading, max_len: int) -> None:
+def warn_once(model: EngineModel, reading: TruncationStats, max_len: int) -> None:
     """Log a warning, once for each model, if more than half of a text is cut away."""
     if not reading.mostly_cut or model in _WARNED:
         return

@@ -30,7 +30,7 @@ from mteb_longembed.encoders.attention.context import (
 from mteb_longembed.encoders.attention.kernels import repeat_heads
 from mteb_longembed.encoders.attention.merge import attend_tiles
 from mteb_longembed.encoders.attention.packed import attend_packed
-from mteb_longembed.encoders.attention.plan import PlannedAttention
+from mteb_longembed.encoders.attention.plan import RelativePositionAttention
 from mteb_longembed.encoders.attention.tiles import band
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.encoders.transformers_parts import attention_name, takes_attention_functions
@@ -54,13 +54,13 @@ class LayerAttention:
     """What our attention function knows about a model. All layers of the model share it.
 
     `planned` changes relative positions in long documents. A sliding window that is at least as large as the trained
-    length had no effect in training, and stays only with `keep_windows`. `trial` collects layers, queries and keys.
+    length had no effect in training, and stays only with `keep_windows`. `probe` collects layers, queries and keys.
     """
 
     strategy: Strategy
-    planned: PlannedAttention | None = None
+    planned: RelativePositionAttention | None = None
     keep_windows: bool = False
-    trial: list[LayerCall] | None = field(default=None, repr=False)
+    probe: list[LayerCall] | None = field(default=None, repr=False)
 
 
 def long_attention(
@@ -91,8 +91,8 @@ def long_attention(
             f"attention takes a padding mask [b, n], got a mask of shape {tuple(attention_mask.shape)}: pass only "
             "tokenised texts to the extended model."
         )
-    if settings.trial is not None:
-        settings.trial.append((module, query, key))
+    if settings.probe is not None:
+        settings.probe.append((module, query, key))
     strategy = settings.strategy
     causal = module.is_causal if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -105,7 +105,7 @@ def long_attention(
         q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
         if is_long and strategy.logn:
             # in a causal model token i sees i + 1 tokens
-            factors = documents.here(("query scale", causal), lambda: torch.cat([
+            factors = documents.on_device(("query scale", causal), lambda: torch.cat([
                 strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
                 for n in documents.lengths
             ]))  # fmt: skip
@@ -117,7 +117,7 @@ def long_attention(
     factor = strategy.query_scale(documents.n) if window is None else torch.ones(b)
     planned = settings.planned if window is None else None
     if causal and is_long and strategy.logn:
-        rows = documents.here(
+        rows = documents.on_device(
             "query scale",
             lambda: strategy.query_scale(documents.n[:, None], torch.arange(1, width + 1))[:, None, :, None],
         )
@@ -128,7 +128,7 @@ def long_attention(
     if padded and documents.longest <= most:
         # up to the trained length no factor differs from 1
         out = attend_plain(
-            query, key, value, scale=scale, causal=causal, window=window, lengths=documents.lengths_here(),
+            query, key, value, scale=scale, causal=causal, window=window, lengths=documents.lengths_on_device(),
             dropout=dropout,
         )  # fmt: skip
     else:
@@ -229,7 +229,7 @@ def install(model: PreTrainedModel, settings: LayerAttention, name: str = ATTENT
         ) from None
 
 
-def trial(model: PreTrainedModel, settings: LayerAttention, tokens: int = 8) -> list[LayerCall]:
+def probe_attention(model: PreTrainedModel, settings: LayerAttention, tokens: int = 8) -> list[LayerCall]:
     """The queries and keys of every attention call, for a text that repeats one token.
 
     In such a text all tokens have the same hidden state in every layer. So queries and keys of two tokens differ only
@@ -239,11 +239,11 @@ def trial(model: PreTrainedModel, settings: LayerAttention, tokens: int = 8) -> 
     token = 4 if getattr(model.config, "pad_token_id", None) == 3 else 3
     ids = torch.full((1, tokens), token, device=next(model.parameters()).device)
     training = model.training
-    settings.trial = []
+    settings.probe = []
     try:
         with torch.no_grad(), encoding(Documents([tokens], ids.device)):
             model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids))
-        calls = settings.trial
+        calls = settings.probe
     except LongEmbedError:
         raise
     except Exception as error:
@@ -253,7 +253,7 @@ def trial(model: PreTrainedModel, settings: LayerAttention, tokens: int = 8) -> 
             f"attention: {type(error).__name__}: {error}."
         ) from error
     finally:
-        settings.trial = None
+        settings.probe = None
         model.train(training)
     layers = getattr(model.config, "num_hidden_layers", len(calls))
     if len(calls) != layers:
