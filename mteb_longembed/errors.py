@@ -57,10 +57,6 @@ class IncompatibleError(InputError):
     """A strategy that cannot work with a model family, because they share no way to change positions."""
 
 
-#: The name of versions 0.1 and 0.2.
-MisfitError = IncompatibleError
-
-
 class DataError(LongEmbedError, ValueError):
     """A data file that is missing, incomplete or in a wrong form. The message names the file and the line."""
 

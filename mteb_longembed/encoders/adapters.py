@@ -42,11 +42,19 @@ def adapters_on(model: nn.Module) -> list[str]:
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     layer = next(module for module in model.modules() if isinstance(module, BaseTunerLayer))
-    return [] if layer.disable_adapters else [name for name in layer.active_adapters if name not in merged]
+    if layer.disable_adapters:
+        return []
+    return [name for name in layer.active_adapters if name not in merged]
 
 
 def save_with_adapters(model: nn.Module, folder: str, *, safe_serialization: bool) -> list[str]:
-    """Save a model (or PEFT's around one) as if it had no adapters, and each adapter beside it. Returns their names."""
+    """Save a model (or PEFT's around one) as if it had no adapters, and each adapter beside it. Returns their names.
+
+    Args:
+        model: of transformers, or PEFT's around one.
+        folder: the adapters go to its subfolder.
+        safe_serialization: whether weights are written as safetensors.
+    """
     from peft import get_peft_model_state_dict
     from safetensors.torch import save_file
 
@@ -59,7 +67,11 @@ def save_with_adapters(model: nn.Module, folder: str, *, safe_serialization: boo
         state = get_peft_model_state_dict(model, adapter_name=name, save_embedding_layers=False)
         state = {_PREFIX + key.removeprefix(_PREFIX): value.contiguous() for key, value in state.items()}
         save_file(state, adapter_folder / "adapter_model.safetensors", metadata={"format": "pt"})
-    inner: Any = model if isinstance(model, PreTrainedModel) else cast("Any", model).get_base_model()
+    inner: Any
+    if isinstance(model, PreTrainedModel):
+        inner = model
+    else:
+        inner = cast("Any", model).get_base_model()
     with without_adapters(inner):
         weights = _weights_without_adapters(inner)
         inner.save_pretrained(folder, state_dict=weights, safe_serialization=safe_serialization)
@@ -67,7 +79,13 @@ def save_with_adapters(model: nn.Module, folder: str, *, safe_serialization: boo
 
 
 def load_adapters(model: PreTrainedModel, folder: str | None, names: list[str]) -> None:
-    """Put the adapters that `save_with_adapters` saved on a model of transformers."""
+    """Put the adapters that `save_with_adapters` saved on a model of transformers.
+
+    Args:
+        model: gets the adapters, in place.
+        folder: the folder of the adapters.
+        names: their names, in the order of their numbers.
+    """
     check_peft(str(folder))
     from peft import PeftConfig, inject_adapter_in_model, set_peft_model_state_dict
     from safetensors.torch import load_file
@@ -90,7 +108,12 @@ def load_adapters(model: PreTrainedModel, folder: str | None, names: list[str]) 
 
 
 def copy_adapters(source: PreTrainedModel, target: PreTrainedModel) -> None:
-    """Put adapters of the same form on another model of the same class. Their weights are not copied."""
+    """Put adapters of the same form on another model of the same class. Their weights are not copied.
+
+    Args:
+        source: has the adapters.
+        target: of the same class. It is changed in place.
+    """
     from peft import inject_adapter_in_model
 
     for name, config in vars(source)["peft_config"].items():

@@ -66,16 +66,27 @@ def build(
     for module in list(model)[1:]:
         module.float()  # the transformer returns fp32, whatever its dtype is
     model.remember(checkpoint)
-    return model if device is None else model.to(device)
+    if device is None:
+        return model
+    return model.to(device)
 
 
 def load_base(
     checkpoint: BaseCheckpoint, device: str | None, model_kwargs: Settings | None = None
 ) -> BaseModel:
-    """The base as its files describe it, in sentence-transformers' own classes. The zoo adds what they leave out."""
+    """The base as its files describe it, in sentence-transformers' own classes. The zoo adds what they leave out.
+
+    Args:
+        checkpoint: the base, with the compute type of the model.
+        device: where it goes. None: the best device of this machine.
+        model_kwargs: what transformers takes.
+    """
     entry = checkpoint.entry or ZooEntry(hub_id=checkpoint.name)
     dtype = DTYPES.get(checkpoint.spec.dtype or "")
-    computed = {} if dtype is None else {"dtype": getattr(torch, dtype)}
+    if dtype is None:
+        computed = {}
+    else:
+        computed = {"dtype": getattr(torch, dtype)}
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     kind = str((checkpoint.files.json("config.json") or {}).get("model_type", ""))
     source: AbstractContextManager[str] = contextlib.nullcontext(checkpoint.path)
@@ -127,7 +138,9 @@ def base_of(model: SentenceTransformer) -> BaseCheckpoint:
             is_equal = digest(load_base(published, "cpu")) == base.revision
     except LongEmbedError:
         return base
-    return published if is_equal else base
+    if is_equal:
+        return published
+    return base
 
 
 def settings_of(model: BaseModel) -> dict[str, Any]:
@@ -137,7 +150,12 @@ def settings_of(model: BaseModel) -> dict[str, Any]:
 
 
 def copy_of_base(loaded: SentenceTransformer, checkpoint: BaseCheckpoint) -> BaseModel:
-    """A base with the weights of a loaded model, of which every part may be changed."""
+    """A base with the weights of a loaded model, of which every part may be changed.
+
+    Args:
+        loaded: is not changed.
+        checkpoint: what the loaded model says about itself.
+    """
     if not isinstance(loaded, LongSentenceTransformer):
         return copy.deepcopy(loaded)
     with translated_errors(checkpoint.path):
@@ -163,7 +181,10 @@ def _extended(base: BaseModel, checkpoint: BaseCheckpoint) -> LongModel:
     if checkpoint.late_interaction:
         first.prepare_late_interaction(checkpoint.name)
     elif "windows" in strategy.hooks() or checkpoint.vectors is not None:
-        pooling = modules[1] if len(modules) > 1 else None
+        if len(modules) > 1:
+            pooling = modules[1]
+        else:
+            pooling = None
         if not isinstance(pooling, Pooling):
             reason = f"{strategy.key()} averages pooled windows"
             if checkpoint.vectors is not None:

@@ -141,8 +141,14 @@ def extend(
         )
     others: dict[str, Any] = {k: params.pop(k) for k in ("max_vectors", *SEARCH_PARAMETERS) if k in params}
     general = revision, dtype, trust_remote_code, vectors
-    loaded = base if isinstance(base, SentenceTransformer) else None
-    source = str(base) if loaded is None else ""
+    if isinstance(base, SentenceTransformer):
+        loaded = base
+    else:
+        loaded = None
+    if loaded is None:
+        source = str(base)
+    else:
+        source = ""
     spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params, **others)
     spec.check_no_search()
     if loaded is None:

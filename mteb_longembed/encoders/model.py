@@ -132,7 +132,10 @@ class LongModelMixin(BaseModel):
                 )
         asked = EncodeSettings(call["prompt"], call["batch_size"], kwargs, to_host=call["save_to_cpu"])
         settings, finish = self._form(asked, call)
-        store = None if settings.form == "tokens" else self.store
+        if settings.form == "tokens":
+            store = None
+        else:
+            store = self.store
         engine = engine_for(self.eval(), self._resolve_inference_device(device), settings, store)
         texts = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
@@ -140,7 +143,9 @@ class LongModelMixin(BaseModel):
             done.update(zip([texts[i] for i in indices], finish(arrays), strict=True))
         self.truncation = engine.truncation
         embeddings = [done[text] for text in inputs]
-        return torch.stack(embeddings) if call["output_value"] == "sentence_embedding" else embeddings
+        if call["output_value"] == "sentence_embedding":
+            return torch.stack(embeddings)
+        return embeddings
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         """The settings with the arrays that a call asks for, and what is done with these."""
@@ -197,7 +202,10 @@ def identity_of(model: BaseModel) -> Identity | None:
     """What a model is now, also one that stock code loaded from a folder of ours. None for other models."""
     if isinstance(model, LongModelMixin):
         return model.identity()
-    first = model[0] if len(model) else None
+    if len(model):
+        first = model[0]
+    else:
+        first = None
     if not isinstance(first, LongTransformer) or not first.saved_in:
         return None
     path, revision = first.saved_in
@@ -251,7 +259,9 @@ class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
         order = np.random.default_rng(0).permutation(len(inputs))
         embeddings = super()._multi_process([inputs[i] for i in order], *args, **kwargs)
         indices = order.argsort()
-        return embeddings[indices] if isinstance(embeddings, Tensor) else [embeddings[i] for i in indices]
+        if isinstance(embeddings, Tensor):
+            return embeddings[indices]
+        return [embeddings[i] for i in indices]
 
 
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
@@ -269,7 +279,9 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
 
     @property
     def dimensions(self) -> int | None:
-        return self.grouping.dims if self.grouping else None
+        if self.grouping:
+            return self.grouping.dims
+        return None
 
     @property
     def grouping(self) -> GroupByDocument | None:
@@ -279,14 +291,18 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     OF_CALL = LongModelMixin.OF_CALL | {"token_pooling", "task"}
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
-        task, pooling, to_host = call["task"], call["token_pooling"], call["save_to_cpu"]
+        task = call["task"]
+        pooling = call["token_pooling"]
+        to_host = call["save_to_cpu"]
 
         def finish(vectors: list[Tensor]) -> list[Tensor]:
             if call["normalize_embeddings"]:
                 vectors = [torch.nn.functional.normalize(rows, dim=-1) for rows in vectors]
             if pooling is not None:
                 vectors = pooling.pool(vectors, task=task)
-            return [rows.cpu() for rows in vectors] if to_host else vectors
+            if to_host:
+                return [rows.cpu() for rows in vectors]
+            return vectors
 
         to_host_first = to_host and pooling is None
         return replace(settings, collect=token_embeddings, form="vectors", to_host=to_host_first), finish

@@ -69,7 +69,10 @@ class LongTransformer(TextInputs):
         long._words.padding_side = "right"
         long._words.truncation_side = "right"
         long.max_seq_length = strategy.target_len
-        setting = "past_target=read" if strategy.max_tokens is None else f"split={long.split}"
+        if strategy.max_tokens is None:
+            setting = "past_target=read"
+        else:
+            setting = f"split={long.split}"
         if setting != "split=token" and long.token_ids(["a"]) is None:
             raise IncompatibleError(
                 f"{setting} needs texts that become plain token ids, but those of this model go through "
@@ -114,7 +117,10 @@ class LongTransformer(TextInputs):
         features = dict(features)
         known = features.pop(keys.DOCUMENT_LENGTHS, None)
         pooling: nn.Module | None = features.pop(keys.POOLING, None)
-        lengths = features["attention_mask"].sum(1).cpu() if known is None else torch.tensor(known)
+        if known is None:
+            lengths = features["attention_mask"].sum(1).cpu()
+        else:
+            lengths = torch.tensor(known)
         long = bool((lengths > self.strategy.whole_len).any())
         if long and len(lengths) > 1 and "query_expansion_positions" in features:
             # such a query has more columns than tokens, which the ways of long documents do not know
@@ -142,7 +148,8 @@ class LongTransformer(TextInputs):
     ) -> Features:
         """The pass on documents of one kind, packed if possible. `pooling` follows if only its result is needed."""
         prepared = self.family.prepare(features, lengths)
-        device, name = features["input_ids"].device, self.module_output_name
+        device = features["input_ids"].device
+        name = self.module_output_name
         expanded = "query_expansion_positions" in features
         if self.packs_on(device) and not expanded:
             documents = PackedDocuments(lengths.tolist(), device)
@@ -177,7 +184,8 @@ class LongTransformer(TextInputs):
         parts = torch.arange(len(sizes)).split(max(AT_ONCE // windows["input_ids"].shape[1], 1))
         runs = [self._run_apart(rows_of(windows, part), sizes[part], **kwargs) for part in parts]
         tokens = torch.cat([run[self.module_output_name] for run in runs])
-        counts, index = windows[keys.WINDOW_COUNTS], windows[keys.WINDOW_TOKENS]
+        counts = windows[keys.WINDOW_COUNTS]
+        index = windows[keys.WINDOW_TOKENS]
         if "windows" not in self.strategy.hooks():
             documents = zip(index.split(counts.tolist()), ends, strict=True)
             index = torch.cat([most_context(document, *end) for document, end in documents])
@@ -188,7 +196,10 @@ class LongTransformer(TextInputs):
         """For each document the numbers of tokens at its start and end that every part of it repeats."""
         prefix, suffix = special_counts(self._words)
         known = features.get(keys.WINDOW_PREFIX)
-        prefixes = [prefix] * len(features["input_ids"]) if known is None else known.tolist()
+        if known is None:
+            prefixes = [prefix] * len(features["input_ids"])
+        else:
+            prefixes = known.tolist()
         return [(prefix, suffix) for prefix in prefixes]
 
     def _run_apart(
@@ -200,7 +211,8 @@ class LongTransformer(TextInputs):
             return self._run(features, lengths, pooling, **kwargs)
         merged: Tensor | None = None
         for rows in (long.nonzero()[:, 0], (~long).nonzero()[:, 0]):
-            subset, width = rows_of(features, rows), int(lengths[rows].max())
+            subset = rows_of(features, rows)
+            width = int(lengths[rows].max())
             subset.update({key: subset[key][:, :width] for key in keys.TOKEN_FEATURES if key in subset})
             embeddings = self._run(subset, lengths[rows], **kwargs)[self.module_output_name]
             if merged is None:
@@ -259,7 +271,8 @@ class WindowPooling(Pooling):
         features = super().forward(features, **kwargs)
         if keys.WINDOW_COUNTS not in features:
             return features
-        counts, index = features.pop(keys.WINDOW_COUNTS), features.pop(keys.WINDOW_TOKENS)
+        counts = features.pop(keys.WINDOW_COUNTS)
+        index = features.pop(keys.WINDOW_TOKENS)
         mask = features.pop(keys.DOCUMENT_MASK)
         agg = features.pop(keys.WINDOW_AGG)
         features["sentence_embedding"] = aggregated(features["sentence_embedding"], counts, agg)
@@ -273,7 +286,13 @@ class WindowPooling(Pooling):
 
 
 def unpacked(tokens: Tensor, documents: PackedDocuments, shape: tuple[int, int]) -> Tensor:
-    """Tokens of packed documents `[tokens, d]` as padded rows `[b, n, d]` of zeros."""
+    """Tokens of packed documents `[tokens, d]` as padded rows `[b, n, d]` of zeros.
+
+    Args:
+        tokens: `[tokens, d]`.
+        documents: the tokens of each document.
+        shape: `(b, n)` of the padded batch.
+    """
     padded = tokens.new_zeros(shape[0] * shape[1], tokens.shape[-1])
     padded.index_copy_(0, documents.padded_indices(shape[1]), tokens)
     return padded.view(*shape, -1)
@@ -285,6 +304,13 @@ def pooled_by_segment(
     """Features with the pooled token of each document (sums in fp32) in the place of its tokens.
 
     None for a pooling that reads more of the tokens.
+
+    Args:
+        pooling: the module that follows. None if there is none.
+        features: of the padded batch.
+        tokens: `[tokens, d]` of packed documents.
+        documents: the tokens of each document.
+        name: of the features that get the result.
     """
     if (
         not isinstance(pooling, Pooling)

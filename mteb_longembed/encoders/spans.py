@@ -66,12 +66,18 @@ def encode_spans(
         )
     if prompt is None:
         prompt = document_prompt(model)
-    encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings")) if len(texts) else []
+    if len(texts):
+        encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings"))
+    else:
+        encoded = []
     embeddings = []
     for number, (text, text_spans, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
         offsets = tokens_read(model, prompt, text)[1][: len(vectors)]
         means = [_mean(vectors, offsets, span, number, text) for span in text_spans]
-        pooled = torch.stack(means) if means else vectors.new_zeros(0, vectors.shape[1])
+        if means:
+            pooled = torch.stack(means)
+        else:
+            pooled = vectors.new_zeros(0, vectors.shape[1])
         features: Features = {"sentence_embedding": pooled}
         with torch.inference_mode():
             for module in list(model)[2:]:
@@ -128,7 +134,8 @@ def joined_spans(text: str, ends: Iterable[int], max_chars: int) -> list[Span]:
         piece = text[first:last]
         if not piece.strip():
             continue
-        start, end = first + len(piece) - len(piece.lstrip()), first + len(piece.rstrip())
+        start = first + len(piece) - len(piece.lstrip())
+        end = first + len(piece.rstrip())
         if spans and end - spans[-1][0] <= max_chars:
             spans[-1] = (spans[-1][0], end)
         else:
@@ -141,9 +148,15 @@ def _checked(model: SentenceTransformer) -> LongSentenceTransformer:
         raise InputError(
             f"encode_spans takes what extend or load returned without vectors, got a {type(model).__name__}."
         )
-    pooling = model[1] if len(model) > 1 else None
+    if len(model) > 1:
+        pooling = model[1]
+    else:
+        pooling = None
     if not isinstance(pooling, Pooling) or pooling.pooling_mode != "mean":
-        kind = pooling.pooling_mode if isinstance(pooling, Pooling) else "no"
+        if isinstance(pooling, Pooling):
+            kind = pooling.pooling_mode
+        else:
+            kind = "no"
         raise IncompatibleError(
             f"encode_spans averages the tokens of each span, but the base was trained with {kind} pooling, not "
             "mean: cut the text and encode each piece."

@@ -27,6 +27,11 @@ class Documents:
     """The documents of a padded batch on a device: tokens of each one, at least 1.
 
     `expanded` ones are queries whose padding is scored too (ColBERT), although they do not see it.
+
+    Args:
+        lengths: tokens of each document, at least 1.
+        device: where the batch is.
+        expanded: whether queries have tokens that attention does not see (late interaction).
     """
 
     lengths: Sequence[int]
@@ -76,7 +81,12 @@ class Documents:
 
 
 class PackedDocuments(Documents):
-    """The documents of a packed batch."""
+    """The documents of a packed batch.
+
+    Args:
+        lengths: tokens of each document, in the order of the row.
+        device: where the batch is.
+    """
 
     def starts(self) -> Tensor:
         """`[b + 1]` int32 on the device: where each document starts, and where the last one ends."""
@@ -88,7 +98,8 @@ class PackedDocuments(Documents):
 
     def padded_indices(self, width: int) -> Tensor:
         """`[tokens]` on the device: each token's index in a padded batch `[b, width]` that is read row by row."""
-        key, rows = ("padded indices", width), enumerate(self.lengths)
+        key = ("padded indices", width)
+        rows = enumerate(self.lengths)
         return self.on_device(key, lambda: torch.cat([row * width + torch.arange(n) for row, n in rows]))
 
     def expand_to_tokens(self, values: Tensor) -> Tensor:
@@ -114,7 +125,9 @@ def current() -> Documents | None:
 def current_packed() -> PackedDocuments | None:
     """The documents of this thread's forward pass if they are packed."""
     documents = current()
-    return documents if isinstance(documents, PackedDocuments) else None
+    if isinstance(documents, PackedDocuments):
+        return documents
+    return None
 
 
 @contextlib.contextmanager

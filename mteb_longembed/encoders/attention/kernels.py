@@ -34,9 +34,13 @@ def attend(
 ) -> tuple[Tensor, Tensor]:
     """Softmax attention of `q` over `k`, and the log-sum-exp of each row's scores.
 
-    `q` is `[b, h, m, d]`, already rotated; `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h` (grouped queries). A
-    causal call needs `m == n`. The mask `[m, n]` is float32, 0 where row i sees key j and -inf elsewhere; each row must
-    see a key.
+    Args:
+        q: `[b, h, m, d]`, rotated already.
+        k: `[b, hk, n, d]`, and `hk` divides `h` (grouped queries).
+        v: as `k`.
+        scale: of the scores.
+        causal: whether row i sees only the keys up to i. It needs `m == n`.
+        mask: `[m, n]` float32, 0 where row i sees key j and -inf elsewhere. Each row must see a key.
 
     Returns:
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
@@ -59,7 +63,16 @@ def attend(
 def attend_band(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, left: int, right: int
 ) -> tuple[Tensor, Tensor] | None:
-    """Row i over keys i-left..i+right, in one call. None if the device has no windowed kernel."""
+    """Row i over keys i-left..i+right, in one call. None if the device has no windowed kernel.
+
+    Args:
+        q: `[b, h, n, d]`, rotated already.
+        k: `[b, hk, n, d]`.
+        v: as `k`.
+        scale: of the scores.
+        left: how many keys before its own a row sees.
+        right: how many keys after its own a row sees.
+    """
     if not has_flash(q.device, q.dtype, q.shape[-1]):
         return None
     n = q.shape[2]
@@ -78,6 +91,17 @@ def attend_backward(
 
     A tile's probabilities are `exp(scores - lse)` with the merged log-sum-exp. So its part of the gradient needs
     nothing else from the other tiles.
+
+    Args:
+        grad: the gradient of the merged output.
+        q: queries, keys and values of the tile, as in `attend`.
+        k: see `q`.
+        v: see `q`.
+        out: the output, merged over all tiles.
+        lse: the log-sum-exp of each row, merged over all tiles.
+        scale: of the scores.
+        causal: as in `attend`.
+        mask: as in `attend`.
     """
     if q.device.type == "cpu" and k.shape[1] == q.shape[1] and v.shape[-1] == q.shape[-1]:
         return flash_attention_for_cpu_backward(
@@ -90,7 +114,9 @@ def attend_backward(
 def repeat_heads(x: Tensor, q: Tensor) -> Tensor:
     """`x` `[b, hk, n, d]` with each head repeated until it has as many heads as `q`."""
     groups = q.shape[1] // x.shape[1]
-    return x if groups == 1 else x.repeat_interleave(groups, dim=1)
+    if groups == 1:
+        return x
+    return x.repeat_interleave(groups, dim=1)
 
 
 def _scores(q: Tensor, k: Tensor, scale: float, causal: bool, mask: Tensor | None, start: int) -> Tensor:
@@ -109,8 +135,10 @@ def _scores(q: Tensor, k: Tensor, scale: float, causal: bool, mask: Tensor | Non
 def _math(
     q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool, mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    k, v = repeat_heads(k, q), repeat_heads(v, q)
-    outs, lses = [], []
+    k = repeat_heads(k, q)
+    v = repeat_heads(v, q)
+    outs = []
+    lses = []
     for start in range(0, q.shape[2], _MATH_ROWS):
         scores = _scores(q[:, :, start : start + _MATH_ROWS], k, scale, causal, mask, start)
         lse = scores.logsumexp(-1)
@@ -125,7 +153,8 @@ def _math_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     kv_heads = k.shape[1]
     work = torch.promote_types(q.dtype, torch.float32)
-    keys, values = repeat_heads(k, q), repeat_heads(v, q).to(work)
+    keys = repeat_heads(k, q)
+    values = repeat_heads(v, q).to(work)
     grad_q = torch.empty_like(q)
     grad_k = torch.zeros_like(keys, dtype=work)
     grad_v = torch.zeros_like(values)

@@ -34,9 +34,16 @@ class Rotation:
         if to is None:
             return None
         # Apple's devices have no float64, and on CUDA devices it is faster than on the host
-        work = device if device.type == "cuda" else torch.device("cpu")
-        inv_freq, to = to_device(self.inv_freq, work), to_device(to, work)
-        at = torch.arange(len(to), device=work) if at is None else to_device(at, work)
+        if device.type == "cuda":
+            work = device
+        else:
+            work = torch.device("cpu")
+        inv_freq = to_device(self.inv_freq, work)
+        to = to_device(to, work)
+        if at is None:
+            at = torch.arange(len(to), device=work)
+        else:
+            at = to_device(at, work)
         now = at.float()[:, None] * inv_freq.float()
         angle = to.double()[:, None] * inv_freq.double() - now.double()
         return to_device(angle.cos().float(), device), to_device(angle.sin().float(), device)
@@ -46,14 +53,20 @@ class Rotation:
         if turn is None:
             return x
         work = torch.promote_types(x.dtype, torch.float32)
-        cos, sin = turn[0].to(work), turn[1].to(work)
+        cos = turn[0].to(work)
+        sin = turn[1].to(work)
         pairs = cos.shape[-1]
-        rotated, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
+        rotated = x[..., : 2 * pairs]
+        rest = x[..., 2 * pairs :]
         if self.interleaved:
-            a, b = rotated[..., 0::2].to(work), rotated[..., 1::2].to(work)
+            a = rotated[..., 0::2].to(work)
+            b = rotated[..., 1::2].to(work)
             turned = torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
         else:
-            a, b = rotated[..., :pairs].to(work), rotated[..., pairs:].to(work)
+            a = rotated[..., :pairs].to(work)
+            b = rotated[..., pairs:].to(work)
             turned = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
         turned = turned.to(x.dtype)
-        return turned if rest.shape[-1] == 0 else torch.cat([turned, rest], dim=-1)
+        if rest.shape[-1] == 0:
+            return turned
+        return torch.cat([turned, rest], dim=-1)

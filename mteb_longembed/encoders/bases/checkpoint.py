@@ -91,12 +91,16 @@ class BaseCheckpoint:
     @property
     def base_name(self) -> str:
         """The name of the base that the extended model is made from."""
-        return self.name if self.carried is None else self.carried.base_name
+        if self.carried is None:
+            return self.name
+        return self.carried.base_name
 
     @property
     def base_revision(self) -> str | None:
         """The revision of the base that the extended model is made from."""
-        return self.revision if self.carried is None else self.carried.base_revision
+        if self.carried is None:
+            return self.revision
+        return self.carried.base_revision
 
     @property
     def saved(self) -> bool:

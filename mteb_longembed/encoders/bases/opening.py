@@ -75,7 +75,10 @@ def open_checkpoint(spec: ModelSpec) -> BaseCheckpoint:
 def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> BaseCheckpoint:
     """A base alone."""
     path = files.path
-    name = entry.hub_id if entry else files.name()
+    if entry:
+        name = entry.hub_id
+    else:
+        name = files.name()
     is_ours = entry is None and files.are_ours()
     modules = files.modules()
     inside = files.transformer_folder()
@@ -97,7 +100,10 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     raw = _check_embedding_model(path, raw, modules)
     pooling = _pooling_config(files, modules or [])
     mode = _pooling_mode(pooling)
-    vectors = _vectors_in(pooling, path) if is_ours else None
+    if is_ours:
+        vectors = _vectors_in(pooling, path)
+    else:
+        vectors = None
     dtype = _dtype_of(base_files, folder, raw)
     similarity = settings.get("similarity_fn_name")
     kinds = {str(settings.get("model_type")), str(similarity)}
@@ -156,7 +162,10 @@ def loaded_checkpoint(model: SentenceTransformer) -> BaseCheckpoint:
         files = Files(source, card.base_model_revision)
     else:
         files = Files("", stamp=())
-    pooling = getattr(model[1], "pooling_mode", None) if len(model) > 1 else None
+    if len(model) > 1:
+        pooling = getattr(model[1], "pooling_mode", None)
+    else:
+        pooling = None
     limits = [family.trained_len(first.config), model.max_seq_length]
     return BaseCheckpoint(
         name=card.model_name or local_name(path),
@@ -295,4 +304,6 @@ def _dtype_of(files: Files, folder: str, raw: Json) -> str | None:
         for file in Path(files.path, folder).glob("*.safetensors"):
             names |= {_SAFETENSORS_DTYPES.get(kind, "") for kind in parameters_by_type(file)}
     names.discard("")
-    return names.pop() if len(names) == 1 else None
+    if len(names) == 1:
+        return names.pop()
+    return None

@@ -53,8 +53,24 @@ class SearchSettings(TypedDict, total=False):
 class ModelSpec:
     """A base, a strategy and their settings. Values may be given as text or in Python types; they are kept typed.
 
-    The fields are those of `extend`, and those of search (`SEARCH_PARAMETERS`). `base` is an alias, a hub id or a
-    folder, and empty for a loaded model. None stands for the default. `params` are the strategy's own.
+    None stands for the default.
+
+    Args:
+        base: an alias, a hub id or a folder. Empty for a loaded model.
+        strategy: registry key.
+        target_len: longest input of the extended model in tokens.
+        trained_len: longest input in tokens that the base was trained on.
+        revision: commit, branch or tag of the base on the hub.
+        dtype: compute type.
+        trust_remote_code: whether code of the base's repository may run.
+        vectors: content tokens for each vector, or `window`.
+        max_vectors: the largest number of vectors of a document.
+        center: from what the mean vector is taken that search subtracts.
+        fuse: `bm25` fuses scores with BM25.
+        how: `rrf` fuses ranks in the place of scores.
+        weight: the encoder's share of a fused score.
+        index: `ivf` searches a part of the vectors.
+        params: the strategy's own parameters.
     """
 
     base: str
@@ -109,7 +125,10 @@ class ModelSpec:
                 f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."
             )
         if self.how is not None and (self.fuse is None or self.weight is not None):
-            wrong = "no fuse=bm25" if self.fuse is None else f"weight={spell(self.weight)}"
+            if self.fuse is None:
+                wrong = "no fuse=bm25"
+            else:
+                wrong = f"weight={spell(self.weight)}"
             raise InputError(f"how={self.how} needs fuse=bm25 and ranks without a weight, got {wrong}.")
         if self.weight is None:
             return
@@ -163,9 +182,14 @@ class ModelSpec:
         given = {key: getattr(self, key) for key in OF_EVERY_NAME}
         given = {**self.params, **{key: value for key, value in given.items() if value not in (None, False)}}
         settings = "".join(f",{key}={spell(given[key])}" for key in sorted(given))
-        target = "" if self.target_len is None else f"@{self.target_len}"
+        if self.target_len is None:
+            target = ""
+        else:
+            target = f"@{self.target_len}"
         extended = settings or target or self.strategy != "none"
-        return f"{self.base}+{self.strategy}{target}{settings}" if extended else self.base
+        if extended:
+            return f"{self.base}+{self.strategy}{target}{settings}"
+        return self.base
 
     @property
     def kind(self) -> type[Strategy]:

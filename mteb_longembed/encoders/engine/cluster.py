@@ -45,9 +45,11 @@ _SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<address>\S+))?")
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which workers to use: an address in Ray's form (None: RAY_ADDRESS, or a new cluster here) and their number.
+    """Which workers of Ray encode texts.
 
-    None stands for one worker for each GPU, or for each machine if there are no GPUs.
+    Args:
+        address: of a running cluster, in Ray's form. None: RAY_ADDRESS, or a new cluster on this machine.
+        count: number of workers. None: one for each GPU, or for each machine if there are no GPUs.
     """
 
     address: str | None = None
@@ -89,7 +91,12 @@ class Cluster:
 
 
 def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
-    """CPUs (and threads) of each worker where there are no GPUs: as many as fit on the smallest machine."""
+    """CPUs (and threads) of each worker where there are no GPUs: as many as fit on the smallest machine.
+
+    Args:
+        cpus: the CPUs of each machine.
+        count: number of workers on all machines together.
+    """
     if not cpus:
         return 1
     on_one = -(-count // len(cpus))
@@ -141,7 +148,10 @@ class Workers:
             self._shipped = ray.put(shared.to("cpu"))  # also for those that start again
         finally:
             model.to(device)
-        resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": cpus}
+        if on_gpu:
+            resources = {"num_gpus": 1, "num_cpus": 0}
+        else:
+            resources = {"num_cpus": cpus}
         worker = ray.remote(_Worker).options(
             scheduling_strategy="SPREAD", max_restarts=-1, max_task_retries=_DEATHS - 1, **resources
         )
@@ -155,11 +165,13 @@ class Workers:
         """The arrays of each part and its number, in the order in which they finish. A lost part runs again."""
         import ray
 
-        waiting, idle = deque(range(len(parts))), list(self.actors)
+        waiting = deque(range(len(parts)))
+        idle = list(self.actors)
         running: dict[object, tuple[int, Actor]] = {}
         while waiting or running:
             while waiting and idle:
-                actor, number = idle.pop(), waiting.popleft()
+                actor = idle.pop()
+                number = waiting.popleft()
                 running[actor.encode.remote(parts[number], settings)] = number, actor
             done, _ = ray.wait(list(running), num_returns=1)
             number, actor = running.pop(done[0])
@@ -191,7 +203,8 @@ class ClusterEngine:
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
-        first, settings = self.model.first, self.settings
+        first = self.model.first
+        settings = self.settings
         tokens = [estimated_tokens(text, first.longest) for text in texts]
         keys: list[bytes] = []
         stored: Mapping[bytes, np.ndarray] = {}

@@ -47,8 +47,15 @@ class Absolute(Family):
         embeddings: Any = model.embeddings
         table: nn.Embedding = embeddings.position_embeddings
         # MPNet's is always 1, even if the configuration says something else
-        self.padding_idx: int | None = embeddings.padding_idx if kind in FROM_PADDING else None
-        self.first_row = 0 if self.padding_idx is None else self.padding_idx + 1
+        self.padding_idx: int | None
+        if kind in FROM_PADDING:
+            self.padding_idx = embeddings.padding_idx
+        else:
+            self.padding_idx = None
+        if self.padding_idx is None:
+            self.first_row = 0
+        else:
+            self.first_row = self.padding_idx + 1
         self.model = model
         self.has_table = "position_table" in strategy.hooks()
         if self.has_table and not extended:
@@ -143,7 +150,10 @@ class Absolute(Family):
         else:
             real = ids != self.padding_idx
             p = real.cumsum(1) - 1
-        rows = strategy.table_rows(p, n) if self.has_table else strategy.position_ids(p, n)
+        if self.has_table:
+            rows = strategy.table_rows(p, n)
+        else:
+            rows = strategy.position_ids(p, n)
         # padding is masked everywhere, so any valid row is right
         rows = torch.where(real, rows + self.first_row, 0 if self.padding_idx is None else self.padding_idx)
         return {**features, "position_ids": rows.long()}

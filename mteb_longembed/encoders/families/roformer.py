@@ -85,17 +85,25 @@ class _SelfAttention(nn.Module):
             layer(hidden_states).view(b, n, self.heads, -1).transpose(1, 2)
             for layer in (self.query, self.key, self.value)
         )
-        real = None if attention_mask is None else attention_mask[:, 0, 0] == 0
+        if attention_mask is None:
+            real = None
+        else:
+            real = attention_mask[:, 0, 0] == 0
         documents = documents_of(real, b, n, hidden_states.device)
         turn, scaled = documents.cached("turn", lambda: self._turns(documents, n))
-        q, k = self.rotation.apply(q, scaled), self.rotation.apply(k, scaled)
-        v = self.rotation.apply(v, turn) if self.rotary_value else v
+        q = self.rotation.apply(q, scaled)
+        k = self.rotation.apply(k, scaled)
+        if self.rotary_value:
+            v = self.rotation.apply(v, turn)
+        else:
+            v = v
         out, _ = long_attention(self, q, k, v, real, dropout=self.dropout.p if self.training else 0.0)
         return out.reshape(b, n, -1), None
 
     def _turns(self, documents: Documents, width: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """Cosines and sines `[b, 1, n, r/2]` for values, and those for queries and keys."""
-        strategy, n = self.longembed.strategy, documents.n
+        strategy = self.longembed.strategy
+        n = documents.n
         # frequencies on the host, in float64; angles on the device
         rows = mapped_frequencies(strategy, n, self.rotation.inv_freq, _THETA)
         p = torch.arange(width, device=documents.device).expand(len(n), -1)

@@ -99,7 +99,10 @@ class Strategy:
         defaults = self.defaults_by_length()
         for declared in fields(self)[2:]:  # after the two lengths
             value = getattr(self, declared.name)
-            value = defaults.get(declared.name) if value is None else value
+            if value is None:
+                value = defaults.get(declared.name)
+            else:
+                value = value
             self._keep(declared.name, self.declared()[declared.name].read(value), **declared.metadata)
         self.check()
 
@@ -109,8 +112,14 @@ class Strategy:
         object.__setattr__(self, name, value)  # the instance is frozen for others
         low, high = (1, self.trained_len) if inside else (least, math.inf)
         if isinstance(value, int | float) and not low <= value < high:
-            unit = " token" if isinstance(value, int) else ""
-            below = f" and below the trained length of {high} tokens" if inside else ""
+            if isinstance(value, int):
+                unit = " token"
+            else:
+                unit = ""
+            if inside:
+                below = f" and below the trained length of {high} tokens"
+            else:
+                below = ""
             raise InputError(f"{self.key()}'s {name} must be at least {low}{unit}{below}, got {value}.")
 
     @classmethod
@@ -158,7 +167,9 @@ class Strategy:
     @property
     def max_tokens(self) -> int | None:
         """How many tokens of a document are read, None for all."""
-        return None if self.past_target == "read" else self.target_len
+        if self.past_target == "read":
+            return None
+        return self.target_len
 
     @property
     def scale(self) -> int:
@@ -194,7 +205,10 @@ class Strategy:
         Returns:
             float32 factors: 1 if `logn` is off, and 1 for queries that see at most `Lo` tokens.
         """
-        seen = n if seen is None else seen
+        if seen is None:
+            seen = n
+        else:
+            seen = seen
         shape = torch.broadcast_shapes(n.shape, seen.shape)
         if not self.logn:
             return torch.ones(shape, dtype=torch.float32, device=n.device)
