@@ -100,13 +100,13 @@ from mteb_longembed.encoders.attention.context import PackedDocuments  # noqa: E
 from mteb_longembed.encoders.attention.packed import attend_packed  # noqa: E402
 from mteb_longembed.encoders.attention.plan import (  # noqa: E402
     DualChunkPlan,
-    PlannedAttention,
+    RelativePositionAttention,
     ReRoPEPlan,
     SelfExtendPlan,
 )
 from mteb_longembed.encoders.attention.rotation import Rotation  # noqa: E402
 from mteb_longembed.encoders.engine.engine import path_of  # noqa: E402
-from mteb_longembed.encoders.families.interface import attend_plain  # noqa: E402
+from mteb_longembed.encoders.families.attention_functions import attend_plain  # noqa: E402
 
 Row = list[object]
 
@@ -193,12 +193,14 @@ def kernel_paths() -> Iterator[tuple[str, Callable[..., Tensor], Callable[..., T
     rotation = Rotation(10_000.0 ** -(torch.arange(32) / 32))
     plans = {
         "none": None,
-        "se": PlannedAttention(SelfExtendPlan(lambda n: (9, 64)), rotation),
-        "rerope": PlannedAttention(ReRoPEPlan(96), rotation),
-        "dca": PlannedAttention(DualChunkPlan(72, 95), rotation),
+        "se": RelativePositionAttention(SelfExtendPlan(lambda n: (9, 64)), rotation),
+        "rerope": RelativePositionAttention(ReRoPEPlan(96), rotation),
+        "dca": RelativePositionAttention(DualChunkPlan(72, 95), rotation),
     }
 
-    def packed(planned: PlannedAttention | None, causal: bool, window: int | None) -> Callable[..., Tensor]:
+    def packed(
+        planned: RelativePositionAttention | None, causal: bool, window: int | None
+    ) -> Callable[..., Tensor]:
         def run(q: Tensor, k: Tensor, v: Tensor, lengths: list[int]) -> Tensor:
             held = PackedDocuments(lengths, q.device)
             return attend_packed(held, q, k, v, scale=0.125, causal=causal, window=window, planned=planned)
@@ -206,7 +208,7 @@ def kernel_paths() -> Iterator[tuple[str, Callable[..., Tensor], Callable[..., T
         return run
 
     def padded(
-        planned: PlannedAttention | None, causal: bool, window: int | None = None
+        planned: RelativePositionAttention | None, causal: bool, window: int | None = None
     ) -> Callable[..., Tensor]:
         def run(q: Tensor, k: Tensor, v: Tensor, lengths: list[int]) -> Tensor:
             out = []

@@ -29,7 +29,7 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from experiments.materials import MIXES, SIZES, base_model, documents, rotary_model, tokenizer
 from experiments.measuring import interleaved, table
-from mteb_longembed.encoders.engine.tokenizing import CACHE, CutTokenizer, IdCache
+from mteb_longembed.encoders.engine.tokenizing import CACHE, IdCache, PrefixTokenizer
 
 Row = list[object]
 BATCH_SIZES = (1, 4, 8, 32)
@@ -84,7 +84,7 @@ def tokenising(args: argparse.Namespace) -> Iterator[Row]:
     texts = documents("words", args.docs)
     for n in args.tokens:
         stock = tokenizer(n)
-        cut = CutTokenizer(stock, IdCache(0))
+        cut = PrefixTokenizer(stock, IdCache(0))
         assert [ids.tolist() for ids in cut(texts, n)] == stock(texts, truncation=True)["input_ids"], (
             "ids differ"
         )

@@ -24,7 +24,7 @@ longembed.extend("e5-base", "se", group=9)  # wrong: no such parameter
 longembed.extend("e5-base", "pcw", size="512")  # wrong: not a number
 longembed.load("e5-base", target_len=4096)  # wrong: part of the name
 """
-#: Libraries whose types play no part. Reading them takes a minute.
+#: Libraries whose types play no part. TruncationStats them takes a minute.
 SKIPPED = "[mypy]\n[mypy-torch.*,transformers.*,mteb.*,datasets.*,numpy.*,huggingface_hub.*]\nfollow_imports = skip\n"
 
 

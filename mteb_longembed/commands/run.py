@@ -138,7 +138,7 @@ def _reading(model: Any, task: str, cache: Any) -> str:
     """One line about how much of a task's documents was read. It is kept beside the results for later runs."""
     from mteb_longembed.plugin.results_on_disk import keep_lines
 
-    readings = getattr(model, "readings", {}).items()
+    readings = getattr(model, "truncations", {}).items()
     lines = {split: str(reading) for (name, split), reading in readings if name == task}
     if cache is not None:
         path = cache.get_task_result_path(task, model.mteb_model_meta)

@@ -58,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"{args.corpus} must hold documents, got none.")
     searcher = search(args.model, device=args.device, passages=args.passages, language=args.language)
     # a sentence of ours says what was read, and does not cut into the bar
-    with silence("mteb_longembed.encoders.engine.reading"):
+    with silence("mteb_longembed.encoders.engine.truncation"):
         searcher.add(documents, documents.values())
         _say_what_was_read(searcher.protocol)
         queries = [without_surrogates(query) for query in args.query]
@@ -76,7 +76,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _say_what_was_read(protocol: object) -> None:
     """Say how much of the documents the model read, if it did not read all."""
-    reading = getattr(getattr(protocol, "embedder", None), "reading", None)
+    reading = getattr(getattr(protocol, "embedder", None), "truncation", None)
     if reading is not None and reading.tokens_read < reading.tokens:
         _note(f"the model {reading}.")
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
 
-from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint, open_checkpoint
+from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
+from mteb_longembed.encoders.bases.opening import open_checkpoint
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError

@@ -14,7 +14,7 @@ from datasets import Dataset
 from torch import Tensor
 
 from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
-from mteb_longembed.encoders.engine.tokenizing import cutter_of
+from mteb_longembed.encoders.engine.tokenizing import prefix_tokenizer_of
 from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
 from mteb_longembed.encoders.spans import document_prompt
 from mteb_longembed.retrieval.passages import CutText, pools_vectors, tokens_of_vectors
@@ -121,7 +121,7 @@ def count(
 ) -> Cost:
     """Count tokens and vectors of all documents, or of their chunks. What is tokenised here is not tokenised again."""
     has_ids = model is not None and model.first.token_ids(["a"]) is not None
-    cutter = cutter_of(model.first.tokenizer) if model is not None and has_ids else None
+    cutter = prefix_tokenizer_of(model.first.tokenizer) if model is not None and has_ids else None
     words = counter_of(model, "")
     prompt = document_prompt(model) if model is not None and cutter else ""
     n_prompt = len(cutter.contents([prompt], sys.maxsize)[0]) if cutter else 0

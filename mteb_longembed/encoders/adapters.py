@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.import_utils import is_peft_available
 
+from mteb_longembed.encoders.transformers_parts import mark_adapters, without_adapters
 from mteb_longembed.errors import ModelError
 
 #: The folder of adapters beside the weights. Each one is in a folder with its number.
@@ -41,21 +42,19 @@ def adapters_on(model: nn.Module) -> list[str]:
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     layer = next(module for module in model.modules() if isinstance(module, BaseTunerLayer))
-    return [] if layer.disable_adapters else [name for name in layer.active_adapters if name not in merged]
-
-
-def is_idle(module: nn.Module) -> bool:
-    """Whether PEFT put adapters around a module of which none acts: they are switched off, or deleted."""
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
-    if not isinstance(module, BaseTunerLayer) or module.merged:
-        return False
-    present = {key for layer in module.adapter_layer_names for key in getattr(module, layer, ())}
-    return module.disable_adapters or not present & set(module.active_adapters)
+    if layer.disable_adapters:
+        return []
+    return [name for name in layer.active_adapters if name not in merged]
 
 
 def save_with_adapters(model: nn.Module, folder: str, *, safe_serialization: bool) -> list[str]:
-    """Save a model (or PEFT's around one) as if it had no adapters, and each adapter beside it. Returns their names."""
+    """Save a model (or PEFT's around one) as if it had no adapters, and each adapter beside it. Returns their names.
+
+    Args:
+        model: of transformers, or PEFT's around one.
+        folder: the adapters go to its subfolder.
+        safe_serialization: whether weights are written as safetensors.
+    """
     from peft import get_peft_model_state_dict
     from safetensors.torch import save_file
 
@@ -68,19 +67,25 @@ def save_with_adapters(model: nn.Module, folder: str, *, safe_serialization: boo
         state = get_peft_model_state_dict(model, adapter_name=name, save_embedding_layers=False)
         state = {_PREFIX + key.removeprefix(_PREFIX): value.contiguous() for key, value in state.items()}
         save_file(state, adapter_folder / "adapter_model.safetensors", metadata={"format": "pt"})
-    inner: Any = model if isinstance(model, PreTrainedModel) else cast("Any", model).get_base_model()
-    flag = inner._hf_peft_config_loaded
-    _forget_adapters(inner)
-    try:
-        weights = _without_adapters(inner)
+    inner: Any
+    if isinstance(model, PreTrainedModel):
+        inner = model
+    else:
+        inner = cast("Any", model).get_base_model()
+    with without_adapters(inner):
+        weights = _weights_without_adapters(inner)
         inner.save_pretrained(folder, state_dict=weights, safe_serialization=safe_serialization)
-    finally:
-        inner._hf_peft_config_loaded = flag
     return names
 
 
 def load_adapters(model: PreTrainedModel, folder: str | None, names: list[str]) -> None:
-    """Put the adapters that `save_with_adapters` saved on a model of transformers."""
+    """Put the adapters that `save_with_adapters` saved on a model of transformers.
+
+    Args:
+        model: gets the adapters, in place.
+        folder: the folder of the adapters.
+        names: their names, in the order of their numbers.
+    """
     check_peft(str(folder))
     from peft import PeftConfig, inject_adapter_in_model, set_peft_model_state_dict
     from safetensors.torch import load_file
@@ -97,18 +102,23 @@ def load_adapters(model: PreTrainedModel, folder: str | None, names: list[str]) 
             raise ModelError(
                 f"the adapter in {adapter_folder} lacks weights that it needs: {', '.join(lost[:3])}."
             )
-    model._hf_peft_config_loaded = True
+    mark_adapters(model, has_adapters=True)
     model.set_adapter(names)
     model.eval()
 
 
 def copy_adapters(source: PreTrainedModel, target: PreTrainedModel) -> None:
-    """Put adapters of the same form on another model of the same class. Their weights are not copied."""
+    """Put adapters of the same form on another model of the same class. Their weights are not copied.
+
+    Args:
+        source: has the adapters.
+        target: of the same class. It is changed in place.
+    """
     from peft import inject_adapter_in_model
 
     for name, config in vars(source)["peft_config"].items():
         inject_adapter_in_model(config, target, name)
-        target._hf_peft_config_loaded = True
+        mark_adapters(target, has_adapters=True)
     target.set_adapter(adapters_on(source))
 
 
@@ -126,17 +136,10 @@ def merge_adapters(model: PreTrainedModel) -> None:
         model.set_submodule(name, plain)
     if wrapped:
         del model.peft_config
-        _forget_adapters(model)
+        mark_adapters(model, has_adapters=False)
 
 
-def _forget_adapters(model: PreTrainedModel) -> None:
-    """Let transformers save a model as one without adapters."""
-    model._hf_peft_config_loaded = False
-    # those of an adapter that was loaded would put PEFT's prefix before every name; None stands for the model's own
-    vars(model)["_weight_conversions"] = None
-
-
-def _without_adapters(model: nn.Module) -> dict[str, Tensor]:
+def _weights_without_adapters(model: nn.Module) -> dict[str, Tensor]:
     """The weights of a model by the names that they have without adapters."""
     state = model.state_dict()
     for name, module in model.named_modules():

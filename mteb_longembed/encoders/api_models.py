@@ -46,7 +46,8 @@ class WindowedEncoder:
     strategy: ParallelContextWindows
 
     def __post_init__(self) -> None:
-        self.similarity, self.similarity_pairwise = self.inner.similarity, self.inner.similarity_pairwise
+        self.similarity = self.inner.similarity
+        self.similarity_pairwise = self.inner.similarity_pairwise
 
     def windows(self, text: str) -> list[str]:
         """The texts of a document's windows. A text that fits into one window is returned unchanged.
@@ -55,7 +56,8 @@ class WindowedEncoder:
         that it is full, as in `pcw` on any model.
         """
         starts = list(self.token_starts(text))
-        room, limit = self.strategy.trained_len, self.strategy.target_len
+        room = self.strategy.trained_len
+        limit = self.strategy.target_len
         if len(starts) <= room:
             return [text]
         edges = [*starts, len(text)][: limit + 1]
@@ -92,7 +94,8 @@ class WindowedEncoder:
         from torch.utils.data import DataLoader
 
         cut = [self.windows(text) for batch in inputs for text in batch["text"]]
-        pieces, counts = [piece for windows in cut for piece in windows], [len(windows) for windows in cut]
+        pieces = [piece for windows in cut for piece in windows]
+        counts = [len(windows) for windows in cut]
         loader = DataLoader(Dataset.from_dict({"text": pieces}), batch_size=inputs.batch_size or 1)
         vectors = self.inner.encode(loader, **kwargs)
         vectors = np.asarray(vectors.cpu() if hasattr(vectors, "cpu") else vectors)
@@ -117,12 +120,19 @@ def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "
             f"{', '.join(sorted(foreign))}: leave it out."
         )
-    known = int(base.max_tokens) if base.max_tokens else None
+    if base.max_tokens:
+        known = int(base.max_tokens)
+    else:
+        known = None
     if not (spec.trained_len or known):
         raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")
     strategy = cast("ParallelContextWindows", spec.strategy_on(known, str(base.name)))
-    trained_len = None if strategy.trained_len == known else strategy.trained_len
-    lengths, params = (strategy.target_len, trained_len), strategy.settings()
+    if strategy.trained_len == known:
+        trained_len = None
+    else:
+        trained_len = strategy.trained_len
+    lengths = (strategy.target_len, trained_len)
+    params = strategy.settings()
     fields = {
         "name": str(ModelSpec(str(base.name), spec.strategy, *lengths, params=params)),
         "revision": f"{base.revision}-{ALGORITHM}",
@@ -168,4 +178,6 @@ def token_starts_of(base: ModelMeta) -> TokenStarts:
 def tiktoken_starts(encoding: Encoding, text: str) -> list[int]:
     """The character at which each token of `text` starts, from a tiktoken Encoding."""
     ids = encoding.encode_ordinary(text)
-    return encoding.decode_with_offsets(ids)[1] if ids else []
+    if ids:
+        return encoding.decode_with_offsets(ids)[1]
+    return []

@@ -44,7 +44,8 @@ def with_starts(ids: Ids, offsets: Sequence[tuple[int, int]], text: str, split: 
     the first tokens of the `text`. A token belongs to the sentence of its last character.
     """
     last = np.array([end for _, end in offsets], int) - 1
-    limit, ends = last.max(initial=0), [0]
+    limit = last.max(initial=0)
+    ends = [0]
     for match in _ENDS[split].finditer(text):
         ends.append(match.end())
         if ends[-1] > limit:

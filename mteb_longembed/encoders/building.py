@@ -23,14 +23,16 @@ from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.names.zoo import ZooEntry
 
 from .adapters import copy_adapters
-from .bases.checkpoint import BaseCheckpoint, loaded_checkpoint, open_checkpoint
+from .bases.checkpoint import BaseCheckpoint
 from .bases.identity import digest
 from .bases.model_files import OUR_CLASSES, translated_errors
 from .bases.native import NATIVE, native_folder
+from .bases.opening import loaded_checkpoint, open_checkpoint
 from .bases.spec import DTYPES, ModelSpec, Settings
-from .model import LongMultiVectorEncoder, LongSentenceTransformer, settings_of
-from .modules import LongTransformer, WindowPooling, check_all_loaded
-from .span_pooling import FewerVectors, RaggedVectors, SpanPooling
+from .model import LongMultiVectorEncoder, LongSentenceTransformer
+from .modules import LongTransformer, WindowPooling
+from .span_pooling import GroupByDocument, PooledVectors, SpanPooling
+from .transformers_parts import check_all_loaded
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
@@ -38,7 +40,7 @@ LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 
 def build(
     checkpoint: BaseCheckpoint,
-    loaded: SentenceTransformer | None = None,
+    base: BaseModel | None = None,
     device: str | None = None,
     model_kwargs: Settings | None = None,
 ) -> LongModel:
@@ -46,7 +48,7 @@ def build(
 
     Args:
         checkpoint: the base, with the specification of the model.
-        loaded: the base in memory, which is copied. None: it is loaded from its files.
+        base: the base in memory, of which every part may be changed. None: it is loaded from its files.
         device: where the model goes. None: the best device of this machine.
         model_kwargs: what transformers takes, without a compute type.
 
@@ -54,20 +56,21 @@ def build(
         ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.
         InputError: if its files have changed since they were read.
     """
-    checkpoint.check_unchanged()
+    checkpoint.files.check_unchanged(checkpoint.revision, code=checkpoint.runs_code)
     with translated_errors(checkpoint.path):
         if checkpoint.saved:
             model = _load_saved(checkpoint, device, model_kwargs)
-        elif loaded is None:
-            model = _extended(load_base(checkpoint, device, model_kwargs), checkpoint)
         else:
-            model = _extended(_copied(loaded, checkpoint), checkpoint)
+            base = base or load_base(checkpoint, device, model_kwargs)
+            model = _extended(base, checkpoint)
         _check_vocabulary(model.first, checkpoint.path)
     for module in list(model)[1:]:
         module.float()  # the transformer returns fp32, whatever its dtype is
     _name_the_document_prompt(model)
     model.remember(checkpoint)
-    return model if device is None else model.to(device)
+    if device is None:
+        return model
+    return model.to(device)
 
 
 def _name_the_document_prompt(model: BaseModel) -> None:
@@ -91,10 +94,19 @@ def _name_the_document_prompt(model: BaseModel) -> None:
 def load_base(
     checkpoint: BaseCheckpoint, device: str | None, model_kwargs: Settings | None = None
 ) -> BaseModel:
-    """The base as its files describe it, in sentence-transformers' own classes. The zoo adds what they leave out."""
+    """The base as its files describe it, in sentence-transformers' own classes. The zoo adds what they leave out.
+
+    Args:
+        checkpoint: the base, with the compute type of the model.
+        device: where it goes. None: the best device of this machine.
+        model_kwargs: what transformers takes.
+    """
     entry = checkpoint.entry or ZooEntry(hub_id=checkpoint.name)
     dtype = DTYPES.get(checkpoint.spec.dtype or "")
-    computed = {} if dtype is None else {"dtype": getattr(torch, dtype)}
+    if dtype is None:
+        computed = {}
+    else:
+        computed = {"dtype": getattr(torch, dtype)}
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     kind = str((checkpoint.files.json("config.json") or {}).get("model_type", ""))
     source: AbstractContextManager[str] = contextlib.nullcontext(checkpoint.path)
@@ -146,14 +158,28 @@ def base_of(model: SentenceTransformer) -> BaseCheckpoint:
             is_equal = digest(load_base(published, "cpu")) == base.revision
     except LongEmbedError:
         return base
-    return published if is_equal else base
+    if is_equal:
+        return published
+    return base
 
 
-def _copied(loaded: SentenceTransformer, checkpoint: BaseCheckpoint) -> BaseModel:
-    """A base with the weights of a loaded model, of which every part may be changed."""
+def settings_of(model: BaseModel) -> dict[str, Any]:
+    """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
+    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
+    return {name: getattr(model, name) for name in names if hasattr(model, name)}
+
+
+def copy_of_base(loaded: SentenceTransformer, checkpoint: BaseCheckpoint) -> BaseModel:
+    """A base with the weights of a loaded model, of which every part may be changed.
+
+    Args:
+        loaded: is not changed.
+        checkpoint: what the loaded model says about itself.
+    """
     if not isinstance(loaded, LongSentenceTransformer):
         return copy.deepcopy(loaded)
-    base = load_base(checkpoint, str(loaded.device))
+    with translated_errors(checkpoint.path):
+        base = load_base(checkpoint, str(loaded.device))
     if getattr(loaded.first.model, "peft_config", None):
         copy_adapters(loaded.first.model, cast("Transformer", base[0]).model)
     base.load_state_dict(loaded.state_dict())
@@ -165,17 +191,20 @@ def _copied(loaded: SentenceTransformer, checkpoint: BaseCheckpoint) -> BaseMode
 def _extended(base: BaseModel, checkpoint: BaseCheckpoint) -> LongModel:
     """The extended model, made from the modules of a private base."""
     strategy = checkpoint.strategy
+    settings = settings_of(base)
     first = LongTransformer.from_transformer(
         cast("Transformer", base[0]), strategy, extended=checkpoint.interpolated is not None
     )
     first.base_name = checkpoint.base_name
     first.base_revision = checkpoint.base_revision
     modules: list[nn.Module] = [first, *list(base)[1:]]
-    settings = settings_of(base)
     if checkpoint.late_interaction:
-        _prepare_late_interaction(first, checkpoint)
+        first.prepare_late_interaction(checkpoint.name)
     elif "windows" in strategy.hooks() or checkpoint.vectors is not None:
-        pooling = modules[1] if len(modules) > 1 else None
+        if len(modules) > 1:
+            pooling = modules[1]
+        else:
+            pooling = None
         if not isinstance(pooling, Pooling):
             reason = f"{strategy.key()} averages pooled windows"
             if checkpoint.vectors is not None:
@@ -190,21 +219,10 @@ def _extended(base: BaseModel, checkpoint: BaseCheckpoint) -> LongModel:
             pooling.__class__ = SpanPooling
             cast("SpanPooling", pooling).vectors = checkpoint.vectors
             similarity = settings.pop("similarity_fn_name")
-            modules.append(RaggedVectors(normalize=similarity != "dot", dims=settings["truncate_dim"]))
+            modules.append(GroupByDocument(normalize=similarity != "dot", dims=settings["truncate_dim"]))
     if checkpoint.spec.max_vectors is not None:
-        modules.append(FewerVectors(int(checkpoint.spec.max_vectors)))
+        modules.append(PooledVectors(int(checkpoint.spec.max_vectors)))
     return _model_of(modules, checkpoint, str(base.device), settings)
-
-
-def _prepare_late_interaction(first: LongTransformer, checkpoint: BaseCheckpoint) -> None:
-    """Let documents be as long as the target length, and refuse query tokens that we cannot compute."""
-    first.document_length = None
-    expansion = first.query_expansion
-    if expansion and not expansion["attend"] and checkpoint.family.name == "relative":
-        raise IncompatibleError(
-            f"{checkpoint.name} scores query tokens that attention does not see, which we cannot compute with "
-            "relative positions: use sentence-transformers' MultiVectorEncoder."
-        )
 
 
 def _load_saved(checkpoint: BaseCheckpoint, device: str | None, model_kwargs: Settings | None) -> LongModel:
@@ -226,7 +244,7 @@ def _load_saved(checkpoint: BaseCheckpoint, device: str | None, model_kwargs: Se
 def _model_of(
     modules: list[nn.Module], checkpoint: BaseCheckpoint, device: str | None, settings: dict[str, Any]
 ) -> LongModel:
-    """The model of finished modules. With several vectors its last module, `RaggedVectors`, cuts dimensions."""
+    """The model of finished modules. With several vectors its last module, `GroupByDocument`, cuts dimensions."""
     if checkpoint.vectors is None and not checkpoint.late_interaction:
         return LongSentenceTransformer(modules=modules, device=device, **settings)
     settings.pop("truncate_dim", None)

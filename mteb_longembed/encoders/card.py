@@ -57,13 +57,27 @@ print(model.similarity(queries, documents))
 def extended_card(
     model: Model, name: str, scores: Sequence[EvalResult] = (), *, is_repository: bool = False
 ) -> str:
-    """The card of a model that `save_pretrained` or `push_to_hub` writes. `name` is a hub id or a folder's name."""
-    first, several = _first(model), isinstance(model, MultiVectorEncoder)
+    """The card of a model that `save_pretrained` or `push_to_hub` writes. `name` is a hub id or a folder's name.
+
+    Args:
+        model: the model that is saved.
+        name: a hub id, or the name of a folder.
+        scores: of the model, in mteb's form.
+        is_repository: whether `name` is a hub id.
+    """
+    first = _first(model)
+    is_multi_vector = isinstance(model, MultiVectorEncoder)
     strategy = first.strategy
-    cls = "MultiVectorEncoder" if several else "SentenceTransformer"
+    if is_multi_vector:
+        cls = "MultiVectorEncoder"
+    else:
+        cls = "SentenceTransformer"
     ours = f'import mteb_longembed\n\nmodel = mteb_longembed.load("{name}")'
     theirs = f'from sentence_transformers import {cls}\n\nmodel = {cls}("{name}", trust_remote_code=True)'
-    package = "'mteb-longembed[peft]'" if adapters_on(first.model) else "mteb-longembed"
+    if adapters_on(first.model):
+        package = "'mteb-longembed[peft]'"
+    else:
+        package = "mteb-longembed"
     parts = [
         f"# {name}",
         _made_of(model) + _trained(model),
@@ -76,7 +90,7 @@ def extended_card(
         f"```console\n$ mteb run -m {name if is_repository else './' + name} -t LongEmbedPasskey\n```",
         _what_it_is(model),
     ]
-    if not several and can_be_plain(first.family, strategy, first.model.config):
+    if not is_multi_vector and can_be_plain(first.family, strategy, first.model.config):
         parts.append(
             f"transformers has settings for {strategy.key()} on this kind of model: `mteb-longembed export {name} "
             "FOLDER` writes a plain checkpoint that needs no package of ours, and says how that checkpoint differs."
@@ -85,7 +99,14 @@ def extended_card(
 
 
 def exported_card(model: Model, name: str, lost: Sequence[str], scores: Sequence[EvalResult] = ()) -> str:
-    """The card of a plain checkpoint that `export` writes, with a sentence for each difference (`lost`)."""
+    """The card of a plain checkpoint that `export` writes, with a sentence for each difference (`lost`).
+
+    Args:
+        model: the extended model.
+        name: of the folder.
+        lost: one sentence for each difference.
+        scores: of the extended model.
+    """
     code = f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{name}")'
     parts = [
         f"# {name}",
@@ -120,7 +141,10 @@ def _made_of(model: Model) -> str:
     if name.startswith("local/"):
         base = f"`{name}` (a local folder whose files hash to `{first.base_revision}`)"
     else:
-        at = f" at commit `{first.base_revision}`" if first.base_revision else ""
+        if first.base_revision:
+            at = f" at commit `{first.base_revision}`"
+        else:
+            at = ""
         base = f"[{name}](https://huggingface.co/{name}){at}"
     if strategy.key() == "none":
         return f"{base}, for inputs of up to {strategy.target_len} tokens."
@@ -133,8 +157,13 @@ def _made_of(model: Model) -> str:
 def _trained(model: Model) -> str:
     if not _was_trained(model):
         identity = getattr(model, "identity", None)
-        was = identity().changed_from if identity else None
-        return f" It was changed after it was made as `{was}`." if was else ""
+        if identity:
+            was = identity().changed_from
+        else:
+            was = None
+        if was:
+            return f" It was changed after it was made as `{was}`."
+        return ""
     sets = model.model_card_data.train_datasets or ()
     named = [str(name) for dataset in sets if (name := dataset.get("name") or dataset.get("id"))]
     return f" Weights were then trained{' on ' + ', '.join(named) if named else ''}."
@@ -180,7 +209,8 @@ def _full_name(model: Model) -> str | None:
         return str(checkpoint.model_name)
     strategy = checkpoint.strategy
     max_vectors = getattr(model[-1], "max_vectors", None)
-    vectors, params = checkpoint.vectors, strategy.settings()
+    vectors = checkpoint.vectors
+    params = strategy.settings()
     lengths = strategy.key(), strategy.target_len
     return str(
         ModelSpec(checkpoint.base_name, *lengths, vectors=vectors, max_vectors=max_vectors, params=params)
@@ -188,13 +218,20 @@ def _full_name(model: Model) -> str | None:
 
 
 def scores_in(results: str | Path | None, model: Model) -> list[EvalResult]:
-    """The scores of a model in a folder of `mteb run --output-folder`, in mteb's form. Empty without a folder."""
+    """The scores of a model in a folder of `mteb run --output-folder`, in mteb's form. Empty without a folder.
+
+    Args:
+        results: the folder. None for no scores.
+        model: whose name and revision are looked up.
+    """
     if results is None:
         return []
     from mteb.results import TaskResult
 
-    name, revision = model.model_card_data.model_name, model.model_card_data.base_model_revision
-    root, folder = Path(results), results_folder(str(name))
+    name = model.model_card_data.model_name
+    revision = model.model_card_data.base_model_revision
+    root = Path(results)
+    folder = results_folder(str(name))
     files = sorted(root.glob(f"**/{glob.escape(folder)}/{revision}/*.json"))
     files = [file for file in files if file.name != "model_meta.json"]
     if not files:
@@ -228,7 +265,10 @@ def _assembled(
 ) -> str:
     first = _first(model)
     checkpoint = _checkpoint(model)
-    base_card = {} if checkpoint is None else card_data(checkpoint.files)
+    if checkpoint is None:
+        base_card = {}
+    else:
+        base_card = card_data(checkpoint.files)
     inherited = {key: base_card[key] for key in _INHERITED if base_card.get(key)}
     on_hub = bool(first.base_name) and not first.base_name.startswith("local/")
     data = ModelCardData(

@@ -18,7 +18,7 @@ from mteb_longembed.encoders.model import LongModelMixin, LongMultiVectorEncoder
 
 from .bases.identity import Identity, changed
 from .engine.cluster import Cluster
-from .engine.reading import Reading
+from .engine.truncation import TruncationStats
 from .store.store import EmbeddingStore
 from .strategies.pcw import ParallelContextWindows
 
@@ -31,18 +31,35 @@ CHUNK_BYTES = 1 << 30
 
 
 def current_meta(meta: ModelMeta, model: BaseModel, identity: Identity) -> ModelMeta:
-    """mteb's description of a model of ours as it is now."""
-    ours = model if isinstance(model, LongModelMixin) else None
+    """mteb's description of a model of ours as it is now.
+
+    Args:
+        meta: the description of the model when it was loaded.
+        model: of ours, or loaded by stock code from a folder of ours.
+        identity: what it is now.
+    """
+    if isinstance(model, LongModelMixin):
+        ours = model
+    else:
+        ours = None
     fields: dict[str, Any] = {}
     if identity.changed_from is not None:
         # what search adds to a revision stays
-        known = ours.checkpoint.model_revision if ours and ours.checkpoint else str(meta.revision)
-        suffix = str(meta.revision)[len(known) :] if str(meta.revision).startswith(known) else ""
+        if ours and ours.checkpoint:
+            known = ours.checkpoint.model_revision
+        else:
+            known = str(meta.revision)
+        if str(meta.revision).startswith(known):
+            suffix = str(meta.revision)[len(known) :]
+        else:
+            suffix = ""
         fields |= {"name": identity.name, "revision": identity.revision + suffix}
         fields |= {"adapted_from": identity.changed_from, "loader": None}
     if ours and ours.dimensions != ours.built_dimensions:
         fields["experiment_kwargs"] = {**(meta.experiment_kwargs or {}), "embed_dim": ours.dimensions}
-    return meta.model_copy(update=fields) if fields else meta
+    if fields:
+        return meta.model_copy(update=fields)
+    return meta
 
 
 class DescribedNow:
@@ -63,14 +80,16 @@ class DescribedNow:
         """mteb's description of the model as it is now."""
         if self._meta is None or self._is_encoding or not isinstance(self.embedder, LongModelMixin):
             return cast("ModelMeta", self._meta)
-        identity, settings = self.embedder.identity(), self._settings()
+        identity = self.embedder.identity()
+        settings = self._settings()
         if settings != self._described:
             identity = changed(identity, identity.revision, settings)
         return current_meta(self._meta, self.embedder, identity)
 
     @mteb_model_meta.setter
     def mteb_model_meta(self, meta: ModelMeta | None) -> None:
-        self._meta, self._described = meta, self._settings()
+        self._meta = meta
+        self._described = self._settings()
 
     def __repr__(self) -> str:
         return str(self.mteb_model_meta.name)
@@ -78,7 +97,10 @@ class DescribedNow:
     def _settings(self) -> dict[str, str]:
         """What changes scores and is in no name: settings of mteb's class, here and in the encoder inside."""
         inner = getattr(self, "vectors", getattr(self, "_encoder", None))
-        settings = inner._settings() if isinstance(inner, DescribedNow) else {}
+        if isinstance(inner, DescribedNow):
+            settings = inner._settings()
+        else:
+            settings = {}
         present = vars(self).keys() & {"model_prompts", "weights"}
         return settings | {key: repr(vars(self)[key]) for key in sorted(present)}
 
@@ -87,14 +109,19 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ign
     """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
     The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`) and `cluster` (`MTEB_LONGEMBED_WORKERS`).
+
+    Args:
+        model: with one vector for each text.
+        kwargs: what mteb's wrapper takes.
     """
 
     def __init__(self, model: LongSentenceTransformer, **kwargs: Any) -> None:
         super().__init__(model, **kwargs)
         self.embedder, self.mteb_model_meta = model, self._meta  # mteb sets its prompts after its description
-        model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
+        model.store = EmbeddingStore.from_environment()
+        model.cluster = Cluster.from_environment()
         #: How much of the documents was read, by task and split.
-        self.readings: dict[tuple[str, str], Reading] = {}
+        self.truncations: dict[tuple[str, str], TruncationStats] = {}
 
     def around(self, model: LongSentenceTransformer) -> LongEncoder:
         """The same encoder around a model that pools in another way. What is read counts for both."""
@@ -108,15 +135,15 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ign
         if not len(inputs):
             # similarity and stacking need an array with a width, and sentence-transformers' empty one has none
             return np.zeros((0, self.model.get_embedding_dimension()), np.float32)
-        self.model.reading = None
+        self.model.truncation = None
         self._is_encoding = True
         try:
             embeddings = super().encode(inputs, **kwargs)
         finally:
             self._is_encoding = False
-        if kwargs.get("prompt_type") == PromptType.document and self.model.reading is not None:
+        if kwargs.get("prompt_type") == PromptType.document and self.model.truncation is not None:
             key = kwargs["task_metadata"].name, kwargs["hf_split"]
-            self.readings.setdefault(key, Reading()).add(self.model.reading)
+            self.truncations.setdefault(key, TruncationStats()).add(self.model.truncation)
         return embeddings
 
 
@@ -125,16 +152,23 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
 
     mteb encodes and scores 50,000 documents at a time. Here it is as many documents as have their vectors in
     `CHUNK_BYTES`.
+
+    Args:
+        model: with several vectors for each document.
+        kwargs: what mteb's wrapper takes.
     """
 
     def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:
-        strategy, step = model.first.strategy, getattr(model.pooling, "vectors", 1)
+        strategy = model.first.strategy
+        step = getattr(model.pooling, "vectors", 1)
         if isinstance(strategy, ParallelContextWindows) and step == "window":
             step = max(strategy.size - strategy.overlap - 2, 1)
         document_bytes = 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // step)
         super().__init__(model, corpus_chunk_size=max(CHUNK_BYTES // document_bytes, 1), **kwargs)
-        self.embedder, self.mteb_model_meta = model, self._meta
-        model.store, model.cluster = EmbeddingStore.from_environment(), Cluster.from_environment()
+        self.embedder = model
+        self.mteb_model_meta = self._meta
+        model.store = EmbeddingStore.from_environment()
+        model.cluster = Cluster.from_environment()
 
     def around(self, model: LongMultiVectorEncoder) -> LongMultiVectorSearch:
         """The same search around a model that pools in another way."""

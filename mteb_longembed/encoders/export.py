@@ -17,14 +17,14 @@ from transformers import PretrainedConfig, PreTrainedModel
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .bases.model_files import Json
-from .bases.small_files import POOLING_SWITCHES
+from .bases.opening import POOLING_SWITCHES
+from .building import settings_of
 from .card import exported_card, scores_in
 from .extend import load
 from .families import Family
 from .families.absolute import Absolute
 from .families.family import UnknownPositions
 from .families.rotary import Rotary, lift_window
-from .model import settings_of
 from .modules import LongTransformer
 from .plain import lost_in, plain_rope, refuse, rope_of
 from .strategies import Strategy
@@ -81,7 +81,10 @@ def export(
         else:
             by_layer = "full_attention" in inner.config.rope_parameters
             all_layers = {**inner.config.rope_parameters, "full_attention": rope}
-            inner.config.rope_parameters = all_layers if by_layer else rope
+            if by_layer:
+                inner.config.rope_parameters = all_layers
+            else:
+                inner.config.rope_parameters = rope
             lift_window(inner.config, strategy)
     lost = lost_in(first.family, strategy)
     if isinstance(first.family, Rotary) and rope_of(inner.config).get("rope_type") == "longrope":
@@ -150,7 +153,10 @@ def _take_longer_inputs(
     limit = getattr(config, "max_position_embeddings", None)
     if limit is None or limit < 1 or limit >= strategy.target_len:
         return
-    rope = rope_of(config) if isinstance(family, Rotary) else {}
+    if isinstance(family, Rotary):
+        rope = rope_of(config)
+    else:
+        rope = {}
     kind = rope.get("rope_type", "default")
     if kind == "dynamic" or (kind in ("yarn", "longrope") and rope.get("factor") is None):
         reason = f"its rope scaling of type {kind} is made for at most {limit} tokens"
@@ -168,8 +174,13 @@ def _write_table(
 ) -> None:
     """Write one row for each position, as a long document looks them up."""
     key = next(name for name in state if name.endswith("position_embeddings.weight"))
-    table, first = state[key], family.first_row
-    p, n = torch.arange(strategy.target_len), torch.tensor(strategy.target_len)
-    rows = strategy.table_rows(p, n) if family.has_table else strategy.position_ids(p, n)
+    table = state[key]
+    first = family.first_row
+    p = torch.arange(strategy.target_len)
+    n = torch.tensor(strategy.target_len)
+    if family.has_table:
+        rows = strategy.table_rows(p, n)
+    else:
+        rows = strategy.position_ids(p, n)
     state[key] = torch.cat([table[:first], table[first + rows.to(table.device)]])
     inner.config.max_position_embeddings = len(state[key])

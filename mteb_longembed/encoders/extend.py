@@ -12,9 +12,9 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
-from .bases.checkpoint import open_checkpoint
+from .bases.opening import open_checkpoint
 from .bases.spec import ModelSpec
-from .building import base_of, build
+from .building import base_of, build, copy_of_base
 from .model import LongMultiVectorEncoder, LongSentenceTransformer
 from .modules import LongTransformer
 
@@ -141,16 +141,23 @@ def extend(
         )
     others: dict[str, Any] = {k: params.pop(k) for k in ("max_vectors", *SEARCH_PARAMETERS) if k in params}
     general = revision, dtype, trust_remote_code, vectors
-    loaded = base if isinstance(base, SentenceTransformer) else None
-    source = str(base) if loaded is None else ""
+    if isinstance(base, SentenceTransformer):
+        loaded = base
+    else:
+        loaded = None
+    if loaded is None:
+        source = str(base)
+    else:
+        source = ""
     spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params, **others)
-    _check_no_search(spec)
+    spec.check_no_search()
     if loaded is None:
         return build(open_checkpoint(spec), device=device)
     _check_loaded(loaded, spec)
     if isinstance(loaded, LongSentenceTransformer) and loaded.checkpoint:
         spec = replace(spec, dtype=loaded.checkpoint.spec.dtype)  # the base keeps its compute type
-    return build(base_of(loaded).extended_by(spec), loaded, device)
+    checkpoint = base_of(loaded).extended_by(spec)
+    return build(checkpoint, copy_of_base(loaded, checkpoint), device)
 
 
 @overload
@@ -213,7 +220,7 @@ def load(
         trust_remote_code=trust_remote_code or spec.trust_remote_code,
         vectors=spec.vectors if vectors is None else vectors,
     )
-    _check_no_search(spec)
+    spec.check_no_search()
     model = build(open_checkpoint(spec), device=device, model_kwargs=loading)
     if loading:
         # what these settings change is not known, so the name does not hold
@@ -228,14 +235,6 @@ def load(
     elif truncate_dim is not None:
         model.truncate_dim = truncate_dim
     return model
-
-
-def _check_no_search(spec: ModelSpec) -> None:
-    for key, value in spec.search.items():
-        raise InputError(
-            f"{key} changes search and no vector, got {key}={value}: leave it out, or use "
-            "mteb_longembed.search(NAME) with the full name."
-        )
 
 
 def _check_loaded(model: SentenceTransformer, spec: ModelSpec) -> None:

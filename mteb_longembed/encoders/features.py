@@ -18,13 +18,16 @@ DOCUMENT_LENGTHS = "document_lengths"
 #: The pooling that follows a forward pass, where nothing else needs token embeddings.
 POOLING = "pooling"
 #: `[b]` leading tokens of each text that are special or part of the prompt, and the number of special ones at its end.
-WINDOW_PREFIX, SPECIAL_SUFFIX = "window_prefix", "special_suffix"
+WINDOW_PREFIX = "window_prefix"
+SPECIAL_SUFFIX = "special_suffix"
 #: `[b, n]` whether a token starts a sentence or paragraph, with `split`.
 WINDOW_STARTS = "window_starts"
 #: Windows of each text `[b]`, the index of each window token in its text `[w, size]`, both on the host.
-WINDOW_COUNTS, WINDOW_TOKENS = "window_counts", "window_tokens"
+WINDOW_COUNTS = "window_counts"
+WINDOW_TOKENS = "window_tokens"
 #: How windows become one vector, and the `attention_mask` `[b, n]` of the texts that were cut.
-WINDOW_AGG, DOCUMENT_MASK = "window_agg", "document_mask"
+WINDOW_AGG = "window_agg"
+DOCUMENT_MASK = "document_mask"
 #: `[b, n]` how much each token counts in a mean, with corpus weights.
 TOKEN_WEIGHTS = "token_weights"
 #: Vectors of each text `[b]`, on the host.

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.errors import InputError, ModelError
 
-from .engine.tokenizing import cutter_of
+from .engine.tokenizing import prefix_tokenizer_of
 from .families import Family
 from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, WINDOW_STARTS, Features, Ids
 from .strategies import Strategy
@@ -60,7 +60,10 @@ class TextInputs(Transformer):
         if not prompt:
             return torch.full((len(input_ids),), prefix)
         read = self.token_ids([prompt])
-        ids = torch.from_numpy(read[0]) if read else torch.tensor(self._words(prompt)["input_ids"])
+        if read:
+            ids = torch.from_numpy(read[0])
+        else:
+            ids = torch.tensor(self._words(prompt)["input_ids"])
         ids = torch.where(ids < 0, ~ids, ids)
         alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
         same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
@@ -126,20 +129,27 @@ class TextInputs(Transformer):
             and set(self._words.model_input_names) <= set(TOKEN_FEATURES)
             and self._words.pad_token_id is not None
         )
-        cutter = cutter_of(self.tokenizer, self.split) if plain else None
+        if plain:
+            cutter = prefix_tokenizer_of(self.tokenizer, self.split)
+        else:
+            cutter = None
         if cutter is None:
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.longest)
         # a tokenizer without special tokens gives no tokens for an empty text, and no model accepts that
         end = self._words.eos_token_id
-        token = self._words.pad_token_id if end is None else end
+        if end is None:
+            token = self._words.pad_token_id
+        else:
+            token = end
         return [row if len(row) else np.array([token], np.int32) for row in ids]
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
         """What `preprocess` returns for texts with these token ids: padded on the right to the longest text."""
         lengths = torch.tensor([len(row) for row in ids])
         mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
-        rows, pad = [torch.from_numpy(row).long() for row in ids], self._words.pad_token_id
+        rows = [torch.from_numpy(row).long() for row in ids]
+        pad = self._words.pad_token_id
         input_ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
         starts = input_ids < 0
         input_ids = torch.where(starts, ~input_ids, input_ids)
@@ -167,7 +177,10 @@ class TextInputs(Transformer):
         The number of prompt tokens, because a pooling may leave them out. For a text that is cut into windows or spans
         also the numbers of leading and trailing tokens that are not content.
         """
-        length = (self._get_prompt_length(prompt) or 0) if prompt else 0
+        if prompt:
+            length = self._get_prompt_length(prompt) or 0
+        else:
+            length = 0
         settings: list[tuple[int, ...]] = [(length,)] * len(ids)
         if self.tells_content or self.cuts:
             _, suffix = special_counts(self._words)

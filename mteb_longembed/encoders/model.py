@@ -6,13 +6,11 @@ happens to a document.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
@@ -26,17 +24,19 @@ from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
 
 from mteb_longembed.encoders.adapters import adapters_on, merge_adapters
-from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint, open_checkpoint
+from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
 from mteb_longembed.encoders.bases.identity import AsBuilt, Identity, identity
+from mteb_longembed.encoders.bases.opening import open_checkpoint
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.card import Model, extended_card, scores_in
 from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
-from mteb_longembed.encoders.engine.interface import EncodeSettings, token_embeddings
-from mteb_longembed.encoders.engine.reading import Reading
+from mteb_longembed.encoders.engine.settings import EncodeSettings, token_embeddings
+from mteb_longembed.encoders.engine.truncation import TruncationStats
 from mteb_longembed.encoders.modules import LongTransformer
-from mteb_longembed.encoders.span_pooling import RaggedVectors
+from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_methods
+from mteb_longembed.encoders.span_pooling import GroupByDocument
 from mteb_longembed.encoders.store.store import EmbeddingStore
-from mteb_longembed.errors import InputError, LongEmbedError
+from mteb_longembed.errors import InputError
 
 #: What transformers says of a model with several vectors that is opened as one with a single vector.
 _SEVERAL = "several vectors a document, so load it with sentence_transformers.MultiVectorEncoder or mteb_longembed.load"
@@ -64,7 +64,7 @@ class LongModelMixin(BaseModel):
     #: The cluster that encodes the texts. mteb runs set it. None means only this process.
     cluster: Cluster | None = None
     #: How much of the texts the last call of `encode` read. Equal texts count once.
-    reading: Reading | None = None
+    truncation: TruncationStats | None = None
     #: The scores that go into the model card while it is written.
     _scores: Sequence[EvalResult] = ()
     #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
@@ -147,15 +147,20 @@ class LongModelMixin(BaseModel):
                 )
         asked = EncodeSettings(call["prompt"], call["batch_size"], kwargs, to_host=call["save_to_cpu"])
         settings, finish = self._form(asked, call)
-        store = None if settings.form == "tokens" else self.store
+        if settings.form == "tokens":
+            store = None
+        else:
+            store = self.store
         engine = engine_for(self.eval(), self._resolve_inference_device(device), settings, store)
         texts = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
         for indices, arrays in engine.encode(texts, show=call["show_progress_bar"]):
             done.update(zip([texts[i] for i in indices], finish(arrays), strict=True))
-        self.reading = engine.reading
+        self.truncation = engine.truncation
         embeddings = [done[text] for text in inputs]
-        return torch.stack(embeddings) if call["output_value"] == "sentence_embedding" else embeddings
+        if call["output_value"] == "sentence_embedding":
+            return torch.stack(embeddings)
+        return embeddings
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         """The settings with the arrays that a call asks for, and what is done with these."""
@@ -212,31 +217,15 @@ def identity_of(model: BaseModel) -> Identity | None:
     """What a model is now, also one that stock code loaded from a folder of ours. None for other models."""
     if isinstance(model, LongModelMixin):
         return model.identity()
-    first = model[0] if len(model) else None
+    if len(model):
+        first = model[0]
+    else:
+        first = None
     if not isinstance(first, LongTransformer) or not first.saved_in:
         return None
     path, revision = first.saved_in
     saved = open_checkpoint(ModelSpec(path, revision=revision))
     return identity(model, saved.model_name, saved.model_revision, vars(model).get("built"))
-
-
-def settings_of(model: BaseModel) -> dict[str, Any]:
-    """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
-    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
-    return {name: getattr(model, name) for name in names if hasattr(model, name)}
-
-
-def check_hooks(stock: type, ours: type[LongModelMixin]) -> None:
-    """Refuse a sentence-transformers whose private methods have changed: it would run without or against our engine."""
-    parameters = inspect.signature(getattr(stock, "_inference", lambda: None)).parameters.values()
-    present = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD} - {"self"}
-    wanted = ours.OF_CALL | {"inputs", "device"}
-    if present != wanted:
-        what = f"other arguments ({', '.join(sorted(present ^ wanted))}) of" if present else "no"
-        raise LongEmbedError(
-            f"sentence-transformers {version('sentence-transformers')} has {what} {stock.__name__}._inference, which "
-            "mteb-longembed needs to run its models: install another version of one of the two."
-        )
 
 
 @contextmanager
@@ -285,7 +274,9 @@ class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
         order = np.random.default_rng(0).permutation(len(inputs))
         embeddings = super()._multi_process([inputs[i] for i in order], *args, **kwargs)
         indices = order.argsort()
-        return embeddings[indices] if isinstance(embeddings, Tensor) else [embeddings[i] for i in indices]
+        if isinstance(embeddings, Tensor):
+            return embeddings[indices]
+        return [embeddings[i] for i in indices]
 
 
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
@@ -303,28 +294,36 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
 
     @property
     def dimensions(self) -> int | None:
-        return self.grouping.dims if self.grouping else None
+        if self.grouping:
+            return self.grouping.dims
+        return None
 
     @property
-    def grouping(self) -> RaggedVectors | None:
+    def grouping(self) -> GroupByDocument | None:
         """The module that groups vectors by document. None if each token has one."""
-        return next((module for module in self if isinstance(module, RaggedVectors)), None)
+        return next((module for module in self if isinstance(module, GroupByDocument)), None)
 
     OF_CALL = LongModelMixin.OF_CALL | {"token_pooling", "task"}
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
-        task, pooling, to_host = call["task"], call["token_pooling"], call["save_to_cpu"]
+        task = call["task"]
+        pooling = call["token_pooling"]
+        to_host = call["save_to_cpu"]
 
         def finish(vectors: list[Tensor]) -> list[Tensor]:
             if call["normalize_embeddings"]:
                 vectors = [torch.nn.functional.normalize(rows, dim=-1) for rows in vectors]
             if pooling is not None:
                 vectors = pooling.pool(vectors, task=task)
-            return [rows.cpu() for rows in vectors] if to_host else vectors
+            if to_host:
+                return [rows.cpu() for rows in vectors]
+            return vectors
 
         to_host_first = to_host and pooling is None
         return replace(settings, collect=token_embeddings, form="vectors", to_host=to_host_first), finish
 
 
-check_hooks(SentenceTransformer, LongSentenceTransformer)
-check_hooks(MultiVectorEncoder, LongMultiVectorEncoder)
+check_methods(SentenceTransformer, "_multi_process")
+check_methods(MultiVectorEncoder)
+check_arguments(SentenceTransformer, LongSentenceTransformer.OF_CALL | {"inputs", "device"})
+check_arguments(MultiVectorEncoder, LongMultiVectorEncoder.OF_CALL | {"inputs", "device"})

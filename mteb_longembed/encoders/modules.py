@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from pathlib import Path, PurePosixPath
 from typing import Any, Self, cast
 
@@ -17,7 +16,6 @@ from sentence_transformers.base import BaseModel
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WordWeights
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 
@@ -32,10 +30,9 @@ from .families import family_of
 from .features import Features
 from .inputs import TextInputs, special_counts
 from .strategies import Strategy
-from .windows import aggregated, cut, joined_tokens, most_context, rows_of
+from .transformers_parts import check_all_loaded, wrap_gradient_checkpointing
+from .windows import aggregated, joined_tokens, most_context, rows_of, split_windows
 
-#: Weights that an embedding model may lack: heads that it never runs.
-_HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
 #: How many tokens of a document's segments run together.
 AT_ONCE = 16_384
 
@@ -72,13 +69,30 @@ class LongTransformer(TextInputs):
         long._words.padding_side = "right"
         long._words.truncation_side = "right"
         long.max_seq_length = strategy.target_len
-        setting = "past_target=read" if strategy.max_tokens is None else f"split={long.split}"
+        if strategy.max_tokens is None:
+            setting = "past_target=read"
+        else:
+            setting = f"split={long.split}"
         if setting != "split=token" and long.token_ids(["a"]) is None:
             raise IncompatibleError(
                 f"{setting} needs texts that become plain token ids, but those of this model go through "
                 f"{type(long.processor).__name__} in another form: leave it out."
             )
         return long
+
+    def prepare_late_interaction(self, base: str) -> None:
+        """Let documents be as long as the target length, in a model with a vector for each token.
+
+        Raises:
+            IncompatibleError: if queries of the base (its name) have tokens that we cannot compute.
+        """
+        self.document_length = None
+        expansion = self.query_expansion
+        if expansion and not expansion["attend"] and self.family.name == "relative":
+            raise IncompatibleError(
+                f"{base} scores query tokens that attention does not see, which we cannot compute with relative "
+                "positions: use sentence-transformers' MultiVectorEncoder."
+            )
 
     def __repr__(self) -> str:
         strategy = self.strategy
@@ -110,7 +124,10 @@ class LongTransformer(TextInputs):
         features = dict(features)
         known = features.pop(keys.DOCUMENT_LENGTHS, None)
         pooling: nn.Module | None = features.pop(keys.POOLING, None)
-        lengths = features["attention_mask"].sum(1).cpu() if known is None else torch.tensor(known)
+        if known is None:
+            lengths = features["attention_mask"].sum(1).cpu()
+        else:
+            lengths = torch.tensor(known)
         long = bool((lengths > self.strategy.whole_len).any())
         if long and len(lengths) > 1 and "query_expansion_positions" in features:
             # such a query has more columns than tokens, which the ways of long documents do not know
@@ -119,7 +136,9 @@ class LongTransformer(TextInputs):
             return {**features, self.module_output_name: tokens}
         in_windows = long and "windows" in self.strategy.hooks()
         if in_windows and self.windows_are_pooled:
-            out = self._run(*cut(features, lengths, self._ends(features), self.strategy), pooling, **kwargs)
+            out = self._run(
+                *split_windows(features, lengths, self._ends(features), self.strategy), pooling, **kwargs
+            )
         elif in_windows or bool((lengths > self.strategy.target_len).any()):
             out = self._run_in_parts(features, lengths, **kwargs)
         else:
@@ -136,7 +155,8 @@ class LongTransformer(TextInputs):
     ) -> Features:
         """The pass on documents of one kind, packed if possible. `pooling` follows if only its result is needed."""
         prepared = self.family.prepare(features, lengths)
-        device, name = features["input_ids"].device, self.module_output_name
+        device = features["input_ids"].device
+        name = self.module_output_name
         expanded = "query_expansion_positions" in features
         if self.packs_on(device) and not expanded:
             documents = PackedDocuments(lengths.tolist(), device)
@@ -152,12 +172,8 @@ class LongTransformer(TextInputs):
 
     def _keep_documents(self) -> None:
         """Let layers that gradient checkpointing runs again, after the forward pass, know their documents."""
-        if not (torch.is_grad_enabled() and self.model.training):
-            return
-        for attributes in map(vars, self.model.modules()):
-            checkpoint = attributes.get("_gradient_checkpointing_func")
-            if checkpoint is not None and getattr(checkpoint, "func", None) is not with_documents:
-                attributes["_gradient_checkpointing_func"] = functools.partial(with_documents, checkpoint)
+        if torch.is_grad_enabled() and self.model.training:
+            wrap_gradient_checkpointing(self.model, _knowing_documents)
 
     def packs_on(self, device: torch.device) -> bool:
         """Whether documents run without padding: only if the call needs no gradients and no inner states."""
@@ -171,11 +187,12 @@ class LongTransformer(TextInputs):
     def _run_in_parts(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
         """The token embeddings of documents of which some run in segments, or in windows."""
         ends = self._ends(features)
-        windows, sizes = cut(features, lengths, ends, self.strategy)
+        windows, sizes = split_windows(features, lengths, ends, self.strategy)
         parts = torch.arange(len(sizes)).split(max(AT_ONCE // windows["input_ids"].shape[1], 1))
         runs = [self._run_apart(rows_of(windows, part), sizes[part], **kwargs) for part in parts]
         tokens = torch.cat([run[self.module_output_name] for run in runs])
-        counts, index = windows[keys.WINDOW_COUNTS], windows[keys.WINDOW_TOKENS]
+        counts = windows[keys.WINDOW_COUNTS]
+        index = windows[keys.WINDOW_TOKENS]
         if "windows" not in self.strategy.hooks():
             documents = zip(index.split(counts.tolist()), ends, strict=True)
             index = torch.cat([most_context(document, *end) for document, end in documents])
@@ -186,7 +203,10 @@ class LongTransformer(TextInputs):
         """For each document the numbers of tokens at its start and end that every part of it repeats."""
         prefix, suffix = special_counts(self._words)
         known = features.get(keys.WINDOW_PREFIX)
-        prefixes = [prefix] * len(features["input_ids"]) if known is None else known.tolist()
+        if known is None:
+            prefixes = [prefix] * len(features["input_ids"])
+        else:
+            prefixes = known.tolist()
         return [(prefix, suffix) for prefix in prefixes]
 
     def _run_apart(
@@ -198,7 +218,8 @@ class LongTransformer(TextInputs):
             return self._run(features, lengths, pooling, **kwargs)
         merged: Tensor | None = None
         for rows in (long.nonzero()[:, 0], (~long).nonzero()[:, 0]):
-            subset, width = rows_of(features, rows), int(lengths[rows].max())
+            subset = rows_of(features, rows)
+            width = int(lengths[rows].max())
             subset.update({key: subset[key][:, :width] for key in keys.TOKEN_FEATURES if key in subset})
             embeddings = self._run(subset, lengths[rows], **kwargs)[self.module_output_name]
             if merged is None:
@@ -243,16 +264,11 @@ class LongTransformer(TextInputs):
         return loaded
 
 
-def check_all_loaded(model: PreTrainedModel, path: str) -> None:
-    """Raise ModelError if a model that has just been loaded needs weights that its checkpoint in `path` lacks."""
-    missing = sorted(
-        name
-        for name, weight in model.named_parameters()
-        if not getattr(weight, "_is_hf_initialized", False) and not _HEADS.search(name)
-    )
-    if missing:
-        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-        raise ModelError(f"the checkpoint in {path} lacks weights that the model needs: {shown}.")
+def _knowing_documents(checkpoint: Any) -> Any:
+    """A function that runs layers again, for which their documents are kept. Once is enough."""
+    if isinstance(checkpoint, functools.partial) and checkpoint.func is with_documents:
+        return checkpoint
+    return functools.partial(with_documents, checkpoint)
 
 
 class WindowPooling(Pooling):
@@ -262,7 +278,8 @@ class WindowPooling(Pooling):
         features = super().forward(features, **kwargs)
         if keys.WINDOW_COUNTS not in features:
             return features
-        counts, index = features.pop(keys.WINDOW_COUNTS), features.pop(keys.WINDOW_TOKENS)
+        counts = features.pop(keys.WINDOW_COUNTS)
+        index = features.pop(keys.WINDOW_TOKENS)
         mask = features.pop(keys.DOCUMENT_MASK)
         agg = features.pop(keys.WINDOW_AGG)
         features["sentence_embedding"] = aggregated(features["sentence_embedding"], counts, agg)
@@ -276,7 +293,13 @@ class WindowPooling(Pooling):
 
 
 def unpacked(tokens: Tensor, documents: PackedDocuments, shape: tuple[int, int]) -> Tensor:
-    """Tokens of packed documents `[tokens, d]` as padded rows `[b, n, d]` of zeros."""
+    """Tokens of packed documents `[tokens, d]` as padded rows `[b, n, d]` of zeros.
+
+    Args:
+        tokens: `[tokens, d]`.
+        documents: the tokens of each document.
+        shape: `(b, n)` of the padded batch.
+    """
     padded = tokens.new_zeros(shape[0] * shape[1], tokens.shape[-1])
     padded.index_copy_(0, documents.padded_indices(shape[1]), tokens)
     return padded.view(*shape, -1)
@@ -288,6 +311,13 @@ def pooled_by_segment(
     """Features with the pooled token of each document (sums in fp32) in the place of its tokens.
 
     None for a pooling that reads more of the tokens.
+
+    Args:
+        pooling: the module that follows. None if there is none.
+        features: of the padded batch.
+        tokens: `[tokens, d]` of packed documents.
+        documents: the tokens of each document.
+        name: of the features that get the result.
     """
     if (
         not isinstance(pooling, Pooling)
@@ -299,7 +329,7 @@ def pooled_by_segment(
     starts = documents.starts().long()
     if pooling.pooling_mode == "mean":
         pooled = unpacked(tokens, documents, features["input_ids"].shape).sum(1, dtype=torch.float32)
-        pooled = pooled / documents.lengths_here()[:, None]
+        pooled = pooled / documents.lengths_on_device()[:, None]
     else:
         pooled = tokens[starts[:-1] if pooling.pooling_mode == "cls" else starts[1:] - 1].float()
     return {**features, name: pooled[:, None], "attention_mask": features["attention_mask"][:, :1]}

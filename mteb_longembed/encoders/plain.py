@@ -46,7 +46,8 @@ def plain_rope(family: Family, strategy: Strategy, config: PretrainedConfig) -> 
         reason = "it acts on each document while it runs; use ntk, pi, yarn, or save_pretrained"
         raise refuse(family, strategy, reason)
     rope = rope_of(config)
-    kind, factor = rope.get("rope_type", "default"), float(rope.get("factor") or 1.0)
+    kind = rope.get("rope_type", "default")
+    factor = float(rope.get("factor") or 1.0)
     # ntk and pi change frequencies that are divided already as well; yarn would drop the base's own division
     if not (kind == "default" or (kind == "linear" and (key != "yarn" or factor == 1))):
         raise IncompatibleError(
@@ -78,7 +79,9 @@ def rope_of(config: PretrainedConfig) -> RopeParameters:
 
 def lost_in(family: Family, strategy: Strategy) -> list[str]:
     """One sentence for each difference between the plain checkpoint and the extended model."""
-    lo, key, lost = strategy.trained_len, strategy.key(), []
+    lo = strategy.trained_len
+    key = strategy.key()
+    lost = []
     # absolute rp and gp:factor=target read the same rows at every length
     keeps = key not in ("none", "rp", "gp") and getattr(strategy, "short", "keep") == "keep"
     if keeps or (isinstance(family, Absolute) and key == "ntk"):

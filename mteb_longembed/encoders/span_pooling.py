@@ -1,8 +1,8 @@
 """The sentence-transformers modules that give a document several vectors.
 
 `SpanPooling` replaces the base's pooling. It passes one row for each vector to the base's remaining modules (Dense,
-Normalize), which need not know about documents. `RaggedVectors` is the last module. It groups the rows by document,
-in the form that sentence-transformers' `MultiVectorEncoder` reads. `FewerVectors` may follow it.
+Normalize), which need not know about documents. `GroupByDocument` is the last module. It groups the rows by document,
+in the form that sentence-transformers' `MultiVectorEncoder` reads. `PooledVectors` may follow it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ class SpanPooling(WindowPooling):
 
     The last span of a document may be shorter. Prompt and special tokens belong to no span. A text without content
     keeps the one vector that the base gives it.
+
+    Args:
+        vectors: content tokens for each vector, or `window`.
     """
 
     config_keys = [*Pooling.config_keys, "vectors"]
@@ -83,10 +86,12 @@ class SpanPooling(WindowPooling):
         return vectors, counts
 
 
-class RaggedVectors(Module):
+class GroupByDocument(Module):
     """Groups vectors by document: padded `token_embeddings` `[b, v, d]` and their `attention_mask`.
 
-    With `normalize` vectors have length 1, so that their dot product is the cosine. `dims` leading dimensions are kept.
+    Args:
+        normalize: whether vectors are scaled to length 1, so that their dot product is the cosine.
+        dims: number of leading dimensions that are kept. None: all.
     """
 
     config_keys = ["normalize", "dims"]
@@ -114,10 +119,13 @@ class RaggedVectors(Module):
         self.save_config(output_path)
 
 
-class FewerVectors(BaseTokenPooling):
+class PooledVectors(BaseTokenPooling):
     """At most `max_vectors` vectors of a document: means of its most similar ones, of length 1. Queries keep theirs.
 
     Source: hierarchical token pooling (Clavié et al. 2024, arXiv:2409.14683), by sentence-transformers.
+
+    Args:
+        max_vectors: the largest number of vectors of a document.
     """
 
     config_keys = ["max_vectors"]

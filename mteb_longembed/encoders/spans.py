@@ -67,7 +67,9 @@ def encode_spans(
     if prompt is None:
         prompt = document_prompt(model)
     table = model.token_weights
-    encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings")) if len(texts) else []
+    encoded = []
+    if len(texts):
+        encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings"))
     embeddings = []
     for number, (text, text_spans, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
         ids, offsets = tokens_read(model, prompt, text)
@@ -75,8 +77,11 @@ def encode_spans(
         weights = None
         if table is not None:
             weights = table[torch.from_numpy(ids[: len(vectors)]).long()].to(vectors.device)
-        means = [_mean(vectors, weights, offsets, span, number, text) for span in text_spans]
-        pooled = torch.stack(means) if means else vectors.new_zeros(0, vectors.shape[1])
+        pooled = vectors.new_zeros(0, vectors.shape[1])
+        if text_spans:
+            pooled = torch.stack(
+                [_mean(vectors, weights, offsets, span, number, text) for span in text_spans]
+            )
         features: Features = {"sentence_embedding": pooled}
         with torch.inference_mode():
             for module in model.after_pooling:
@@ -135,7 +140,8 @@ def joined_spans(text: str, ends: Iterable[int], max_chars: int) -> list[Span]:
         piece = text[first:last]
         if not piece.strip():
             continue
-        start, end = first + len(piece) - len(piece.lstrip()), first + len(piece.rstrip())
+        start = first + len(piece) - len(piece.lstrip())
+        end = first + len(piece.rstrip())
         if spans and end - spans[-1][0] <= max_chars:
             spans[-1] = (spans[-1][0], end)
         else:
@@ -150,7 +156,10 @@ def _checked(model: SentenceTransformer) -> LongSentenceTransformer:
         )
     pooling = model.pooling
     if not isinstance(pooling, Pooling) or pooling.pooling_mode != "mean":
-        kind = pooling.pooling_mode if isinstance(pooling, Pooling) else "no"
+        if isinstance(pooling, Pooling):
+            kind = pooling.pooling_mode
+        else:
+            kind = "no"
         raise IncompatibleError(
             f"encode_spans averages the tokens of each span, but the base was trained with {kind} pooling, not "
             "mean: cut the text and encode each piece."

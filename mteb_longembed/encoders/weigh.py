@@ -15,12 +15,12 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
-from .bases.checkpoint import open_checkpoint
+from .bases.opening import open_checkpoint
 from .bases.spec import ModelSpec
-from .building import load_base
+from .building import load_base, settings_of
 from .extend import load
 from .features import Ids
-from .model import LongModelMixin, settings_of
+from .model import LongModelMixin
 from .modules import LongTransformer
 from .spans import document_prompt
 from .token_weights import RULES, Rule, TokenCounts, TokenWeights, digest, weights_of, word_weights

@@ -18,7 +18,14 @@ from .strategies.pcw import full_windows
 
 
 def segments(strategy: Strategy, n: int, prefix: int, suffix: int) -> Tensor:
-    """Token indices of each segment of the target length over a longer document: `[w, target]`."""
+    """Token indices of each segment of the target length over a longer document: `[w, target]`.
+
+    Args:
+        strategy: has the target length.
+        n: tokens of the document, more than the target length.
+        prefix: tokens at the start that every segment repeats.
+        suffix: tokens at the end that every segment repeats.
+    """
     room = strategy.target_len - prefix - suffix
     if room < 2:
         raise InputError(
@@ -39,21 +46,32 @@ def rows_of(features: Features, rows: Tensor) -> Features:
     }
 
 
-def cut(
+def split_windows(
     features: Features, lengths: Tensor, ends: Sequence[tuple[int, int]], strategy: Strategy
 ) -> tuple[Features, Tensor]:
     """Replace documents by their windows or segments: `[b, n]` token features become `[w, size]`.
 
     Adds `WINDOW_TOKENS`, `WINDOW_COUNTS`, `DOCUMENT_MASK` and `WINDOW_AGG`. From these, `WindowPooling` joins the
-    windows of each document. `lengths` `[b]` are on the host; `ends` are the numbers of tokens at the start and end of
-    each document that every part of it repeats. Returns also the tokens of each window `[w]`.
+    windows of each document.  Returns also the tokens of each window `[w]`.
+
+    Args:
+        features: of a batch, with token features `[b, n]`.
+        lengths: `[b]` tokens of each document, on the host.
+        ends: for each document the numbers of tokens at its start and end that every part of it repeats.
+        strategy: cuts windows, or reads segments.
     """
     tokens: list[Tensor] = []
     counts: list[int] = []
     in_windows = "windows" in strategy.hooks()
-    uncut_len = strategy.whole_len if in_windows else strategy.target_len
+    if in_windows:
+        uncut_len = strategy.whole_len
+    else:
+        uncut_len = strategy.target_len
     known = features.get(keys.WINDOW_STARTS)
-    all_starts = [None] * len(lengths) if known is None else known.cpu().numpy()
+    if known is None:
+        all_starts = [None] * len(lengths)
+    else:
+        all_starts = known.cpu().numpy()
     for n, starts, (prefix, suffix) in zip(lengths.tolist(), all_starts, ends, strict=True):
         if n <= uncut_len:
             parts = torch.arange(n)[None]
@@ -67,7 +85,8 @@ def cut(
     device = features["input_ids"].device
     document = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
     # padding reads token 0, and its mask of 0 hides that
-    rows, columns = to_device(document[:, None], device), to_device(index.clamp(min=0), device)
+    rows = to_device(document[:, None], device)
+    columns = to_device(index.clamp(min=0), device)
     real = index >= 0
     # a query of several windows is not expanded
     replaced = (*keys.TOKEN_FEATURES, keys.WINDOW_STARTS, "query_expansion_positions")
@@ -85,6 +104,11 @@ def aggregated(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
     """One vector for each document `[b, d]`, from pooled windows `[w, d]` and their numbers `[b]`, on the host.
 
     A document of one window keeps its vector, which is that of the base.
+
+    Args:
+        pooled: `[w, d]`, the vectors of all windows.
+        counts: `[b]` windows of each document, on the host.
+        agg: `mean`, `mean-normalized`, `max`, `norm-topk` or `norm-softmax`.
     """
     if agg in _AGGREGATE:
         return torch.stack([_AGGREGATE[agg](windows.float()) for windows in pooled.split(counts.tolist())])
@@ -109,6 +133,11 @@ def most_context(windows: Tensor, prefix: int, suffix: int) -> Tensor:
 
     A token's context is the smaller number of content tokens beside it in the window; at the ends of the document
     nothing is missing. Of two windows with as much of it the first counts.
+
+    Args:
+        windows: `[w, size]` token indices.
+        prefix: tokens at the start that every window repeats.
+        suffix: tokens at the end that every window repeats.
     """
     if len(windows) == 1:
         return windows
@@ -117,7 +146,8 @@ def most_context(windows: Tensor, prefix: int, suffix: int) -> Tensor:
     left = torch.arange(content.shape[1]).repeat(len(windows), 1)
     right = left.flip(1)
     left[0] = right[-1] = sys.maxsize
-    context, number = torch.minimum(left, right), torch.arange(len(windows))[:, None].expand_as(content)
+    context = torch.minimum(left, right)
+    number = torch.arange(len(windows))[:, None].expand_as(content)
     n = int(windows.max()) + 1
     most = torch.full((n,), -1).scatter_reduce(0, content.flatten(), context.flatten(), "amax")
     best = context == most[content]
@@ -130,8 +160,13 @@ def most_context(windows: Tensor, prefix: int, suffix: int) -> Tensor:
 def joined_tokens(tokens: Tensor, index: Tensor, counts: Tensor, shape: tuple[int, int]) -> Tensor:
     """The tokens of windows `[w, size, d]` as those of their documents, `[b, n, d]` for a `shape` of `(b, n)`.
 
-    A token that is in several windows gets the mean of its embeddings in them. `index` `[w, size]` is its place in its
-    document, below 0 for one that does not count. It and the windows of each document (`counts` `[b]`) are on the host.
+    A token that is in several windows gets the mean of its embeddings in them.
+
+    Args:
+        tokens: `[w, size, d]` on any device.
+        index: `[w, size]` the place of each token in its document, below 0 for one that does not count; on the host.
+        counts: `[b]` windows of each document, on the host.
+        shape: `(b, n)` of the documents.
     """
     b, n = shape
     document = torch.repeat_interleave(torch.arange(b), counts)
@@ -144,7 +179,11 @@ def joined_tokens(tokens: Tensor, index: Tensor, counts: Tensor, shape: tuple[in
 def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None = None) -> Tensor:
     """Means of `values` `[m, d]` by their group `[m]`, on the host: `[groups, d]`, in fp32 or a wider type.
 
-    With `weights` `[m]`, by which the values are multiplied already, the mean is a weighted one.
+    Args:
+        group: `[m]` the group of each value, on the host.
+        values: `[m, d]`.
+        groups: number of groups.
+        weights: `[m]` weights by which the values are multiplied already. None for a plain mean.
     """
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     total = values.new_zeros(groups, values.shape[1]).index_add_(0, to_device(group, values.device), values)

@@ -51,15 +51,43 @@ def split_name(text: str) -> tuple[str, str | None, str | None, str]:
         if not re.match(r"[0-9]", tail) and not inside:
             head, _, settings = tail.replace(":", ",", 1).partition(",")
             strategy, at_sign, target = head.partition("@")
-            return text[:at], strategy, target if at_sign else None, settings
+            if not at_sign:
+                return text[:at], strategy, None, settings
+            return text[:at], strategy, target, settings
         at = earlier
     return text, None, None, ""
+
+
+def split_settings(text: str, settings: str) -> dict[str, str]:
+    """The parameters of a name, `text`, by their keys. Values stay text.
+
+    Raises:
+        InputError: if a part is not `key=value`, or a key is given twice.
+
+    >>> split_settings("e5-base+pi@4k:logn=off,short=scale", "logn=off,short=scale")
+    {'logn': 'off', 'short': 'scale'}
+    """
+    given: dict[str, str] = {}
+    if not settings:
+        return given
+    for part in settings.split(","):
+        key, equals, value = part.strip().partition("=")
+        if not (key and equals and value):
+            raise InputError(
+                f"parameters must be written as key=value with commas between them, got {part!r} in {text!r}."
+            )
+        if key in given:
+            raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
+        given[key] = value
+    return given
 
 
 def target_alone(text: str) -> re.Match[str] | None:
     """The match of a base with a target length but no strategy, such as `mini-rope@1k`."""
     match = _TARGET_ALONE.fullmatch(text)
-    return match if match and (match["base"] in ZOO or match["base"].count("/") == 1) else None
+    if match and (match["base"] in ZOO or match["base"].count("/") == 1):
+        return match
+    return None
 
 
 def results_folder(name: str) -> str:
@@ -99,7 +127,9 @@ class StoredName:
     @property
     def variant(self) -> str:
         """The strategy and its parameters, without the target length: `+ntk` or `+ntk:logn=off`."""
-        return f"+{self.strategy}" + (f":{self.params}" if self.params else "")
+        if not self.params:
+            return f"+{self.strategy}"
+        return f"+{self.strategy}:{self.params}"
 
 
 def split_model_name(name: str) -> StoredName:
@@ -113,6 +143,9 @@ def split_model_name(name: str) -> StoredName:
     base, strategy, target, settings = split_name(name)
     if strategy and strategy.isalnum():
         with contextlib.suppress(InputError):  # a name that is not ours but has a `+` and an `@`
-            target_len = None if target is None else read_tokens("the target", target)
+            if target is None:
+                target_len = None
+            else:
+                target_len = read_tokens("the target", target)
             return StoredName(name, base, strategy, target_len, settings)
     return StoredName(name, name, "none", None, "")

@@ -40,7 +40,10 @@ class Parameter:
         Parameter(name="se's g", choices=('document',), number=<class 'int'>, switch=False, optional=True)
         """
         union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
-        members = typing.get_args(annotation) if union else (annotation,)
+        if union:
+            members = typing.get_args(annotation)
+        else:
+            members = (annotation,)
         choices = [c for m in members if typing.get_origin(m) is Literal for c in typing.get_args(m)]
         number = next((m for m in members if m in (int, float)), None)
         return cls(name, tuple(choices), number, bool in members, optional=type(None) in members)
@@ -69,9 +72,12 @@ class Parameter:
 
     def _kinds(self) -> str:
         kinds = {int: ["a whole number"], float: ["a number"], None: []}[self.number]
-        kinds += ["on or off"] if self.switch else []
-        if self.choices:
-            kinds.append(f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else self.choices[0])
+        if self.switch:
+            kinds.append("on or off")
+        if len(self.choices) == 1:
+            kinds.append(self.choices[0])
+        elif self.choices:
+            kinds.append(f"one of {', '.join(self.choices)}")
         return " or ".join(kinds)
 
 
@@ -102,8 +108,12 @@ def read_tokens(what: str, value: object) -> int:
     >>> read_tokens("the target", "4k")
     4096
     """
+    number = value
     match = _TOKENS.fullmatch(value) if isinstance(value, str) else None
-    number = int(match["number"]) * (1024 if match["thousands"] else 1) if match else value
+    if match:
+        number = int(match["number"])
+        if match["thousands"]:
+            number *= 1024
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise InputError(
             f"{what} must be a whole number of at least 1 token, such as 4096 or 4k, got {value!r}."
@@ -119,7 +129,8 @@ def spell(value: object) -> str:
     """
     if isinstance(value, bool):
         return "on" if value else "off"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
     if isinstance(value, float):
-        number = int(value) if value.is_integer() and abs(value) < 1e15 else value
-        return str(number).replace("e+", "e")
+        return str(value).replace("e+", "e")
     return str(value)

@@ -51,7 +51,9 @@ class ZooEntry:
     @property
     def path(self) -> str:
         """The place to load from: a folder of this package, or the hub id."""
-        return str(_PACKAGE / "models" / self.bundled) if self.bundled else self.hub_id
+        if self.bundled:
+            return str(_PACKAGE / "models" / self.bundled)
+        return self.hub_id
 
 
 # hub id -> commit and prompts, those of mteb's registry if it has the model. With them, `BASE+STRATEGY` means the same

@@ -72,7 +72,7 @@ def load_encoder(
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:
     """Load an encoder as `load_encoder` does, from a name that is read only now."""
-    from mteb_longembed.encoders.bases.checkpoint import open_checkpoint
+    from mteb_longembed.encoders.bases.opening import open_checkpoint
     from mteb_longembed.encoders.bases.spec import ModelSpec
 
     return load_encoder(open_checkpoint(ModelSpec.parse(text)), name, **options)
@@ -127,7 +127,10 @@ def model_meta(checkpoint: BaseCheckpoint, find: Callable[[str], ModelMeta | Non
     if checkpoint.saved or missing:
         file_fields = _fields_from_files(checkpoint)
         # the files of a saved model describe the extended model
-        names = [*_OF_SAVED, *missing] if checkpoint.saved else missing
+        if checkpoint.saved:
+            names = [*_OF_SAVED, *missing]
+        else:
+            names = missing
         fields |= {name: file_fields[name] for name in names if file_fields.get(name) is not None}
     entry = checkpoint.entry
     prompts = entry is not None and bool(entry.query_prompt or entry.document_prompt)
@@ -179,14 +182,22 @@ def _fields_from_files(checkpoint: BaseCheckpoint) -> dict[str, Any]:
 
 def _licence(card: Mapping[str, object]) -> str | None:
     """The short name of the licence on the hub. If it has none, the address of its text."""
-    license_name, link = card.get("license"), card.get("license_link")
+    license_name = card.get("license")
+    link = card.get("license_link")
     if isinstance(license_name, str) and license_name != "other":
         return license_name
-    return link if isinstance(link, str) and link.startswith("http") else None
+    if isinstance(link, str) and link.startswith("http"):
+        return link
+    return None
 
 
 def _languages(codes: object) -> list[str] | None:
     """Language codes in mteb's form, such as `eng-Latn`."""
     convert = getattr(iso_mappings, "_hf_langs_to_iso_lang_scripts", None)
-    languages = convert(codes) if convert and isinstance(codes, (str, list)) else None
-    return list(languages) if languages else None
+    if convert and isinstance(codes, (str, list)):
+        languages = convert(codes)
+    else:
+        languages = None
+    if languages:
+        return list(languages)
+    return None

@@ -72,7 +72,10 @@ def name_with_identity(
     """
     name = key(cache, *args)
     model = getattr(cache._model, "model", None)
-    identity = _identity(model) if hasattr(model, "_modules") else None
+    if hasattr(model, "_modules"):
+        identity = _identity(model)
+    else:
+        identity = None
     if identity is None:
         return name
     return "__".join(filter(None, (results_folder(identity.name), identity.revision, name)))

@@ -30,7 +30,8 @@ def register_tasks(mteb: ModuleType) -> None:
     from mteb_longembed.tasks.generated.variants import TaskRegistry
     from mteb_longembed.tasks.quick import QUICK_TASKS, TASKS
 
-    registry, listed = part("mteb.get_tasks", "_TASKS_REGISTRY"), part("mteb.get_tasks", "TASK_LIST")
+    registry = part("mteb.get_tasks", "_TASKS_REGISTRY")
+    listed = part("mteb.get_tasks", "TASK_LIST")
     if isinstance(registry, TaskRegistry):
         return
     tasks: tuple[type[AbsTask], ...] = (*TASKS, *QUICK_TASKS)
@@ -145,7 +146,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             from mteb_longembed.encoders.api_models import windowed
 
             return _Made(windowed(base, spec), None)
-        from mteb_longembed.encoders.bases.checkpoint import open_checkpoint
+        from mteb_longembed.encoders.bases.opening import open_checkpoint
 
         from .metadata import model_meta
 

@@ -10,7 +10,7 @@ from sentence_transformers import MultiVectorEncoder
 from mteb_longembed.encoders.boundaries import sentence_ends
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.span_pooling import RaggedVectors, SpanPooling
+from mteb_longembed.encoders.span_pooling import GroupByDocument, SpanPooling
 from mteb_longembed.encoders.spans import document_prompt, joined_spans, spans_by_sentences, tokens_read
 
 #: Start and end in characters. The end is excluded.
@@ -80,7 +80,7 @@ def tokens_of_vectors(
 
 def pools_vectors(model: object) -> bool:
     """Whether a module that is not ours makes a model's several vectors. Then we do not know their places."""
-    return isinstance(model, MultiVectorEncoder) and not isinstance(model[-1], RaggedVectors)
+    return isinstance(model, MultiVectorEncoder) and not isinstance(model[-1], GroupByDocument)
 
 
 def _passage(spans: np.ndarray) -> Passage:

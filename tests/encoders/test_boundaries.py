@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import boundaries
-from mteb_longembed.encoders.engine.tokenizing import CutTokenizer, IdCache
+from mteb_longembed.encoders.engine.tokenizing import IdCache, PrefixTokenizer
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.passages import passages_of
@@ -81,7 +81,9 @@ def test_texts_with_equal_tokens_and_other_boundaries_have_rows_of_their_own(tmp
 def test_boundaries_do_not_depend_on_how_much_of_a_text_is_read():
     # the letter that decides about the first dot comes long after the tokens that are read
     for text, n in itertools.product(["ab cd. " + "1 , " * 300 + end for end in ("ef", "。")], (4, 7, 30)):
-        cut, full = (CutTokenizer(tiny.tokenizer(), IdCache(), "sentence")([text], k)[0] for k in (n, 10**6))
+        cut, full = (
+            PrefixTokenizer(tiny.tokenizer(), IdCache(), "sentence")([text], k)[0] for k in (n, 10**6)
+        )
         assert cut.tolist()[:-1] == full.tolist()[: len(cut) - 1]
 
 

@@ -165,7 +165,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     grown[0].model.save_pretrained(where)
     grown.tokenizer.save_pretrained(where)
     entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
-    known = "mteb_longembed.encoders.bases.checkpoint.entry_of"
+    known = "mteb_longembed.encoders.bases.opening.entry_of"
     monkeypatch.setattr(known, lambda name: entry if name == str(where) else None)
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")

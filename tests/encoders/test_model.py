@@ -8,9 +8,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders import torch_parts, transformers_parts
 from mteb_longembed.encoders.engine import batching, running, tokenizing
 from mteb_longembed.encoders.engine.progress import TokenBar
-from mteb_longembed.encoders.model import LongSentenceTransformer, check_hooks
+from mteb_longembed.encoders.model import LongSentenceTransformer
+from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_methods
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
 from tests import tiny
@@ -84,7 +86,7 @@ def test_texts_are_tokenised_once_for_several_strategies_of_one_base(base, monke
     texts = [f"once {text}" for text in TEXTS]
     longembed.extend(base, "pi").encode(texts)
     fail = lambda self, texts, room: texts and pytest.fail("tokenised again")  # noqa: E731
-    monkeypatch.setattr(tokenizing.CutTokenizer, "_read", fail)
+    monkeypatch.setattr(tokenizing.PrefixTokenizer, "_read", fail)
     longembed.extend(base, "gp").encode(texts)
     longembed.extend(base, "rp", target_len=32).encode(texts)
 
@@ -240,8 +242,22 @@ def test_the_time_left_does_not_count_what_the_store_has_as_speed(base, tmp_path
 def test_another_sentence_transformers_is_refused_by_name_and_by_arguments() -> None:
     without = type("Without", (), {})
     other = type("Other", (SentenceTransformer,), {"_inference": lambda self, inputs, *, chunks: None})
-    check_hooks(SentenceTransformer, LongSentenceTransformer)
-    with pytest.raises(LongEmbedError, match=r"has no Without\._inference, which mteb-longembed needs"):
-        check_hooks(without, LongSentenceTransformer)
+    wanted = LongSentenceTransformer.OF_CALL | {"inputs", "device"}
+    check_methods(SentenceTransformer)
+    check_arguments(SentenceTransformer, wanted)
+    with pytest.raises(LongEmbedError, match=r"has no Without\._inference, which mteb-longembed .* needs"):
+        check_methods(without)
     with pytest.raises(LongEmbedError, match=r"has other arguments \(.*chunks.*\) of Other\._inference"):
-        check_hooks(other, LongSentenceTransformer)
+        check_arguments(other, wanted)
+
+
+def test_a_private_name_that_moved_is_told_in_one_sentence(monkeypatch) -> None:
+    monkeypatch.delattr(torch.nn.modules.module, "_global_forward_hooks")
+    with pytest.raises(
+        LongEmbedError, match=r"^torch \S+ has no nn\.modules\.module\._global_forward_hooks, which"
+    ):
+        torch_parts.global_forward_hooks()
+    with pytest.raises(
+        LongEmbedError, match=r"^transformers \S+ has no Linear\._relative_position_bucket, which"
+    ):
+        transformers_parts.distance_buckets(torch.nn.Linear(1, 1))

@@ -6,7 +6,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.attention import devices
-from mteb_longembed.encoders.families import interface
+from mteb_longembed.encoders.families import attention_functions as interface
 from tests import tiny
 from tests.limits import same_vectors
 

@@ -27,6 +27,11 @@ class Documents:
     """The documents of a padded batch on a device: tokens of each one, at least 1.
 
     `expanded` ones are queries whose padding is scored too (ColBERT), although they do not see it.
+
+    Args:
+        lengths: tokens of each document, at least 1.
+        device: where the batch is.
+        expanded: whether queries have tokens that attention does not see (late interaction).
     """
 
     lengths: Sequence[int]
@@ -44,22 +49,22 @@ class Documents:
         """Tokens of the longest document."""
         return max(self.lengths)
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """The result of `make`. It is computed at the first call and kept as long as the batch."""
         if key not in self._made:
             with torch.inference_mode(False):
                 self._made[key] = make()
         return self._made[key]
 
-    def here(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
+    def on_device(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
         """A tensor that `make` makes on the host, on the device. It is made and copied once."""
-        return self.once(key, lambda: to_device(make(), self.device))
+        return self.cached(key, lambda: to_device(make(), self.device))
 
-    def lengths_here(self) -> Tensor:
+    def lengths_on_device(self) -> Tensor:
         """`[b]` tokens of each document, on the device."""
-        return self.here("lengths", lambda: self.n)
+        return self.on_device("lengths", lambda: self.n)
 
-    def spread(self, values: Tensor) -> Tensor:
+    def expand_to_tokens(self, values: Tensor) -> Tensor:
         """Values of documents `[b, ...]` for their tokens, on the device: `[b, 1, ...]`, packed `[1, tokens, ...]`."""
         return to_device(values, self.device)[:, None]
 
@@ -72,27 +77,35 @@ class Documents:
                 groups.setdefault(length, []).append(row)
             return [(n, rows, to_device(torch.tensor(rows), self.device)) for n, rows in groups.items()]
 
-        return self.once("by length", make)
+        return self.cached("by length", make)
 
 
 class PackedDocuments(Documents):
-    """The documents of a packed batch."""
+    """The documents of a packed batch.
+
+    Args:
+        lengths: tokens of each document, in the order of the row.
+        device: where the batch is.
+    """
 
     def starts(self) -> Tensor:
         """`[b + 1]` int32 on the device: where each document starts, and where the last one ends."""
-        return self.here("starts", lambda: cumulative(self.lengths))
+        return self.on_device("starts", lambda: cumulative(self.lengths))
 
     def positions(self) -> Tensor:
         """`[tokens]` on the device: each token's place in its document."""
-        return self.here("positions", lambda: torch.cat([torch.arange(n) for n in self.lengths]))
+        return self.on_device("positions", lambda: torch.cat([torch.arange(n) for n in self.lengths]))
 
     def padded_indices(self, width: int) -> Tensor:
         """`[tokens]` on the device: each token's index in a padded batch `[b, width]` that is read row by row."""
-        key, rows = ("padded indices", width), enumerate(self.lengths)
-        return self.here(key, lambda: torch.cat([row * width + torch.arange(n) for row, n in rows]))
+        key = ("padded indices", width)
+        rows = enumerate(self.lengths)
+        return self.on_device(key, lambda: torch.cat([row * width + torch.arange(n) for row, n in rows]))
 
-    def spread(self, values: Tensor) -> Tensor:
-        owners = self.here("owners", lambda: torch.repeat_interleave(torch.arange(len(self.lengths)), self.n))
+    def expand_to_tokens(self, values: Tensor) -> Tensor:
+        owners = self.on_device(
+            "owners", lambda: torch.repeat_interleave(torch.arange(len(self.lengths)), self.n)
+        )
         return to_device(values, self.device)[owners][None]
 
 
@@ -112,7 +125,9 @@ def current() -> Documents | None:
 def current_packed() -> PackedDocuments | None:
     """The documents of this thread's forward pass if they are packed."""
     documents = current()
-    return documents if isinstance(documents, PackedDocuments) else None
+    if isinstance(documents, PackedDocuments):
+        return documents
+    return None
 
 
 @contextlib.contextmanager

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 #: Number types that FlashAttention computes in.
 _HALF = (torch.float16, torch.bfloat16)
 #: The widest head that FlashAttention accepts, and the number that the width must be a multiple of.
-_WIDEST_HEAD, _HEAD_STEP = 256, 8
+_WIDEST_HEAD = 256
+_HEAD_STEP = 8
 
 
 def has_flash(device: torch.device, dtype: torch.dtype, head: int = 64) -> bool:
@@ -88,7 +89,10 @@ def path(
     elif has_efficient(device, dtype):
         kernel = "scaled_dot_product_efficient_attention"
     else:
-        kernel = "matrix products, some rows at a time" if planned else "scaled_dot_product_attention"
+        if planned:
+            kernel = "matrix products, some rows at a time"
+        else:
+            kernel = "scaled_dot_product_attention"
     return f"padded batches, {kernel}"
 
 

@@ -13,6 +13,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from mteb_longembed.encoders.torch_parts import (
+    efficient_attention,
+    flash_attention,
+    flash_attention_for_cpu,
+    flash_attention_for_cpu_backward,
+    flash_attention_in_band,
+)
+
 from .devices import has_efficient, has_flash
 
 logger = logging.getLogger(__name__)
@@ -26,24 +34,25 @@ def attend(
 ) -> tuple[Tensor, Tensor]:
     """Softmax attention of `q` over `k`, and the log-sum-exp of each row's scores.
 
-    `q` is `[b, h, m, d]`, already rotated; `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h` (grouped queries). A
-    causal call needs `m == n`. The mask `[m, n]` is float32, 0 where row i sees key j and -inf elsewhere; each row must
-    see a key.
+    Args:
+        q: `[b, h, m, d]`, rotated already.
+        k: `[b, hk, n, d]`, and `hk` divides `h` (grouped queries).
+        v: as `k`.
+        scale: of the scores.
+        causal: whether row i sees only the keys up to i. It needs `m == n`.
+        mask: `[m, n]` float32, 0 where row i sees key j and -inf elsewhere. Each row must see a key.
 
     Returns:
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
     """
     if q.device.type == "cpu" and v.shape[-1] == q.shape[-1]:
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        return flash_attention_for_cpu(
             q, k, v, 0.0, causal, attn_mask=None if mask is None else mask.to(q.dtype), scale=scale
         )
     if mask is None and has_flash(q.device, q.dtype, q.shape[-1]):
-        out, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(
-            q, k, v, 0.0, causal, False, scale=scale
-        )
-        return out, lse
+        return flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     if mask is None and has_efficient(q.device, q.dtype):
-        out, lse, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(
+        out, lse = efficient_attention(
             q, repeat_heads(k, q), repeat_heads(v, q), None, True, 0.0, causal, scale=scale
         )
         # this kernel pads the log-sum-exps to a multiple of 32 rows; we cut the padding off
@@ -54,11 +63,20 @@ def attend(
 def attend_band(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, left: int, right: int
 ) -> tuple[Tensor, Tensor] | None:
-    """Row i over keys i-left..i+right, in one call. None if the device has no windowed kernel."""
+    """Row i over keys i-left..i+right, in one call. None if the device has no windowed kernel.
+
+    Args:
+        q: `[b, h, n, d]`, rotated already.
+        k: `[b, hk, n, d]`.
+        v: as `k`.
+        scale: of the scores.
+        left: how many keys before its own a row sees.
+        right: how many keys after its own a row sees.
+    """
     if not has_flash(q.device, q.dtype, q.shape[-1]):
         return None
     n = q.shape[2]
-    out, lse, *_ = torch.ops.aten._flash_attention_forward(
+    out, lse = flash_attention_in_band(
         q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), None, None, n, n, 0.0, False, False,
         scale=scale, window_size_left=left, window_size_right=right,
     )  # fmt: skip
@@ -73,9 +91,20 @@ def attend_backward(
 
     A tile's probabilities are `exp(scores - lse)` with the merged log-sum-exp. So its part of the gradient needs
     nothing else from the other tiles.
+
+    Args:
+        grad: the gradient of the merged output.
+        q: queries, keys and values of the tile, as in `attend`.
+        k: see `q`.
+        v: see `q`.
+        out: the output, merged over all tiles.
+        lse: the log-sum-exp of each row, merged over all tiles.
+        scale: of the scores.
+        causal: as in `attend`.
+        mask: as in `attend`.
     """
     if q.device.type == "cpu" and k.shape[1] == q.shape[1] and v.shape[-1] == q.shape[-1]:
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        return flash_attention_for_cpu_backward(
             grad, q, k, v, out, lse, 0.0, causal,
             attn_mask=None if mask is None else mask.to(q.dtype), scale=scale,
         )  # fmt: skip
@@ -85,7 +114,9 @@ def attend_backward(
 def repeat_heads(x: Tensor, q: Tensor) -> Tensor:
     """`x` `[b, hk, n, d]` with each head repeated until it has as many heads as `q`."""
     groups = q.shape[1] // x.shape[1]
-    return x if groups == 1 else x.repeat_interleave(groups, dim=1)
+    if groups == 1:
+        return x
+    return x.repeat_interleave(groups, dim=1)
 
 
 def _scores(q: Tensor, k: Tensor, scale: float, causal: bool, mask: Tensor | None, start: int) -> Tensor:
@@ -104,8 +135,10 @@ def _scores(q: Tensor, k: Tensor, scale: float, causal: bool, mask: Tensor | Non
 def _math(
     q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool, mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    k, v = repeat_heads(k, q), repeat_heads(v, q)
-    outs, lses = [], []
+    k = repeat_heads(k, q)
+    v = repeat_heads(v, q)
+    outs = []
+    lses = []
     for start in range(0, q.shape[2], _MATH_ROWS):
         scores = _scores(q[:, :, start : start + _MATH_ROWS], k, scale, causal, mask, start)
         lse = scores.logsumexp(-1)
@@ -120,7 +153,8 @@ def _math_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     kv_heads = k.shape[1]
     work = torch.promote_types(q.dtype, torch.float32)
-    keys, values = repeat_heads(k, q), repeat_heads(v, q).to(work)
+    keys = repeat_heads(k, q)
+    values = repeat_heads(v, q).to(work)
     grad_q = torch.empty_like(q)
     grad_k = torch.zeros_like(keys, dtype=work)
     grad_v = torch.zeros_like(values)

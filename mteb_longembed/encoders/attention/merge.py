@@ -49,7 +49,9 @@ def _calls(tile: Tile, device: torch.device) -> Iterator[tuple[slice, slice, boo
 
 
 def _take(x: Tensor, at: slice, flipped: bool) -> Tensor:
-    return x[:, :, at].flip(2) if flipped else x[:, :, at]
+    if flipped:
+        return x[:, :, at].flip(2)
+    return x[:, :, at]
 
 
 class _MergedAttention(torch.autograd.Function):
@@ -64,7 +66,8 @@ class _MergedAttention(torch.autograd.Function):
                 for rows, part, part_lse in _attended(q, k, v, tile, scale):
                     merge_(out[:, :, rows], lse[:, :, rows], part, part_lse.to(work))
         merged = out.to(v.dtype)
-        ctx.tiles, ctx.scale = tiles, scale
+        ctx.tiles = tiles
+        ctx.scale = scale
         ctx.save_for_backward(v, merged, lse, *qk)
         return merged
 
@@ -95,7 +98,9 @@ def _attended(
     """The rows of a tile with their attention and log-sum-exps, a band in as few calls as the device allows."""
     if tile.shape != "band":
         [(rows, cols, causal, _, flipped)] = _calls(tile, q.device)
-        queries, keys, values = _take(q, rows, flipped), _take(k, cols, flipped), _take(v, cols, flipped)
+        queries = _take(q, rows, flipped)
+        keys = _take(k, cols, flipped)
+        values = _take(v, cols, flipped)
         out, lse = attend(queries, keys, values, scale=scale, causal=causal)
         yield rows, *((out.flip(2), lse.flip(2)) if flipped else (out, lse))
         return
@@ -112,7 +117,8 @@ def _attended(
         return
     rows, size, mask = inner
     seen = slice(rows.start - tile.left, rows.stop + tile.right)
-    outs, lses = [], []
+    outs = []
+    lses = []
     for one in range(len(q)):
         # [h, n, d] -> [blocks, h, size, d]: views, which are possible because there is only one document
         blocks = q[one, :, rows].unflatten(1, (-1, size)).transpose(0, 1)

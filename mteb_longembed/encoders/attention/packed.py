@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
 
@@ -12,8 +13,8 @@ from .context import PackedDocuments, cumulative
 from .devices import has_flash, to_device, varlen_options
 from .kernels import attend
 from .merge import merge_
-from .plan import PlannedAttention
-from .rotation import Turn
+from .plan import RelativePositionAttention
+from .rotation import CosSin
 from .tiles import Tile, band_blocks
 
 #: How far a token sees, to the left and to the right; -1 stands for no bound.
@@ -58,7 +59,8 @@ def attend_varlen(
         return_aux=AuxRequest(lse=True), scale=scale, window_size=window, **options,
     )  # fmt: skip
     # FlashAttention returns [h, tokens], and +inf for rows without a key
-    lse = lse.transpose(0, 1) if lse.shape == (q.shape[1], q.shape[0]) else lse
+    if lse.shape == (q.shape[1], q.shape[0]):
+        lse = lse.transpose(0, 1)
     return out, lse.masked_fill(lse == torch.inf, -torch.inf)
 
 
@@ -75,12 +77,15 @@ def _one_by_one(
         n = stop_q - start_q
         all_pairs = slice(0, n), slice(0, stop_k - start_k), None
         left, right = (n if side < 0 else min(side, n) for side in window)
-        blocks = [all_pairs] if window in (FULL, CAUSAL) else band_blocks(n, left, right, q.device)
+        blocks: Iterable[tuple[slice, slice, Tensor | None]] = [all_pairs]
+        if window not in (FULL, CAUSAL):
+            blocks = band_blocks(n, left, right, q.device)
         for rows, cols, mask in blocks:
             seen = queries[:, :, rows], keys[:, :, cols], values[:, :, cols]
             part, part_lse = attend(*seen, scale=scale, causal=window == CAUSAL, mask=mask)
             at = slice(start_q + rows.start, start_q + rows.stop)
-            out[at], lse[at] = part[0].transpose(0, 1), part_lse[0].transpose(0, 1).to(work)
+            out[at] = part[0].transpose(0, 1)
+            lse[at] = part_lse[0].transpose(0, 1).to(work)
     return out, lse
 
 
@@ -93,7 +98,7 @@ def attend_packed(
     scale: float,
     causal: bool,
     window: int | None = None,
-    planned: PlannedAttention | None = None,
+    planned: RelativePositionAttention | None = None,
 ) -> Tensor:
     """Attention of each document over itself: `[tokens, h, d]`.
 
@@ -101,12 +106,17 @@ def attend_packed(
     and `hk` divides `h`. With `window`, token i sees tokens at a distance below it.
     """
     if planned is None:
-        starts, longest = documents.starts(), documents.longest
-        seen: Window = CAUSAL if causal else FULL
+        starts = documents.starts()
+        longest = documents.longest
+        seen: Window
+        if causal:
+            seen = CAUSAL
+        else:
+            seen = FULL
         if window is not None and window < longest:
             seen = (window - 1, 0 if causal else window - 1)
         return attend_varlen(q, k, v, starts, starts, longest, longest, scale=scale, window=seen)[0]
-    calls = documents.once((id(planned), causal), lambda: calls_of(planned, documents, causal=causal))
+    calls = documents.cached((id(planned), causal), lambda: calls_of(planned, documents, causal=causal))
     work = torch.promote_types(v.dtype, torch.float32)
     out = torch.zeros(*q.shape[:2], v.shape[-1], dtype=work, device=q.device)
     lse = torch.full(q.shape[:2], -torch.inf, dtype=work, device=q.device)
@@ -117,9 +127,11 @@ def attend_packed(
             queries, keys, v[call.cols], call.starts_q, call.starts_k, call.max_q, call.max_k,
             scale=scale, window=call.window,
         )  # fmt: skip
-        merged, merged_lse = out[call.rows], lse[call.rows]
+        merged = out[call.rows]
+        merged_lse = lse[call.rows]
         merge_(merged, merged_lse, part, part_lse.to(work))
-        out[call.rows], lse[call.rows] = merged, merged_lse
+        out[call.rows] = merged
+        lse[call.rows] = merged_lse
     return out.to(v.dtype)
 
 
@@ -139,11 +151,13 @@ class KernelCall:
     max_q: int
     max_k: int
     window: Window
-    query_turn: Turn | None
-    key_turn: Turn | None
+    query_turn: CosSin | None
+    key_turn: CosSin | None
 
 
-def calls_of(planned: PlannedAttention, documents: PackedDocuments, *, causal: bool) -> list[KernelCall]:
+def calls_of(
+    planned: RelativePositionAttention, documents: PackedDocuments, *, causal: bool
+) -> list[KernelCall]:
     """The calls. Together they cover every visible pair of tokens of every document once."""
     groups: dict[tuple[int, Window, int], list[tuple[int, Tile]]] = {}
     turns: dict[int, tuple[list[Tensor | None], list[Tensor | None]]] = {}
@@ -192,20 +206,31 @@ def _seen(tile: Tile) -> Window:
     """Which keys a query sees inside a tile. An upper tile is read backwards."""
     if tile.shape == "band":
         return tile.left, tile.right
-    return FULL if tile.shape == "full" else CAUSAL
+    if tile.shape == "full":
+        return FULL
+    return CAUSAL
 
 
 def _token_indices(start: int, at: slice, backwards: bool) -> Tensor:
     indices = torch.arange(start + at.start, start + at.stop)
-    return indices.flip(0) if backwards else indices
+    if backwards:
+        return indices.flip(0)
+    return indices
 
 
-def _turn(planned: PlannedAttention, ats: list[Tensor | None], documents: PackedDocuments) -> Turn | None:
+def _turn(
+    planned: RelativePositionAttention, ats: list[Tensor | None], documents: PackedDocuments
+) -> CosSin | None:
     known = [at for at in ats if at is not None]
-    to = torch.cat(known) if known else None
+    if known:
+        to = torch.cat(known)
+    else:
+        to = None
     return planned.rotation.turn(to, documents.device, documents.positions())
 
 
-def _turn_of(turn: Turn | None, at: Tensor) -> Turn | None:
+def _turn_of(turn: CosSin | None, at: Tensor) -> CosSin | None:
     """The turns of some tokens, for all heads: `[tokens, 1, r/2]`."""
-    return None if turn is None else (turn[0][at, None], turn[1][at, None])
+    if turn is None:
+        return None
+    return (turn[0][at, None], turn[1][at, None])

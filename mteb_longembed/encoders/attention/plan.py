@@ -12,7 +12,7 @@ from torch import Tensor
 from .context import current
 from .kernels import repeat_heads
 from .merge import attend_tiles
-from .rotation import Rotation, Turn
+from .rotation import CosSin, Rotation
 from .tiles import Tile, at_least_before, band
 
 
@@ -41,7 +41,8 @@ class Plan:
         for tiles, query_at, key_at in self.passes(n, causal=causal):
             i, j = (tokens if at is None else at for at in (query_at, key_at))
             for tile in tiles:
-                first, last = max(rows.start, tile.rows.start), min(rows.stop, tile.rows.stop)
+                first = max(rows.start, tile.rows.start)
+                last = min(rows.stop, tile.rows.stop)
                 if first >= last:
                     continue
                 block = out[first - rows.start : last - rows.start, tile.cols]
@@ -82,7 +83,8 @@ class DualChunkPlan(Plan):
 
 def _corner(chunk: slice, size: int) -> list[Tile]:
     """Token a of a chunk over the tokens after a in the second chunk before it."""
-    first, n = chunk.start - 2 * size, chunk.stop - chunk.start
+    first = chunk.start - 2 * size
+    n = chunk.stop - chunk.start
     side = min(n, size - 1)
     tiles = [Tile(slice(chunk.start, chunk.start + side), slice(first + 1, first + 1 + side), "upper")]
     if side + 1 < size:  # the last chunk is not full
@@ -98,9 +100,12 @@ def _mirrored(tiles: list[Tile]) -> list[Tile]:
 
 def _near_and_far(n: int, window: int, earlier: Tensor, later: Tensor, *, causal: bool) -> list[Pass]:
     """Exact positions within the window. Outside it, the later token of a pair is at `later`, the other `earlier`."""
-    near, before = band(n, window - 1, 0 if causal else window - 1), at_least_before(n, window)
+    near = band(n, window - 1, 0 if causal else window - 1)
+    before = at_least_before(n, window)
     passes = [Pass([near]), Pass(before, later, earlier)]
-    return passes if causal else [*passes, Pass(_mirrored(before), earlier, later)]
+    if causal:
+        return passes
+    return [*passes, Pass(_mirrored(before), earlier, later)]
 
 
 @dataclass(frozen=True)
@@ -127,8 +132,13 @@ class ReRoPEPlan(Plan):
 
 
 @dataclass
-class PlannedAttention:
-    """Runs a plan on rotated queries and keys."""
+class RelativePositionAttention:
+    """Runs a plan on rotated queries and keys.
+
+    Args:
+        plan: the passes over a document, and the positions in each.
+        rotation: how the model rotates queries and keys.
+    """
 
     plan: Plan
     rotation: Rotation
@@ -139,15 +149,20 @@ class PlannedAttention:
         `q` `[b, h, n, d]` and `k` `[b, hk, n, d]` are rotated to positions 0..n-1; `v` is as `k`, and `hk` divides `h`.
         """
         if q.requires_grad:
-            k, v = repeat_heads(k, q), repeat_heads(v, q)
-        n, turn = q.shape[2], self.rotation.turn
+            k = repeat_heads(k, q)
+            v = repeat_heads(v, q)
+        n = q.shape[2]
+        turn = self.rotation.turn
 
-        def make() -> list[tuple[list[Tile], Turn | None, Turn | None]]:
+        def make() -> list[tuple[list[Tile], CosSin | None, CosSin | None]]:
             passes = self.plan.passes(n, causal=causal)
             return [(p.tiles, turn(p.query_at, q.device), turn(p.key_at, q.device)) for p in passes]
 
         documents = current()  # all layers share the turns
-        turns = make() if documents is None else documents.once((id(self), n, causal), make)
+        if documents is None:
+            turns = make()
+        else:
+            turns = documents.cached((id(self), n, causal), make)
         rotate = self.rotation.apply
         passes = [(rotate(q, of_q), rotate(k, of_k), tiles) for tiles, of_q, of_k in turns]
         return attend_tiles(passes, v, scale)

@@ -10,7 +10,7 @@ from torch import Tensor
 from .devices import to_device
 
 #: Cosines and sines `[n, r/2]`.
-Turn = tuple[Tensor, Tensor]
+CosSin = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Rotation:
     inv_freq: Tensor
     interleaved: bool = False
 
-    def turn(self, to: Tensor | None, device: torch.device, at: Tensor | None = None) -> Turn | None:
+    def turn(self, to: Tensor | None, device: torch.device, at: Tensor | None = None) -> CosSin | None:
         """The turn on a device that rotates each token from `at` (default 0..n-1) to `to`. None for None.
 
         Positions are `[n]`, on the host. The model computed its angle `at * inv_freq` in float32. Its rounding error is
@@ -34,26 +34,39 @@ class Rotation:
         if to is None:
             return None
         # Apple's devices have no float64, and on CUDA devices it is faster than on the host
-        work = device if device.type == "cuda" else torch.device("cpu")
-        inv_freq, to = to_device(self.inv_freq, work), to_device(to, work)
-        at = torch.arange(len(to), device=work) if at is None else to_device(at, work)
+        if device.type == "cuda":
+            work = device
+        else:
+            work = torch.device("cpu")
+        inv_freq = to_device(self.inv_freq, work)
+        to = to_device(to, work)
+        if at is None:
+            at = torch.arange(len(to), device=work)
+        else:
+            at = to_device(at, work)
         now = at.float()[:, None] * inv_freq.float()
         angle = to.double()[:, None] * inv_freq.double() - now.double()
         return to_device(angle.cos().float(), device), to_device(angle.sin().float(), device)
 
-    def apply(self, x: Tensor, turn: Turn | None) -> Tensor:
+    def apply(self, x: Tensor, turn: CosSin | None) -> Tensor:
         """Rotate `x` `[b, h, n, d]` further by `turn`. None stands for no turn."""
         if turn is None:
             return x
         work = torch.promote_types(x.dtype, torch.float32)
-        cos, sin = turn[0].to(work), turn[1].to(work)
+        cos = turn[0].to(work)
+        sin = turn[1].to(work)
         pairs = cos.shape[-1]
-        rotated, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
+        rotated = x[..., : 2 * pairs]
+        rest = x[..., 2 * pairs :]
         if self.interleaved:
-            a, b = rotated[..., 0::2].to(work), rotated[..., 1::2].to(work)
+            a = rotated[..., 0::2].to(work)
+            b = rotated[..., 1::2].to(work)
             turned = torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
         else:
-            a, b = rotated[..., :pairs].to(work), rotated[..., pairs:].to(work)
+            a = rotated[..., :pairs].to(work)
+            b = rotated[..., pairs:].to(work)
             turned = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
         turned = turned.to(x.dtype)
-        return turned if rest.shape[-1] == 0 else torch.cat([turned, rest], dim=-1)
+        if rest.shape[-1] == 0:
+            return turned
+        return torch.cat([turned, rest], dim=-1)

@@ -34,7 +34,8 @@ class Tile(NamedTuple):
         """Whether the tokens i, all in `rows`, see the tokens j, all in `cols` (broadcasting)."""
         if self.shape == "band":
             return (i - j <= self.left) & (j - i <= self.right)
-        row, col = i - self.rows.start, j - self.cols.start
+        row = i - self.rows.start
+        col = j - self.cols.start
         return {"full": col >= 0, "lower": col <= row, "upper": col >= row}[self.shape]
 
 
@@ -45,7 +46,9 @@ def band(n: int, left: int, right: int) -> Tile:
 
 def at_least_before(n: int, distance: int) -> list[Tile]:
     """Each token over the tokens at least `distance` before it. Empty if there are none."""
-    return [Tile(slice(distance, n), slice(0, n - distance), "lower")] if distance < n else []
+    if distance < n:
+        return [Tile(slice(distance, n), slice(0, n - distance), "lower")]
+    return []
 
 
 def band_blocks(n: int, left: int, right: int, device: torch.device) -> Iterator[tuple[slice, slice, Tensor]]:
@@ -53,7 +56,8 @@ def band_blocks(n: int, left: int, right: int, device: torch.device) -> Iterator
     size = _block_size(left, right)
     for start in range(0, n, size):
         stop = min(start + size, n)
-        low, high = max(start - left, 0), min(stop + right, n)
+        low = max(start - left, 0)
+        high = min(stop + right, n)
         mask = _band_mask(size, left, right, device)
         shift = left - (start - low)
         yield slice(start, stop), slice(low, high), mask[: stop - start, shift : shift + high - low]
@@ -62,7 +66,8 @@ def band_blocks(n: int, left: int, right: int, device: torch.device) -> Iterator
 def band_interior(n: int, left: int, right: int, device: torch.device) -> tuple[slice, int, Tensor] | None:
     """The blocks of rows that see no end of the document, so all have one mask: rows, block size, mask; or None."""
     size = _block_size(left, right)
-    first, last = -(-left // size), (n - right) // size
+    first = -(-left // size)
+    last = (n - right) // size
     if last <= first:
         return None
     return slice(first * size, last * size), size, _band_mask(size, left, right, device)

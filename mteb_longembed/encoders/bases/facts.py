@@ -15,7 +15,7 @@ from mteb_longembed.hub import hub_answers
 
 from .checkpoint import BaseCheckpoint
 from .model_files import Files, Json
-from .small_files import parameters_by_type
+from .opening import parameters_by_type
 
 #: Bytes of a number, by its type's name in safetensors files. All other types have 4.
 _BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
@@ -28,10 +28,15 @@ def card_data(files: Files) -> Json:
         return {}
     try:
         file = files.find("README.md", optional=True)
-        data = None if file is None else metadata_load(file)
+        if file is None:
+            data = None
+        else:
+            data = metadata_load(file)
     except Exception:  # YAML's errors are in a package that we do not require; a bad card must not end a run
         return {}
-    return data if isinstance(data, dict) else {}
+    if isinstance(data, dict):
+        return data
+    return {}
 
 
 def facts(base: BaseCheckpoint) -> Json:
@@ -39,7 +44,8 @@ def facts(base: BaseCheckpoint) -> Json:
     if not base.path:  # a model that was made in memory
         return {}
     config = base.config
-    vocabulary, hidden = getattr(config, "vocab_size", None), getattr(config, "hidden_size", None)
+    vocabulary = getattr(config, "vocab_size", None)
+    hidden = getattr(config, "hidden_size", None)
     prompts = (_quietly(base.files, "config_sentence_transformers.json") or {}).get("prompts")
     counts, published = (_counts_in(Path(base.path)), None) if base.files.local else _ask_hub(base)
     size = sum(count * _BYTES.get(kind, 4) for kind, count in counts.items())
@@ -64,14 +70,24 @@ def _width(base: BaseCheckpoint, hidden: int | None) -> int | None:
     """Dimensions of a vector: from the last Dense module, otherwise from the pooling, otherwise from a token."""
     width = hidden
     for entry in base.modules:
-        kind, folder = str(entry.get("type", "")), str(entry.get("path", ""))
-        config = _quietly(base.files, f"{folder}/config.json") if folder else None
+        kind = str(entry.get("type", ""))
+        folder = str(entry.get("path", ""))
+        if folder:
+            config = _quietly(base.files, f"{folder}/config.json")
+        else:
+            config = None
         if not config:
             continue
         if kind.endswith("Pooling"):
             one = config.get("embedding_dimension") or config.get("word_embedding_dimension") or hidden
-            modes = len(base.pooling) if isinstance(base.pooling, tuple) else 1
-            width = one * modes if isinstance(one, int) and one else None
+            if isinstance(base.pooling, tuple):
+                modes = len(base.pooling)
+            else:
+                modes = 1
+            if isinstance(one, int) and one:
+                width = one * modes
+            else:
+                width = None
         elif kind.endswith(".Dense") and isinstance(out := config.get("out_features"), int):
             width = out
     return width
@@ -93,7 +109,10 @@ def _ask_hub(base: BaseCheckpoint) -> tuple[Mapping[str, int], str | None]:
     try:
         api = HfApi()
         info = api.model_info(base.path, revision=base.revision)
-        published = info.created_at.strftime("%Y-%m-%d") if info.created_at else None
+        if info.created_at:
+            published = info.created_at.strftime("%Y-%m-%d")
+        else:
+            published = None
         # the hub itself counts only files in the top folder
         counts = Counter(dict(info.safetensors.parameters) if info.safetensors else {})
         for file in [sibling.rfilename for sibling in info.siblings or []]:

@@ -51,13 +51,13 @@ class AsBuilt:
     """
 
     def __init__(self, model: nn.Sequential) -> None:
+        self._settings = _settings_of(model)
+        # a model that moves to another device gets new buffers, so their values count
+        self._buffers = [buffer.detach().cpu().clone() for buffer in _buffers(model)]
         self._modules = list(model.modules())[1:]
         self._parameters = list(model.parameters())
         self._dtypes = [parameter.dtype for parameter in self._parameters]
         self._changes = [changes_of(parameter) for parameter in self._parameters]
-        # a model that moves to another device gets new buffers, so their values count
-        self._buffers = [buffer.detach().cpu().clone() for buffer in _buffers(model)]
-        self._settings = _settings_of(model)
 
     def fits(self, model: nn.Sequential) -> bool:
         """Whether a model still is as it was built."""
@@ -96,7 +96,10 @@ def identity(model: nn.Sequential, name: str, revision: str, built: AsBuilt | No
 
 def changed(known: Identity, *parts: object) -> Identity:
     """What a model is called if it differs from a known one in these parts, such as its digest."""
-    text = parts[0] if len(parts) == 1 else hashlib.blake2b(repr(parts).encode(), digest_size=20).hexdigest()
+    if len(parts) == 1:
+        text = parts[0]
+    else:
+        text = hashlib.blake2b(repr(parts).encode(), digest_size=20).hexdigest()
     name = f"local/{known.name.rpartition('/')[2]}"
     return Identity(name, f"{text}-{ALGORITHM}", changed_from=known.changed_from or known.name)
 
@@ -133,15 +136,24 @@ def digest(model: nn.Sequential) -> str:
 
 def _configuration(module: nn.Module) -> str:
     """What the files of a module would say about it, and the tokenizer's own description."""
-    config = module.get_config_dict() if isinstance(module, Module) else {}
+    if isinstance(module, Module):
+        config = module.get_config_dict()
+    else:
+        config = {}
     strategy = getattr(module, "strategy", None)
     described = getattr(module, "config", None)
-    entries = {} if described is None else described.to_dict()
+    if described is None:
+        entries = {}
+    else:
+        entries = described.to_dict()
     for key in _UNREAD:
         entries.pop(key, None)
     # calls change truncation and padding, which a tokenizer writes first
     backend = getattr(getattr(module, "tokenizer", None), "backend_tokenizer", None)
-    words = "" if backend is None else backend.to_str().partition('"added_tokens"')[2]
+    if backend is None:
+        words = ""
+    else:
+        words = backend.to_str().partition('"added_tokens"')[2]
     return json.dumps([config, repr(strategy), entries, words], sort_keys=True, default=str)
 
 

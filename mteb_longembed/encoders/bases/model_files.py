@@ -31,8 +31,8 @@ OUR_CLASSES = frozenset(
         "modules.LongTransformer",
         "modules.WindowPooling",
         "span_pooling.SpanPooling",
-        "span_pooling.RaggedVectors",
-        "span_pooling.FewerVectors",
+        "span_pooling.GroupByDocument",
+        "span_pooling.PooledVectors",
         "token_weights.TokenWeights",
     )
 )
@@ -55,7 +55,14 @@ class ModuleEntry(TypedDict):
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a folder, or of one commit of a repository, in the state in which they were opened."""
+    """The files of a folder, or of one commit of a repository, in the state in which they were opened.
+
+    Args:
+        path: a folder, or a hub id.
+        commit: of the repository. None for a folder.
+        stamp: the state of a folder. None for a repository.
+        adapter_base: the files of the base, if these are only an adapter of PEFT.
+    """
 
     path: str
     commit: str | None = None
@@ -82,7 +89,9 @@ class Files:
         files = cls(path, revision)
         # the folder of a file in the hub's cache is named by the commit
         file = files.find("modules.json", optional=True) or files.find("config.json")
-        return cls(path, file.parent.name) if file and _COMMIT.fullmatch(file.parent.name) else files
+        if file and _COMMIT.fullmatch(file.parent.name):
+            return cls(path, file.parent.name)
+        return files
 
     @property
     def local(self) -> bool:
@@ -109,18 +118,36 @@ class Files:
 
     def name(self) -> str:
         """The name of a base with these files: the hub id, or `local/NAME`."""
-        return local_name(self.path) if self.local else self.path
+        if self.local:
+            return local_name(self.path)
+        return self.path
+
+    def check_unchanged(self, revision: str | None, *, code: bool) -> None:
+        """Raise InputError if a folder no longer has the revision that it had when it was read."""
+        if self.are_unchanged():
+            return
+        now = self.revision(code=code)
+        if now != revision:
+            raise InputError(
+                f"{self.name()} must still be at revision {revision}, got {now}: its files have changed during the "
+                "run, so start again."
+            )
 
     def with_adapter_base(self) -> Files:
         """These files, with those of the base if they are only an adapter of PEFT."""
         inside = self.transformer_folder()
         has_config = self.find(f"{inside}config.json", optional=True) is not None
-        adapter = {} if has_config else self.json(f"{inside}adapter_config.json") or {}
-        base, revision = adapter.get("base_model_name_or_path"), adapter.get("revision")
+        if has_config:
+            adapter = {}
+        else:
+            adapter = self.json(f"{inside}adapter_config.json") or {}
+        base = adapter.get("base_model_name_or_path")
+        revision = adapter.get("revision")
         if not isinstance(base, str):
             return self
+        base_files = Files.open(base, revision if isinstance(revision, str) else None)
         check_peft(self.path)
-        return replace(self, adapter_base=Files.open(base, revision if isinstance(revision, str) else None))
+        return replace(self, adapter_base=base_files)
 
     def load_options(self) -> dict[str, str | bool | None]:
         """The options with which transformers and sentence-transformers load these files and no others."""
@@ -131,7 +158,9 @@ class Files:
         """A file on this machine. None if there is none, or it is `optional` and the hub cannot be reached."""
         if self.local:
             file = Path(self.path, name)
-            return file if file.is_file() else None
+            if file.is_file():
+                return file
+            return None
         try:
             return download(self.path, name, revision=self.commit)
         except HubError:
@@ -191,13 +220,19 @@ class Files:
         if name not in self._read:
             file = self.find(name, optional=optional)
             try:
-                content = None if file is None else json.loads(file.read_text(encoding="utf-8"))
+                if file is None:
+                    content = None
+                else:
+                    content = json.loads(file.read_text(encoding="utf-8"))
             except (OSError, ValueError, RecursionError) as error:
                 raise ModelError(
                     f"{name} of {self.path} cannot be read as JSON: {str(error)[:80]}."
                 ) from error
             if content is not None and not isinstance(content, kind):
-                wanted = "an object" if kind is dict else "a list"
+                if kind is dict:
+                    wanted = "an object"
+                else:
+                    wanted = "a list"
                 raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
             self._read[name] = content
         return self._read[name]
@@ -260,7 +295,9 @@ def _stamp(path: str) -> Stamp:
 
 def _files(path: str, code: bool) -> list[tuple[str, Path]]:
     """The files of a folder that determine embeddings, by their names in it; also those in linked folders."""
-    endings = (*_HASHED, ".py") if code else _HASHED
+    endings: tuple[str, ...] = _HASHED
+    if code:
+        endings = (*_HASHED, ".py")
     files: list[tuple[str, Path]] = []
     entered: set[str] = set()
     for folder, inner, names in os.walk(path, followlinks=True):
@@ -269,6 +306,9 @@ def _files(path: str, code: bool) -> list[tuple[str, Path]]:
             continue
         entered.add(real)
         inside = os.path.relpath(folder, path).replace(os.sep, "/")
-        prefix = "" if inside == "." else f"{inside}/"
+        if inside == ".":
+            prefix = ""
+        else:
+            prefix = f"{inside}/"
         files += [(prefix + name, Path(folder, name)) for name in names if name.endswith(endings)]
     return sorted((name, file) for name, file in files if file.is_file())

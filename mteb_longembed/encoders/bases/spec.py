@@ -8,7 +8,14 @@ from typing import Any, Literal, TypedDict, cast
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
-from mteb_longembed.names.grammar import MAX_LENGTH, holds_model, is_folder, split_name, target_alone
+from mteb_longembed.names.grammar import (
+    MAX_LENGTH,
+    holds_model,
+    is_folder,
+    split_name,
+    split_settings,
+    target_alone,
+)
 from mteb_longembed.names.parameters import (
     DEFAULT_WEIGHT,
     MAX_VECTORS,
@@ -48,8 +55,24 @@ class SearchSettings(TypedDict, total=False):
 class ModelSpec:
     """A base, a strategy and their settings. Values may be given as text or in Python types; they are kept typed.
 
-    The fields are those of `extend`, and those of search (`SEARCH_PARAMETERS`). `base` is an alias, a hub id or a
-    folder, and empty for a loaded model. None stands for the default. `params` are the strategy's own.
+    None stands for the default.
+
+    Args:
+        base: an alias, a hub id or a folder. Empty for a loaded model.
+        strategy: registry key.
+        target_len: longest input of the extended model in tokens.
+        trained_len: longest input in tokens that the base was trained on.
+        revision: commit, branch or tag of the base on the hub.
+        dtype: compute type.
+        trust_remote_code: whether code of the base's repository may run.
+        vectors: content tokens for each vector, or `window`.
+        max_vectors: the largest number of vectors of a document.
+        center: from what the mean vector is taken that search subtracts.
+        fuse: `bm25` fuses scores with BM25.
+        how: `rrf` fuses ranks in the place of scores.
+        weight: the encoder's share of a fused score.
+        index: `ivf` searches a part of the vectors.
+        params: the strategy's own parameters.
     """
 
     base: str
@@ -106,7 +129,10 @@ class ModelSpec:
                 f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."
             )
         if self.fusion is not None and (self.fuse is None or self.weight is not None):
-            wrong = "no fuse=bm25" if self.fuse is None else f"weight={spell(self.weight)}"
+            if self.fuse is None:
+                wrong = "no fuse=bm25"
+            else:
+                wrong = f"weight={spell(self.weight)}"
             raise InputError(f"fusion={self.fusion} needs fuse=bm25 and ranks without a weight, got {wrong}.")
         if self.score == "max":
             self._keep("score", None)
@@ -152,7 +178,7 @@ class ModelSpec:
             )
         if strategy is None:
             return cls(base)
-        params: dict[str, Any] = _split_settings(text, settings)
+        params: dict[str, Any] = split_settings(text, settings)
         general = {key: params.pop(key) for key in OF_EVERY_NAME if key in params}
         return cls(base, strategy, target, params=params, **general)
 
@@ -167,9 +193,14 @@ class ModelSpec:
         given = {key: getattr(self, key) for key in OF_EVERY_NAME}
         given = {**self.params, **{key: value for key, value in given.items() if value not in (None, False)}}
         settings = "".join(f",{key}={spell(given[key])}" for key in sorted(given))
-        target = "" if self.target_len is None else f"@{self.target_len}"
+        if self.target_len is None:
+            target = ""
+        else:
+            target = f"@{self.target_len}"
         extended = settings or target or self.strategy != "none"
-        return f"{self.base}+{self.strategy}{target}{settings}" if extended else self.base
+        if extended:
+            return f"{self.base}+{self.strategy}{target}{settings}"
+        return self.base
 
     @property
     def kind(self) -> type[Strategy]:
@@ -186,22 +217,16 @@ class ModelSpec:
         target = int(self.target_len or self.kind.default_target_len(length))
         return self.kind(trained_len=length, target_len=target, **cast("dict[str, Any]", self.params))
 
+    def check_no_search(self) -> None:
+        """Raise InputError for a setting that changes search and no vector of the encoder."""
+        for key, value in self.search.items():
+            raise InputError(
+                f"{key} changes search and no vector, got {key}={value}: leave it out, or use "
+                "mteb_longembed.search(NAME) with the full name."
+            )
+
     @property
     def search(self) -> SearchSettings:
         """The settings that change search but no vector of the encoder."""
         given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
         return cast("SearchSettings", {key: value for key, value in given.items() if value is not None})
-
-
-def _split_settings(text: str, settings: str) -> dict[str, str]:
-    given: dict[str, str] = {}
-    for part in settings.split(",") if settings else []:
-        key, equals, value = part.strip().partition("=")
-        if not (key and equals and value):
-            raise InputError(
-                f"parameters must be written as key=value with commas between them, got {part!r} in {text!r}."
-            )
-        if key in given:
-            raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
-        given[key] = value
-    return given

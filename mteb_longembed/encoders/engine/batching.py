@@ -12,7 +12,7 @@ from typing import Self, TypeVar
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.errors import InputError
 
-from .interface import TextTransformer
+from .settings import TextTransformer
 
 #: The largest cost of a batch in tokens, attention included, by kind of device. On a CPU a thousand rows are enough
 #: for fast matrix products, and longer documents run alone, without padding or mask. Other devices need more.
@@ -23,11 +23,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of one forward pass.
+    """The limits of one forward pass. A document that costs more than a batch may runs alone.
 
-    A batch has at most `batch_size` documents, and its cost is at most `tokens`; a document that costs more runs alone.
-    Documents up to `trained_len` tokens and longer ones never share a batch. At `even_len` tokens attention costs as
-    much as the rest of the model. A batch of more than `fill` tokens has at most the share `waste` of padding.
+    Args:
+        tokens: the largest cost of a batch, in tokens of short documents.
+        batch_size: the largest number of documents in a batch.
+        trained_len: documents up to this length in tokens never share a batch with longer ones.
+        even_len: the length in tokens at which attention costs as much as the rest of the model.
+        fill: padded tokens up to which any share of padding is cheaper than another forward pass.
+        waste: the largest share of padding in a batch of more than `fill` tokens.
     """
 
     tokens: int
@@ -63,6 +67,10 @@ class Budget:
 def plan(lengths: Sequence[int], budget: Budget) -> list[list[int]]:
     """Batches of document indices, the longest documents first. Every index occurs once.
 
+    Args:
+        lengths: tokens of each document.
+        budget: the limits of a batch.
+
     >>> plan([3, 9, 3, 8], Budget(tokens=20, batch_size=8, trained_len=4, even_len=1000))
     [[1, 3], [0, 2]]
     """
@@ -72,10 +80,13 @@ def plan(lengths: Sequence[int], budget: Budget) -> list[list[int]]:
     for i in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
         if batch and not _joins(lengths[i], lengths[batch[0]], len(batch), real, budget):
             batches.append(batch)
-            batch, real = [], 0
+            batch = []
+            real = 0
         batch.append(i)
         real += lengths[i]
-    return [*batches, batch] if batch else batches
+    if batch:
+        return [*batches, batch]
+    return batches
 
 
 def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
@@ -91,7 +102,8 @@ def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
 #: Characters for each token, roughly. Used only for planning.
 CHARS_PER_TOKEN = 4.5
 #: A block has the tokens of this many batches. The first block has fewer, so that encoding starts at once.
-_FIRST, _LATER = 4, 64
+_FIRST = 4
+_LATER = 64
 
 
 def estimated_tokens(text: str, max_len: int) -> int:
@@ -100,13 +112,20 @@ def estimated_tokens(text: str, max_len: int) -> int:
 
 
 def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[int]]:
-    """Indices of the texts in blocks, the longest texts first. They depend only on lengths and settings."""
+    """Indices of the texts in blocks, the longest texts first. They depend only on lengths and settings.
+
+    Args:
+        texts: the documents of a call.
+        max_len: the longest input in tokens.
+        batch_tokens: tokens of a batch.
+    """
     blocks: list[list[int]] = []
     filled = limit = 0
     for i in sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i)):
         if filled >= limit:
             blocks.append([])
-            filled, limit = 0, batch_tokens * (_FIRST if len(blocks) == 1 else _LATER)
+            filled = 0
+            limit = batch_tokens * (_FIRST if len(blocks) == 1 else _LATER)
         blocks[-1].append(i)
         filled += estimated_tokens(texts[i], max_len)
     return blocks
@@ -115,7 +134,13 @@ def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[i
 def tokenised_blocks(
     texts: Sequence[str], blocks: Sequence[list[int]], tokenise: Callable[[list[str]], list[Ids]]
 ) -> Iterator[tuple[list[int], list[Ids]]]:
-    """The blocks with their ids. A thread tokenises each block while the block before it is encoded."""
+    """The blocks with their ids. A thread tokenises each block while the block before it is encoded.
+
+    Args:
+        texts: the documents of a call.
+        blocks: indices of the texts in blocks.
+        tokenise: gives the token ids of some texts.
+    """
 
     def read(indices: list[int]) -> tuple[list[int], list[Ids]]:
         return indices, tokenise([texts[i] for i in indices])
@@ -126,7 +151,12 @@ def tokenised_blocks(
 
 
 def delayed(items: Iterable[T], ahead: int) -> Iterator[T]:
-    """The items in their order. Each item is yielded after `ahead` later items have been drawn."""
+    """The items in their order. Each item is yielded after `ahead` later items have been drawn.
+
+    Args:
+        items: may be computed when they are drawn.
+        ahead: how many later items are drawn before an item is yielded.
+    """
     waiting: deque[T] = deque()
     for item in items:
         waiting.append(item)

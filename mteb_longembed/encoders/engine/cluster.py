@@ -25,10 +25,10 @@ from mteb_longembed.errors import CapacityError, InputError
 
 from .batching import estimated_tokens
 from .engine import Engine
-from .interface import EncodeSettings, EngineModel
 from .keys import row_keys
 from .progress import TokenBar
-from .reading import Reading, warn_once
+from .settings import EncodeSettings, EngineModel
+from .truncation import TruncationStats, warn_once
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +45,11 @@ _SPELLED = re.compile(r"ray(:(?P<count>[1-9][0-9]{0,4})|://(?P<address>\S+))?")
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which workers to use: an address in Ray's form (None: RAY_ADDRESS, or a new cluster here) and their number.
+    """Which workers of Ray encode texts.
 
-    None stands for one worker for each GPU, or for each machine if there are no GPUs.
+    Args:
+        address: of a running cluster, in Ray's form. None: RAY_ADDRESS, or a new cluster on this machine.
+        count: number of workers. None: one for each GPU, or for each machine if there are no GPUs.
     """
 
     address: str | None = None
@@ -89,7 +91,12 @@ class Cluster:
 
 
 def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
-    """CPUs (and threads) of each worker where there are no GPUs: as many as fit on the smallest machine."""
+    """CPUs (and threads) of each worker where there are no GPUs: as many as fit on the smallest machine.
+
+    Args:
+        cpus: the CPUs of each machine.
+        count: number of workers on all machines together.
+    """
     if not cpus:
         return 1
     on_one = -(-count // len(cpus))
@@ -117,14 +124,14 @@ class _Worker:
         """The kind of device that it computes on. Rounding depends on it."""
         return self.device.type
 
-    def encode(self, texts: list[str], settings: EncodeSettings) -> tuple[list[np.ndarray], Reading]:
+    def encode(self, texts: list[str], settings: EncodeSettings) -> tuple[list[np.ndarray], TruncationStats]:
         """Each text's array, and how much of the texts was read."""
         done: dict[int, np.ndarray] = {}
         with torch.inference_mode():  # also while the engine measures memory
             engine = Engine(self.model, self.device, replace(settings, to_host=True))
             for indices, arrays in engine.encode(texts, show=False):
                 done.update(zip(indices, (array.float().numpy() for array in arrays), strict=True))
-        return [done[i] for i in range(len(texts))], engine.reading
+        return [done[i] for i in range(len(texts))], engine.truncation
 
 
 class Workers:
@@ -141,7 +148,10 @@ class Workers:
             self._shipped = ray.put(shared.to("cpu"))  # also for those that start again
         finally:
             model.to(device)
-        resources = {"num_gpus": 1, "num_cpus": 0} if on_gpu else {"num_cpus": cpus}
+        if on_gpu:
+            resources = {"num_gpus": 1, "num_cpus": 0}
+        else:
+            resources = {"num_cpus": cpus}
         worker = ray.remote(_Worker).options(
             scheduling_strategy="SPREAD", max_restarts=-1, max_task_retries=_DEATHS - 1, **resources
         )
@@ -151,20 +161,22 @@ class Workers:
 
     def run(
         self, parts: Sequence[list[str]], settings: EncodeSettings
-    ) -> Iterator[tuple[int, list[np.ndarray], Reading]]:
+    ) -> Iterator[tuple[int, list[np.ndarray], TruncationStats]]:
         """The arrays of each part and its number, in the order in which they finish. A lost part runs again."""
         import ray
 
-        waiting, idle = deque(range(len(parts))), list(self.actors)
+        waiting = deque(range(len(parts)))
+        idle = list(self.actors)
         running: dict[object, tuple[int, Actor]] = {}
         while waiting or running:
             while waiting and idle:
-                actor, number = idle.pop(), waiting.popleft()
+                actor = idle.pop()
+                number = waiting.popleft()
                 running[actor.encode.remote(parts[number], settings)] = number, actor
             done, _ = ray.wait(list(running), num_returns=1)
             number, actor = running.pop(done[0])
             try:
-                arrays, reading = ray.get(done[0])
+                arrays, truncation = ray.get(done[0])
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None
             except ray.exceptions.RayError as error:
@@ -176,7 +188,7 @@ class Workers:
                     "before are kept."
                 ) from None
             idle.append(actor)
-            yield number, arrays, reading
+            yield number, arrays, truncation
 
 
 @dataclass
@@ -187,11 +199,12 @@ class ClusterEngine:
     workers: Workers
     settings: EncodeSettings
     store: EmbeddingStore | None = None
-    reading: Reading = field(default_factory=Reading)
+    truncation: TruncationStats = field(default_factory=TruncationStats)
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode as `Engine.encode`: the indices of some texts, and the array of each, on the host."""
-        first, settings = self.model.first, self.settings
+        first = self.model.first
+        settings = self.settings
         tokens = [estimated_tokens(text, first.longest) for text in texts]
         keys: list[bytes] = []
         stored: Mapping[bytes, np.ndarray] = {}
@@ -213,9 +226,9 @@ class ClusterEngine:
             n_parts = min(_PARTS_PER_WORKER * len(self.workers.actors), len(missing))
             parts = [longest_first[first::n_parts] for first in range(n_parts)]
             done = self.workers.run([[texts[i] for i in part] for part in parts], settings)
-            for number, arrays, reading in done:
+            for number, arrays, truncation in done:
                 part = parts[number]
-                self.reading.add(reading)
+                self.truncation.add(truncation)
                 if self.store is not None and keys:
                     self.store.put_many([keys[i] for i in part], arrays)
                 # copies: Ray's arrays are read-only, and keep its shared memory
@@ -223,7 +236,7 @@ class ClusterEngine:
                 bar.update(sum(tokens[i] for i in part))
         if self.store is not None:
             self.store.counts.add([tokens[i] for i in missing], [tokens[i] for i in known])
-        warn_once(self.model, self.reading, first.longest)
+        warn_once(self.model, self.truncation, first.longest)
 
 
 #: Workers by their model, with the cluster and what the model was when they started. They end when it is deleted.

@@ -19,11 +19,11 @@ from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 
 from .batching import Budget, delayed, divide, estimated_tokens, plan, tokenised_blocks
-from .interface import DEFAULT_BATCH, EncodeSettings, EngineModel, sentence_embeddings
 from .keys import row_keys
 from .progress import TokenBar
-from .reading import Reading, reading_of, warn_once
 from .running import AHEAD, Results, Runner, in_fp32, measured_tokens
+from .settings import DEFAULT_BATCH, EncodeSettings, EngineModel, sentence_embeddings
+from .truncation import TruncationStats, truncation_of, warn_once
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,14 @@ class _Batch:
 
 @dataclass(eq=False)
 class Engine:
-    """One call of `encode` on one device, with a model in evaluation mode."""
+    """One call of `encode` on one device, with a model in evaluation mode.
+
+    Args:
+        model: in evaluation mode.
+        device: where it runs.
+        settings: of this call.
+        store: where finished rows are kept. None: nowhere.
+    """
 
     model: EngineModel
     device: torch.device
@@ -55,12 +62,19 @@ class Engine:
     store: EmbeddingStore | None = None
 
     def __post_init__(self) -> None:
-        model, device, settings = self.model, self.device, self.settings
-        self.reading = Reading()
-        form, kwargs = settings.form, settings.forward_kwargs
-        self.row_keys = None if self.store is None else row_keys(model, device, form, kwargs)
+        model = self.model
+        device = self.device
+        settings = self.settings
+        self.truncation = TruncationStats()
+        form = settings.form
+        kwargs = settings.forward_kwargs
+        if self.store is None:
+            self.row_keys = None
+        else:
+            self.row_keys = row_keys(model, device, form, kwargs)
         self._limits = MEMORY_LIMITS.setdefault(model, {})
-        tokens, batch_size = self._measured(), settings.batch_size
+        tokens = self._measured()
+        batch_size = settings.batch_size
         if tokens and batch_size >= DEFAULT_BATCH and model.first.packs_on(device):
             batch_size = tokens  # packed short texts: only memory limits them
         self.budget = Budget.of(model.first, device.type, batch_size, tokens)
@@ -90,13 +104,13 @@ class Engine:
             assert ids is not None  # other calls never reach the engine
             return ids
 
-        self.reading = Reading()
+        self.truncation = TruncationStats()
         with TokenBar(sum(expected), show=show) as self._bar:
             bar = self._bar
             for indices, ids in tokenised_blocks(texts, blocks, tokenise):
                 bar.correct(sum(map(len, ids)) - sum(expected[i] for i in indices))
-                self.reading.add(reading_of(first, [texts[i] for i in indices], ids, tokenise))
-                warn_once(self.model, self.reading, max_len)
+                self.truncation.add(truncation_of(first, [texts[i] for i in indices], ids, tokenise))
+                warn_once(self.model, self.truncation, max_len)
                 for batch in plan([len(row) for row in ids], self.budget):
                     rows = [ids[i] for i in batch]
                     yield [indices[i] for i in batch], rows
@@ -104,11 +118,18 @@ class Engine:
 
     def _start(self, indices: list[int], ids: list[Ids]) -> _Batch:
         """Read the results that the store has, and run the other texts in one piece (several if memory is short)."""
-        keys = [] if self.row_keys is None else self.row_keys(ids, self.settings.prompt)
-        stored = self.store.get_many(keys) if self.store is not None and keys else {}
+        if self.row_keys is None:
+            keys = []
+        else:
+            keys = self.row_keys(ids, self.settings.prompt)
+        if self.store is not None and keys:
+            stored = self.store.get_many(keys)
+        else:
+            stored = {}
         missing = [i for i in range(len(ids)) if not keys or keys[i] not in stored]
         self._bar.skip(sum(map(len, ids)) - sum(len(ids[i]) for i in missing))
-        pieces, waiting = [], iter(missing)
+        pieces = []
+        waiting = iter(missing)
         for size, features in self.runner([ids[i] for i in missing]) if missing else ():
             rows = list(islice(waiting, size))
             arrays = self.settings.collect(features)
@@ -118,8 +139,13 @@ class Engine:
 
     def _finish(self, batch: _Batch, texts: list[str]) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Yield the arrays of a batch and store them. Texts whose arrays are not finite run again first."""
-        indices, ids, keys = batch.indices, batch.ids, batch.keys
-        device = torch.device("cpu") if self.settings.to_host else self.device
+        indices = batch.indices
+        ids = batch.ids
+        keys = batch.keys
+        if self.settings.to_host:
+            device = torch.device("cpu")
+        else:
+            device = self.device
         known = [i for i, key in enumerate(keys) if key in batch.stored]
         if known:
             arrays = [torch.from_numpy(batch.stored[keys[i]]).to(device) for i in known]
@@ -191,6 +217,7 @@ def path_of(model: EngineModel, device: torch.device) -> str:
     """One line that says how a model's documents run on a device."""
     first = model.first
     dtype = next(first.model.parameters()).dtype
-    width, planned = head_width(first.config.get_text_config()), "attention" in first.strategy.hooks()
+    width = head_width(first.config.get_text_config())
+    planned = "attention" in first.strategy.hooks()
     line = path(device, dtype, width, packs_documents=first.family.packs, planned=planned)
     return f"{str(dtype).removeprefix('torch.')}, {line}"

@@ -15,7 +15,7 @@ from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.encoders.token_weights import digest
 
-from .interface import EngineModel
+from .settings import EngineModel
 
 _OURS = "mteb_longembed."
 _PLAIN = (str, int, float, bool, type(None))
@@ -36,7 +36,8 @@ def row_keys(
     strategy leaves this row as the base makes it. So all strategies of a base share its short rows. `form` says which
     of the features after the last module are kept.
     """
-    first, checkpoint = model.first, model.checkpoint
+    first = model.first
+    checkpoint = model.checkpoint
     why = _why_no_key(model, kwargs)
     if checkpoint is None or why is not None:
         warnings.warn(f"the store of embeddings is off for this model: {why}.", RuntimeWarning, stacklevel=3)

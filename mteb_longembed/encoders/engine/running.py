@@ -34,7 +34,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 class Runner:
     """Runs batches of token ids through a model and remembers which cost did not fit.
 
-    `cost` maps the tokens of a document to its cost. No batch above `limit` is tried, which falls when memory runs out.
+    Args:
+        forward: runs the token ids of a batch.
+        cost: maps the tokens of a document to its cost.
+        limit: no batch above this cost is tried. It falls when memory runs out.
     """
 
     forward: Callable[[Sequence[Ids]], Features]
@@ -90,7 +93,12 @@ AHEAD = 2
 
 
 class Results:
-    """One array of one type and any shape for each document, copied to the host if `fetch`, and which are finite."""
+    """One array of one type and any shape for each document, copied to the host if `fetch`, and which are finite.
+
+    Args:
+        arrays: one for each document, of one type and any shape.
+        fetch: whether the arrays are copied to the host.
+    """
 
     def __init__(self, arrays: list[Tensor], *, fetch: bool) -> None:
         self._arrays = arrays
@@ -98,7 +106,10 @@ class Results:
         self._copied: torch.cuda.Event | None = None
         # arrays of one shape need only one operator
         same = len({array.shape for array in arrays}) == 1
-        flat = torch.stack(arrays).flatten() if same else torch.cat([array.reshape(-1) for array in arrays])
+        if same:
+            flat = torch.stack(arrays).flatten()
+        else:
+            flat = torch.cat([array.reshape(-1) for array in arrays])
         finite = torch.isfinite(flat)
         if same:
             self._finite = finite.view(len(arrays), -1).all(1)
@@ -108,7 +119,10 @@ class Results:
             wrong = torch.nn.functional.pad(finite.logical_not().cumsum(0), (1, 0))
             self._finite = wrong[to_device(ends, flat.device)].diff() == 0
         if arrays[0].device.type != "cuda":
-            self._arrays = [array.cpu() for array in arrays] if fetch else arrays
+            if fetch:
+                self._arrays = [array.cpu() for array in arrays]
+            else:
+                self._arrays = arrays
             return
         self._finite = self._finite.to("cpu", non_blocking=True)
         if fetch:
@@ -130,19 +144,32 @@ class Results:
 #: The share of the free memory that a batch may take. The rest is for fragments, vectors and other processes.
 _SHARE = 0.6
 #: Tokens of the measured batch, and the largest number of tokens of a document in it.
-_PROBE, _PROBE_DOCUMENT = 8192, 4096
+_PROBE = 8192
+_PROBE_DOCUMENT = 4096
 #: With fewer tokens an accelerator is never busy, and with more it is not faster.
-FEWEST, MOST = 4096, 1 << 18
+FEWEST = 4096
+MOST = 1 << 18
 
 
 def tokens_that_fit(bytes_a_token: float, free: int) -> int:
-    """Tokens of a batch. It is a power of two, so that two runs on one machine make the same batches."""
+    """Tokens of a batch. It is a power of two, so that two runs on one machine make the same batches.
+
+    Args:
+        bytes_a_token: memory that a token takes in a forward pass.
+        free: free bytes of the device.
+    """
     fitting = int(_SHARE * free / max(bytes_a_token, 1.0))
     return min(max(1 << max(fitting.bit_length() - 1, 0), FEWEST), MOST)
 
 
 def measured_tokens(run: Callable[[int, int], object], longest: int, device: torch.device) -> int:
-    """Tokens of a batch on a CUDA device. One pass of `run(documents, tokens)` measures the memory for a token."""
+    """Tokens of a batch on a CUDA device. One pass of `run(documents, tokens)` measures the memory for a token.
+
+    Args:
+        run: runs so many documents of so many tokens.
+        longest: the longest input of the model in tokens.
+        device: a CUDA device.
+    """
     n = min(longest, _PROBE_DOCUMENT)
     count = max(_PROBE // n, 1)
     try:

@@ -20,8 +20,9 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from mteb_longembed.encoders.boundaries import with_starts
 from mteb_longembed.encoders.features import Ids
+from mteb_longembed.encoders.transformers_parts import reads_texts_itself
 
-from .locality import Locality, locality
+from .prefix_stability import PrefixStability, prefix_stability
 
 #: Characters to read for each needed token. English needs 4 to 5. If they are too few, a longer part is read.
 _CHARS_TO_READ = 6
@@ -41,7 +42,11 @@ class Content(NamedTuple):
 
 
 class IdCache:
-    """Token ids by text, at most `max_bytes`. The least recently used are removed first. Threads may share it."""
+    """Token ids by text, at most `max_bytes`. The least recently used are removed first. Threads may share it.
+
+    Args:
+        max_bytes: the largest size of all ids together.
+    """
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
         self.max_bytes = max_bytes
@@ -75,12 +80,17 @@ class IdCache:
 CACHE = IdCache()
 
 
-class CutTokenizer:
-    """A plain fast tokenizer (see `cutter_of`) that reads no more of a text than the needed tokens require.
+class PrefixTokenizer:
+    """A plain fast tokenizer (see `prefix_tokenizer_of`) that reads no more of a text than the needed tokens require.
 
     With `split` the ids tell where sentences or paragraphs start (`with_starts`).
 
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
+
+    Args:
+        tokenizer: the plain fast tokenizer, which is copied.
+        cache: of token ids, shared by all tokenizers of a process.
+        split: `token`; or `sentence` or `paragraph`, whose starts the ids then tell.
     """
 
     def __init__(
@@ -94,12 +104,13 @@ class CutTokenizer:
         self._split = split
         self._fingerprint = hashlib.blake2b(f"{split} {serialised}".encode(), digest_size=16).digest()
         self.cache = cache
-        self.locality: Locality = locality(serialised)
+        self.stability: PrefixStability = prefix_stability(serialised)
         special = _special_tokens(self._backend)
         #: Whether the ids before and after a text do not depend on it.
         self.can_cut = special is not None
         prefix, suffix = special or ([], [])
-        self.prefix_ids, self.suffix_ids = np.array(prefix, np.int32), np.array(suffix, np.int32)
+        self.prefix_ids = np.array(prefix, np.int32)
+        self.suffix_ids = np.array(suffix, np.int32)
 
     def __call__(self, texts: Sequence[str], max_len: int) -> list[Ids]:
         """Token ids of each text (prompt included), special tokens included, cut to `max_len` tokens: int32 arrays."""
@@ -113,7 +124,10 @@ class CutTokenizer:
         cached = [self.cache.get(key, room) for key in keys]
         # equal texts are tokenised once
         missing = {key: i for i, (key, ids) in enumerate(zip(keys, cached, strict=True)) if ids is None}
-        read = self._read([texts[i] for i in missing.values()], room) if missing else []
+        if missing:
+            read = self._read([texts[i] for i in missing.values()], room)
+        else:
+            read = []
         fresh = dict(zip(missing, read, strict=True))
         for key, content in fresh.items():
             self.cache.put(key, content)
@@ -121,15 +135,21 @@ class CutTokenizer:
 
     def _read(self, texts: list[str], room: int) -> list[Content]:
         done: list[Content | None] = [None] * len(texts)
-        wanted = _CHARS_TO_READ * room + 2 * self.locality.guard
-        local = self.locality.kind != "none"
+        wanted = _CHARS_TO_READ * room + 2 * self.stability.guard
+        local = self.stability.kind != "none"
         cuts = {i: cut_point(text, wanted) if local else len(text) for i, text in enumerate(texts)}
         while cuts:
             uncut = [i for i, cut in cuts.items() if cut == len(texts[i])]
             read = [without_surrogates(texts[i]) for i in uncut]
             is_fast = read and self._split == "token"  # the fast method gives no offsets
-            encode = self._backend.encode_batch_fast if is_fast else self._backend.encode_batch
-            encodings = encode(read, add_special_tokens=False) if read else []
+            if is_fast:
+                encode = self._backend.encode_batch_fast
+            else:
+                encode = self._backend.encode_batch
+            if read:
+                encodings = encode(read, add_special_tokens=False)
+            else:
+                encodings = []
             for i, encoding in zip(uncut, encodings, strict=True):
                 done[i] = Content(self._ids(encoding, texts[i], room), complete=len(encoding) <= room)
             parts = [i for i in cuts if done[i] is None]
@@ -153,7 +173,7 @@ class CutTokenizer:
         """The next place to cut: at least twice as far, or the end of a text that has no words."""
         n = len(encoding)
         has_few_words = n == 0 or (encoding.token_to_word(n - 1) or 0) <= _WORDS_IN_DOUBT
-        if has_few_words and self.locality.kind == "words":
+        if has_few_words and self.stability.kind == "words":
             return len(text)
         return cut_point(text, max(2 * read, int(1.2 * room * read / max(n, 1))), beyond=read)
 
@@ -165,13 +185,14 @@ class CutTokenizer:
         if room == 0:
             return True
         last_chars = encoding.token_to_chars(room - 1)
-        trusted = len(piece) - self.locality.guard
+        trusted = len(piece) - self.stability.guard
         if last_chars is None or (end := last_chars[1]) > trusted:
             return False
-        if self.locality.kind == "spaces":
+        if self.stability.kind == "spaces":
             starts = piece[end:trusted].replace("\u2581", " ").split(" ")
             return sum(map(bool, starts)) > 2
-        last, final = encoding.token_to_word(room - 1), encoding.token_to_word(n - 1)
+        last = encoding.token_to_word(room - 1)
+        final = encoding.token_to_word(n - 1)
         return last is not None and final is not None and last < final - _WORDS_IN_DOUBT
 
 
@@ -180,6 +201,11 @@ def cut_point(text: str, wanted: int, beyond: int = 0) -> int:
 
     A place before white space is best, because no combining mark, joiner or word crosses it. The cut comes after
     `beyond`, a number of characters that was too small: otherwise the search never ends.
+
+    Args:
+        text: the document.
+        wanted: characters that should be read.
+        beyond: characters that were too few. The cut comes after them.
     """
     if wanted >= len(text):
         return len(text)
@@ -203,12 +229,14 @@ def without_surrogates(text: str) -> str:
 
 def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
     """The ids before and after every text. None if they depend on it."""
-    full, bare = backend.encode("a"), backend.encode("a", add_special_tokens=False).ids
+    full = backend.encode("a")
+    bare = backend.encode("a", add_special_tokens=False).ids
     mask = full.special_tokens_mask
     if not bare or 0 not in mask or any(full.type_ids):
         return None
     start = mask.index(0)
-    prefix, suffix = full.ids[:start], full.ids[start + len(bare) :]
+    prefix = full.ids[:start]
+    suffix = full.ids[start + len(bare) :]
     for text in ("a", "", "a b"):
         if backend.encode(text).ids != prefix + backend.encode(text, add_special_tokens=False).ids + suffix:
             return None
@@ -216,20 +244,33 @@ def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
 
 
 #: By tokenizer: the cutters by its size, because added tokens change the ids of a text, and by `split`.
-_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[object, CutTokenizer | None]] = WeakKeyDictionary()
+_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[object, PrefixTokenizer | None]] = (
+    WeakKeyDictionary()
+)
 
 
-def cutter_of(tokenizer: PreTrainedTokenizerBase | None, split: str = "token") -> CutTokenizer | None:
-    """The tokenizer's `CutTokenizer`, made once. None if texts must go through the tokenizer itself."""
+def prefix_tokenizer_of(
+    tokenizer: PreTrainedTokenizerBase | None, split: str = "token"
+) -> PrefixTokenizer | None:
+    """The tokenizer's `PrefixTokenizer`, made once. None if texts must go through the tokenizer itself.
+
+    Args:
+        tokenizer: that of the model.
+        split: as in `PrefixTokenizer`.
+    """
     if (
         not isinstance(tokenizer, PreTrainedTokenizerFast)
-        or type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus
+        or reads_texts_itself(tokenizer)
         or tokenizer.truncation_side != "right"
         or getattr(tokenizer, "split_special_tokens", False)
     ):
         return None
-    known, key = _CUTTERS.setdefault(tokenizer, {}), (len(tokenizer), split)
+    known = _CUTTERS.setdefault(tokenizer, {})
+    key = (len(tokenizer), split)
     if key not in known:
-        cutter = CutTokenizer(tokenizer, split=split)
-        known[key] = cutter if cutter.can_cut else None
+        cutter = PrefixTokenizer(tokenizer, split=split)
+        if cutter.can_cut:
+            known[key] = cutter
+        else:
+            known[key] = None
     return known[key]

@@ -15,8 +15,8 @@ from mteb_longembed.encoders.features import Features
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
+from .attention_functions import install_packed
 from .family import Family
-from .interface import install_packed
 
 #: Model type -> the name of its query projections.
 QUERY_PROJECTIONS = {
@@ -47,8 +47,15 @@ class Absolute(Family):
         embeddings: Any = model.embeddings
         table: nn.Embedding = embeddings.position_embeddings
         # MPNet's is always 1, even if the configuration says something else
-        self.padding_idx: int | None = embeddings.padding_idx if kind in FROM_PADDING else None
-        self.first_row = 0 if self.padding_idx is None else self.padding_idx + 1
+        self.padding_idx: int | None
+        if kind in FROM_PADDING:
+            self.padding_idx = embeddings.padding_idx
+        else:
+            self.padding_idx = None
+        if self.padding_idx is None:
+            self.first_row = 0
+        else:
+            self.first_row = self.padding_idx + 1
         self.model = model
         self.has_table = "position_table" in strategy.hooks()
         if self.has_table and not extended:
@@ -60,7 +67,9 @@ class Absolute(Family):
         self._hooked: list[tuple[nn.Module, RemovableHandle]] = []
         if strategy.logn:
             # by name, not by class: a projection may have an adapter around it
-            self._owners = [module for module in model.modules() if self._query in module._modules]
+            self._owners = [
+                module for module in model.modules() if self._query in dict(module.named_children())
+            ]
             if len(self._owners) < model.config.num_hidden_layers:
                 raise ModelError(
                     f"{type(model).__name__} must have one query projection for each of its "
@@ -121,12 +130,12 @@ class Absolute(Family):
         documents = current()
         if documents is None or documents.longest <= self.strategy.trained_len:
             return None
-        scale = documents.once("query scale", lambda: self._query_scale(documents))
+        scale = documents.cached("query scale", lambda: self._query_scale(documents))
         return (output * scale).to(output.dtype)
 
     def _query_scale(self, documents: Documents) -> Tensor:
         """The factors of queries, on the device: `[b, 1, 1]`, or `[1, tokens, 1]` where documents are packed."""
-        return documents.spread(self.strategy.query_scale(documents.n)[:, None])
+        return documents.expand_to_tokens(self.strategy.query_scale(documents.n)[:, None])
 
     def prepare(self, features: Features, lengths: Tensor) -> Features:
         strategy = self.strategy
@@ -141,7 +150,10 @@ class Absolute(Family):
         else:
             real = ids != self.padding_idx
             p = real.cumsum(1) - 1
-        rows = strategy.table_rows(p, n) if self.has_table else strategy.position_ids(p, n)
+        if self.has_table:
+            rows = strategy.table_rows(p, n)
+        else:
+            rows = strategy.position_ids(p, n)
         # padding is masked everywhere, so any valid row is right
         rows = torch.where(real, rows + self.first_row, 0 if self.padding_idx is None else self.padding_idx)
         return {**features, "position_ids": rows.long()}

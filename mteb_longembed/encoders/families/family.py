@@ -38,7 +38,9 @@ class Family:
     def trained_len(cls, config: PretrainedConfig) -> int | None:
         """The longest input in tokens according to the configuration, None if it does not say."""
         value = getattr(config, "max_position_embeddings", None)
-        return value if isinstance(value, int) and value > 0 else None
+        if isinstance(value, int) and value > 0:
+            return value
+        return None
 
     @classmethod
     def fits(cls, strategy: type[Strategy]) -> bool:

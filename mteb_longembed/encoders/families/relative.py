@@ -16,10 +16,18 @@ from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.attention.kernels import attend_biased
 from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.encoders.transformers_parts import distance_buckets
 from mteb_longembed.errors import ModelError
 
+from .attention_functions import (
+    LayerAttention,
+    documents_of,
+    each_length,
+    install,
+    padding_mask,
+    probe_attention,
+)
 from .family import Family
-from .interface import LayerAttention, documents_of, each_length, install, padding_mask, trial
 
 #: The name under which transformers knows our attention function with biases.
 ATTENTION = "longembed_relative"
@@ -31,7 +39,10 @@ _BLOCK = 2**24
 class DistanceBias:
     """The biases of all pairs of tokens, made one block of rows at a time. It replaces T5's `[1, h, n, n]` tensor.
 
-    `layer` owns the learned biases. `plan` has the changed relative positions of documents beyond the trained length.
+    Args:
+        layer: owns the learned biases.
+        strategy: maps positions.
+        plan: the changed relative positions of documents beyond the trained length. None: mapped positions alone.
     """
 
     layer: Any
@@ -63,16 +74,20 @@ class DistanceBias:
         positions lie unevenly between whole ones. Layers share the table, unless they have gradients.
         """
         make = lambda: self._table(documents.device, n)  # noqa: E731
-        return make() if torch.is_grad_enabled() else documents.once((id(self), n), make)
+        if torch.is_grad_enabled():
+            return make()
+        return documents.cached((id(self), n), make)
 
     def _table(self, device: torch.device, n: int) -> tuple[Tensor, Tensor] | None:
         if self.plan is not None and n > self.strategy.trained_len:
             return None
         p = self.strategy.position_ids(torch.arange(n), torch.tensor(n)).double()
         if bool((p == p.floor()).all()):
-            positions, step = p.long(), 1.0
+            positions = p.long()
+            step = 1.0
         else:
-            positions, step = torch.arange(n), float(p[1] - p[0])
+            positions = torch.arange(n)
+            step = float(p[1] - p[0])
             if not torch.allclose(p, positions.double() * step, rtol=0, atol=1e-5):
                 return None
         far = int(positions.max() - positions.min())
@@ -91,11 +106,15 @@ class DistanceBias:
         return bias
 
     def _learned(self, distance: Tensor) -> Tensor:
-        layer, bucket = self.layer, self.layer._relative_position_bucket
+        layer = self.layer
+        bucket = distance_buckets(layer)
         settings = (True, layer.relative_attention_num_buckets, layer.relative_attention_max_distance)
         # UMT5's function reads these settings from the layer itself
         reads_layer = len(inspect.signature(bucket).parameters) == 1
-        buckets = bucket(distance) if reads_layer else bucket(distance, *settings)
+        if reads_layer:
+            buckets = bucket(distance)
+        else:
+            buckets = bucket(distance, *settings)
         return layer.relative_attention_bias(buckets)
 
 
@@ -114,10 +133,13 @@ def relative_attention(
     settings: LayerAttention = module.longembed
     if not isinstance(position_bias, DistanceBias):
         raise ModelError(f"{type(module).__name__} has its own position bias, of a kind that we do not know.")
-    if settings.trial is not None:
-        settings.trial.append((module, query, key))
+    if settings.probe is not None:
+        settings.probe.append((module, query, key))
     b, h, width, d = query.shape
-    scale = d**-0.5 if scaling is None else scaling
+    if scaling is None:
+        scale = d**-0.5
+    else:
+        scale = scaling
     documents = documents_of(attention_mask, b, width, query.device)
     factor = settings.strategy.query_scale(documents.n)
 
@@ -137,7 +159,9 @@ def relative_attention(
             blocks.append(nn.functional.scaled_dot_product_attention(
                 q[:, :, rows], k, v, attn_mask=bias[None], dropout_p=dropout, scale=scaled
             ))  # fmt: skip
-        return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=2)
+        if len(blocks) == 1:
+            return blocks[0]
+        return torch.cat(blocks, dim=2)
 
     return each_length(query, key, value, documents, run).transpose(1, 2).contiguous(), None
 
@@ -153,13 +177,16 @@ class Relative(Family):
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         super().__init__(model, strategy)
-        plan = strategy.attention() if "attention" in strategy.hooks() else None
+        if "attention" in strategy.hooks():
+            plan = strategy.attention()
+        else:
+            plan = None
         settings = LayerAttention(strategy)
         install(model, settings, ATTENTION)
         for layer in model.modules():
             if hasattr(layer, "relative_attention_bias"):
                 vars(layer)["compute_bias"] = DistanceBias(layer, strategy, plan)
-        trial(model, settings)
+        probe_attention(model, settings)
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
@@ -168,7 +195,9 @@ class Relative(Family):
     @classmethod
     def trained_len(cls, config: PretrainedConfig) -> int | None:
         value = getattr(config, "n_positions", None)
-        return value if isinstance(value, int) and value > 0 else super().trained_len(config)
+        if isinstance(value, int) and value > 0:
+            return value
+        return super().trained_len(config)
 
 
 AttentionInterface.register(ATTENTION, relative_attention)

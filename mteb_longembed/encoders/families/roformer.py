@@ -10,13 +10,13 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.encoders.attention.context import Documents
 from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.attention.plan import PlannedAttention
+from mteb_longembed.encoders.attention.plan import RelativePositionAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError
 
+from .attention_functions import LayerAttention, documents_of, long_attention
 from .family import Family
-from .interface import LayerAttention, documents_of, long_attention
 from .rotary import mapped_frequencies
 
 #: The rope base (theta). RoFormer has no setting for it.
@@ -41,7 +41,7 @@ class RoFormer(Family):
                     f"{strategy.key()} changes relative positions of queries and keys, but this RoFormer also "
                     "rotates its values (rotary_value); use gp, rp, pi or ntk."
                 )
-            settings.planned = PlannedAttention(strategy.attention(), rotation)
+            settings.planned = RelativePositionAttention(strategy.attention(), rotation)
         encoder: Any = model.encoder
         encoder.embed_positions.__class__ = _NoTable
         for layer in encoder.layer:
@@ -85,21 +85,29 @@ class _SelfAttention(nn.Module):
             layer(hidden_states).view(b, n, self.heads, -1).transpose(1, 2)
             for layer in (self.query, self.key, self.value)
         )
-        real = None if attention_mask is None else attention_mask[:, 0, 0] == 0
+        if attention_mask is None:
+            real = None
+        else:
+            real = attention_mask[:, 0, 0] == 0
         documents = documents_of(real, b, n, hidden_states.device)
-        turn, scaled = documents.once("turn", lambda: self._turns(documents, n))
-        q, k = self.rotation.apply(q, scaled), self.rotation.apply(k, scaled)
-        v = self.rotation.apply(v, turn) if self.rotary_value else v
+        turn, scaled = documents.cached("turn", lambda: self._turns(documents, n))
+        q = self.rotation.apply(q, scaled)
+        k = self.rotation.apply(k, scaled)
+        if self.rotary_value:
+            v = self.rotation.apply(v, turn)
+        else:
+            v = v
         out, _ = long_attention(self, q, k, v, real, dropout=self.dropout.p if self.training else 0.0)
         return out.reshape(b, n, -1), None
 
     def _turns(self, documents: Documents, width: int) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """Cosines and sines `[b, 1, n, r/2]` for values, and those for queries and keys."""
-        strategy, n = self.longembed.strategy, documents.n
+        strategy = self.longembed.strategy
+        n = documents.n
         # frequencies on the host, in float64; angles on the device
         rows = mapped_frequencies(strategy, n, self.rotation.inv_freq, _THETA)
         p = torch.arange(width, device=documents.device).expand(len(n), -1)
-        p = strategy.position_ids(p, documents.lengths_here()[:, None])
+        p = strategy.position_ids(p, documents.lengths_on_device()[:, None])
         angles = (p.float()[..., None] * to_device(rows, documents.device)[:, None])[:, None]
         size = to_device(strategy.rotary_scale(n), documents.device).view(-1, 1, 1, 1)
         turn = angles.cos(), angles.sin()

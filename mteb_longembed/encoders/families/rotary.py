@@ -10,13 +10,13 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from mteb_longembed.encoders.attention.context import PackedDocuments, current
-from mteb_longembed.encoders.attention.plan import PlannedAttention
-from mteb_longembed.encoders.attention.rotation import Rotation, Turn
+from mteb_longembed.encoders.attention.plan import RelativePositionAttention
+from mteb_longembed.encoders.attention.rotation import CosSin, Rotation
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
+from .attention_functions import LayerAttention, LayerCall, install, probe_attention
 from .family import Family
-from .interface import LayerAttention, LayerCall, install, trial
 
 #: Rope types whose frequencies depend on the input's length in transformers.
 _BY_LENGTH = ("dynamic", "longrope")
@@ -42,6 +42,11 @@ class MappedRotary(nn.Module):
     Positions are mapped in here, and the model never sees the mapped positions. If position ids fall or repeat, a
     causal model thinks that several documents are packed into one input, and masks the first from the last. The model's
     own module, `base`, still does everything that the strategy does not change.
+
+    Args:
+        base: the model's own rotary module.
+        strategy: maps positions and frequencies.
+        config: transformers' configuration of the model.
     """
 
     def __init__(self, base: nn.Module, strategy: Strategy, config: PretrainedConfig) -> None:
@@ -51,18 +56,29 @@ class MappedRotary(nn.Module):
         self.config = config
         nested = getattr(base, "layer_types", None)
         #: the type of the layers that are extended; sliding layers never see more tokens than in training
-        self.layer_type: str | None = None if nested is None else "full_attention"
+        self.layer_type: str | None
+        if nested is None:
+            self.layer_type = None
+        else:
+            self.layer_type = "full_attention"
         if nested is not None and self.layer_type not in nested:
             raise ModelError(
                 f"{type(base).__name__} has no layers with full attention, which we could extend."
             )
-        prefix = "" if nested is None else "full_attention_"
-        rope = config.rope_parameters if nested is None else config.rope_parameters["full_attention"]
+        if nested is None:
+            prefix = ""
+        else:
+            prefix = "full_attention_"
+        if nested is None:
+            rope = config.rope_parameters
+        else:
+            rope = config.rope_parameters["full_attention"]
         self.rope_type: str = rope.get("rope_type", "default")
         self.theta = float(rope.get("rope_theta", 10_000.0))
         # a base that has encoded a long input may still have the frequencies of its length: two tokens reset them
         device = next((b.device for b in base.buffers()), torch.device("cpu"))
-        x, at = torch.zeros(1, 2, 1, device=device), torch.tensor([[0, 1]], device=device)
+        x = torch.zeros(1, 2, 1, device=device)
+        at = torch.tensor([[0, 1]], device=device)
         turn = self._own(x, at, self.layer_type)
         # Not a buffer: model.bfloat16() must not round it.
         self.inv_freq: Tensor = getattr(base, f"{prefix}inv_freq").detach().float().cpu().clone()
@@ -80,12 +96,15 @@ class MappedRotary(nn.Module):
         shown = cos[1] / scaling
         if shown.shape[0] == 2 * len(wanted):
             for interleaved in (False, True):
-                layout = wanted.repeat_interleave(2) if interleaved else torch.cat([wanted, wanted])
+                if interleaved:
+                    layout = wanted.repeat_interleave(2)
+                else:
+                    layout = torch.cat([wanted, wanted])
                 if torch.allclose(shown, layout, atol=1e-5):
                     return interleaved, scaling
         raise ModelError(f"{type(self.base).__name__} orders its rotary angles in a way that we do not know.")
 
-    def _own(self, x: Tensor, position_ids: Tensor, layer_type: str | None) -> Turn:
+    def _own(self, x: Tensor, position_ids: Tensor, layer_type: str | None) -> CosSin:
         if layer_type is None:
             return self.base(x, position_ids)
         return self.base(x, position_ids, layer_type)
@@ -95,7 +114,10 @@ class MappedRotary(nn.Module):
         if self.rope_type not in _BY_LENGTH:
             return self.inv_freq
         # A strategy brings documents into the trained range, so they get the frequencies of the trained length.
-        limit = lengths.max() if self.strategy.key() == "none" else torch.tensor(self.strategy.trained_len)
+        if self.strategy.key() == "none":
+            limit = lengths.max()
+        else:
+            limit = torch.tensor(self.strategy.trained_len)
         init = ROPE_INIT_FUNCTIONS[self.rope_type]
         rows = [
             init(self.config, torch.device("cpu"), seq_len=int(n), layer_type=self.layer_type)[0]
@@ -103,7 +125,7 @@ class MappedRotary(nn.Module):
         ]
         return torch.stack(rows).float()
 
-    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Turn:
+    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> CosSin:
         """Cosines and sines `[b, n, r]` for x's documents; `[1, tokens, r]` where they are packed."""
         hooks = self.strategy.hooks()
         unchanged = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
@@ -123,20 +145,37 @@ class MappedRotary(nn.Module):
             # time, height and width of models that also see pictures: in a text the three are equal
             position_ids = position_ids[0]
         inv_freq = mapped_frequencies(self.strategy, lengths, self.frequencies(lengths), self.theta)
-        inv_freq = documents.spread(inv_freq.expand(len(lengths), -1))
-        n = documents.spread(documents.lengths_here())
+        inv_freq = documents.expand_to_tokens(inv_freq.expand(len(lengths), -1))
+        n = documents.expand_to_tokens(documents.lengths_on_device())
         p = position_ids.expand(len(n), -1)
         angles = self.strategy.position_ids(p, n).float()[..., None] * inv_freq
-        angles = angles.repeat_interleave(2, -1) if self.interleaved else torch.cat([angles, angles], -1)
-        size = self.scaling * documents.spread(self.strategy.rotary_scale(lengths))[..., None]
-        cos, sin = angles.cos() * size, angles.sin() * size
+        if self.interleaved:
+            angles = angles.repeat_interleave(2, -1)
+        else:
+            angles = torch.cat([angles, angles], -1)
+        size = self.scaling * documents.expand_to_tokens(self.strategy.rotary_scale(lengths))[..., None]
+        cos = angles.cos() * size
+        sin = angles.sin() * size
         return cos.to(x.dtype), sin.to(x.dtype)
 
 
 def mapped_frequencies(strategy: Strategy, n: Tensor, inv_freq: Tensor, theta: float) -> Tensor:
-    """The strategy's inverse frequencies `[b or 1, r/2]`, from the base's `[r/2]`, or `[b, r/2]` if they vary."""
-    rows = inv_freq.expand(len(n), -1) if inv_freq.ndim == 2 else inv_freq[None]
-    lengths = n[:, None] if inv_freq.ndim == 2 else n[None]
+    """The strategy's inverse frequencies `[b or 1, r/2]`, from the base's `[r/2]`, or `[b, r/2]` if they vary.
+
+    Args:
+        strategy: changes frequencies.
+        n: `[b]` tokens of each document.
+        inv_freq: the base's frequencies, `[r/2]`, or `[b, r/2]` if they vary.
+        theta: the model's rope base.
+    """
+    if inv_freq.ndim == 2:
+        rows = inv_freq.expand(len(n), -1)
+    else:
+        rows = inv_freq[None]
+    if inv_freq.ndim == 2:
+        lengths = n[:, None]
+    else:
+        lengths = n[None]
     changed = [strategy.inv_freq(row, theta, of) for row, of in zip(rows, lengths, strict=True)]
     return torch.cat([c if c.ndim == 2 else c[None] for c in changed])
 
@@ -177,10 +216,10 @@ class Rotary(Family):
             return
         install(model, self.settings)
         self.packs = True
-        calls = trial(model, self.settings)
+        calls = probe_attention(model, self.settings)
         if acts_inside:
             rotation = self._rotation(model, rotary, calls)
-            self.settings.planned = PlannedAttention(strategy.attention(), rotation)
+            self.settings.planned = RelativePositionAttention(strategy.attention(), rotation)
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
@@ -211,7 +250,8 @@ class Rotary(Family):
         return mapped
 
     def _check_scaling(self, model: PreTrainedModel, rotary: MappedRotary) -> None:
-        key, hooks = self.strategy.key(), self.strategy.hooks()
+        key = self.strategy.key()
+        hooks = self.strategy.hooks()
         if self.strategy.NEEDS_PLAIN_ROPE and rotary.rope_type not in ("default", "linear"):
             raise IncompatibleError(
                 f"{key} needs plain rotary frequencies, but {type(model).__name__} already has rope scaling of "
@@ -263,21 +303,25 @@ class Rotary(Family):
 
 def _window(layer: nn.Module, config: PretrainedConfig) -> int | None:
     """The window of an attention layer in tokens. None for full attention."""
-    kinds, index = getattr(config, "layer_types", None), getattr(layer, "layer_idx", None)
+    kinds = getattr(config, "layer_types", None)
+    index = getattr(layer, "layer_idx", None)
     if kinds and index is not None and kinds[index] == "full_attention":
         return None  # EXAONE 4 gives all its layers the attribute
     return getattr(layer, "sliding_window", None)
 
 
 def _turns_back(rotation: Rotation, calls: list[LayerCall]) -> bool:
-    """Whether rotating the queries and keys of a `trial` back to position 0 makes all tokens equal."""
+    """Whether rotating the queries and keys of a `probe_attention` back to position 0 makes all tokens equal."""
     for _, query, key in calls:
         for x in (query.float(), key.float()):
             if 2 * len(rotation.inv_freq) > x.shape[-1]:
                 return False
             back = rotation.apply(x, rotation.turn(torch.zeros(x.shape[2]), x.device))
             size = back.abs().max()
-            tolerance = 1e-3 if query.dtype == torch.float32 else 5e-2
+            if query.dtype == torch.float32:
+                tolerance = 1e-3
+            else:
+                tolerance = 5e-2
             moved = (x - x[:, :, :1]).abs().max()
             if (back - back[:, :, :1]).abs().max() > tolerance * size or moved < 1e-6 * size:
                 return False

@@ -52,7 +52,14 @@ _TABLES = (
 
 @dataclass
 class Counts:
-    """How much the engines of this process encoded, and how much they read from the store."""
+    """How much the engines of this process encoded, and how much they read from the store.
+
+    Args:
+        rows_encoded: rows that were computed.
+        tokens_encoded: their tokens.
+        rows_read: rows that the store had.
+        tokens_read: their tokens.
+    """
 
     rows_encoded: int = 0
     tokens_encoded: int = 0
@@ -73,6 +80,10 @@ class EmbeddingStore:
     Threads and processes of one machine may share a store. A failure of the disk or the file never ends a run: one
     warning reports it, and the run continues without the store.
     The file is created at the first use, and only its owner may read it. It is about a tenth larger than its rows.
+
+    Args:
+        folder: is created at the first use.
+        max_bytes: the largest size of all rows together.
     """
 
     def __init__(self, folder: str | Path, max_bytes: int = int(_DEFAULT_GIB * 2**30)) -> None:
@@ -95,7 +106,10 @@ class EmbeddingStore:
             gib = 0.0
         if not 0 < gib < 2**30:
             raise InputError(f"{SIZE_VARIABLE} must be a positive number of GiB, got {text!r}.")
-        folder = Path(setting).expanduser() if setting else user_cache(environ) / "mteb-longembed/embeddings"
+        if setting:
+            folder = Path(setting).expanduser()
+        else:
+            folder = user_cache(environ) / "mteb-longembed/embeddings"
         return cls(folder, int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
@@ -147,7 +161,9 @@ class EmbeddingStore:
         return None
 
     def _inode(self) -> int | None:
-        return self.path.stat().st_ino if self.path.exists() else None
+        if self.path.exists():
+            return self.path.stat().st_ino
+        return None
 
     def _set_aside(self, error: Exception, inode: int | None) -> bool:
         """Set a damaged file aside, so that work can be tried again. For other errors, stop using the store."""
@@ -161,7 +177,8 @@ class EmbeddingStore:
         except FileNotFoundError:
             pass
         except OSError as failure:
-            self._broken, error = True, failure
+            self._broken = True
+            error = failure
         warnings.warn(
             f"the store of embeddings in {self.folder} cannot be used ({error}): this run continues without it; "
             f"set {STORE_VARIABLE} to another folder, or to 0 to use no store."
@@ -241,10 +258,13 @@ def unpack(record: object, key: bytes) -> np.ndarray | None:
     if not isinstance(record, bytes) or record[:_CHECKSUM] != _checksum(key, record[_CHECKSUM:]):
         return None
     contents = record[_CHECKSUM:]
-    kind, ndim = np.dtype(_TYPES[contents[:1]]), int.from_bytes(contents[1:9], "little")
+    kind = np.dtype(_TYPES[contents[:1]])
+    ndim = int.from_bytes(contents[1:9], "little")
     shape = np.frombuffer(contents, "<i8", ndim, 9).tolist()
     array = np.frombuffer(contents, kind, offset=9 + 8 * ndim).reshape(shape)
-    return array.astype(kind.newbyteorder("=")) if np.isfinite(array).all() else None
+    if np.isfinite(array).all():
+        return array.astype(kind.newbyteorder("="))
+    return None
 
 
 def _checksum(key: bytes, contents: bytes) -> bytes:

@@ -21,7 +21,7 @@ from .yarn import YaRN
 #: Version of our algorithms. It is part of every revision, so that results of old and new algorithms never mix.
 ALGORITHM = "le2"
 
-#: Registry key (the file's stem) -> strategy: first those of the paper in its order, then the others.
+#: Registry key -> strategy: first those of the paper in its order, then the others.
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.key(): strategy
     for strategy in (

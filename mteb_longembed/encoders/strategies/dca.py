@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mteb_longembed.errors import InputError
 
@@ -32,6 +33,8 @@ class DualChunkAttention(Strategy):
         (384, 511)
         >>> theirs = DualChunkAttention(trained_len=512, target_len=4096, chunk=352, limit=384)
     """
+
+    KEY: ClassVar[str] = "dca"
 
     chunk: int = parameter(None, "tokens of a chunk (default 3/4 of the trained length)", inside=True)
     limit: int = parameter(

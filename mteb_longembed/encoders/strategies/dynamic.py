@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .strategy import Strategy, parameter, torch
 
@@ -24,6 +25,8 @@ class DynamicNTK(Strategy):
         >>> dynamic.inv_freq(torch.tensor([1.0, 0.01]), 10_000.0, torch.tensor([512, 1024])).tolist()
         [[1.0, 0.0099...], [1.0, 0.0049...]]
     """
+
+    KEY: ClassVar[str] = "dynamic"
 
     factor: float = parameter(1.0, "growth of the rope base with the length", least=1)
 

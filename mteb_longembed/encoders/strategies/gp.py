@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from .strategy import Strategy, parameter, torch
 
@@ -23,6 +23,8 @@ class GroupedPositions(Strategy):
         >>> gp.position_ids(torch.arange(6), torch.tensor(6)).tolist()
         [0, 0, 1, 1, 2, 2]
     """
+
+    KEY: ClassVar[str] = "gp"
 
     factor: Literal["document", "target"] = parameter(
         "document", "group size by the document's length, or by the target length"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .strategy import Strategy, parameter, torch
 
@@ -19,6 +20,8 @@ class NoExtension(Strategy):
         >>> NoExtension(trained_len=512, target_len=512).scale
         1
     """
+
+    KEY: ClassVar[str] = "none"
 
     logn: bool = parameter(False, "attention scaling by the document's length")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from mteb_longembed.errors import InputError
 
@@ -38,6 +38,8 @@ class NTKAware(Strategy):
         >>> ntk.inv_freq(torch.tensor([1.0, 0.01]), 10_000.0, torch.tensor([900])).tolist()
         [1.0, 0.00577...]
     """
+
+    KEY: ClassVar[str] = "ntk"
 
     factor: float = parameter(None, "multiplier of the rope base (rotary)", hook="inv_freq", least=1)
     short: Literal["keep", "scale"] = parameter(

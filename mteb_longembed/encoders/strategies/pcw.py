@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mteb_longembed.errors import InputError
 
@@ -47,6 +47,8 @@ class ParallelContextWindows(Strategy):
         [[0, 1, 2, 3, 4, 7], [0, 3, 4, 5, 6, 7]]
     """
 
+    KEY: ClassVar[str] = "pcw"
+
     logn: bool = parameter(False, "must be off: a window never exceeds the trained length")
     size: int = parameter(None, "tokens of a window (default: the trained length)")
     overlap: int = parameter(0, "content tokens shared with the window before")
@@ -65,7 +67,9 @@ class ParallelContextWindows(Strategy):
 
     @property
     def whole_len(self) -> int:
-        return self.trained_len if self.short == "keep" else self.size
+        if self.short == "keep":
+            return self.trained_len
+        return self.size
 
     def check(self) -> None:
         if self.logn:
@@ -109,17 +113,20 @@ class ParallelContextWindows(Strategy):
             raise InputError(
                 f"split={self.split} needs texts and a tokenizer that gives offsets, got token ids: use split=token."
             )
-        edges, stop = [prefix], n - suffix
+        edges = [prefix]
+        stop = n - suffix
         while (full := edges[-1] + self.size - prefix - suffix) < stop:
             edges.append(next((i for i in range(full, edges[-1], -1) if starts[i]), full))
-        head, tail = torch.arange(prefix), torch.arange(stop, n)
+        head = torch.arange(prefix)
+        tail = torch.arange(stop, n)
         windows = [torch.cat([head, torch.arange(*edge), tail]) for edge in pairwise([*edges, stop])]
         return torch.nn.utils.rnn.pad_sequence(windows, batch_first=True, padding_value=-1)
 
 
 def full_windows(n: int, prefix: int, suffix: int, size: int, overlap: int) -> torch.Tensor:
     """Token indices of windows of `size` tokens over a document of `n`, `[w, size]`; the last one moves back."""
-    room, content = size - prefix - suffix, n - prefix - suffix
+    room = size - prefix - suffix
+    content = n - prefix - suffix
     last = max(content - room, 0)
     step = room - overlap
     # the first start that is at or after `last` becomes `last`

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from .strategy import Strategy, parameter, torch
 
@@ -27,6 +27,8 @@ class PositionInterpolation(Strategy):
         >>> pi.position_ids(torch.arange(5), torch.tensor(5)).tolist()
         [0.0, 0.5, 1.0, 1.5, 2.0]
     """
+
+    KEY: ClassVar[str] = "pi"
 
     short: Literal["keep", "scale"] = parameter(
         "keep", "inputs up to the trained length: keep their positions, or scale them"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .strategy import Plan, Strategy, parameter
 
@@ -22,6 +23,8 @@ class RectifiedRoPE(Strategy):
         >>> RectifiedRoPE(trained_len=512, target_len=4096).w
         256
     """
+
+    KEY: ClassVar[str] = "rerope"
 
     w: int = parameter(None, "window of exact positions in tokens (default trained length // 2)", inside=True)
 

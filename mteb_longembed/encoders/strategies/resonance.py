@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .strategy import torch
 from .yarn import YaRN
@@ -24,6 +25,8 @@ class ResonanceYaRN(YaRN):
         >>> round(2 * math.pi / fast, 3), round(2 * math.pi / slow, 2)
         (6.0, 2513.0)
     """
+
+    KEY: ClassVar[str] = "resonance"
 
     def stretched(self, inv_freq: torch.Tensor, base: float) -> torch.Tensor:
         turned = super().stretched(inv_freq, base)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .strategy import Strategy, torch
 
@@ -21,6 +22,8 @@ class RecurrentPositions(Strategy):
         >>> rp.position_ids(torch.arange(6), torch.tensor(6)).tolist()
         [0, 1, 2, 3, 0, 1]
     """
+
+    KEY: ClassVar[str] = "rp"
 
     def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         return (p % self.trained_len).expand(torch.broadcast_shapes(p.shape, n.shape))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from mteb_longembed.errors import InputError
 
@@ -42,6 +42,8 @@ class SelfExtend(Strategy):
         >>> SelfExtend(trained_len=512, target_len=4096, g="document").sizes(513)
         (3, 256)
     """
+
+    KEY: ClassVar[str] = "se"
 
     g: int | Literal["document"] = parameter(
         None,

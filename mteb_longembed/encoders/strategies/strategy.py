@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import math
 import typing
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mteb_longembed.errors import InputError
@@ -70,6 +68,8 @@ class Strategy:
             parameter breaks its rule.
     """
 
+    #: The registry key, as it is written in names.
+    KEY: ClassVar[str]
     HOOKS: ClassVar[tuple[str, ...]] = ("windows", "position_ids", "position_table", "inv_freq", "attention")
     #: Whether `inv_freq` works only on frequencies that no other rope scaling has changed.
     NEEDS_PLAIN_ROPE: ClassVar[bool] = False
@@ -80,6 +80,13 @@ class Strategy:
     past_target: Literal["cut", "read"] = parameter(
         "cut", "inputs beyond the target length: cut them, or read them in overlapping segments"
     )
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "KEY" not in vars(cls):
+            raise InputError(
+                f"a strategy must declare its KEY, the word of names, got {cls.__name__} without one."
+            )
 
     def __post_init__(self) -> None:
         if self.trained_len < 2:
@@ -92,7 +99,10 @@ class Strategy:
         defaults = self.defaults_by_length()
         for declared in fields(self)[2:]:  # after the two lengths
             value = getattr(self, declared.name)
-            value = defaults.get(declared.name) if value is None else value
+            if value is None:
+                value = defaults.get(declared.name)
+            else:
+                value = value
             self._keep(declared.name, self.declared()[declared.name].read(value), **declared.metadata)
         self.check()
 
@@ -102,16 +112,20 @@ class Strategy:
         object.__setattr__(self, name, value)  # the instance is frozen for others
         low, high = (1, self.trained_len) if inside else (least, math.inf)
         if isinstance(value, int | float) and not low <= value < high:
-            unit = " token" if isinstance(value, int) else ""
-            below = f" and below the trained length of {high} tokens" if inside else ""
+            if isinstance(value, int):
+                unit = " token"
+            else:
+                unit = ""
+            if inside:
+                below = f" and below the trained length of {high} tokens"
+            else:
+                below = ""
             raise InputError(f"{self.key()}'s {name} must be at least {low}{unit}{below}, got {value}.")
 
     @classmethod
     def key(cls) -> str:
-        """The registry key: the stem of the file that defines the class."""
-        if cls.__module__ == "__main__":  # a script of its own has no other name
-            return Path(inspect.getfile(cls)).stem
-        return cls.__module__.rpartition(".")[2]
+        """The registry key."""
+        return cls.KEY
 
     @classmethod
     def hooks(cls) -> frozenset[str]:
@@ -153,7 +167,9 @@ class Strategy:
     @property
     def max_tokens(self) -> int | None:
         """How many tokens of a document are read, None for all."""
-        return None if self.past_target == "read" else self.target_len
+        if self.past_target == "read":
+            return None
+        return self.target_len
 
     @property
     def scale(self) -> int:
@@ -189,7 +205,10 @@ class Strategy:
         Returns:
             float32 factors: 1 if `logn` is off, and 1 for queries that see at most `Lo` tokens.
         """
-        seen = n if seen is None else seen
+        if seen is None:
+            seen = n
+        else:
+            seen = seen
         shape = torch.broadcast_shapes(n.shape, seen.shape)
         if not self.logn:
             return torch.ones(shape, dtype=torch.float32, device=n.device)

@@ -34,6 +34,8 @@ class YaRN(Strategy):
         [[1.0, 0.0024...]]
     """
 
+    KEY: ClassVar[str] = "yarn"
+
     NEEDS_PLAIN_ROPE: ClassVar[bool] = True
 
     factor: float = parameter(None, "divisor of low frequencies (default target/trained length)", least=1)
@@ -60,7 +62,8 @@ class YaRN(Strategy):
             d * math.log(self.trained_len / (turns * 2 * math.pi)) / (2 * math.log(base))
             for turns in (self.beta_fast, self.beta_slow)
         )
-        low, high = max(math.floor(low), 0), min(math.ceil(high), d - 1)
+        low = max(math.floor(low), 0)
+        high = min(math.ceil(high), d - 1)
         index = torch.arange(len(inv_freq), dtype=torch.float32, device=inv_freq.device)
         # if no frequency lies between the two ends, the ramp is a step: do not divide by zero
         ramp = ((index - low) / (high - low if high != low else 0.001)).clamp(0, 1)

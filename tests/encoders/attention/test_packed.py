@@ -8,10 +8,10 @@ import torch
 from mteb_longembed.encoders.attention import devices
 from mteb_longembed.encoders.attention.context import PackedDocuments
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
-from mteb_longembed.encoders.attention.plan import Pass, PlannedAttention
+from mteb_longembed.encoders.attention.plan import Pass, RelativePositionAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.attention.tiles import Tile
-from mteb_longembed.encoders.families.interface import attend_plain
+from mteb_longembed.encoders.families.attention_functions import attend_plain
 from tests.limits import same_attention
 
 from . import oracles
@@ -51,7 +51,7 @@ def test_planned_positions_equal_the_dense_form_of_each_document(name, causal, k
     plan, relative = PLANS[name]
     plain, q, k, v = everything(kv_heads)
     documents = PackedDocuments(LENGTHS, CPU)
-    planned = PlannedAttention(plan, Rotation(inv_freq(4)))
+    planned = RelativePositionAttention(plan, Rotation(inv_freq(4)))
     out = attend_packed(documents, q, k, v, scale=0.3, causal=causal, planned=planned)
     for (a, b, c), got in zip(plain, pieces(out), strict=True):
         want = oracles.attention(a, b, c, relative, inv_freq(4), 0.3, causal)
@@ -73,7 +73,7 @@ def test_plain_and_windowed_attention_equals_that_of_each_document_alone(causal,
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", PLANS)
 def test_a_call_holds_a_row_once_and_all_documents_share_it(name, causal):
-    planned = PlannedAttention(PLANS[name][0], Rotation(inv_freq(4)))
+    planned = RelativePositionAttention(PLANS[name][0], Rotation(inv_freq(4)))
     calls = calls_of(planned, PackedDocuments([40, 40, 41], CPU), causal=causal)
     alone = calls_of(planned, PackedDocuments([40], CPU), causal=causal)
     assert len(calls) == len(alone)
@@ -85,7 +85,7 @@ def test_a_call_holds_a_row_once_and_all_documents_share_it(name, causal):
 def test_a_call_holds_a_row_once_also_where_tiles_overlap_in_a_chain():
     rows = [(0, 1), (1, 2), (0, 3), (2, 3), (2, 3)]
     tiles = [Tile(slice(*ends), slice(0, 1), "full") for ends in rows]
-    planned = PlannedAttention(Mock(passes=lambda n, causal: [Pass(tiles)]), Rotation(inv_freq(4)))
+    planned = RelativePositionAttention(Mock(passes=lambda n, causal: [Pass(tiles)]), Rotation(inv_freq(4)))
     for call in calls_of(planned, PackedDocuments([3], CPU), causal=False):
         assert len(call.rows.unique()) == len(call.rows)
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.families.interface import attend_plain
+from mteb_longembed.encoders.families.attention_functions import attend_plain
 
 
 def dense(q, k, v, scale, causal, window, n):

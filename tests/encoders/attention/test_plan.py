@@ -8,7 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.encoders.attention import kernels, merge
-from mteb_longembed.encoders.attention.plan import DualChunkPlan, PlannedAttention, ReRoPEPlan, SelfExtendPlan
+from mteb_longembed.encoders.attention.plan import (
+    DualChunkPlan,
+    RelativePositionAttention,
+    ReRoPEPlan,
+    SelfExtendPlan,
+)
 from mteb_longembed.encoders.attention.rotation import Rotation
 from tests.limits import limit, same_attention
 
@@ -41,7 +46,7 @@ def run(plan, q, k, v, *, causal, pairs=4, interleaved=False, scale=0.3, dtype=t
     rotation = Rotation(inv_freq(pairs), interleaved)
     at = torch.arange(q.shape[2]).double()
     q, k = (oracles.turned(x, at, rotation.inv_freq.double(), interleaved).to(dtype) for x in (q, k))
-    return PlannedAttention(plan, rotation)(q, k, v.to(dtype), scale=scale, causal=causal)
+    return RelativePositionAttention(plan, rotation)(q, k, v.to(dtype), scale=scale, causal=causal)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.bases import checkpoint
-from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint, open_checkpoint
+from mteb_longembed.encoders.bases import opening
+from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
+from mteb_longembed.encoders.bases.opening import open_checkpoint
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.building import base_of
 from mteb_longembed.encoders.extend import extend, load
@@ -205,7 +206,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
     ],
 )
 def test_a_wrong_value_is_told_before_the_base_is_read(asked, error, message, monkeypatch) -> None:
-    monkeypatch.setattr(checkpoint.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
+    monkeypatch.setattr(opening.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(error, match=message):
         open_checkpoint(ModelSpec("x", **{"strategy": "se", **asked}))
 

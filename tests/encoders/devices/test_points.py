@@ -9,12 +9,12 @@ import torch
 from mteb_longembed.encoders.attention import devices, kernels
 from mteb_longembed.encoders.attention.context import Documents, PackedDocuments, encoding
 from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
-from mteb_longembed.encoders.attention.plan import DualChunkPlan, PlannedAttention
+from mteb_longembed.encoders.attention.plan import DualChunkPlan, RelativePositionAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.engine import running as memory
 from mteb_longembed.encoders.engine.engine import Engine
-from mteb_longembed.encoders.engine.interface import EncodeSettings
 from mteb_longembed.encoders.engine.running import Results
+from mteb_longembed.encoders.engine.settings import EncodeSettings
 from mteb_longembed.encoders.families.relative import DistanceBias
 from tests import tiny
 
@@ -28,7 +28,7 @@ ROTATION = Rotation(100.0 ** -(torch.arange(4) / 4))
 @pytest.mark.parametrize("causal", [False, True])
 def test_dual_chunks_gather_no_key_twice_in_a_call_and_few_times_in_all(causal):
     n, chunk = 32_768, 384
-    planned = PlannedAttention(DualChunkPlan(chunk, 511), ROTATION)
+    planned = RelativePositionAttention(DualChunkPlan(chunk, 511), ROTATION)
     calls = calls_of(planned, PackedDocuments([n], CPU), causal=causal)
     for tokens in (lambda call: call.cols, lambda call: call.rows):
         assert max(len(tokens(call)) for call in calls) <= n

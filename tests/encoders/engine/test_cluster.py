@@ -18,7 +18,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
 from mteb_longembed.encoders.engine import cluster as cluster_module
 from mteb_longembed.encoders.engine.cluster import WORKERS_VARIABLE, Cluster, ClusterEngine, Workers
-from mteb_longembed.encoders.engine.interface import EncodeSettings
+from mteb_longembed.encoders.engine.settings import EncodeSettings
 from mteb_longembed.encoders.store.store import STORE_VARIABLE, Counts, EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 from tests import tiny
@@ -121,7 +121,7 @@ def test_two_workers_give_the_embeddings_of_one_process(workers, model) -> None:
     assert len(workers.actors) == 2
     engine = ClusterEngine(model, workers, SETTINGS)
     same_vectors(collected(engine), model.encode(TEXTS))
-    assert engine.reading == model.reading
+    assert engine.truncation == model.truncation
 
 
 @pytest.mark.ray

@@ -88,9 +88,7 @@ def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(base_folder, tm
         file.write_text(
             "from mteb_longembed.encoders.strategies.pi import PositionInterpolation\n"
             "class Own(PositionInterpolation):\n"
-            "    @classmethod\n"
-            "    def key(cls):\n"
-            "        return 'own'\n"
+            "    KEY = 'own'\n"
             "    def table_rows(self, p, n):\n"
             f"        return super().table_rows(p, n) // {divisor}\n"
         )

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.encoders.engine.locality import locality
-from mteb_longembed.encoders.engine.tokenizing import Content, CutTokenizer, IdCache, cutter_of
+from mteb_longembed.encoders.engine.prefix_stability import prefix_stability
+from mteb_longembed.encoders.engine.tokenizing import Content, IdCache, PrefixTokenizer, prefix_tokenizer_of
 from mteb_longembed.encoders.engine.tokenizing import without_surrogates as cleaned
 from tests import miniatures, tiny
 
@@ -87,8 +87,8 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
 
 
 @functools.cache
-def cutter(kind: str) -> CutTokenizer:
-    return CutTokenizer(tokenizer(kind), IdCache(0))
+def cutter(kind: str) -> PrefixTokenizer:
+    return PrefixTokenizer(tokenizer(kind), IdCache(0))
 
 
 def full(kind: str, text: str, max_len: int) -> list[int]:
@@ -111,7 +111,7 @@ nasty_text = st.lists(st.sampled_from(NASTY) | st.text(max_size=8), max_size=120
 
 @kinds
 def test_every_tested_tokenizer_is_cut_and_not_read_in_full(kind: str) -> None:
-    assert cutter(kind).locality.kind == ("spaces" if kind == "BPE without pre-tokens" else "words")
+    assert cutter(kind).stability.kind == ("spaces" if kind == "BPE without pre-tokens" else "words")
 
 
 @kinds
@@ -149,7 +149,7 @@ def test_only_the_start_of_a_long_text_is_read() -> None:
             read.extend(map(len, pieces))
             return cut._backend.encode_batch(pieces, **kwargs)
 
-    spied = CutTokenizer.__new__(CutTokenizer)
+    spied = PrefixTokenizer.__new__(PrefixTokenizer)
     spied.__dict__ = {**cut.__dict__, "_backend": Backend(), "cache": IdCache(0)}
     spied([PROSE * 1000], 64)
     assert sum(read) < 3000 < len(PROSE * 1000)
@@ -165,15 +165,15 @@ def test_a_lone_surrogate_is_read_as_the_replacement_character() -> None:
 def test_tokenizers_that_may_look_far_ahead_are_read_in_full() -> None:
     raw = _wordpiece()
     raw.normalizer = normalizers.Replace(Regex("a.*z"), "")
-    assert locality(raw.to_str()).kind == "none"
+    assert prefix_stability(raw.to_str()).kind == "none"
     raw = _byte_level(r"\w+(?=.*end)")
-    assert locality(raw.to_str()).kind == "none"
+    assert prefix_stability(raw.to_str()).kind == "none"
     raw = _byte_level()
     raw.model.dropout = 0.1
-    assert locality(raw.to_str()).kind == "none"
+    assert prefix_stability(raw.to_str()).kind == "none"
     raw = _without_words()
     raw.add_tokens(["best of"])  # a piece that runs over the start of a word
-    assert locality(raw.to_str()).kind == "none"
+    assert prefix_stability(raw.to_str()).kind == "none"
 
 
 def test_left_truncation_and_types_of_special_tokens_are_left_to_the_tokenizer_itself() -> None:
@@ -181,20 +181,23 @@ def test_left_truncation_and_types_of_special_tokens_are_left_to_the_tokenizer_i
     raw, special = _wordpiece(), [("[CLS]", 0), ("[SEP]", 2)]
     raw.post_processor = processors.TemplateProcessing(single="[CLS]:1 $A:0 [SEP]:0", special_tokens=special)
     typed = PreTrainedTokenizerFast(tokenizer_object=raw)
-    assert cutter_of(left) is cutter_of(typed) is None
+    assert prefix_tokenizer_of(left) is prefix_tokenizer_of(typed) is None
 
 
 def test_a_cutter_is_made_once_and_again_when_tokens_are_added() -> None:
     tok = PreTrainedTokenizerFast(tokenizer_object=_wordpiece())
-    first = cutter_of(tok)
-    assert first is cutter_of(tok)
+    first = prefix_tokenizer_of(tok)
+    assert first is prefix_tokenizer_of(tok)
     tok.add_tokens(["worst:"])
-    assert cutter_of(tok)([PROSE], 32)[0].tolist() == tok(PROSE, truncation=True, max_length=32)["input_ids"]
+    assert (
+        prefix_tokenizer_of(tok)([PROSE], 32)[0].tolist()
+        == tok(PROSE, truncation=True, max_length=32)["input_ids"]
+    )
 
 
 def test_ids_read_once_serve_every_shorter_length() -> None:
     cache = IdCache()
-    cut = CutTokenizer(tokenizer("WordPiece"), cache)
+    cut = PrefixTokenizer(tokenizer("WordPiece"), cache)
     text = PROSE * 50
     cut([text], 300)
     cut._backend = None  # any further reading would fail
@@ -204,8 +207,8 @@ def test_ids_read_once_serve_every_shorter_length() -> None:
 
 def test_ids_of_two_tokenizers_never_mix() -> None:
     cache = IdCache()
-    first = CutTokenizer(tokenizer("WordPiece"), cache)([PROSE], 32)[0].tolist()
-    second = CutTokenizer(tokenizer("Unigram"), cache)([PROSE], 32)[0].tolist()
+    first = PrefixTokenizer(tokenizer("WordPiece"), cache)([PROSE], 32)[0].tolist()
+    second = PrefixTokenizer(tokenizer("Unigram"), cache)([PROSE], 32)[0].tolist()
     assert first == full("WordPiece", PROSE, 32)
     assert second == full("Unigram", PROSE, 32)
 

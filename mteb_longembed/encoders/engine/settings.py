@@ -79,8 +79,13 @@ def token_embeddings(features: Features) -> list[Tensor]:
 class EncodeSettings:
     """The prompt, how many texts may run together, and which arrays are returned, on the host or where they are.
 
-    `collect` takes one array for each document, of any shape, from the features after the model's last module. `form`
-    names what it does: the store keeps the arrays of each form separately. `forward_kwargs` go to the modules.
+    Args:
+        prompt: the text before each document.
+        batch_size: the largest number of documents that run together.
+        forward_kwargs: go to the modules' `forward`.
+        collect: takes one array for each document, of any shape, from the features after the last module.
+        form: names what `collect` does. The store keeps the arrays of each form separately.
+        to_host: whether arrays are returned on the host.
     """
 
     prompt: str | None = None

@@ -24,7 +24,7 @@ _CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]")
 
 
 @dataclass(frozen=True)
-class Locality:
+class PrefixStability:
     """Which tokens before a cut do not depend on the text after the cut.
 
     `kind` is `words` (tokens up to a pre-token boundary), `spaces` (there are no pre-tokens, but no piece of the
@@ -36,19 +36,22 @@ class Locality:
     guard: int = 0
 
 
-def locality(tokenizer_json: str) -> Locality:
+def prefix_stability(tokenizer_json: str) -> PrefixStability:
     """The locality of a tokenizer of the library `tokenizers`, from its serialised form."""
     parts = json.loads(tokenizer_json)
     added = [token["content"] for token in parts.get("added_tokens") or []]
     guard = 32 + max(map(len, added), default=0)
-    model, splitters = parts["model"], _flat(parts.get("pre_tokenizer"))
+    model = parts["model"]
+    splitters = _flat(parts.get("pre_tokenizer"))
     steps = [*_flat(parts.get("normalizer")), *splitters]
     if model.get("type") not in _LOCAL_MODELS or model.get("dropout") or not all(map(_local, steps)):
-        return Locality("none")
+        return PrefixStability("none")
     if any(map(_splits, splitters)):
-        return Locality("words", guard)
+        return PrefixStability("words", guard)
     inside_words = model["type"] in ("BPE", "Unigram") and not _crosses_words(model, added)
-    return Locality("spaces", guard) if inside_words and any(map(_marks_spaces, steps)) else Locality("none")
+    if inside_words and any(map(_marks_spaces, steps)):
+        return PrefixStability("spaces", guard)
+    return PrefixStability("none")
 
 
 def _flat(part: Part | None) -> list[Part]:
@@ -96,6 +99,9 @@ def _marks_spaces(part: Part) -> bool:
 def _crosses_words(model: Part, added: list[str]) -> bool:
     """Whether a piece of the vocabulary contains the start of a word after its own start."""
     vocab = model["vocab"]
-    pieces = vocab if isinstance(vocab, dict) else [piece for piece, _ in vocab]
+    if isinstance(vocab, dict):
+        pieces = list(vocab)
+    else:
+        pieces = [piece for piece, _ in vocab]
     inside = re.compile(f"[^{_UNDERSCORE}]{_UNDERSCORE}")
     return any(inside.search(piece) for piece in pieces) or any(" " in a.strip() for a in added)

@@ -9,7 +9,7 @@ sliding windows, so no mask of size n x n is ever made.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,9 +30,10 @@ from mteb_longembed.encoders.attention.context import (
 from mteb_longembed.encoders.attention.kernels import repeat_heads
 from mteb_longembed.encoders.attention.merge import attend_tiles
 from mteb_longembed.encoders.attention.packed import attend_packed
-from mteb_longembed.encoders.attention.plan import PlannedAttention
+from mteb_longembed.encoders.attention.plan import RelativePositionAttention
 from mteb_longembed.encoders.attention.tiles import band
 from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.encoders.transformers_parts import attention_name, takes_attention_functions
 from mteb_longembed.errors import LongEmbedError, ModelError
 
 #: The name under which transformers knows our attention function.
@@ -52,14 +53,39 @@ Run = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 class LayerAttention:
     """What our attention function knows about a model. All layers of the model share it.
 
-    `planned` changes relative positions in long documents. A sliding window that is at least as large as the trained
-    length had no effect in training, and stays only with `keep_windows`. `trial` collects layers, queries and keys.
+    Args:
+        strategy: scales queries by the document's length.
+        planned: attention with changed relative positions for long documents. None: the positions stay.
+        keep_windows: whether a sliding window stays that is at least as large as the trained length. Such a
+            window had no effect in training.
+        probe: the layers that `probe_attention` reached, with their queries and keys. None outside of it.
     """
 
     strategy: Strategy
-    planned: PlannedAttention | None = None
+    planned: RelativePositionAttention | None = None
     keep_windows: bool = False
-    trial: list[LayerCall] | None = field(default=None, repr=False)
+    probe: list[LayerCall] | None = field(default=None, repr=False)
+
+    def window(self, sliding_window: int | None) -> int | None:
+        """The window of a layer in tokens, if it has an effect. None for full attention."""
+        least = self.strategy.target_len if self.keep_windows else self.strategy.trained_len
+        if sliding_window is None or sliding_window >= least:
+            return None
+        return sliding_window
+
+
+def _check_supported(module: nn.Module, mask: Tensor | None, settings: Mapping[str, object]) -> None:
+    """Raise ModelError if a layer asks for something that our attention cannot do."""
+    for name in ("softcap", "s_aux", "position_bias", "cache"):
+        if settings.get(name) is not None:
+            raise ModelError(
+                f"{type(module).__name__} uses {name} in its attention, but our attention has no {name}."
+            )
+    if mask is not None and mask.ndim != 2:
+        raise ModelError(
+            f"attention takes a padding mask [b, n], got a mask of shape {tuple(mask.shape)}: pass only tokenised "
+            "texts to the extended model."
+        )
 
 
 def long_attention(
@@ -80,23 +106,19 @@ def long_attention(
     another form). Without the error its embeddings would be wrong.
     """
     settings: LayerAttention = module.longembed
-    for name in ("softcap", "s_aux", "position_bias", "cache"):
-        if kwargs.get(name) is not None:
-            raise ModelError(
-                f"{type(module).__name__} uses {name} in its attention, but our attention has no {name}."
-            )
-    if attention_mask is not None and attention_mask.ndim != 2:
-        raise ModelError(
-            f"attention takes a padding mask [b, n], got a mask of shape {tuple(attention_mask.shape)}: pass only "
-            "tokenised texts to the extended model."
-        )
-    if settings.trial is not None:
-        settings.trial.append((module, query, key))
+    _check_supported(module, attention_mask, kwargs)
+    if settings.probe is not None:
+        settings.probe.append((module, query, key))
     strategy = settings.strategy
-    causal = module.is_causal if is_causal is None else is_causal
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    effective_len = strategy.target_len if settings.keep_windows else strategy.trained_len
-    window = None if sliding_window is None or sliding_window >= effective_len else sliding_window
+    if is_causal is None:
+        causal = module.is_causal
+    else:
+        causal = is_causal
+    if scaling is None:
+        scale = query.shape[-1] ** -0.5
+    else:
+        scale = scaling
+    window = settings.window(sliding_window)
     b, _, width, _ = query.shape
     documents = documents_of(attention_mask, b, width, query.device)
     is_long = window is None and documents.longest > strategy.trained_len
@@ -104,7 +126,7 @@ def long_attention(
         q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
         if is_long and strategy.logn:
             # in a causal model token i sees i + 1 tokens
-            factors = documents.here(("query scale", causal), lambda: torch.cat([
+            factors = documents.on_device(("query scale", causal), lambda: torch.cat([
                 strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
                 for n in documents.lengths
             ]))  # fmt: skip
@@ -113,21 +135,27 @@ def long_attention(
         out = attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)
         return out[None], None
     # A sliding layer never sees more tokens than in training, so there is nothing to extend in it.
-    factor = strategy.query_scale(documents.n) if window is None else torch.ones(b)
-    planned = settings.planned if window is None else None
+    factor = torch.ones(b)
+    planned = None
+    if window is None:
+        factor = strategy.query_scale(documents.n)
+        planned = settings.planned
     if causal and is_long and strategy.logn:
-        rows = documents.here(
+        rows = documents.on_device(
             "query scale",
             lambda: strategy.query_scale(documents.n[:, None], torch.arange(1, width + 1))[:, None, :, None],
         )
         query = (query * rows).to(query.dtype)
         factor = torch.ones(b)
     padded = min(documents.lengths) < width
-    most = strategy.trained_len if documents.expanded else min(_MASKED_UP_TO, strategy.trained_len)
+    if documents.expanded:
+        most = strategy.trained_len
+    else:
+        most = min(_MASKED_UP_TO, strategy.trained_len)
     if padded and documents.longest <= most:
         # up to the trained length no factor differs from 1
         out = attend_plain(
-            query, key, value, scale=scale, causal=causal, window=window, lengths=documents.lengths_here(),
+            query, key, value, scale=scale, causal=causal, window=window, lengths=documents.lengths_on_device(),
             dropout=dropout,
         )  # fmt: skip
     else:
@@ -165,7 +193,9 @@ def padding_mask(attention_mask: Tensor | None = None, **kwargs: Any) -> Tensor 
         return flash_attention_mask(attention_mask=attention_mask, **kwargs)
     if isinstance(documents, PackedDocuments) or attention_mask is None:
         return None
-    return None if min(documents.lengths) == attention_mask.shape[-1] else attention_mask
+    if min(documents.lengths) == attention_mask.shape[-1]:
+        return None
+    return attention_mask
 
 
 def packed_attention(layer: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -175,7 +205,10 @@ def packed_attention(layer: Any, query: Tensor, key: Tensor, value: Tensor, *arg
         return sdpa_attention_forward(layer, query, key, value, *args, **kwargs)
     scaling = kwargs.get("scaling")
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    scale = q.shape[-1] ** -0.5 if scaling is None else scaling
+    if scaling is None:
+        scale = q.shape[-1] ** -0.5
+    else:
+        scale = scaling
     return attend_packed(documents, q, k, v, scale=scale, causal=False)[None], None
 
 
@@ -187,8 +220,8 @@ def install_packed(model: PreTrainedModel) -> bool:
     config = model.config
     packs = (
         not getattr(config, "is_decoder", False)
-        and config._attn_implementation in ("sdpa", PACKED)
-        and bool(getattr(model, "_supports_attention_backend", False))
+        and attention_name(config) in ("sdpa", PACKED)
+        and takes_attention_functions(model)
     )
     if packs:
         model.set_attn_implementation(PACKED)
@@ -198,7 +231,14 @@ def install_packed(model: PreTrainedModel) -> bool:
 def each_length(query: Tensor, key: Tensor, value: Tensor, documents: Documents, run: Run) -> Tensor:
     """Run attention for all documents of the same length together, without their padding: `[b, h, width, d]`.
 
-    `run` gets q, k and v `[rows, h, n, d]` of documents of one length, and the row of the first one. Padding is zeros.
+    Padding of the result is zeros.
+
+    Args:
+        query: `[b, h, width, d]`, as are key and value with fewer heads where queries are grouped.
+        key: `[b, hk, width, d]`.
+        value: `[b, hk, width, d]`.
+        documents: the tokens of each row.
+        run: gets q, k and v `[rows, h, n, d]` of documents of one length, and the row of the first one.
     """
     groups = documents.by_length()
     width = query.shape[2]
@@ -209,12 +249,21 @@ def each_length(query: Tensor, key: Tensor, value: Tensor, documents: Documents,
         q, k, v = (x[:, :, :length] if len(groups) == 1 else x[rows, :, :length] for x in (query, key, value))
         part = nn.functional.pad(run(q, k, v, members[0]), (0, 0, 0, width - length)).to(out.dtype)
         # copy the batch only if autograd needs it
-        out = out.index_copy(0, rows, part) if part.requires_grad else out.index_copy_(0, rows, part)
+        if part.requires_grad:
+            out = out.index_copy(0, rows, part)
+        else:
+            out = out.index_copy_(0, rows, part)
     return out
 
 
 def install(model: PreTrainedModel, settings: LayerAttention, name: str = ATTENTION) -> None:
-    """Make every attention layer of `model` use our function. ModelError if nobody can choose it for this class."""
+    """Make every attention layer of `model` use our function. ModelError if nobody can choose it for this class.
+
+    Args:
+        model: is changed in place.
+        settings: what our function knows about the model.
+        name: of the function that the layers call.
+    """
     layers = [module for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)]
     if not layers:
         raise ModelError(f"{type(model).__name__} has no attention layer whose function can be replaced.")
@@ -228,21 +277,29 @@ def install(model: PreTrainedModel, settings: LayerAttention, name: str = ATTENT
         ) from None
 
 
-def trial(model: PreTrainedModel, settings: LayerAttention, tokens: int = 8) -> list[LayerCall]:
+def probe_attention(model: PreTrainedModel, settings: LayerAttention, tokens: int = 8) -> list[LayerCall]:
     """The queries and keys of every attention call, for a text that repeats one token.
 
     In such a text all tokens have the same hidden state in every layer. So queries and keys of two tokens differ only
     because of their positions. ModelError if a layer never calls our function, or the model does not run with it.
+
+    Args:
+        model: has our attention function.
+        settings: those of its layers.
+        tokens: length of the text.
     """
     # neither a special token nor padding
-    token = 4 if getattr(model.config, "pad_token_id", None) == 3 else 3
+    if getattr(model.config, "pad_token_id", None) == 3:
+        token = 4
+    else:
+        token = 3
     ids = torch.full((1, tokens), token, device=next(model.parameters()).device)
     training = model.training
-    settings.trial = []
+    settings.probe = []
     try:
         with torch.no_grad(), encoding(Documents([tokens], ids.device)):
             model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids))
-        calls = settings.trial
+        calls = settings.probe
     except LongEmbedError:
         raise
     except Exception as error:
@@ -252,7 +309,7 @@ def trial(model: PreTrainedModel, settings: LayerAttention, tokens: int = 8) -> 
             f"attention: {type(error).__name__}: {error}."
         ) from error
     finally:
-        settings.trial = None
+        settings.probe = None
         model.train(training)
     layers = getattr(model.config, "num_hidden_layers", len(calls))
     if len(calls) != layers:
@@ -285,8 +342,15 @@ def attend_plain(
 ) -> Tensor:
     """Softmax attention of each document over its own tokens: `[b, h, n, d]`.
 
-    `q` is `[b, h, n, d]`; `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`. With `window`, token i sees tokens
-    at a distance below it. `lengths` `[b]` are real tokens; without them rows of padding have no meaning.
+    Args:
+        q: `[b, h, n, d]`.
+        k: `[b, hk, n, d]`, and `hk` divides `h`.
+        v: as `k`.
+        scale: of the scores.
+        causal: whether a token sees only the tokens before it.
+        window: a token sees tokens at a distance below it. None: all tokens.
+        lengths: `[b]` real tokens. Without them rows of padding have no meaning.
+        dropout: share of attention weights that are dropped.
     """
     n = q.shape[2]
     if window is not None and window >= n:
@@ -297,19 +361,26 @@ def attend_plain(
         mask = (torch.arange(n, device=q.device) < lengths[:, None])[:, None, None, :]
     if window is not None and dropout == 0 and mask is None:
         if q.requires_grad:
-            k, v = repeat_heads(k, q), repeat_heads(v, q)
+            k = repeat_heads(k, q)
+            v = repeat_heads(v, q)
         return attend_tiles([(q, k, [band(n, window - 1, 0 if causal else window - 1)])], v, scale)
     if window is not None:
         at = torch.arange(n, device=q.device)
         distance = at[:, None] - at
         near = (distance < window) & (distance >= 0 if causal else distance > -window)
-        near = near if mask is None else near & mask
+        if mask is None:
+            near = near
+        else:
+            near = near & mask
         # a row of padding that has no real neighbour sees itself
-        mask, causal = near | ((distance == 0) & ~near.any(-1, keepdim=True)), False
+        mask = near | ((distance == 0) & ~near.any(-1, keepdim=True))
+        causal = False
     grouped = k.shape[1] != q.shape[1]
     if grouped and mask is not None:
         # with a mask, several devices have only a slow path for grouped queries
-        k, v, grouped = repeat_heads(k, q), repeat_heads(v, q), False
+        k = repeat_heads(k, q)
+        v = repeat_heads(v, q)
+        grouped = False
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
     )
