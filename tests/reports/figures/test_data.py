@@ -1,8 +1,8 @@
 """What the figures show, not how they look."""
 
 import pytest
-
 from mteb_longembed.commands.diagnose import draw as draw_diagnosis
+
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.bars import improvement, tuning
 from mteb_longembed.reports.figures.curves import positions, targets

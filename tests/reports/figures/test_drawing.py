@@ -1,8 +1,8 @@
 import sys
 
 import pytest
-
 from mteb_longembed.commands.diagnose import draw as draw_diagnosis
+
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import new_drawing, styles
