@@ -73,7 +73,7 @@ OPTIONS: Options = {
         ("--published", {"action": "store_true"},
          "rank the LongEmbed scores of mteb's public results, of RESULTS and of the paper in one table"),
     ],
-    "output (figures need pip install 'mteb-longembed[figures]')": [
+    "output": [
         ("--format", {"choices": list(WRITERS), "default": "terminal"},
          "format of the tables (default: terminal)"),
         ("--output-folder", {"type": Path, "metavar": "DIR"},
@@ -154,7 +154,16 @@ def main(args: argparse.Namespace) -> int:
         ordered = sorted(tables, key=lambda table: table.is_folded)
         write_file(
             request.html,
-            html_page.write(ordered, drawings, problems, [("Written", written), *facts], conclusions),
+            html_page.write(
+                html_page.Page(
+                    title="LongEmbed report",
+                    tables=ordered,
+                    drawings=drawings,
+                    problems=problems,
+                    facts=[("Written", written), *facts],
+                    conclusions=conclusions,
+                )
+            ),
         )
         print(request.html, file=out)
     return 0

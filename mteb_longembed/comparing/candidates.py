@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from typing import Any
 
 from mteb_longembed.encoders.bases.resolve import ResolvedModel, resolve
@@ -61,6 +60,17 @@ class Candidate:
         return _typed(replace(spec, **plain))
 
     @property
+    def is_mtebs(self) -> bool:
+        """Whether it is a model of mteb's own, such as BM25, to which nothing of ours is added."""
+        entry = entry_of(self.name)
+        return entry is not None and entry.kind == "mteb"
+
+    @property
+    def is_search(self) -> bool:
+        """Whether its name has search parameters: it is a search then, and not a model."""
+        return self.name != BM25 and bool(ModelSpec.parse(self.name).search)
+
+    @property
     def matches_words(self) -> bool:
         """Whether it is BM25, or a candidate with BM25's scores added."""
         return self.name == BM25 or _FUSED in self.name
@@ -112,6 +122,29 @@ def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
         chunks_of=candidate.base if candidate.is_base else candidate.name,
         chunker=key,
     )
+
+
+def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
+    """What tables call candidates: with one base `base` and what follows it, as `+gp@1024`, by their names.
+
+    With several bases the last part of each stands before that, as long as it tells them apart.
+    """
+    bases = list(dict.fromkeys(candidate.base for candidate in candidates if candidate.base))
+    ends = {base: re.split(r"[/\\]", base.rstrip("/\\"))[-1] for base in bases}
+    if len(set(ends.values())) < len(bases):
+        ends = {base: base for base in bases}
+    if len(bases) == 1:
+        ends = {bases[0]: ""}
+    labels = {}
+    for candidate in candidates:
+        label = candidate.label
+        if candidate.base:
+            end = ends[candidate.base]
+            label = end + label.removeprefix(candidate.base)
+            if candidate.is_base:
+                label = end or "base"
+        labels[candidate.name] = label
+    return labels
 
 
 def fused(best: Candidate) -> Candidate | None:
@@ -166,39 +199,3 @@ def _as_candidate(resolved: ResolvedModel, base: str) -> Candidate:
 def _typed(spec: ModelSpec) -> str:
     """A name with a colon before its parameters; in folders, where no colon may stand, it is a comma."""
     return spec.base + str(spec)[len(spec.base) :].replace(",", ":", 1)
-
-
-def fitting(base: str) -> str:
-    """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit."""
-    base = ModelSpec.parse(base).base
-    model = resolve(ModelSpec(base))
-    family = model.base.family.name
-    evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
-    measured: dict[str, str] = evidence.get(family, {})
-    fit, incompatible = [], []
-    length = model.strategy.trained_len
-    names = {key: key for key in STRATEGIES}
-    names["none"] = f"none@{Strategy.default_target_len(length)}"  # plain extrapolation
-    for key in STRATEGIES:
-        try:
-            resolve(ModelSpec.parse(f"{base}+{names[key]}"))
-            fit.append(key)
-        except InputError:
-            incompatible.append(names[key])
-    fit.sort(key=lambda key: -_measured_score(measured.get(key, "")))
-    lines = [f"{model.base.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"]
-    lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
-    lines.append(f"Does not fit: {', '.join(incompatible) or 'nothing'}.")
-    evidence_note = "We measured no model with such positions."
-    if measured:
-        evidence_note = (
-            f"Measured on {measured['model']}, not on your model ({measured['measured']}; its base has "
-            f"{measured['base']})."
-        )
-    lines.append(f"{evidence_note} To measure yours: `mteb-longembed compare {base} -t TASK`.")
-    return "\n".join(lines)
-
-
-def _measured_score(measured: str) -> float:
-    number = measured.partition(" ")[0]
-    return float(number) if number[:1].isdigit() else -1.0

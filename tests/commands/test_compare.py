@@ -122,7 +122,7 @@ def test_drawn_queries_are_called_a_proxy(base, data, tmp_path, capsys) -> None:
     assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "a proxy for real queries" in printed and "bm25 is best" not in printed
-    assert len(Path(tmp_path, "out", "made-queries", "queries.jsonl").read_text().splitlines()) == 4
+    assert len(Path(tmp_path, "out", "synthetic-queries", "queries.jsonl").read_text().splitlines()) == 4
 
 
 def test_the_python_call_returns_what_the_command_writes(tmp_path, monkeypatch, capsys) -> None:

@@ -23,7 +23,7 @@ from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks import LongEmbedPasskey
 from mteb_longembed.tasks.beir import beir_task, files_task
-from mteb_longembed.tasks.drawn_queries import draw_queries
+from mteb_longembed.tasks.synthetic_queries import draw_queries
 from mteb_longembed.tasks.scoring import main_metric, read_metric, score_queries
 from tests import tiny
 from tests.comparing.conftest import compare

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mteb_longembed.errors import InputError
 from mteb_longembed.reports.safe_files import make_folder, printable, slug, write_file
 from mteb_longembed.reports.scores.base_groups import strategy_rank
 from mteb_longembed.reports.tables.table import rounded
@@ -137,14 +136,10 @@ class Drawing:
 def new_drawing(
     key: str, title: str, width: float, height: float, n_rows: int = 1, n_columns: int = 1
 ) -> tuple[Drawing, list[Axes]]:
-    """An empty figure with a grid of axes; an `InputError` if matplotlib is not installed."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(
-            "figures need matplotlib, which is not installed: pip install 'mteb-longembed[figures]'."
-        ) from None
+    """An empty figure with a grid of axes; sizes are in inches."""
+    import matplotlib  # takes a second, and most commands draw nothing
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(n_rows, n_columns, squeeze=False)

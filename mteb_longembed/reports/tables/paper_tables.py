@@ -87,7 +87,7 @@ def main_tables(lines: Iterable[Line]) -> list[Table]:
         names = labels(line.model for line in members)
         rows = []
         for model, line in ((line.model, line) for line in members):
-            facts = text_cell(names[model]), size_cell(model.n_parameters), text_cell(model.tokens)
+            facts = [text_cell(names[model]), size_cell(model.n_parameters), text_cell(model.tokens)]
             rows.append([*facts, *score_cells(line)])
         header = ("Model", "Size", "Tokens", *SCORE_HEADER)
         title = f"LongEmbed, {_data_title(data)}"
