@@ -174,7 +174,10 @@ def _evaluate(
     cost = _cost(candidate, ground, loaded)
     if missing and not is_encoded:
         seconds = expected_seconds(cost, ground, missing)
-        if seconds > budget_left or (math.isinf(seconds) and budget_left <= 0):
+        is_over = seconds > max(budget_left, 0)
+        if math.isinf(seconds):  # not known: it may run while there is time
+            is_over = budget_left <= 0
+        if is_over:
             raise OverBudgetError(f"{candidate.name}: {_minutes(seconds)}.")
     encoded_before, shared_before = loaded.tokens()
     for key in missing:

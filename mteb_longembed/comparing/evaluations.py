@@ -97,7 +97,7 @@ class Evaluations:
     def _score(self, name: str, task: AbsTaskRetrieval, split: str, rankings: Rankings) -> pd.DataFrame:
         ranking, *others = self.metrics(task)
         rule = {"ignore_identical_ids": self.ignore_identical_ids}
-        scores = score_queries(task, split, rankings, ranking, **rule)
+        scores = score_queries(task, split, rankings, ranking, **rule, mean_over_ties=True)
         tied = tied_queries(task, split, rankings, ranking, **rule)
         table = pd.DataFrame({"query": list(scores), "score": list(scores.values())})
         table.insert(0, "split", split)
@@ -105,7 +105,8 @@ class Evaluations:
         table.insert(0, "candidate", name)
         table["is_tied"] = table["query"].isin(tied)
         for metric in others:
-            table[str(metric)] = table["query"].map(score_queries(task, split, rankings, metric, **rule))
+            other = score_queries(task, split, rankings, metric, **rule, mean_over_ties=True)
+            table[str(metric)] = table["query"].map(other)
         return table
 
     def rankings(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> Rankings | None:

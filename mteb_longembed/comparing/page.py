@@ -41,8 +41,8 @@ _MARKS = {"winner": "first", "leader": "leads", "equal": "equal", "out": "out", 
 _OPTIONAL = ("p adj.", "KB/doc", "vectors", "read", "to base")
 #: What a column is, for the columns that not everybody can guess.
 _LEGEND = {
-    "stands": "Stands: `first` is surely first, `leads` is first but not surely, `equal` cannot be told from it on "
-    "these queries, `out` is surely behind: its paired difference lies below 0, and a randomisation test agrees.",
+    "stands": "Stands. First: it is surely first. Leads: first, but not surely. Equal: these queries cannot tell it "
+    "from the first. Out: it is surely behind, its paired difference lies below 0 and a randomisation test agrees.",
     "first in": "First in: the share of resamples of the queries in which a candidate has the highest score.",
     "to best": "To base, to best: paired differences in points, with their intervals.",
     "p adj.": "P adj.: paired randomisation test against the base, adjusted (Benjamini-Hochberg).",

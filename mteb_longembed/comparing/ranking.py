@@ -206,7 +206,7 @@ def _by_split(scores: pd.DataFrame, candidate: Candidate) -> dict[Key, Interval]
     own = scores[scores["candidate"] == candidate.name]
     return {
         (str(task), str(split)): mean_interval(part["score"].to_numpy(float)).scaled(100)
-        for (task, split), part in own.groupby(["task", "split"], sort=True)
+        for (task, split), part in own.groupby(["task", "split"], sort=False)
     }
 
 

@@ -186,15 +186,14 @@ def _certainty(verdict: Verdict, row: Row, best: Row, others: Sequence[Row], set
 
 def _why_it_wins(best: Row, others: Sequence[Row], setting: Setting) -> str:
     second = others[0]
-    gap = ""
+    reasons = []
     if second.diff_to_best is not None:
-        gap = f", {_points(_turned(second.diff_to_best))} against the next, {second.label}"
-    gain = ""
-    if best.diff_to_base is not None and not second.candidate.is_base:
-        gain = f", {_points(best.diff_to_base)} against its base"
+        reasons.append(f"{_above(_turned(second.diff_to_best))} above the next, {second.label}")
+    if best.diff_to_base is not None and best.diff_to_base.low > 0 and not second.candidate.is_base:
+        reasons.append(f"{_above(best.diff_to_base)} above its base")
     return (
-        f"It is first in {percent(best.first_share)} of resamples of {setting.queries}, with "
-        f"{best.score.mean:.1f}{gap}{gain}."
+        f"It scores {best.score.mean:.1f} on {setting.queries} and is first in {percent(best.first_share)} of their "
+        f"resamples: {_listed(reasons)}."
     )
 
 
@@ -332,6 +331,10 @@ def _points(interval: Interval) -> str:
     if not interval.is_known:
         return f"{interval.mean:+.1f} points"
     return f"{interval.mean:+.1f} points ({interval.low:+.1f} to {interval.high:+.1f})"
+
+
+def _above(interval: Interval) -> str:
+    return f"{interval.mean:.1f} points ({interval.low:.1f} to {interval.high:.1f})"
 
 
 def _turned(interval: Interval) -> Interval:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
@@ -72,7 +72,8 @@ def write(page: Page) -> str:
     for table in page.tables:
         for row in table.rows:
             cells += row
-    return environment.from_string(template).render(page=page, searchable=_SEARCHABLE, cells=cells)
+    safe = replace(page, problems=[printable(problem) for problem in page.problems])
+    return environment.from_string(template).render(page=safe, searchable=_SEARCHABLE, cells=cells)
 
 
 def _breakable(title: str) -> Markup:

@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pandas as pd
 from rich import box
@@ -18,8 +18,6 @@ from mteb_longembed.reports.tables.table import Table
 
 #: The width in characters for files and pipes, which have no width of their own.
 _WIDTH = 160
-#: A space at which no line ends.
-_UNBROKEN = "\u00a0"
 #: The least width of a column of names, in characters.
 _NAME = 8
 #: A spreadsheet would run a text that starts with one of these.
@@ -30,17 +28,15 @@ _MARKDOWN = re.compile(r"([\\|*_`<>\[\]#~$&])")
 
 def write_csv(table: Table) -> str:
     """Comma-separated values with four decimals, for other programs; a text that looks like a formula is quoted."""
-    data = table.data().rename(columns=_no_formula).map(_no_formula)
-    return str(data.to_csv(index=False, float_format=_number, lineterminator="\n"))
-
-
-def _number(number: float) -> str:
-    return f"{number:.4f}".rstrip("0").rstrip(".")
+    data = table.data().astype(object).rename(columns=_no_formula).map(_no_formula)
+    return str(data.to_csv(index=False, lineterminator="\n"))
 
 
 def _no_formula(value: object) -> object:
     if isinstance(value, str) and value.lstrip().startswith(_FORMULA):
         return f"'{value}"
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".").replace("nan", "")
     return value
 
 
@@ -58,7 +54,7 @@ def write_json(tables: Sequence[Table]) -> str:
 
 def write_markdown(table: Table) -> str:
     """A pipe table with a heading above it and its notes below it; the best of each column is bold."""
-    shown = table.shown().map(_markdown)
+    shown = table.cells.map(lambda cell: f"{_markdown(cell.text)} {cell.bounds}".rstrip())
     shown = shown.mask(_best(table), "**" + shown + "**").rename(columns=_markdown)
     align = ["left" if is_words else "right" for is_words in table.word_columns()]
     text = shown.to_markdown(index=False, disable_numparse=True, colalign=align)
@@ -76,27 +72,29 @@ def _best(table: Table) -> pd.DataFrame:
 
 def write_latex(table: Table) -> str:
     r"""A float with caption and label for `\usepackage{booktabs}`; the best of each column is bold."""
-    shown = table.shown()
-    columns = "".join("l" if is_words else "r" for is_words in table.word_columns())
-    best = _best(table)
-    style = shown.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis=1)
-    style = style.apply(lambda _: best.map(lambda is_best: "textbf:--rwrap;" if is_best else ""), axis=None)
-    caption = pd.DataFrame([[table.caption, *table.notes]]).style.format(escape="latex")
-    lines = caption.hide(axis="index").hide(axis="columns").to_latex().splitlines()
-    escaped = lines[1].removesuffix(r" \\").split(" & ")
+    best = _best(table).replace({True: "textbf:--rwrap;", False: ""})
+    style = table.shown().style.hide(axis="index").apply(lambda _: best, axis=None)
+    style = style.format(escape="latex").format_index(escape="latex", axis=1)
+    caption, *notes = map(_latex, (table.caption, *table.notes))
     text = style.to_latex(
         hrules=True,
-        caption=escaped[0],
+        caption=caption,
         label=f"tab:{table.key}",
-        column_format=columns,
+        column_format="".join("l" if is_words else "r" for is_words in table.word_columns()),
         position_float="centering",
     )
-    notes = "".join(rf"\par\footnotesize {note}" + "\n" for note in escaped[1:])
-    return (
-        text.replace(r"\end{table}", notes + r"\end{table}")
-        .replace("†", r"$^\dagger$")
-        .replace("‡", r"$^\ddagger$")
-    )
+    for note in notes:
+        text = text.replace(r"\end{table}", rf"\par\footnotesize {note}" + "\n" + r"\end{table}")
+    text = re.sub(
+        r"^\[", "{[}", text, flags=re.MULTILINE
+    )  # after the end of a line, LaTeX would read a length
+    return str(text).replace("†", r"$^\dagger$").replace("‡", r"$^\ddagger$")
+
+
+def _latex(text: str) -> str:
+    """A text with pandas' escapes, which it has for cells only."""
+    cell = pd.DataFrame([[text]]).style.hide(axis="index").hide(axis="columns").format(escape="latex")
+    return str(cell.to_latex()).splitlines()[1].removesuffix(r" \\")
 
 
 def write_terminal(tables: Sequence[Table]) -> str:
@@ -114,16 +112,33 @@ def show(tables: Sequence[Table], console: Console, *, notes: bool = True) -> No
         console: where.
         notes: whether the notes below the tables are printed.
     """
-    unlimited = console.options.update(max_width=10_000)
     for table in tables:
-        shown = table
-        for n_left_out in range(len(table.optional) + 1):
-            shown = _without_optional(table, n_left_out)
-            width = console.measure(_drawn(shown, notes=False), options=unlimited).maximum
-            if width <= console.width:
-                break
-        console.print(_drawn(shown, notes=notes), crop=False)
+        console.print(_fitted(table, console, notes), crop=False)
         console.print()
+
+
+def _fitted(table: Table, console: Console, notes: bool) -> RichTable:
+    """The first form of a table that fits into the console.
+
+    It may lack optional columns, have intervals below their numbers, and at last have names on several lines. If
+    nothing fits, the terminal wraps the lines; rich would cut them.
+    """
+    unlimited = console.options.update(max_width=10_000)
+    form = _Form(table)
+    width = 0
+    for widest in (None, _NAME):
+        for is_stacked in (False, True):
+            for n_left_out in range(len(table.optional) + 1):
+                form = _Form(_without_optional(table, n_left_out), is_stacked, widest)
+                width = console.measure(_drawn(form, notes=False), options=unlimited).maximum
+                if width <= console.width:
+                    if widest is not None:  # names get what the numbers leave
+                        n_words = max(sum(form.table.word_columns()), 1)
+                        form = replace(form, widest=widest + (console.width - width) // n_words)
+                    return _drawn(form, notes=notes)
+    drawn = _drawn(form, notes=notes)
+    drawn.width = width
+    return drawn
 
 
 def _without_optional(table: Table, n: int) -> Table:
@@ -135,21 +150,42 @@ def _without_optional(table: Table, n: int) -> Table:
     return replace(table.without(left_out), notes=(*table.notes, note))
 
 
-def _drawn(table: Table, *, notes: bool) -> RichTable:
-    """A table in which numbers are never broken. Names may be broken between their parts."""
+@dataclass(frozen=True)
+class _Form:
+    """How a table is drawn.
+
+    Args:
+        table: its content.
+        is_stacked: whether intervals stand below their numbers.
+        widest: the largest width of a column of names in characters, None for any.
+    """
+
+    table: Table
+    is_stacked: bool = False
+    widest: int | None = None
+
+
+def _drawn(form: _Form, *, notes: bool) -> RichTable:
+    """A table in which numbers are never broken."""
+    table = form.table
+    sign = " "
+    padding = (0, 1, 0, 0)
+    if form.is_stacked:
+        sign = "\n"
+        padding = (0, 0, 0, 0)
     drawn = RichTable(
         title=Text(table.caption, style="italic"),
         title_justify="left",
         caption=Text("\n".join(table.notes), style="dim") if table.notes and notes else None,
         caption_justify="left",
         box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+        padding=padding,
         show_edge=False,
     )
     words = table.word_columns()
     for title, is_words in zip(table.header, words, strict=True):
         if is_words:
-            drawn.add_column(Text(title), overflow="fold", min_width=_NAME)
+            drawn.add_column(Text(title), overflow="fold", min_width=_NAME, max_width=form.widest)
         else:  # a title such as SummScreenFD may be broken between its words
             drawn.add_column(
                 Text(re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title)), justify="right", no_wrap=True
@@ -157,15 +193,13 @@ def _drawn(table: Table, *, notes: bool) -> RichTable:
     for row in table.rows:
         texts = []
         for cell, is_words in zip(row, words, strict=True):
-            text = Text(cell.text)
+            text = Text(cell.text if is_words else cell.text.replace(" ", sign))
             if cell.is_best:
                 text.stylize("bold")
             if cell.is_partial:
                 text.stylize("dim")
             if cell.bounds:
-                text.append(f" {cell.bounds}", style="dim")
-            if not is_words:
-                text.plain = text.plain.replace(" ", _UNBROKEN)
+                text.append(f"{sign}{cell.bounds}", style="dim")
             texts.append(text)
         drawn.add_row(*texts)
     return drawn

@@ -188,5 +188,5 @@ def _score(task: AbsTaskRetrieval, model: MTEBModels, parts: _Parts) -> Interval
         for (subset, name), data in parts.items():
             if name == split:
                 task.dataset[subset][split] = data.copy()
-        groups.append(list(score_queries(task, split, by_subset).values()))
+        groups.append(list(score_queries(task, split, by_subset, mean_over_ties=True).values()))
     return mean_of_means_interval(groups).scaled(100)

@@ -57,8 +57,9 @@ def score_queries(
     metric: Measure | None = None,
     *,
     ignore_identical_ids: bool = False,
+    mean_over_ties: bool = False,
 ) -> dict[str, float]:
-    """Each judged query's score by trec_eval, as in mteb; with equal scores of documents, the mean over their orders.
+    """Each judged query's score by trec_eval, as in mteb.
 
     Args:
         task: a loaded task.
@@ -66,6 +67,8 @@ def score_queries(
         rankings: what a model found.
         metric: one of `read_metric`. Default: the task's main score.
         ignore_identical_ids: whether a document with the id of the query does not count (BEIR's rule).
+        mean_over_ties: whether documents with equal scores give the mean over their orders. trec_eval orders them by
+            their ids.
 
     Returns:
         Query id -> score from 0 to 1; if there are several subsets, each id starts with its subset.
@@ -87,7 +90,7 @@ def score_queries(
         for score in ir_measures.pytrec_eval.iter_calc([asked], judged, counted) if counted else ():
             if metric.NAME != "RR" or score.value * rank >= 1 - 1e-9:
                 scores[prefix + score.query_id] = float(score.value)
-        for query, documents in counted.items():
+        for query, documents in counted.items() if mean_over_ties else ():
             ties = group_ties(documents, judged[query])
             if decide_score(ties, rank):
                 scores[prefix + query] = expected_score(str(metric.NAME), rank, ties, judged[query])

@@ -1,16 +1,13 @@
 """What the figures show, not how they look."""
 
 import pytest
-from mteb_longembed.commands.diagnose import draw as draw_diagnosis
 
-from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.bars import improvement, tuning
 from mteb_longembed.reports.figures.curves import positions, targets
 from mteb_longembed.reports.figures.heat_maps import by_depth, by_model
 from mteb_longembed.reports.scores.published_numbers import published_lines
 from mteb_longembed.reports.scores.results import DepthPoint
 from mteb_longembed.reports.scores.scoreboard import score_lines
-from mteb_longembed.tasks.diagnose import Diagnosis
 from tests.reports.made import BASE, PUBLISHED, ROTARY, lines, rows
 
 GTE = "thenlper/gte-base"
@@ -94,8 +91,3 @@ def test_positions_take_the_best_strategy_at_each_length():
 def test_positions_compare_equal_trained_lengths():
     mistral = "intfloat/e5-mistral-7b-instruct+ntk@32768"
     assert positions(lines({f"{BASE}+pi@4096": 0.4, f"{GTE}+pi@4096": 0.4, mistral: 0.7})) == []
-
-
-def test_a_diagnosis_without_a_curve_is_an_error():
-    with pytest.raises(InputError, match="a figure needs at least one score"):
-        draw_diagnosis(Diagnosis("t", "nDCG@10", {}, {}, [100], {}))

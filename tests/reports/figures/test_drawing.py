@@ -1,17 +1,9 @@
-import sys
-
 import pytest
-from mteb_longembed.commands.diagnose import draw as draw_diagnosis
 
-from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures import bars, curves, heat_maps
-from mteb_longembed.reports.figures.drawing import new_drawing, styles
+from mteb_longembed.reports.figures.drawing import styles
 from mteb_longembed.reports.scores.results import DepthPoint
-from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.tasks.diagnose import Diagnosis
 from tests.reports.made import BASE, ROTARY, lines
-
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +15,6 @@ def drawings():
             scores[f"{ROTARY}+{name}@{target}"] = 0.32 + 0.06 * i + 0.02 * j
     made = lines(scores)
     points = [DepthPoint(512, i / 50, i % 2) for i in range(50)]
-    by_length, full = {128: Interval(40, 30, 50), 256: Interval(50, 40, 60)}, Interval(55, 45, 65)
-    curve = Diagnosis("T", "nDCG@10", {"bm25": by_length}, {"bm25": full}, [100, 200, 300], {})
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
     partial = lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"])
     return [
@@ -36,7 +26,6 @@ def drawings():
         *map(curves.draw_targets, curves.targets(made, "Passkey")),
         *map(bars.draw, bars.tuning(made, pair)),
         *map(curves.draw_positions, curves.positions(made)),
-        draw_diagnosis(curve),
     ]
 
 
@@ -118,12 +107,6 @@ def test_a_strategy_looks_alike_in_every_figure_and_its_variants_differ():
     assert together["+ntk"].line != together["+ntk:logn=off"].line
     seven = styles(["+none", "+pcw", "+gp", "+rp", "+pi", "+ntk", "+se"])
     assert len({look.colour for look in seven.values()}) == 7
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"mteb-longembed\[figures\]"):
-        new_drawing("key", "title", 4, 3)
 
 
 def _tasks(drawing):
