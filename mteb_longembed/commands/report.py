@@ -96,7 +96,7 @@ OPTIONS: Options = {
     ],
     "query by query": [
         ("--predictions", {"nargs": "+", "type": Path, "default": [], "metavar": "DIR"},
-         "folders of `mteb run --prediction-folder`, one for each model; also gives figures by depth"),
+         "folders of `mteb run --prediction-folder`, one for each model; also gives the places of answers"),
     ],
 }  # fmt: skip
 
@@ -140,7 +140,9 @@ def main(args: argparse.Namespace) -> int:
         if group.warning:
             _warn(f"{group.label}: {group.warning}")
     tables = [table.without_empty_columns() for table in _tables(request, rows, lines, depths)]
-    drawings = _drawings(request, lines, depths) if request.figures or request.html else []
+    drawings = []
+    if request.figures or request.html:
+        drawings = _drawings(request, lines)
     _write_tables(request, tables)
     # If standard output has tables for other programs, it must have nothing else.
     out = sys.stdout if request.output_folder or request.format == "terminal" else sys.stderr
@@ -197,10 +199,9 @@ def _tables(
     return tables + ([_sensitivity_table(depths)] if depths else [])
 
 
-def _drawings(request: Request, lines: Sequence[Line], depths: Sequence[_AnswerDepths]) -> list[Drawing]:
+def _drawings(request: Request, lines: Sequence[Line]) -> list[Drawing]:
     return [
         *map(heat_maps.draw, heat_maps.by_model(lines, request.compare_published)),
-        *(heat_maps.draw(heat_maps.by_depth(item.model, item.task, points)) for item, points in depths),
         *map(bars.draw, bars.improvement(lines)),
         *map(curves.draw_targets, curves.targets(lines, request.score)),
         *map(bars.draw, bars.tuning(lines, request.tuned)),

@@ -93,9 +93,17 @@ def differences(
 def sensitivities(
     evaluations: Evaluations, tasks: Sequence[AbsTaskRetrieval], rows: Sequence[Row]
 ) -> list[tuple[str, str, int, Sensitivity]]:
-    """Candidate, task, number of queries and position sensitivity, where documents say the depth of their answers.
+    """The position sensitivity of each candidate, where documents say the depth of their answers.
 
     It is that of nDCG@1, for which an answer is right or wrong.
+
+    Args:
+        evaluations: where rankings are.
+        tasks: loaded tasks.
+        rows: the candidates.
+
+    Returns:
+        Candidate, task, number of queries and sensitivity.
     """
     table = []
     metric = scoring.read_metric("nDCG@1")
@@ -123,6 +131,7 @@ def sensitivities(
 def _between(
     read: _Read, tasks: Mapping[str, AbsTaskRetrieval], scores: pd.DataFrame, best: str, other: str
 ) -> list[QueryDifference]:
+    """The queries on which two candidates differ most, the largest difference first."""
     keys = ["task", "split", "query"]
     both = scores[scores["candidate"] == best].merge(
         scores[scores["candidate"] == other], on=keys, suffixes=("", "_other")
@@ -154,6 +163,7 @@ def _between(
 
 
 def _side(read: _Read, task: AbsTaskRetrieval, split: str, query: str, name: str, score: float) -> Side:
+    """What a candidate found for a query: the rank of the best relevant document, and the first document."""
     subset, query_id = _subset(task, query)
     rankings, shown = read(name, task, split)
     order = scoring.ranked(task, query_id, rankings[subset].get(query_id, {}))

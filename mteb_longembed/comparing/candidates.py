@@ -48,7 +48,9 @@ class Candidate:
     @property
     def label(self) -> str:
         """What tables call it: its name, or that of the base with the key of one's own chunker."""
-        return f"{self.chunks_of}+{self.chunker}" if self.chunker else self.name
+        if self.chunker:
+            return f"{self.chunks_of}+{self.chunker}"
+        return self.name
 
     @property
     def encoder(self) -> str:
@@ -79,18 +81,27 @@ class Candidate:
 def candidates_of(
     base: str, strategies: Sequence[str] | None = None, target_len: int | str | None = None
 ) -> list[Candidate]:
-    """The candidates of a base: itself, and the first of `DEFAULT` that fit.
+    """The candidates of a base: itself, and the first of `DEFAULT` that fit. A name with a strategy gives only one.
 
-    A name with a strategy gives only one candidate. `strategies` are the keys of the only ones to try, each on its own,
-    and `pcw` also as `PIECES`.
+    Args:
+        base: an alias, a hub id or a folder, or such a one with a strategy.
+        strategies: the keys of the only ones to try, each on its own, and `pcw` also as `PIECES`.
+        target_len: in tokens. Default: 8 times the trained length.
+
+    Raises:
+        InputError: if nothing that was asked for fits the base.
     """
     for key in strategies or ():
         get_strategy(key)
     if is_extended_name(base) and base not in ZOO:
         return [replace(_candidate(base), is_named=True)]
-    if (entry := entry_of(base)) is not None and entry.kind == "mteb":
-        return [Candidate(BM25, "") if base == BM25 else Candidate(base, base, is_base=True)]
-    resolved = resolve(spec := ModelSpec.parse(f"{base}+none"))
+    if base == BM25:
+        return [Candidate(BM25, "")]
+    entry = entry_of(base)
+    if entry is not None and entry.kind == "mteb":
+        return [Candidate(base, base, is_base=True)]
+    spec = ModelSpec.parse(f"{base}+none")
+    resolved = resolve(spec)
     first = _as_candidate(resolved, spec.base)
     candidates = [first]
     refused: list[InputError] = []
@@ -109,19 +120,26 @@ def candidates_of(
     asked = [key for key in strategies or () if key != "none"] or target_len is not None
     if len(candidates) == 1 and asked and refused:
         tried = strategies or [f"a target of {target_len}"]
-        what = f"{tried[0]} does not fit" if len(tried) == 1 else f"none of {', '.join(tried)} fits"
+        what = f"none of {', '.join(tried)} fits"
+        if len(tried) == 1:
+            what = f"{tried[0]} does not fit"
         raise InputError(f"{what} {base}: {refused[0]}")
     return list(dict.fromkeys(candidates))
 
 
 def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
-    """The model of a candidate on each chunk of a document."""
-    return Candidate(
-        register(candidate.name, chunker, key),
-        candidate.base,
-        chunks_of=candidate.base if candidate.is_base else candidate.name,
-        chunker=key,
-    )
+    """The model of a candidate on each chunk of a document.
+
+    Args:
+        candidate: a model with one vector a text.
+        key: the chunker's name in tables.
+        chunker: as for `mteb_longembed.search`.
+    """
+    chunks_of = candidate.name
+    if candidate.is_base:
+        chunks_of = candidate.base
+    name = register(candidate.name, chunker, key)
+    return Candidate(name, candidate.base, chunks_of=chunks_of, chunker=key)
 
 
 def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
@@ -148,10 +166,16 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
 
 
 def fused(best: Candidate) -> Candidate | None:
-    """The candidate with BM25's scores added, None if that is not possible."""
+    """The candidate with BM25's scores added, None if that is not possible.
+
+    Args:
+        best: any candidate. One with a chunker of one's own has no name to which a setting could be added.
+    """
     if best.chunks_of:
         return None
-    sign = "," if ":" in best.name or "," in best.name else ":"
+    sign = ":"
+    if ":" in best.name or "," in best.name:
+        sign = ","
     try:
         return _candidate(f"{best.name}{sign}{_FUSED}")
     except InputError:
@@ -161,12 +185,20 @@ def fused(best: Candidate) -> Candidate | None:
 def _tails(
     resolved: ResolvedModel, strategies: Sequence[str] | None, target_len: int | str | None
 ) -> Iterator[str]:
-    family, trained_len = resolved.base.family, resolved.strategy.trained_len
+    """What follows the base in the names to try, the most telling first."""
+    family = resolved.base.family
+    trained_len = resolved.strategy.trained_len
     rows = family.trained_len(resolved.base.config) or 0
-    pieces = PIECES if "pcw" in (strategies or ()) else ()
-    for tail in DEFAULT if strategies is None else (*strategies, *pieces):
+    tails: list[str] = list(DEFAULT)
+    if strategies is not None:
+        tails = list(strategies)
+        if "pcw" in strategies:
+            tails += PIECES
+    for tail in tails:
         if tail == "LATE":
-            tail = "ntk:vectors=64" if family.fits(STRATEGIES["ntk"]) else "pi:vectors=64"
+            tail = "pi:vectors=64"
+            if family.fits(STRATEGIES["ntk"]):
+                tail = "ntk:vectors=64"
         key, colon, settings = tail.partition(":")
         target = target_len
         if key == "none" and target is None:
@@ -174,8 +206,12 @@ def _tails(
             target = Strategy.default_target_len(trained_len)
         if key == "none" and family.name == "absolute" and rows > trained_len:
             target = min(rows, read_tokens("the target", target or rows))
-            colon, settings = ":", f"trained_len={target}"
-        yield f"{key}{'' if target is None else f'@{target}'}{colon}{settings}"
+            colon = ":"
+            settings = f"trained_len={target}"
+        at = ""
+        if target is not None:
+            at = f"@{target}"
+        yield f"{key}{at}{colon}{settings}"
 
 
 def _candidate(name: str) -> Candidate:

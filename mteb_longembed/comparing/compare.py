@@ -24,7 +24,7 @@ from mteb_longembed.tasks.diagnose import Diagnosis, diagnose
 from mteb_longembed.tasks.scoring import left_out, read_metric
 
 from .candidates import BM25, Candidate, candidates_of, chunked, fused, short_names
-from .comparison import Comparison, make_comparison
+from .comparison import Comparison, Outcome, make_comparison
 from .costs import Key
 from .evaluate import CandidateError, Evaluated, Ground, OverBudgetError, evaluate, in_order
 from .evaluations import Evaluations
@@ -151,28 +151,27 @@ def compare(
             bar.begin(labels[candidate.name], run.n_tokens)
             run.add(candidate)
             bar.finish()
-        fusion = run.fusion() if settings.bm25 else None
-        if fusion is not None:
-            bar.begin("the fusion with BM25", 0)
-            run.add(fusion)
-        diagnoses = run.diagnoses() if settings.bm25 else []
+        diagnoses = []
+        if settings.bm25:
+            fusion = run.fusion()
+            if fusion is not None:
+                bar.begin("the fusion with BM25", 0)
+                run.add(fusion)
+            diagnoses = run.diagnoses()
     if not run.done:
-        reasons = [*run.left_out, *run.skipped]
-        why = f" ({reasons[0]})" if reasons else ""
         raise InputError(
-            f"compare must finish at least one candidate, got none: give a larger --budget or fewer tasks{why}."
+            "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks "
+            f"({', '.join([*run.left_out, *run.skipped][:1])})."
         )
-    return make_comparison(
-        run.done,
-        ground,
-        names=names,
+    outcome = Outcome(
+        done=run.done,
         asked=candidates,
-        counted=counted,
         skipped=run.skipped,
         left_out=[*run.left_out, *unfit],
+        counted=counted,
         diagnoses=diagnoses,
-        synthetic_queries=data.has_synthetic_queries,
     )
+    return make_comparison(outcome, ground, names, synthetic_queries=data.has_synthetic_queries)
 
 
 class _Run:
@@ -309,7 +308,8 @@ def _ground(
             splits[key] = (task, split)
             corpora[key] = parts
             # a generated split is made again for them
-            passages = task.passages(split) if hasattr(task, "passages") else None
-            if passages:
-                judged[key] = passages
+            if hasattr(task, "passages"):
+                passages = task.passages(split)
+                if passages:
+                    judged[key] = passages
     return Ground(evaluations, splits, corpora, judged, settings.device, settings.passages, on_message)

@@ -69,31 +69,39 @@ class Comparison:
     written: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a run of candidates ended with.
+
+    Args:
+        done: what has run.
+        asked: the candidates that were to run.
+        skipped: sentences about the budget.
+        left_out: sentences about candidates that could not run.
+        counted: sentences about what is not scored.
+        diagnoses: one for each task that was diagnosed.
+    """
+
+    done: Sequence[Evaluated]
+    asked: Sequence[Candidate]
+    skipped: Sequence[str]
+    left_out: Sequence[str]
+    counted: Sequence[str]
+    diagnoses: Sequence[Diagnosis]
+
+
 def make_comparison(
-    done: Sequence[Evaluated],
-    ground: Ground,
-    *,
-    names: Sequence[str],
-    asked: Sequence[Candidate],
-    counted: Sequence[str],
-    skipped: Sequence[str],
-    left_out: Sequence[str],
-    diagnoses: Sequence[Diagnosis],
-    synthetic_queries: bool,
+    outcome: Outcome, ground: Ground, names: Sequence[str], *, synthetic_queries: bool
 ) -> Comparison:
     """The comparison of the candidates that have run, on the queries that all of them answered.
 
     Args:
-        done: what has run.
+        outcome: what has run.
         ground: on what.
         names: the tasks' names for `mteb run`: a sample has a name of its own.
-        asked: the candidates that were to run.
-        counted: sentences about what is not scored.
-        skipped: sentences about the budget.
-        left_out: sentences about candidates that could not run.
-        diagnoses: one for each task that was diagnosed.
         synthetic_queries: whether the queries are sentences of the documents.
     """
+    done = outcome.done
     evaluations = ground.evaluations
     scores = pd.concat([one.scores for one in done], ignore_index=True)
     rows = rank(scores, {one.candidate: one.cost for one in done}, synthetic_queries=synthetic_queries)
@@ -104,8 +112,8 @@ def make_comparison(
         n_queries=len(done[0].scores),
         corpus=corpus,
         synthetic_queries=synthetic_queries,
-        n_untried=len(skipped),
-        n_asked=len(asked),
+        n_untried=len(outcome.skipped),
+        n_asked=len(outcome.asked),
     )
     chosen = eligible([row.candidate for row in rows], synthetic_queries=synthetic_queries)
     recommendation = recommend(rows, setting, expect(scores, chosen))
@@ -114,7 +122,7 @@ def make_comparison(
         metrics |= dict.fromkeys(map(str, evaluations.metrics(task)))
     rule = evaluations.ignore_identical_ids
     parts = [evaluations.identity(*split) for split in ground.splits.values()]
-    parts += [*metrics, *(candidate.name for candidate in asked), str(rule)]
+    parts += [*metrics, *(candidate.name for candidate in outcome.asked), str(rule)]
     return Comparison(
         scores=scores,
         costs=cost_frame(done),
@@ -126,15 +134,15 @@ def make_comparison(
         n_queries=setting.n_queries,
         n_documents=_n_documents(ground),
         synthetic_queries=synthetic_queries,
-        skipped=list(skipped),
-        left_out=list(left_out),
-        counted=list(counted),
+        skipped=list(outcome.skipped),
+        left_out=list(outcome.left_out),
+        counted=list(outcome.counted),
         queries=differences(
             evaluations, ground.tasks, rows, scores, recommendation.best, _shown_passages(ground)
         ),
         sensitivities=sensitivities(evaluations, ground.tasks, rows),
         passages={one.candidate.name: one.passages for one in done if one.passages is not None},
-        diagnoses=list(diagnoses),
+        diagnoses=list(outcome.diagnoses),
         identity=hashlib.sha256(" ".join(parts).encode()).hexdigest(),
         written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )

@@ -97,6 +97,10 @@ def sample(corpora: Sequence[Dataset], device_type: str) -> list[str]:
 
     On a CPU that is one batch, often one long document: each further batch would cost 3 passes of every candidate, and
     the rounds show how much a speed varies. A document is never cut, because strategies differ most at full length.
+
+    Args:
+        corpora: all documents.
+        device_type: such as `cpu` or `cuda`.
     """
     rows = []
     for corpus in corpora:
@@ -118,8 +122,12 @@ def speed(model: LongModel, texts: Sequence[str], *, is_new: bool = True) -> tup
     """Tokens of documents that a model encodes in a second, and the bytes of one vector.
 
     The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base.
-    The first call of a new model makes things that are made only once, so a text that is a little longer than the
-    trained length runs before the clock starts.
+
+    Args:
+        model: its store is not used here.
+        texts: documents, or their chunks.
+        is_new: whether it has not run yet. The first call of a new model makes things that are made only once, so a
+            text that is a little longer than the trained length runs before the clock starts.
     """
     rows = model.first.token_ids(texts, document_prompt(model))
     if rows is None:

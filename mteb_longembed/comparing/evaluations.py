@@ -78,7 +78,18 @@ class Evaluations:
         task._top_k = max(task._top_k, *ranks)
 
     def find(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> pd.DataFrame | None:
-        """Each query's scores from an earlier run (see `COLUMNS`). None if there is none, or if its file is damaged."""
+        """Each query's scores from an earlier run (see `COLUMNS`).
+
+        They are read from Parquet, or made from the rankings of that run if other metrics are asked for.
+
+        Args:
+            meta: the candidate's description.
+            task: a loaded task.
+            split: one of its splits.
+
+        Returns:
+            None if there is no ranking, or if its file is damaged.
+        """
         path = self._scores(meta, task, split)
         try:
             if path.stat().st_mtime_ns >= self._rankings(meta, task, split).stat().st_mtime_ns:
@@ -95,6 +106,7 @@ class Evaluations:
         return scores
 
     def _score(self, name: str, task: AbsTaskRetrieval, split: str, rankings: Rankings) -> pd.DataFrame:
+        """The scores of all metrics, one row for each query."""
         ranking, *others = self.metrics(task)
         rule = {"ignore_identical_ids": self.ignore_identical_ids}
         scores = score_queries(task, split, rankings, ranking, **rule, mean_over_ties=True)
@@ -150,6 +162,7 @@ class Evaluations:
     def _evaluate(
         self, model: MTEBModels, meta: ModelMeta, task: AbsTaskRetrieval, split: str, folder: Path
     ) -> None:
+        """Let mteb rank the documents; its rankings go into a folder of ours."""
         splits = list(task.eval_splits)
         task.filter_eval_splits([split])
         try:
@@ -164,7 +177,12 @@ class Evaluations:
             task.filter_eval_splits(splits)
 
     def find_cost(self, meta: ModelMeta, tasks: Sequence[AbsTaskRetrieval]) -> Cost | None:
-        """The cost that an earlier run measured on the same data, None if there is none."""
+        """The cost that an earlier run measured on the same data, None if there is none.
+
+        Args:
+            meta: the description of the encoder, without search parameters.
+            tasks: all tasks of the comparison.
+        """
         try:
             return Cost(**json.loads(self._cost(meta, tasks).read_bytes()))
         except (OSError, ValueError, TypeError, RecursionError):
@@ -201,7 +219,15 @@ class Evaluations:
     def find_passages(
         self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, judged: Passages, windows: bool
     ) -> ShownPassages | None:
-        """The passages that an earlier run has shown for each judged query, with or without windows; None if none."""
+        """The passages that an earlier run has shown for each judged query, None if it has not.
+
+        Args:
+            meta: the candidate's description.
+            task: a task that knows which passages answer.
+            split: one of its splits.
+            judged: the passages that answer.
+            windows: whether documents with one vector show their best window.
+        """
         try:
             shown: ShownPassages = json.loads(self._passages(meta, task, split, windows).read_bytes())
             is_whole = judged.keys() <= shown.keys()

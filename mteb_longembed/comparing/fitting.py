@@ -12,13 +12,18 @@ from mteb_longembed.errors import InputError
 
 
 def fitting(base: str) -> str:
-    """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit."""
+    """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit.
+
+    Args:
+        base: an alias, a hub id or a folder. What was measured is of another model with positions of the same kind.
+    """
     base = ModelSpec.parse(base).base
     model = resolve(ModelSpec(base))
     family = model.base.family.name
     evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
     measured: dict[str, str] = evidence.get(family, {})
-    fit, incompatible = [], []
+    fit = []
+    incompatible = []
     length = model.strategy.trained_len
     names = {key: key for key in STRATEGIES}
     names["none"] = f"none@{Strategy.default_target_len(length)}"  # plain extrapolation
@@ -43,5 +48,8 @@ def fitting(base: str) -> str:
 
 
 def _measured_score(measured: str) -> float:
+    """The score at the beginning of a text such as `61.2 on QMSum`; below all scores if there is none."""
     number = measured.partition(" ")[0]
-    return float(number) if number[:1].isdigit() else -1.0
+    if number[:1].isdigit():
+        return float(number)
+    return -1.0

@@ -68,7 +68,10 @@ def metric_name(comparison: Comparison) -> str:
 
 
 def ranking_table(comparison: Comparison) -> Table:
-    """The candidates, the best first."""
+    """The candidates, the best first.
+
+    Each row has its standing as its class, so that a page may colour it. A narrow terminal leaves out `_OPTIONAL`.
+    """
     metric = metric_name(comparison)
     columns = []
     for number, row in enumerate(comparison.rows, start=1):
@@ -108,7 +111,10 @@ def ranking_table(comparison: Comparison) -> Table:
 
 
 def speed_cell(row: Row) -> Cell:
-    """The median speed with its slowest and fastest round, such as `15.8k [13.4,16.6]`."""
+    """The median speed with its slowest and fastest round.
+
+    Such as `812 [790,830]`, `15.8k [13.4,16.6]` or `158k [150,160]`: tokens a second, from a thousand on in thousands.
+    """
     rate = row.cost.tokens_per_second
     if rate is None:
         return Cell(MISSING)
@@ -139,7 +145,10 @@ def split_table(comparison: Comparison) -> Table | None:
 
 
 def passage_table(comparison: Comparison) -> Table | None:
-    """How well the passages answer, None if no task knows which ones do."""
+    """How well the passages answer, None if no task knows which ones do.
+
+    The median of tokens is infinite if more than half of the queries have no answer among what is looked at.
+    """
     if not comparison.passages:
         return None
     n_queries = next(iter(comparison.passages.values())).n_queries
@@ -178,7 +187,14 @@ def diagnosis_tables(comparison: Comparison) -> list[Table]:
 
 
 def diagnosis_sentences(diagnosis: Diagnosis) -> list[str]:
-    """What follows from a diagnosis."""
+    """What follows from a diagnosis.
+
+    Args:
+        diagnosis: what BM25 finds in the beginnings of documents.
+
+    Returns:
+        How many tokens are enough, how long documents are, and where answers stand if the data say it.
+    """
     share = percent(ENOUGH)
     if diagnosis.enough is None:
         first = (
@@ -204,7 +220,10 @@ def diagnosis_sentences(diagnosis: Diagnosis) -> list[str]:
 
 
 def query_tables(comparison: Comparison) -> list[Table]:
-    """The queries on which the best differs most from its base, and from BM25; folded in the page."""
+    """The queries on which the best differs most from its base, and from BM25; folded in the page.
+
+    Columns that are empty for all queries, such as passages where none are judged, are left out.
+    """
     short = labels(comparison)
     best = short[comparison.recommendation.best]
     names = ("rank", "relevant", "first", "passage")
@@ -231,7 +250,11 @@ def query_tables(comparison: Comparison) -> list[Table]:
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """The tables of the page: the ranking, then splits, passages and places where there are any."""
+    """The tables of the page, in its order.
+
+    The ranking; then by split, by passage, by length of what is read, by place of the answer, and query by query, where
+    the data have what is needed.
+    """
     shown = [ranking_table(comparison), split_table(comparison), passage_table(comparison)]
     made = [table for table in shown if table is not None]
     made += diagnosis_tables(comparison)
@@ -251,7 +274,14 @@ def page(
     links: Sequence[tuple[str, str]] = (),
     command: str = "",
 ) -> str:
-    """One self-contained HTML page; `command` is the line that made it."""
+    """One self-contained HTML page.
+
+    Args:
+        comparison: what is shown.
+        pictures: the figures, which stand between the answer and the tables.
+        links: addresses and titles of other comparisons in the same folder.
+        command: the line that made it.
+    """
     advice = comparison.recommendation
     facts = [
         ("Written", comparison.written),
@@ -288,6 +318,7 @@ def _documents(comparison: Comparison) -> str:
 
 
 def _p_value(value: float | None) -> Cell:
+    """A p-value with three decimals."""
     if value is None:
         return Cell(MISSING)
     if value < 0.001:
@@ -296,6 +327,7 @@ def _p_value(value: float | None) -> Cell:
 
 
 def _difference(interval: Interval | None) -> Cell:
+    """A difference with its sign, and its interval in whole points."""
     if interval is None:
         return Cell(MISSING)
     text = f"{interval.mean:+.1f}"
@@ -312,7 +344,11 @@ _AS_IT_IS = (
 
 
 def as_json(comparison: Comparison) -> str:
-    """Everything that was found, as JSON."""
+    """Everything that was found, as JSON.
+
+    Scores and differences are lists of the mean and both ends of its interval, which are null where there is none. What
+    is infinite is null.
+    """
     advice = comparison.recommendation
     costs = json.loads(comparison.costs.set_index("candidate").to_json(orient="index"))
     plain = {
@@ -332,6 +368,7 @@ def as_json(comparison: Comparison) -> str:
 
 
 def _plain_row(row: Row) -> dict[str, Any]:
+    """A row for JSON, without its cost."""
     more_queries = None
     if math.isfinite(row.more_queries):
         more_queries = row.more_queries
@@ -353,6 +390,7 @@ def _plain_row(row: Row) -> dict[str, Any]:
 
 
 def _plain_passages(comparison: Comparison, name: str) -> dict[str, Any]:
+    """The scores of a candidate's passages for JSON: shares in percent, the median of tokens read."""
     scores = comparison.passages[name]
     tokens = [
         n if math.isfinite(n) else None for n in (scores.tokens.mean, scores.tokens.low, scores.tokens.high)
@@ -362,6 +400,7 @@ def _plain_passages(comparison: Comparison, name: str) -> dict[str, Any]:
 
 
 def _plain_places(comparison: Comparison) -> list[dict[str, Any]]:
+    """For JSON: the score by third of the document, and the index of position sensitivity with its noise."""
     plain = []
     for name, task, n, sensitivity in comparison.sensitivities:
         plain.append(
@@ -378,6 +417,7 @@ def _plain_places(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _ends(interval: Interval | None) -> list[float | None] | None:
+    """The mean and both ends of an interval, None if there is none."""
     if interval is None:
         return None
     if not interval.is_known:
@@ -393,7 +433,17 @@ SCORES = "scores.parquet"
 
 
 def write_all(comparison: Comparison, output: Path, pictures: Sequence[Drawing], command: str) -> Path:
-    """Write the page, the JSON and the scores of each query into the comparison's folder; its path."""
+    """Write the page, the JSON and the scores of each query into the comparison's folder.
+
+    Args:
+        comparison: what is written.
+        output: the folder of all results.
+        pictures: the page's figures.
+        command: the line that made it, for the page's foot.
+
+    Returns:
+        The folder, for its page.
+    """
     folder = folder_of(comparison, output)
     write_file(folder / MACHINE, as_json(comparison))
     out = io.BytesIO()

@@ -38,7 +38,14 @@ class PassageScores:
 
 
 def show_passages(searcher: Searcher, task: AbsTaskRetrieval, split: str, judged: Passages) -> ShownPassages:
-    """The best passage of each of the first documents, for each query with a judged passage; the searcher is empty."""
+    """The best passage of each of the first documents, for each query with a judged passage.
+
+    Args:
+        searcher: without documents.
+        task: a task that knows which passages answer.
+        split: one of its splits.
+        judged: the passages that answer.
+    """
     (subset,) = task.hf_subsets  # tasks with passages have one
     data = task.dataset[subset][split]
     texts: dict[str, str] = dict(
@@ -80,7 +87,11 @@ def _covers_one(start: int, end: int, answers: Sequence[tuple[int, int]]) -> boo
 
 
 def score_passages(by_split: Sequence[Mapping[str, tuple[float, float]]]) -> PassageScores:
-    """The scores of a candidate from the answers of each split; all splits weigh the same in the shares."""
+    """The scores of a candidate from the answers of each split; all splits weigh the same in the shares.
+
+    Args:
+        by_split: what `first_answers` gives for each split.
+    """
     at = {}
     for k in (1, 5):
         shares = [[float(rank <= k) for rank, _ in answers.values()] for answers in by_split]

@@ -54,7 +54,11 @@ def colour_of(row: Row) -> str:
 
 
 def draw_standings(comparison: Comparison) -> Drawing:
-    """All candidates with their intervals; the band of the first one is shaded, and what is out is grey."""
+    """All candidates with their intervals, the best on top.
+
+    The band of the first one is shaded over the whole height, and what is surely behind is grey: whose interval lies in
+    the band is easily seen. That is not the test: two intervals may overlap although their paired difference lies below 0.
+    """
     rows = comparison.rows
     metric = metric_name(comparison)
     title = f"{metric} with 95 % intervals; shaded: that of the first one; grey: surely behind"
@@ -86,7 +90,7 @@ def draw_standings(comparison: Comparison) -> Drawing:
 def draw_costs(comparison: Comparison) -> Drawing | None:
     """Score against speed, None with fewer than two speeds.
 
-    The numbers at the points are those of the table's rows; BM25 is a line.
+    The numbers at the points are those of the table's rows. BM25, which encodes nothing, is a line over all speeds.
     """
     if sum(row.cost.tokens_per_second is not None for row in comparison.rows) < 2:
         return None
@@ -127,7 +131,12 @@ def _few_ticks() -> Any:
 
 
 def draw_by_length(comparison: Comparison, task: str) -> Drawing | None:
-    """The scores by the length of documents, None if the splits do not say at least two lengths."""
+    """The scores by the length of documents, None if the splits do not say at least two lengths.
+
+    Args:
+        comparison: what is drawn: its first `_MOST_LINES` candidates.
+        task: the name of one of its tasks.
+    """
     lengths = {}
     for key in comparison.rows[0].by_split:
         length = split_length(key[1])
@@ -157,7 +166,13 @@ def draw_by_length(comparison: Comparison, task: str) -> Drawing | None:
 
 
 def _number(drawing: Drawing, axes: Axes, points: Sequence[tuple[str, float, float]]) -> None:
-    """Write a number beside each point, at the nearest place where no other number or point is."""
+    """Write a number beside each point, at the nearest place where no other number or point is.
+
+    Args:
+        drawing: the figure, whose layout is made final here.
+        axes: where the points are.
+        points: number, and place in the units of the axes.
+    """
     drawing.figure.draw_without_rendering()  # now the places on paper are known
     unit = drawing.figure.dpi / 72
     places = [axes.transData.transform((x, y)) / unit for _, x, y in points]

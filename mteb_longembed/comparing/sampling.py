@@ -22,7 +22,17 @@ def take_sample(task: AbsTaskRetrieval, n_documents: int, seed: int = 0) -> list
 
     All judged documents stay. One half of the rest are BM25's best other documents, all queries' first ones before
     the second ones. The other half are drawn.
-    The answer is one sentence for each corpus that became smaller.
+
+    Args:
+        task: a loaded task; it is changed.
+        n_documents: of each corpus.
+        seed: of what is drawn.
+
+    Returns:
+        One sentence for each corpus that became smaller.
+
+    Raises:
+        InputError: if the judged documents alone are more.
     """
     sentences = []
     for split in task.eval_splits:
@@ -68,6 +78,7 @@ def _sample_split(task: AbsTaskRetrieval, subset: str, split: str, n_documents: 
 def _sampled_ids(
     task: AbsTaskRetrieval, subset: str, split: str, judged: set[str], n_documents: int, seed: int
 ) -> set[str]:
+    """The ids of the documents that stay: judged ones, hard ones, and drawn ones."""
     data = task.dataset[subset][split]
     corpus = data["corpus"]
     kept = judged & set(corpus["id"])

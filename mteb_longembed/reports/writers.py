@@ -56,7 +56,7 @@ def write_markdown(table: Table) -> str:
     """A pipe table with a heading above it and its notes below it; the best of each column is bold."""
     shown = table.cells.map(lambda cell: f"{_markdown(cell.text)} {cell.bounds}".rstrip())
     shown = shown.mask(_best(table), "**" + shown + "**").rename(columns=_markdown)
-    align = ["left" if is_words else "right" for is_words in table.word_columns()]
+    align = [("right", "left")[is_words] for is_words in table.word_columns()]
     text = shown.to_markdown(index=False, disable_numparse=True, colalign=align)
     notes = [f"{_markdown(note)}  " for note in table.notes]
     return "\n".join([f"### {_markdown(table.caption)}", "", text, "", *notes, ""])
@@ -80,7 +80,7 @@ def write_latex(table: Table) -> str:
         hrules=True,
         caption=caption,
         label=f"tab:{table.key}",
-        column_format="".join("l" if is_words else "r" for is_words in table.word_columns()),
+        column_format="".join("rl"[is_words] for is_words in table.word_columns()),
         position_float="centering",
     )
     for note in notes:
@@ -173,10 +173,13 @@ def _drawn(form: _Form, *, notes: bool) -> RichTable:
     if form.is_stacked:
         sign = "\n"
         padding = (0, 0, 0, 0)
+    caption = None
+    if table.notes and notes:
+        caption = Text("\n".join(table.notes), style="dim")
     drawn = RichTable(
         title=Text(table.caption, style="italic"),
         title_justify="left",
-        caption=Text("\n".join(table.notes), style="dim") if table.notes and notes else None,
+        caption=caption,
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         padding=padding,
@@ -193,7 +196,9 @@ def _drawn(form: _Form, *, notes: bool) -> RichTable:
     for row in table.rows:
         texts = []
         for cell, is_words in zip(row, words, strict=True):
-            text = Text(cell.text if is_words else cell.text.replace(" ", sign))
+            text = Text(cell.text)
+            if not is_words:
+                text = Text(cell.text.replace(" ", sign))
             if cell.is_best:
                 text.stylize("bold")
             if cell.is_partial:

@@ -57,6 +57,12 @@ class Cell:
         low, high = (rounded(end, 0) for end in self.interval)
         return f"[{low},{high}]"
 
+    def end(self, index: int) -> float | None:
+        """The lower (0) or the upper (1) end of the interval."""
+        if self.interval is None:
+            return None
+        return self.interval[index]
+
     @property
     def shown(self) -> str:
         """The text and the interval."""
@@ -127,9 +133,7 @@ class Table:
             columns[str(title)] = [cell.value for cell in cells]
             if any(cell.interval for cell in cells):
                 for index, end in enumerate(("low", "high")):
-                    columns[f"{title} {end}"] = [
-                        None if cell.interval is None else cell.interval[index] for cell in cells
-                    ]
+                    columns[f"{title} {end}"] = [cell.end(index) for cell in cells]
         return pd.DataFrame(columns)
 
     def without_empty_columns(self) -> Table:

@@ -14,13 +14,11 @@ def drawings():
             scores[f"{BASE}+{name}@{target}"] = 0.3 + 0.06 * i + 0.02 * j
             scores[f"{ROTARY}+{name}@{target}"] = 0.32 + 0.06 * i + 0.02 * j
     made = lines(scores)
-    points = [DepthPoint(512, i / 50, i % 2) for i in range(50)]
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
     partial = lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"])
     return [
         *map(heat_maps.draw, heat_maps.by_model(made)),
         *map(heat_maps.draw, heat_maps.by_model(partial)),
-        heat_maps.draw(heat_maps.by_depth("m", "t", points)),
         *map(bars.draw, bars.improvement(made)),
         *map(curves.draw_targets, curves.targets(made)),
         *map(curves.draw_targets, curves.targets(made, "Passkey")),
@@ -76,16 +74,6 @@ def test_scores_over_lengths_carry_their_intervals(drawings):
 def test_an_average_without_single_queries_says_that_it_has_no_interval(drawings):
     (drawing,) = (drawing for drawing in drawings if drawing.key.startswith("targets-average"))
     assert drawing.figure.legends[0].get_title().get_text().startswith("no intervals")
-
-
-def test_depth_maps_print_the_queries_of_each_cell_and_are_grey_below_thirty():
-    points = [DepthPoint(512, 0.1, 1.0)] * 30 + [DepthPoint(1024, 0.1, 1.0)] * 29
-    drawing = heat_maps.draw(heat_maps.by_depth("mteb-longembed/m", "t", points))
-    (axes,) = drawing.figure.axes
-    assert [text.get_text() for text in axes.texts] == ["100", "n=30", "100", "n=29", "100", "n=59"]
-    many, few, both = (patch.get_facecolor() for patch in axes.patches[:3])
-    assert few[0] == few[1] == few[2] and many[0] != many[1] and both == many
-    assert "mteb-longembed/" not in " ".join(text.get_text() for text in _texts(drawing.figure))
 
 
 def test_every_tip_is_in_the_svg(drawings):
