@@ -136,7 +136,8 @@ def rank(
     """
     paired = pair(scores, list(costs))
     means = {candidate: paired.mean(candidate.name) for candidate in costs}
-    ranked = sorted(costs, key=lambda candidate: -means[candidate].mean)
+    # of equal ones a base is first, because it is the simplest
+    ranked = sorted(costs, key=lambda candidate: (-means[candidate].mean, not candidate.is_base))
     chosen = eligible(ranked, synthetic_queries=synthetic_queries)
     best = chosen[0]
     shares = paired.only([candidate.name for candidate in chosen]).first_shares()

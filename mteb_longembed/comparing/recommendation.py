@@ -164,7 +164,9 @@ def _use(verdict: Verdict, row: Row, best: Row) -> str:
         return f"Stay with {row.label}: nothing that was tried is better."
     if verdict == "winner":
         return f"Use {row.label}."
-    return f"Use {row.label} for now: it leads, but these queries do not decide."
+    if row.candidate.is_base:
+        return f"Stay with {row.label} for now: nothing that was tried is surely better."
+    return f"Use {row.label} for now: it scores highest, but these queries do not decide."
 
 
 def _certainty(verdict: Verdict, row: Row, best: Row, others: Sequence[Row], setting: Setting) -> str:
@@ -207,8 +209,11 @@ def _why_it_is_undecided(best: Row, others: Sequence[Row], setting: Setting) -> 
     if len(equals) > len(shown):
         names.append(f"{len(equals) - len(shown)} more")
     n_more = max(row.more_queries for row in equals)
+    leads = "leads"
+    if any(row.score.mean == best.score.mean for row in equals):
+        leads = "scores highest, though not alone"
     return (
-        f"{best.label} leads ({best.score.mean:.1f}), {_listed(names)} cannot be told from it on {setting.queries} "
+        f"{best.label} {leads} ({best.score.mean:.1f}), {_listed(names)} cannot be told from it on {setting.queries} "
         f"(first in {_listed(shares)} of resamples); {_more(n_more, setting.n_queries)}."
     )
 

@@ -53,12 +53,26 @@ def test_a_base_that_wins_is_kept() -> None:
 def test_a_leader_that_is_not_sure_is_no_winner_and_says_how_many_more_queries_would_tell() -> None:
     advice = advise(LEADER, RIVAL, BASE)
     assert advice.verdict == "undecided" and advice.equals == (RIVAL.name,) and advice.out == (BASE.name,)
-    assert advice.use == "Use +ntk@4096 for now: it leads, but these queries do not decide."
+    assert advice.use == "Use +ntk@4096 for now: it scores highest, but these queries do not decide."
     assert advice.certainty == (
         "+ntk@4096 leads (80.0), +pi@4096 cannot be told from it on 50 queries (first in 71 % and 22 % of resamples); "
         "about 65 more queries like these would."
     )
     assert "is first in" not in advice.certainty
+
+
+def test_a_base_that_is_not_surely_first_is_kept_for_now() -> None:
+    base = replace(BASE, standing="leader", diff_to_best=None, first_share=0.6)
+    advice = advise(base, replace(RIVAL, first_share=0.4))
+    assert advice.use == "Stay with base for now: nothing that was tried is surely better."
+
+
+def test_of_equal_scores_nobody_is_said_to_lead() -> None:
+    same = replace(RIVAL, score=LEADER.score, more_queries=math.inf)
+    assert advise(LEADER, same).certainty.startswith(
+        "+ntk@4096 scores highest, though not alone (80.0), +pi@4096"
+    )
+    assert "though not alone" not in advise(LEADER, RIVAL).certainty
 
 
 @pytest.mark.parametrize(

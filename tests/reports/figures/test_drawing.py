@@ -2,7 +2,6 @@ import pytest
 
 from mteb_longembed.reports.figures import bars, curves, heat_maps
 from mteb_longembed.reports.figures.drawing import styles
-from mteb_longembed.reports.scores.results import DepthPoint
 from tests.reports.made import BASE, ROTARY, lines
 
 
