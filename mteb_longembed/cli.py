@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from . import __version__
-from .errors import INTERRUPTED, LongEmbedError
+from .errors import INTERRUPTED, InputError, LongEmbedError
 
 #: Name -> one line of help. Each has a module in `commands`.
 COMMANDS = {
@@ -22,20 +22,23 @@ COMMANDS = {
     "search": "the best documents of your own files for a question",
     "list": "strategies, aliases, tasks, and what fits what",
     "report": "tables and figures from a folder of results",
-    "diagnose": "does a task need long context? scores for each number of tokens read",
     "tune": "train the position rows that an extension added",
     "export": "a plain checkpoint that needs none of our code",
     "leaderboard": "mteb's leaderboard on a folder of results, without network",
-    "submit-check": "what mteb's public results repository would refuse, and why",
     "doctor": "versions, hub, devices, caches, and what is wrong",
 }
-_RUN = "run tasks on models; takes the options of `mteb run`, and prints a table of scores"
+#: Commands that people look for here, and the sentence that says what to type instead.
+_ELSEWHERE = {
+    "run": "there is no command run: type mteb run, or mteb-longembed compare.",
+    "diagnose": "there is no command diagnose: mteb-longembed compare says on its page whether the data need long "
+    "documents.",
+    "submit-check": "there is no command submit-check: type mteb submit-results.",
+}
 #: Commands that keep finished work and continue from it when they are started again.
-_RESUME = ("run", "compare", "tune", "search")
+_RESUME = ("compare", "tune", "search")
 _EXAMPLES = """\
 examples:
   mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048
-  mteb-longembed run -t LongEmbedPasskey -m e5-base+ntk
   mteb-longembed list
   mteb-longembed report results/
 """
@@ -44,18 +47,16 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status.
 
-    0: done. 1: `doctor` found a problem, or `submit-check` found something missing. 2: the command line is wrong, or
-    something could not run; a sentence on standard error says what. 130: interrupted.
+    0: done. 1: `doctor` found a problem. 2: the command line is wrong, or something could not run; a sentence on
+    standard error says what. 130: interrupted.
     """
     # imports make a million objects that stay: looking through them for garbage takes 40 % of a short call
     gc.set_threshold(100_000, 50)
     atexit.register(gc.freeze)
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        if arguments[:1] == ["run"]:
-            from .commands.run import run
-
-            return run(arguments)
+        if arguments and arguments[0] in _ELSEWHERE:
+            raise InputError(_ELSEWHERE[arguments[0]])
         args = _parsed(arguments)
         status = int(_module(args.command).main(args))
         sys.stdout.flush()  # here and not at exit: at exit nobody can catch the error of a closed pipe
@@ -114,7 +115,6 @@ def _parsers(chosen: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentPar
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    commands.add_parser("run", help=_RUN)
     for name, help_line in COMMANDS.items():
         command = commands.add_parser(name, help=help_line)
         if name == chosen:

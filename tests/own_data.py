@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import mteb
-import pytest
 from mteb.results import TaskResult
 
 
@@ -23,7 +22,6 @@ def beir(root: Path, texts: Sequence[str], queries: Sequence[str]) -> Path:
 
 def bm25(task: Any, **options: Any) -> TaskResult:
     """The result of mteb's BM25."""
-    pytest.importorskip("bm25s")
     model = mteb.get_model("mteb/baseline-bm25s")
     options = {"cache": None, "co2_tracker": False, "show_progress_bar": False, **options}
     return mteb.evaluate(model, task, **options).task_results[0]

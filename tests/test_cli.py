@@ -38,7 +38,16 @@ def test_help_names_every_command_and_imports_none(capsys, monkeypatch) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     shown = capsys.readouterr().out
-    assert all(re.search(rf"\n    {name}\s", shown) for name in ("run", *cli.COMMANDS))
+    assert all(re.search(rf"\n    {name}\s", shown) for name in cli.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"), [("run", "mteb run"), ("diagnose", "compare"), ("submit-check", "submit-results")]
+)
+def test_a_command_that_is_elsewhere_says_where_in_one_sentence(name, instead, capsys) -> None:
+    assert cli.main([name, "-m", "e5-base"]) == 2
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert name in sentence and instead in sentence
 
 
 def test_version(capsys) -> None:

@@ -7,9 +7,12 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import DEVICE, JSON, Options
-from mteb_longembed.errors import InputError
+
+if TYPE_CHECKING:
+    from mteb_longembed.comparing.comparison import Comparison
 
 _TIME = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smh]?)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
@@ -53,9 +56,12 @@ OPTIONS: Options = {
          "the language of your own files, such as deu or zho-Hans; BM25 cuts words by it (default: eng-Latn)"),
         ("--metric", {"nargs": "+", "default": [], "metavar": "METRIC"},
          "such as nDCG@10 R@100 RR@10; the first one ranks (default: the task's main score)"),
-        ("--make-queries", {"dest": "make", "nargs": "?", "type": int, "const": _QUERIES, "metavar": "N"},
+        ("--make-queries",
+         {"dest": "n_synthetic_queries", "nargs": "?", "type": int, "const": _QUERIES, "metavar": "N"},
          f"only with --corpus: draw N sentences of the documents as queries (default: {_QUERIES}); they only "
          "approximate real queries"),
+        ("--ignore-identical-ids", {"action": "store_true"},
+         "a document with the id of the query does not count (BEIR's rule)"),
         ("--sample", {"type": int, "metavar": "N"},
          "leave N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones"),
     ],
@@ -76,6 +82,7 @@ OPTIONS: Options = {
          "(default: results)"),
         ("--figures", {"type": Path, "metavar": "DIR"},
          "write the figures as PNG and SVG, in a folder for each comparison"),
+        ("--explain", {"action": "store_true"}, "print all tables, what their columns mean, and what else follows"),
         JSON,
     ],
 }  # fmt: skip
@@ -84,46 +91,63 @@ OPTIONS: Options = {
 def main(args: argparse.Namespace) -> int:
     """Compare, print and write; return the exit status."""
     from mteb_longembed.hub import silence
-    from mteb_longembed.reports.safe_files import write_file
 
-    given = {key: value for key, value in vars(args).items() if key not in ("command", "figures", "json")}
+    own = ("command", "figures", "json", "explain")
+    given = {key: value for key, value in vars(args).items() if key not in own}
     # silence is first, because its imports say that the working folder is gone before torch ends the process
     with silence():
-        from mteb_longembed.comparing import tables
-        from mteb_longembed.comparing.compare import compare, say_on_stderr
-        from mteb_longembed.reports.writers import show
+        from mteb_longembed.comparing.compare import compare
+        from mteb_longembed.comparing.page import as_json, write_all
+        from mteb_longembed.comparing.pictures import drawings
 
         comparison = compare(**given, show=not args.json)
-    folder = tables.folder_of(comparison, args.folder)
-    write_file(folder / tables.MACHINE, tables.as_json(comparison))
-    try:
-        pictures, problems = tables.drawings(comparison), []
-    except InputError as error:  # matplotlib is an extra
-        if args.figures:
-            raise
-        pictures, problems = [], [f"The page has no figures: {error}"]
-        say_on_stderr(problems[0])
-    line, page = shlex.join(["mteb-longembed", *sys.argv[1:]]), folder / tables.PAGE
-    write_file(page, tables.page(comparison, pictures, tables.siblings(folder), line, problems))
-    for picture in pictures if args.figures else ():
-        picture.save(args.figures / folder.name)
+        pictures = drawings(comparison)
+    folder = write_all(comparison, args.folder, pictures, shlex.join(["mteb-longembed", *sys.argv[1:]]))
+    if args.figures:
+        for picture in pictures:
+            picture.save(args.figures / folder.name)
     if args.json:
-        print(tables.as_json(comparison), end="")
-        return 0
+        print(as_json(comparison), end="")
+    else:
+        _print(comparison, folder, explain=args.explain)
+    return 0
+
+
+def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:
+    """The answer in three lines, then the table; all other tables and notes only with `explain`."""
     from rich.console import Console
 
-    show(tables.tables(comparison), Console())
-    for sentence in comparison.recommendation.sentences:
-        print(sentence)
+    from mteb_longembed.comparing.page import PAGE, ranking_table, tables
+    from mteb_longembed.reports.safe_files import printable
+    from mteb_longembed.reports.writers import show
+
+    advice = comparison.recommendation
+    for line in advice.answer:
+        print(printable(line))
+    for sentence in comparison.cautions:
+        print(f"Note: {printable(sentence)}")
+    print()
+    shown = [ranking_table(comparison)]
+    if explain:
+        shown = tables(comparison)
+    show(shown, Console(), notes=explain)
+    for sentence in comparison.counted:
+        print(printable(sentence))
+    if explain:
+        for sentence in advice.notes:
+            print(sentence)
     for sentence in comparison.skipped:
         print(f"Skipped because of the budget: {sentence}")
-    encoded, shared = comparison.tokens_encoded, comparison.tokens_shared
-    if shared:
-        n_windows = comparison.tokens_windows
-        windows = f", and {n_windows:,} tokens of windows for passages" if n_windows else ""
-        print(
-            f"Of {encoded + shared:,} tokens of documents and queries, {encoded:,} were encoded{windows}; the others "
-            "were known from other candidates or earlier runs."
-        )
-    print(f"Written: {page}, {tables.MACHINE} beside it, and mteb's results in {args.folder}.")
-    return 0
+    if explain:
+        print(_encoded(comparison))
+    more = "" if explain else " --explain says what the columns mean."
+    print(f"Written: {folder / PAGE}, with JSON and the scores of each query beside it.{more}")
+
+
+def _encoded(comparison: Comparison) -> str:
+    """How much was encoded now, and how much was known."""
+    total = comparison.costs[["tokens_encoded", "tokens_shared", "tokens_windows"]].sum()
+    return (
+        f"{total['tokens_encoded']:,} tokens of documents and queries were encoded, and {total['tokens_windows']:,} of "
+        f"windows for passages; {total['tokens_shared']:,} were known from other candidates or earlier runs."
+    )

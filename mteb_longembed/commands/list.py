@@ -33,7 +33,7 @@ def main(args: argparse.Namespace) -> int:
             raise InputError(
                 f"a model can only follow fit, got {args.what} {args.model}: write mteb-longembed list fit MODEL."
             )
-        from mteb_longembed.comparing.candidates import fitting
+        from mteb_longembed.comparing.fitting import fitting
 
         print(fitting(args.model))
         return 0

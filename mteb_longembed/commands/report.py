@@ -73,7 +73,7 @@ OPTIONS: Options = {
         ("--published", {"action": "store_true"},
          "rank the LongEmbed scores of mteb's public results, of RESULTS and of the paper in one table"),
     ],
-    "output (figures need pip install 'mteb-longembed[figures]')": [
+    "output": [
         ("--format", {"choices": list(WRITERS), "default": "terminal"},
          "format of the tables (default: terminal)"),
         ("--output-folder", {"type": Path, "metavar": "DIR"},
@@ -96,7 +96,7 @@ OPTIONS: Options = {
     ],
     "query by query": [
         ("--predictions", {"nargs": "+", "type": Path, "default": [], "metavar": "DIR"},
-         "folders of `mteb run --prediction-folder`, one for each model; also gives figures by depth"),
+         "folders of `mteb run --prediction-folder`, one for each model; also gives the places of answers"),
     ],
 }  # fmt: skip
 
@@ -140,7 +140,9 @@ def main(args: argparse.Namespace) -> int:
         if group.warning:
             _warn(f"{group.label}: {group.warning}")
     tables = [table.without_empty_columns() for table in _tables(request, rows, lines, depths)]
-    drawings = _drawings(request, lines, depths) if request.figures or request.html else []
+    drawings = []
+    if request.figures or request.html:
+        drawings = _drawings(request, lines)
     _write_tables(request, tables)
     # If standard output has tables for other programs, it must have nothing else.
     out = sys.stdout if request.output_folder or request.format == "terminal" else sys.stderr
@@ -154,7 +156,16 @@ def main(args: argparse.Namespace) -> int:
         ordered = sorted(tables, key=lambda table: table.is_folded)
         write_file(
             request.html,
-            html_page.write(ordered, drawings, problems, [("Written", written), *facts], conclusions),
+            html_page.write(
+                html_page.Page(
+                    title="LongEmbed report",
+                    tables=ordered,
+                    drawings=drawings,
+                    problems=problems,
+                    facts=[("Written", written), *facts],
+                    conclusions=conclusions,
+                )
+            ),
         )
         print(request.html, file=out)
     return 0
@@ -188,10 +199,9 @@ def _tables(
     return tables + ([_sensitivity_table(depths)] if depths else [])
 
 
-def _drawings(request: Request, lines: Sequence[Line], depths: Sequence[_AnswerDepths]) -> list[Drawing]:
+def _drawings(request: Request, lines: Sequence[Line]) -> list[Drawing]:
     return [
         *map(heat_maps.draw, heat_maps.by_model(lines, request.compare_published)),
-        *(heat_maps.draw(heat_maps.by_depth(item.model, item.task, points)) for item, points in depths),
         *map(bars.draw, bars.improvement(lines)),
         *map(curves.draw_targets, curves.targets(lines, request.score)),
         *map(bars.draw, bars.tuning(lines, request.tuned)),

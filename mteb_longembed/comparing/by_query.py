@@ -1,28 +1,29 @@
-"""What is behind the means: single queries on which two candidates differ, and the scores by depth of the answers."""
+"""What is behind the means: single queries on which two candidates differ, and the scores by place of the answers."""
 
 from __future__ import annotations
 
 import functools
-import heapq
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import mteb
+import pandas as pd
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
-from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Key
 from mteb_longembed.comparing.evaluations import Evaluations
-from mteb_longembed.comparing.ranking import Row, Scores
+from mteb_longembed.comparing.ranking import Row
 from mteb_longembed.statistics.sensitivity import Sensitivity, position_sensitivity
 from mteb_longembed.tasks import scoring
 from mteb_longembed.tasks.data_files import Passages
 
-#: So many queries are shown, with so many characters, and so many of a passage.
+#: So many queries are shown.
 N_QUERIES = 10
-_SHOWN, _PASSAGE = 120, 240
+#: So many characters of a query are shown, and so many of a passage.
+_SHOWN = 120
+_PASSAGE = 240
 #: Query and document -> start and end of the passage that a candidate shows, then the answers in this document.
 _Shown = Mapping[tuple[str, str | None], tuple[int, int, Sequence[tuple[int, int]]]]
 #: Reads the rankings of a candidate and its passages, by its name, the task and the split.
@@ -59,14 +60,21 @@ def differences(
     evaluations: Evaluations,
     tasks: Sequence[AbsTaskRetrieval],
     rows: Sequence[Row],
-    scores: Mapping[Candidate, Scores],
+    scores: pd.DataFrame,
     best_name: str,
     judged: Mapping[Key, Passages],
 ) -> dict[str, list[QueryDifference]]:
     """The queries on which the best differs most from its base, and from BM25; the largest differences first.
 
     They are by the name of the other one. If neither the base nor BM25 is another one, it is the next in the ranking.
-    Passages are shown of the splits that `judged` has.
+
+    Args:
+        evaluations: where rankings are.
+        tasks: loaded tasks.
+        rows: the candidates, the best first.
+        scores: one row for each query of each candidate, see `evaluations.COLUMNS`.
+        best_name: the name of the best.
+        judged: passages are shown of the splits that it has.
     """
     best = next(row.candidate for row in rows if row.name == best_name)
     others = [row for row in rows if row.candidate is not best]
@@ -75,72 +83,102 @@ def differences(
     ]
     # many queries share one file
     read = functools.cache(functools.partial(_rankings_and_passages, evaluations, judged))
-    return {
-        row.name: _between(read, tasks, (best_name, scores[best]), (row.name, scores[row.candidate]))
-        for row in references or others[:1]
-    }
+    by_name = {task.metadata.name: task for task in tasks}
+    made = {}
+    for row in references or others[:1]:
+        made[row.name] = _between(read, by_name, scores, best_name, row.name)
+    return made
 
 
 def sensitivities(
     evaluations: Evaluations, tasks: Sequence[AbsTaskRetrieval], rows: Sequence[Row]
 ) -> list[tuple[str, str, int, Sensitivity]]:
-    """Candidate, task, number of queries and position sensitivity, where documents say the depth of their answers.
+    """The position sensitivity of each candidate, where documents say the depth of their answers.
 
     It is that of nDCG@1, for which an answer is right or wrong.
+
+    Args:
+        evaluations: where rankings are.
+        tasks: loaded tasks.
+        rows: the candidates.
+
+    Returns:
+        Candidate, task, number of queries and sensitivity.
     """
     table = []
+    metric = scoring.read_metric("nDCG@1")
     for task in tasks:
-        depths = {
-            (split, subset): scoring.answer_depths(task, split, subset)
-            for split in task.eval_splits
-            for subset in task.hf_subsets
-        }
-        for row in rows if all(depths.values()) else ():
-            pairs = []
+        depths = {}
+        for split in task.eval_splits:
+            for subset in task.hf_subsets:
+                depths[split, subset] = scoring.answer_depths(task, split, subset)
+        if not all(depths.values()):
+            continue
+        for row in rows:
+            points = []
+            places = []
             for (split, subset), by_query in depths.items():
                 rankings = {subset: _rankings(evaluations, row.name, task, split)[subset]}
-                scores = scoring.score_queries(task, split, rankings, scoring.read_metric("nDCG@1"))
-                pairs += [(score, by_query[query]) for query, score in scores.items()]
-            points, at_depths = zip(*pairs, strict=True)
-            if (sensitivity := position_sensitivity(points, at_depths)) is not None:
-                table.append((row.name, task.metadata.name, len(pairs), sensitivity))
+                for query, score in scoring.score_queries(task, split, rankings, metric).items():
+                    points.append(score)
+                    places.append(by_query[query])
+            sensitivity = position_sensitivity(points, places)
+            if sensitivity is not None:
+                table.append((row.name, task.metadata.name, len(points), sensitivity))
     return table
 
 
 def _between(
-    read: _Read, tasks: Sequence[AbsTaskRetrieval], best: tuple[str, Scores], other: tuple[str, Scores]
+    read: _Read, tasks: Mapping[str, AbsTaskRetrieval], scores: pd.DataFrame, best: str, other: str
 ) -> list[QueryDifference]:
-    differing = (
-        (score - other[1][task.metadata.name, split][query], query, split, task)
-        for task in tasks
-        for split in task.eval_splits
-        for query, score in best[1][task.metadata.name, split].items()
+    """The queries on which two candidates differ most, the largest difference first."""
+    keys = ["task", "split", "query"]
+    both = scores[scores["candidate"] == best].merge(
+        scores[scores["candidate"] == other], on=keys, suffixes=("", "_other")
     )
+    both["points"] = both["score"] - both["score_other"]
+    both = both[both["points"] != 0]
+    both = both.reindex(both["points"].abs().sort_values(ascending=False, kind="stable").index)
     largest = []
-    for points, query, split, task in heapq.nlargest(N_QUERIES, differing, key=lambda item: abs(item[0])):
-        if points:
-            subset, query_id = _subset(task, query)
-            queries = task.dataset[subset][split]["queries"]
-            text = " ".join(queries[queries["id"][:].index(query_id)]["text"].split())
-            short = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
-            sides = (_side(read, task, split, query, *one) for one in (best, other))
-            largest.append(QueryDifference(task.metadata.name, split, query, short, 100 * points, *sides))
+    for row in both.head(N_QUERIES).itertuples():
+        task = tasks[str(row.task)]
+        split, query = str(row.split), str(row.query)
+        subset, query_id = _subset(task, query)
+        queries = task.dataset[subset][split]["queries"]
+        text = " ".join(queries[queries["id"][:].index(query_id)]["text"].split())
+        if len(text) > _SHOWN:
+            text = f"{text[: _SHOWN - 1]}…"
+        largest.append(
+            QueryDifference(
+                task=task.metadata.name,
+                split=split,
+                query=query,
+                text=text,
+                points=100 * float(row.points),
+                best=_side(read, task, split, query, best, float(row.score)),
+                other=_side(read, task, split, query, other, float(row.score_other)),
+            )
+        )
     return largest
 
 
-def _side(read: _Read, task: AbsTaskRetrieval, split: str, query: str, name: str, scores: Scores) -> Side:
+def _side(read: _Read, task: AbsTaskRetrieval, split: str, query: str, name: str, score: float) -> Side:
+    """What a candidate found for a query: the rank of the best relevant document, and the first document."""
     subset, query_id = _subset(task, query)
     rankings, shown = read(name, task, split)
     order = scoring.ranked(task, query_id, rankings[subset].get(query_id, {}))
     relevant = _relevant(task.dataset[subset][split], query_id)
     rank = next((rank for rank, document in enumerate(order, start=1) if document in relevant), None)
-    score = 100 * scores[task.metadata.name, split][query]
-    first, corpus = next(iter(order), None), task.dataset[subset][split]["corpus"]
-    passage: tuple[str, tuple[int, int] | None] = "", None
-    if where := shown.get((query_id, first)):
+    first = next(iter(order), None)
+    corpus = task.dataset[subset][split]["corpus"]
+    passage = ""
+    answer = None
+    where = shown.get((query_id, first))
+    if where is not None:
         ((text,),) = scoring.texts_of(corpus.select([corpus["id"][:].index(first)]))
-        passage = _shortened(text, *where)
-    return Side(score, rank, order[rank - 1] if rank else relevant[0], first, *passage)
+        passage, answer = _shortened(text, *where)
+    best_relevant = relevant[0] if rank is None else order[rank - 1]
+    return Side(100 * score, rank, best_relevant, first, passage, answer)
 
 
 def _shortened(
@@ -151,11 +189,22 @@ def _shortened(
     first, last = max(inside, key=lambda span: span[1] - span[0])
     low = max(start, min(first - max(_PASSAGE - (last - first), 0) // 2, end - _PASSAGE))
     high = min(end, low + _PASSAGE)
-    pieces = (text[low:first], text[first : min(last, high)], text[min(last, high) : high])
-    head, answer, tail = (re.sub(r"\s+", " ", piece) for piece in pieces)
-    head = f"{'…' * (low > start)}{head}"
-    answer_ends = (len(head), len(head) + len(answer)) if answer else None
-    return f"{head}{answer}{tail}{'…' * (high < end)}", answer_ends
+    last = min(last, high)
+    head = _one_line(text[low:first])
+    answer = _one_line(text[first:last])
+    tail = _one_line(text[last:high])
+    if low > start:
+        head = f"…{head}"
+    if high < end:
+        tail = f"{tail}…"
+    place = None
+    if answer:
+        place = (len(head), len(head) + len(answer))
+    return f"{head}{answer}{tail}", place
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
 
 
 def _subset(task: AbsTaskRetrieval, query: str) -> tuple[str, str]:
@@ -176,13 +225,15 @@ def _relevant(data: RetrievalSplitData, query: str) -> list[str]:
 def _rankings_and_passages(
     evaluations: Evaluations, judged: Mapping[Key, Passages], name: str, task: AbsTaskRetrieval, split: str
 ) -> tuple[scoring.Rankings, _Shown]:
-    meta, answers = mteb.get_model_meta(name), judged.get((task.metadata.name, split), {})
-    shown = evaluations.find_passages(meta, task, split, answers, True) if answers else None
-    return _rankings(evaluations, name, task, split), {
-        (query, document): (start, end, answers.get(query, {}).get(document, ()))
-        for query, documents in (shown or {}).items()
-        for document, start, end, _ in documents
-    }
+    answers = judged.get((task.metadata.name, split), {})
+    shown = None
+    if answers:
+        shown = evaluations.find_passages(mteb.get_model_meta(name), task, split, answers, True)
+    places: dict[tuple[str, str | None], tuple[int, int, Sequence[tuple[int, int]]]] = {}
+    for query, documents in (shown or {}).items():
+        for document, start, end, _ in documents:
+            places[query, document] = (start, end, answers.get(query, {}).get(document, ()))
+    return _rankings(evaluations, name, task, split), places
 
 
 def _rankings(evaluations: Evaluations, name: str, task: AbsTaskRetrieval, split: str) -> scoring.Rankings:

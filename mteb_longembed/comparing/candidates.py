@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from typing import Any
 
 from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
@@ -50,7 +49,9 @@ class Candidate:
     @property
     def label(self) -> str:
         """What tables call it: its name, or that of the base with the key of one's own chunker."""
-        return f"{self.chunks_of}+{self.chunker}" if self.chunker else self.name
+        if self.chunker:
+            return f"{self.chunks_of}+{self.chunker}"
+        return self.name
 
     @property
     def encoder(self) -> str:
@@ -62,6 +63,17 @@ class Candidate:
         return _typed(replace(spec, **plain))
 
     @property
+    def is_mtebs(self) -> bool:
+        """Whether it is a model of mteb's own, such as BM25, to which nothing of ours is added."""
+        entry = entry_of(self.name)
+        return entry is not None and entry.kind == "mteb"
+
+    @property
+    def is_search(self) -> bool:
+        """Whether its name has search parameters: it is a search then, and not a model."""
+        return self.name != BM25 and bool(ModelSpec.parse(self.name).search)
+
+    @property
     def matches_words(self) -> bool:
         """Whether it is BM25, or a candidate with BM25's scores added."""
         return self.name == BM25 or _FUSED in self.name
@@ -70,18 +82,27 @@ class Candidate:
 def candidates_of(
     base: str, strategies: Sequence[str] | None = None, target_len: int | str | None = None
 ) -> list[Candidate]:
-    """The candidates of a base: itself, and the first of `DEFAULT` that fit.
+    """The candidates of a base: itself, and the first of `DEFAULT` that fit. A name with a strategy gives only one.
 
-    A name with a strategy gives only one candidate. `strategies` are the keys of the only ones to try, each on its own,
-    and `pcw` also as `PIECES`.
+    Args:
+        base: an alias, a hub id or a folder, or such a one with a strategy.
+        strategies: the keys of the only ones to try, each on its own, and `pcw` also as `PIECES`.
+        target_len: in tokens. Default: 8 times the trained length.
+
+    Raises:
+        InputError: if nothing that was asked for fits the base.
     """
     for key in strategies or ():
         get_strategy(key)
     if is_extended_name(base) and base not in ZOO:
         return [replace(_candidate(base), is_named=True)]
-    if (entry := entry_of(base)) is not None and entry.kind == "mteb":
-        return [Candidate(BM25, "") if base == BM25 else Candidate(base, base, is_base=True)]
-    resolved = open_checkpoint(spec := ModelSpec.parse(f"{base}+none"))
+    if base == BM25:
+        return [Candidate(BM25, "")]
+    entry = entry_of(base)
+    if entry is not None and entry.kind == "mteb":
+        return [Candidate(base, base, is_base=True)]
+    spec = ModelSpec.parse(f"{base}+none")
+    resolved = open_checkpoint(spec)
     first = _as_candidate(resolved, spec.base)
     candidates = [first]
     refused: list[InputError] = []
@@ -100,26 +121,62 @@ def candidates_of(
     asked = [key for key in strategies or () if key != "none"] or target_len is not None
     if len(candidates) == 1 and asked and refused:
         tried = strategies or [f"a target of {target_len}"]
-        what = f"{tried[0]} does not fit" if len(tried) == 1 else f"none of {', '.join(tried)} fits"
+        what = f"none of {', '.join(tried)} fits"
+        if len(tried) == 1:
+            what = f"{tried[0]} does not fit"
         raise InputError(f"{what} {base}: {refused[0]}")
     return list(dict.fromkeys(candidates))
 
 
 def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
-    """The model of a candidate on each chunk of a document."""
-    return Candidate(
-        register(candidate.name, chunker, key),
-        candidate.base,
-        chunks_of=candidate.base if candidate.is_base else candidate.name,
-        chunker=key,
-    )
+    """The model of a candidate on each chunk of a document.
+
+    Args:
+        candidate: a model with one vector a text.
+        key: the chunker's name in tables.
+        chunker: as for `mteb_longembed.search`.
+    """
+    chunks_of = candidate.name
+    if candidate.is_base:
+        chunks_of = candidate.base
+    name = register(candidate.name, chunker, key)
+    return Candidate(name, candidate.base, chunks_of=chunks_of, chunker=key)
+
+
+def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
+    """What tables call candidates: with one base `base` and what follows it, as `+gp@1024`, by their names.
+
+    With several bases the last part of each stands before that, as long as it tells them apart.
+    """
+    bases = list(dict.fromkeys(candidate.base for candidate in candidates if candidate.base))
+    ends = {base: re.split(r"[/\\]", base.rstrip("/\\"))[-1] for base in bases}
+    if len(set(ends.values())) < len(bases):
+        ends = {base: base for base in bases}
+    if len(bases) == 1:
+        ends = {bases[0]: ""}
+    labels = {}
+    for candidate in candidates:
+        label = candidate.label
+        if candidate.base:
+            end = ends[candidate.base]
+            label = end + label.removeprefix(candidate.base)
+            if candidate.is_base:
+                label = end or "base"
+        labels[candidate.name] = label
+    return labels
 
 
 def fused(best: Candidate) -> Candidate | None:
-    """The candidate with BM25's scores added, None if that is not possible."""
+    """The candidate with BM25's scores added, None if that is not possible.
+
+    Args:
+        best: any candidate. One with a chunker of one's own has no name to which a setting could be added.
+    """
     if best.chunks_of:
         return None
-    sign = "," if ":" in best.name or "," in best.name else ":"
+    sign = ":"
+    if ":" in best.name or "," in best.name:
+        sign = ","
     try:
         return _candidate(f"{best.name}{sign}{_FUSED}")
     except InputError:
@@ -129,12 +186,20 @@ def fused(best: Candidate) -> Candidate | None:
 def _tails(
     resolved: BaseCheckpoint, strategies: Sequence[str] | None, target_len: int | str | None
 ) -> Iterator[str]:
-    family, trained_len = resolved.family, resolved.strategy.trained_len
+    """What follows the base in the names to try, the most telling first."""
+    family = resolved.family
+    trained_len = resolved.strategy.trained_len
     rows = family.trained_len(resolved.config) or 0
-    pieces = PIECES if "pcw" in (strategies or ()) else ()
-    for tail in DEFAULT if strategies is None else (*strategies, *pieces):
+    tails: list[str] = list(DEFAULT)
+    if strategies is not None:
+        tails = list(strategies)
+        if "pcw" in strategies:
+            tails += PIECES
+    for tail in tails:
         if tail == "LATE":
-            tail = "ntk:vectors=64" if family.fits(STRATEGIES["ntk"]) else "pi:vectors=64"
+            tail = "pi:vectors=64"
+            if family.fits(STRATEGIES["ntk"]):
+                tail = "ntk:vectors=64"
         key, colon, settings = tail.partition(":")
         target = target_len
         if key == "none" and target is None:
@@ -142,8 +207,12 @@ def _tails(
             target = Strategy.default_target_len(trained_len)
         if key == "none" and family.name == "absolute" and rows > trained_len:
             target = min(rows, read_tokens("the target", target or rows))
-            colon, settings = ":", f"trained_len={target}"
-        yield f"{key}{'' if target is None else f'@{target}'}{colon}{settings}"
+            colon = ":"
+            settings = f"trained_len={target}"
+        at = ""
+        if target is not None:
+            at = f"@{target}"
+        yield f"{key}{at}{colon}{settings}"
 
 
 def _candidate(name: str) -> Candidate:
@@ -167,39 +236,3 @@ def _as_candidate(resolved: BaseCheckpoint, base: str) -> Candidate:
 def _typed(spec: ModelSpec) -> str:
     """A name with a colon before its parameters; in folders, where no colon may stand, it is a comma."""
     return spec.base + str(spec)[len(spec.base) :].replace(",", ":", 1)
-
-
-def fitting(base: str) -> str:
-    """Lines for people: the strategies that fit, with the best measured score first, and those that do not fit."""
-    base = ModelSpec.parse(base).base
-    model = open_checkpoint(ModelSpec(base))
-    family = model.family.name
-    evidence = json.loads((files("mteb_longembed.comparing") / "evidence.json").read_text(encoding="utf-8"))
-    measured: dict[str, str] = evidence.get(family, {})
-    fit, incompatible = [], []
-    length = model.strategy.trained_len
-    names = {key: key for key in STRATEGIES}
-    names["none"] = f"none@{Strategy.default_target_len(length)}"  # plain extrapolation
-    for key in STRATEGIES:
-        try:
-            open_checkpoint(ModelSpec.parse(f"{base}+{names[key]}"))
-            fit.append(key)
-        except InputError:
-            incompatible.append(names[key])
-    fit.sort(key=lambda key: -_measured_score(measured.get(key, "")))
-    lines = [f"{model.name}: {family} positions, trained on {length:,} tokens. To try, in this order:"]
-    lines += [f"  {base}+{names[key]:<12}{measured.get(key, 'not measured')}" for key in fit]
-    lines.append(f"Does not fit: {', '.join(incompatible) or 'nothing'}.")
-    evidence_note = "We measured no model with such positions."
-    if measured:
-        evidence_note = (
-            f"Measured on {measured['model']}, not on your model ({measured['measured']}; its base has "
-            f"{measured['base']})."
-        )
-    lines.append(f"{evidence_note} To measure yours: `mteb-longembed compare {base} -t TASK`.")
-    return "\n".join(lines)
-
-
-def _measured_score(measured: str) -> float:
-    number = measured.partition(" ")[0]
-    return float(number) if number[:1].isdigit() else -1.0

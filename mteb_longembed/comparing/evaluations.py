@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import mteb
+import pandas as pd
 from filelock import FileLock
 from ir_measures import Measure
 from mteb.abstasks.retrieval import AbsTaskRetrieval
@@ -18,29 +20,45 @@ from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.passages import ShownPassages
 from mteb_longembed.errors import DataError
 from mteb_longembed.reports.safe_files import make_folder, slug, write_file
+from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.data import check_text_retrieval
 from mteb_longembed.tasks.data_files import Passages
-from mteb_longembed.tasks.scoring import Rankings, data_identity, is_complete, main_metric, score_queries
+from mteb_longembed.tasks.diagnose import Diagnosis
+from mteb_longembed.tasks.scoring import (
+    Rankings,
+    data_identity,
+    is_complete,
+    main_metric,
+    score_queries,
+    tied_queries,
+)
 
 #: Folder inside the output folder, with rankings by model, revision, split and identity of the data.
 RANKINGS = "rankings"
+#: The columns of every table of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
+#: says that it is a mean over orders of documents with equal scores. Other metrics follow under their own names.
+COLUMNS = ("candidate", "task", "split", "query", "score", "is_tied")
 #: The lock of an evaluation: a second comparison at the same folder waits for it. mteb's writer has another one.
 _LOCK = ".running.lock"
 
-#: Metric -> query id -> score from 0 to 1. The first metric ranks.
-MetricScores = dict[str, dict[str, float]]
-
 
 class Evaluations:
-    """The evaluations of one output folder. Results are mteb's own; rankings are in a folder beside them.
+    """The evaluations of one output folder. Results are mteb's own; rankings and scores are in a folder beside them.
 
     A ranking is found by the model's name and revision, the hash of the data, and how many documents it keeps.
-    The first metric ranks. The default is each task's main score.
+
+    Args:
+        folder: where results are.
+        metrics: the first one ranks. Default: each task's main score.
+        ignore_identical_ids: whether a document with the id of the query does not count (BEIR's rule).
     """
 
-    def __init__(self, folder: Path, metrics: Sequence[Measure] = ()) -> None:
+    def __init__(
+        self, folder: Path, metrics: Sequence[Measure] = (), *, ignore_identical_ids: bool = False
+    ) -> None:
         self.folder = folder
         self.cache = mteb.ResultCache(folder)
+        self.ignore_identical_ids = ignore_identical_ids
         self._metrics = tuple(metrics)
         self._identities: dict[tuple[int, str], str] = {}
 
@@ -54,16 +72,54 @@ class Evaluations:
         if not task.data_loaded:
             task.load_data()
             task.convert_v1_dataset_format_to_v2(None)
-        ranks = {metric["cutoff"] for metric in self.metrics(task)}
+        # one more, because the document with the id of the query may not count
+        ranks = {metric["cutoff"] + self.ignore_identical_ids for metric in self.metrics(task)}
         task.k_values = tuple(sorted({*task.k_values, *ranks}))
         task._top_k = max(task._top_k, *ranks)
 
-    def find(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> MetricScores | None:
-        """Each query's scores from an earlier run, None if there is none, or if its file is not complete."""
+    def find(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> pd.DataFrame | None:
+        """Each query's scores from an earlier run (see `COLUMNS`).
+
+        They are read from Parquet, or made from the rankings of that run if other metrics are asked for.
+
+        Args:
+            meta: the candidate's description.
+            task: a loaded task.
+            split: one of its splits.
+
+        Returns:
+            None if there is no ranking, or if its file is damaged.
+        """
+        path = self._scores(meta, task, split)
+        try:
+            if path.stat().st_mtime_ns >= self._rankings(meta, task, split).stat().st_mtime_ns:
+                return pd.read_parquet(path)
+        except (OSError, ValueError):
+            pass  # there is none, or it is cut off
         rankings = self.rankings(meta, task, split)
         if rankings is None:
             return None
-        return {str(metric): score_queries(task, split, rankings, metric) for metric in self.metrics(task)}
+        scores = self._score(str(meta.name), task, split, rankings)
+        out = io.BytesIO()
+        scores.to_parquet(out)
+        write_file(path, out.getvalue())
+        return scores
+
+    def _score(self, name: str, task: AbsTaskRetrieval, split: str, rankings: Rankings) -> pd.DataFrame:
+        """The scores of all metrics, one row for each query."""
+        ranking, *others = self.metrics(task)
+        rule = {"ignore_identical_ids": self.ignore_identical_ids}
+        scores = score_queries(task, split, rankings, ranking, **rule, mean_over_ties=True)
+        tied = tied_queries(task, split, rankings, ranking, **rule)
+        table = pd.DataFrame({"query": list(scores), "score": list(scores.values())})
+        table.insert(0, "split", split)
+        table.insert(0, "task", task.metadata.name)
+        table.insert(0, "candidate", name)
+        table["is_tied"] = table["query"].isin(tied)
+        for metric in others:
+            other = score_queries(task, split, rankings, metric, **rule, mean_over_ties=True)
+            table[str(metric)] = table["query"].map(other)
+        return table
 
     def rankings(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> Rankings | None:
         """The rankings of an earlier run, None if there is none, or if its file is not complete."""
@@ -73,14 +129,20 @@ class Evaluations:
             rankings = {subset: saved[subset][split] for subset in task.hf_subsets}
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return None  # there is none, it is cut off, or another program wrote it
-        return rankings if is_complete(task, split, rankings) else None
+        if not is_complete(task, split, rankings):
+            return None
+        return rankings
 
     def exists(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> bool:
         """Whether there is a file of rankings, complete or not."""
         return self._rankings(meta, task, split).exists()
 
-    def run(self, model: MTEBModels, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> MetricScores:
-        """Each query's scores, from an earlier run, or else from a run of mteb now."""
+    def run(self, model: MTEBModels, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> pd.DataFrame:
+        """Each query's scores, from an earlier run, or else from a run of mteb now.
+
+        Raises:
+            DataError: if the model gives no finite score to the documents of a query.
+        """
         path = self._rankings(meta, task, split)
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.parent / _LOCK):
@@ -100,12 +162,14 @@ class Evaluations:
     def _evaluate(
         self, model: MTEBModels, meta: ModelMeta, task: AbsTaskRetrieval, split: str, folder: Path
     ) -> None:
+        """Let mteb rank the documents; its rankings go into a folder of ours."""
         splits = list(task.eval_splits)
         task.filter_eval_splits([split])
         try:
             known = self.cache.load_task_result(task.metadata.name, meta)
-            # results without rankings come from a plain `mteb run`: do not change them
-            cache = self.cache if known is None or split not in known.scores else None
+            cache: mteb.ResultCache | None = self.cache
+            if known is not None and split in known.scores:
+                cache = None  # results without rankings come from a plain `mteb run`: do not change them
             mteb.evaluate(
                 model, task, cache=cache, prediction_folder=folder, co2_tracker=False, show_progress_bar=False
             )
@@ -113,12 +177,16 @@ class Evaluations:
             task.filter_eval_splits(splits)
 
     def find_cost(self, meta: ModelMeta, tasks: Sequence[AbsTaskRetrieval]) -> Cost | None:
-        """The cost that an earlier run measured on the same data, None if there is none."""
+        """The cost that an earlier run measured on the same data, None if there is none.
+
+        Args:
+            meta: the description of the encoder, without search parameters.
+            tasks: all tasks of the comparison.
+        """
         try:
-            cost = Cost(**json.loads(self._cost(meta, tasks).read_bytes()))
-            return cost if cost.length_quartiles else None
+            return Cost(**json.loads(self._cost(meta, tasks).read_bytes()))
         except (OSError, ValueError, TypeError, RecursionError):
-            return None  # there is none, or another version wrote it
+            return None  # there is none, or another program wrote it
 
     def keep_cost(self, meta: ModelMeta, tasks: Sequence[AbsTaskRetrieval], cost: Cost) -> None:
         """Keep a measured cost for later runs."""
@@ -126,15 +194,48 @@ class Evaluations:
         make_folder("the folder of rankings", path.parent)
         write_file(path, json.dumps(asdict(cost)))
 
+    def find_diagnosis(self, task: AbsTaskRetrieval) -> Diagnosis | None:
+        """The diagnosis of a task that an earlier run has made, None if there is none."""
+        try:
+            saved = json.loads(self._diagnosis(task).read_bytes())
+            saved["whole"] = Interval(**saved["whole"])
+            saved["curve"] = {int(n): Interval(**score) for n, score in saved["curve"].items()}
+            saved["longer"] = {int(n): share for n, share in saved["longer"].items()}
+            return Diagnosis(**saved)
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            return None  # there is none, or another program wrote it
+
+    def keep_diagnosis(self, task: AbsTaskRetrieval, diagnosis: Diagnosis) -> None:
+        """Keep the diagnosis of a task for later runs."""
+        path = self._diagnosis(task)
+        make_folder("the folder of rankings", path.parent)
+        write_file(path, json.dumps(asdict(diagnosis)))
+
+    def _diagnosis(self, task: AbsTaskRetrieval) -> Path:
+        data = " ".join(self.identity(task, split) for split in task.eval_splits)
+        digest = hashlib.sha256(f"{data} {task.metadata.main_score}".encode()).hexdigest()[:12]
+        return self.folder / RANKINGS / f"{slug(task.metadata.name)}_diagnosis-{digest}.json"
+
     def find_passages(
         self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, judged: Passages, windows: bool
     ) -> ShownPassages | None:
-        """The passages that an earlier run has shown for each judged query, with or without windows; None if none."""
+        """The passages that an earlier run has shown for each judged query, None if it has not.
+
+        Args:
+            meta: the candidate's description.
+            task: a task that knows which passages answer.
+            split: one of its splits.
+            judged: the passages that answer.
+            windows: whether documents with one vector show their best window.
+        """
         try:
             shown: ShownPassages = json.loads(self._passages(meta, task, split, windows).read_bytes())
-            return shown if judged.keys() <= shown.keys() else None
+            is_whole = judged.keys() <= shown.keys()
         except (OSError, ValueError, AttributeError):
             return None
+        if not is_whole:
+            return None
+        return shown
 
     def keep_passages(
         self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, shown: ShownPassages, windows: bool
@@ -143,7 +244,9 @@ class Evaluations:
         write_file(self._passages(meta, task, split, windows), json.dumps(shown))
 
     def _passages(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, windows: bool) -> Path:
-        kind = "windows" if windows else "passages"
+        kind = "passages"
+        if windows:
+            kind = "windows"
         return self._rankings(meta, task, split).with_name(f"{task.metadata.name}_{kind}.json")
 
     def identity(self, task: AbsTaskRetrieval, split: str) -> str:
@@ -156,6 +259,11 @@ class Evaluations:
     def _rankings(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> Path:
         digest = hashlib.sha256(f"{self.identity(task, split)} {task._top_k}".encode()).hexdigest()[:12]
         return self._folder(meta) / f"{slug(split)}-{digest}" / f"{task.metadata.name}_predictions.json"
+
+    def _scores(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> Path:
+        rule = [*map(str, self.metrics(task)), str(self.ignore_identical_ids)]
+        digest = hashlib.sha256(" ".join(rule).encode()).hexdigest()[:12]
+        return self._rankings(meta, task, split).with_name(f"{task.metadata.name}_scores-{digest}.parquet")
 
     def _cost(self, meta: ModelMeta, tasks: Sequence[AbsTaskRetrieval]) -> Path:
         data = " ".join(self.identity(task, split) for task in tasks for split in task.eval_splits)

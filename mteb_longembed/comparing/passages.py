@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from scipy import stats
@@ -38,47 +38,68 @@ class PassageScores:
 
 
 def show_passages(searcher: Searcher, task: AbsTaskRetrieval, split: str, judged: Passages) -> ShownPassages:
-    """The best passage of each of the first documents, for each query with a judged passage; the searcher is empty."""
+    """The best passage of each of the first documents, for each query with a judged passage.
+
+    Args:
+        searcher: without documents.
+        task: a task that knows which passages answer.
+        split: one of its splits.
+        judged: the passages that answer.
+    """
     (subset,) = task.hf_subsets  # tasks with passages have one
     data = task.dataset[subset][split]
-    texts = dict(zip(data["corpus"]["id"], chain.from_iterable(texts_of(data["corpus"])), strict=True))
-    counter = Counter()
+    texts: dict[str, str] = dict(
+        zip(data["corpus"]["id"], chain.from_iterable(texts_of(data["corpus"])), strict=True)
+    )
     searcher.add(list(texts), list(texts.values()))
-    asked = dict(zip(data["queries"]["id"], data["queries"]["text"], strict=True))
-    return {
-        query: [
-            (hit.id, hit.start, hit.end, counter.ends(texts[hit.id][hit.start : hit.end], [])[0])
-            for hit in searcher.search(asked[query], DEPTH)
-        ]
-        for query in judged
-        if query in asked
-    }
+    counter = Counter()
+    shown = {}
+    for query, question in zip(data["queries"]["id"], data["queries"]["text"], strict=True):
+        if query in judged:
+            passages = []
+            for hit in searcher.search(question, DEPTH):
+                n_tokens, _ = counter.ends(texts[hit.id][hit.start : hit.end], [])
+                passages.append((hit.id, hit.start, hit.end, n_tokens))
+            shown[query] = passages
+    return shown
 
 
 def first_answers(shown: ShownPassages, judged: Passages) -> dict[str, tuple[float, float]]:
-    """For each query the rank of the first passage that answers, from 1, and the tokens read down to its end."""
+    """For each query the rank of the first passage that answers, from 1, and the tokens read down to its end.
+
+    Both are infinite if none answers.
+    """
     answers = {}
     for query, passages in shown.items():
-        read = accumulate(n for *_, n in passages)
-        ranks = (
-            (float(rank), float(n))
-            for rank, ((name, start, end, _), n) in enumerate(zip(passages, read, strict=True), start=1)
-            if any(
-                min(end, last) - max(start, first) >= COVERED * (last - first)
-                for first, last in judged[query].get(name, ())
-            )
-        )
-        answers[query] = next(ranks, (math.inf, math.inf))
+        answers[query] = (math.inf, math.inf)
+        n_read = 0
+        for rank, (name, start, end, n_tokens) in enumerate(passages, start=1):
+            n_read += n_tokens
+            if _covers_one(start, end, judged[query].get(name, ())):
+                answers[query] = (float(rank), float(n_read))
+                break
     return answers
 
 
+def _covers_one(start: int, end: int, answers: Sequence[tuple[int, int]]) -> bool:
+    """Whether a passage has at least `COVERED` of the characters of one that answers."""
+    return any(min(end, last) - max(start, first) >= COVERED * (last - first) for first, last in answers)
+
+
 def score_passages(by_split: Sequence[Mapping[str, tuple[float, float]]]) -> PassageScores:
-    """The scores of a candidate from the answers of each split; all splits weigh the same in the shares."""
-    ranks = [[rank for rank, _ in answers.values()] for answers in by_split]
-    answered = {k: [[float(rank <= k) for rank in split] for split in ranks] for k in (1, 5)}
-    at = {k: mean_of_means_interval(shares).scaled(100) for k, shares in answered.items()}
-    tokens = sorted(n for answers in by_split for _, n in answers.values())
-    return PassageScores(at, _median(tokens), len(tokens))
+    """The scores of a candidate from the answers of each split; all splits weigh the same in the shares.
+
+    Args:
+        by_split: what `first_answers` gives for each split.
+    """
+    at = {}
+    for k in (1, 5):
+        shares = [[float(rank <= k) for rank, _ in answers.values()] for answers in by_split]
+        at[k] = mean_of_means_interval(shares).scaled(100)
+    tokens: list[float] = []
+    for answers in by_split:
+        tokens += [n_read for _, n_read in answers.values()]
+    return PassageScores(at, _median(sorted(tokens)), len(tokens))
 
 
 def _median(values: Sequence[float]) -> Interval:

@@ -13,7 +13,7 @@ import copy
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -90,23 +90,6 @@ def load_results(
         f"{task.metadata.revision}: it runs again."
     )
     return None
-
-
-def keep_lines(path: Path, lines: Mapping[str, str]) -> dict[str, str]:
-    """Write lines of the form `KEY: TEXT` into a file beside results, and return all its lines. Other keys stay."""
-    if not lines:
-        return _lines(path)
-    with _staged(path) as made:  # locked, so that lines of other processes stay
-        known = {**_lines(path), **lines}
-        made.write_text("".join(f"{key}: {text}\n" for key, text in known.items()), encoding="utf-8")
-    return known
-
-
-def _lines(path: Path) -> dict[str, str]:
-    if not path.is_file():
-        return {}
-    pairs = (line.partition(": ") for line in path.read_text(encoding="utf-8").splitlines())
-    return {key: text for key, _, text in pairs}
 
 
 def _with_splits_of_others(result: TaskResult, path: Path) -> TaskResult:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
@@ -20,38 +21,64 @@ from mteb_longembed.reports.tables.table import Cell, Table, rounded
 _SEARCHABLE = 12
 
 
-def write(
-    tables: Sequence[Table],
-    drawings: Sequence[Drawing],
-    problems: Sequence[str] = (),
-    facts: Sequence[tuple[str, str]] = (),
-    conclusions: Sequence[str] = (),
-    title: str = "LongEmbed report",
-    links: Sequence[tuple[str, str]] = (),
-) -> str:
-    """The page's text.
+@dataclass(frozen=True)
+class Answer:
+    """What a page says first, in large type.
 
-    `facts` are pairs of a title and a text; `links` has the relative address and the text of other pages of this kind.
+    Args:
+        use: what to use.
+        typed: what to type; empty if there is nothing.
+        reasons: sentences below it.
     """
+
+    use: str
+    typed: str
+    reasons: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """What a page shows.
+
+    Args:
+        title: of the window, and of the page if it has no answer.
+        tables: in order.
+        drawings: the figures. With an answer they come before the tables.
+        answer: what comes first.
+        cautions: sentences that limit the answer.
+        conclusions: further sentences.
+        problems: sentences about what is not there.
+        facts: pairs of a title and a text: what was run, when and how. With an answer they stand at the foot.
+        links: the relative address and the text of other pages of this kind.
+    """
+
+    title: str
+    tables: Sequence[Table] = ()
+    drawings: Sequence[Drawing] = ()
+    answer: Answer | None = None
+    cautions: Sequence[str] = ()
+    conclusions: Sequence[str] = ()
+    problems: Sequence[str] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    links: Sequence[tuple[str, str]] = ()
+
+
+def write(page: Page) -> str:
+    """The page's text."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters.update(breakable=_breakable, words=_words, attributes=_attributes, picture=_picture)
     template = (files("mteb_longembed.reports") / "data" / "report.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
-        tables=list(tables),
-        drawings=list(drawings),
-        facts=facts,
-        conclusions=conclusions,
-        title=title,
-        links=[(address, printable(text)) for address, text in links],
-        problems=problems,
-        searchable=_SEARCHABLE,
-        cells=[cell for table in tables for row in table.rows for cell in row],
-    )
+    cells: list[Cell] = []
+    for table in page.tables:
+        for row in table.rows:
+            cells += row
+    safe = replace(page, problems=[printable(problem) for problem in page.problems])
+    return environment.from_string(template).render(page=safe, searchable=_SEARCHABLE, cells=cells)
 
 
 def _breakable(title: str) -> Markup:
     """A title such as SummScreenFD, or a model's name, with places where the browser may break the line."""
-    return Markup(re.sub("(?<=[a-z])(?=[A-Z])|(?=[+@])|(?<=[/,_])", "<wbr>", str(escape(title))))
+    return Markup(re.sub("(?<=[a-z])(?=[A-Z])|(?=[+@])|(?<=[/,_])", "<wbr>", str(escape(printable(title)))))
 
 
 def _words(cell: Cell) -> Markup:
@@ -67,10 +94,14 @@ def _attributes(cell: Cell, is_words: bool, title: str) -> Markup:
     """A cell's classes, its column's title for narrow screens, and its exact value for sorting and for the mouse."""
     flags = {"words": is_words, "best": cell.is_best, "partial": cell.is_partial}
     names = " ".join(name for name, holds in flags.items() if holds)
-    attributes = Markup(' class="{}"').format(names) if names else Markup("")
+    attributes = Markup("")
+    if names:
+        attributes = Markup(' class="{}"').format(names)
     attributes += Markup(' data-of="{}"').format(title)
     if cell.number is not None:
-        digits = 0 if cell.number >= 1000 else 3  # counts and lengths, or scores
+        digits = 3
+        if cell.number >= 1000:  # counts and lengths, not scores
+            digits = 0
         tip = f"{rounded(cell.number, digits):,f}"
         if cell.interval is not None:
             tip += f", 95 % interval {rounded(cell.interval[0])} to {rounded(cell.interval[1])}"

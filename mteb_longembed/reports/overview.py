@@ -13,8 +13,17 @@ from mteb_longembed.reports.tables.public_ranking import n_mismatches
 def overview(
     results: Sequence[Result], public: PublicResults | None = None
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Pairs of a title and a fact, and sentences with conclusions."""
-    facts, conclusions = [], []
+    """What a page says at its head.
+
+    Args:
+        results: one's own results.
+        public: the public results, if they are shown.
+
+    Returns:
+        Pairs of a title and a fact, and sentences with conclusions.
+    """
+    facts = []
+    conclusions = []
     if results:
         names = sorted({shortened(row.model.name.full) for row in results})
         tasks = sorted({row.task for row in results})
@@ -37,4 +46,8 @@ def overview(
 
 
 def _listed(names: Sequence[str], n: int) -> str:
-    return ", ".join(names[:n]) + (f" and {len(names) - n} more" if len(names) > n else "")
+    """The first names, and how many more there are."""
+    listed = ", ".join(names[:n])
+    if len(names) > n:
+        listed += f" and {len(names) - n} more"
+    return listed

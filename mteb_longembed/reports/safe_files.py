@@ -20,7 +20,9 @@ _LONGEST = 120  # characters of a name within a file name; file systems allow 25
 def read_json(path: Path, raw: bytes | None = None) -> dict[str, object]:
     """The object in a JSON file; `raw` are its bytes, if they are known already. A `DataError` if there is none."""
     try:
-        content = json.loads(path.read_bytes() if raw is None else raw)
+        if raw is None:
+            raw = path.read_bytes()
+        content = json.loads(raw)
     except RecursionError:
         raise DataError("its JSON is nested too deeply.") from None
     except ValueError as error:
@@ -42,7 +44,10 @@ def read_folders(
     for folder in map(Path, folders):
         if not folder.exists():
             raise InputError(f"there is no {what} folder {str(folder)!r}: give one that `mteb run` wrote.")
-        for path in [folder] if folder.is_file() else sorted(folder.rglob(pattern)):
+        paths = [folder]
+        if folder.is_dir():
+            paths = sorted(folder.rglob(pattern))
+        for path in paths:
             try:
                 items += read(path)
             except (DataError, OSError) as error:
@@ -56,7 +61,13 @@ def printable(text: str) -> str:
     >>> printable("a/b\x1b[31m\n")
     'a/b\ufffd[31m\ufffd'
     """
-    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
+    return "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return "\ufffd"
+    return character
 
 
 def slug(text: str) -> str:
@@ -77,7 +88,9 @@ def write_file(path: Path, content: str | bytes) -> None:
     part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
     try:
         try:
-            part.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+            if isinstance(content, str):
+                content = content.encode("utf-8")
+            part.write_bytes(content)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

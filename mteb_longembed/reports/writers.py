@@ -1,158 +1,100 @@
-"""Tables as text: one function for each format. Every format escapes what it would read as its own signs."""
+"""Tables as text: one function for each format, all by pandas except the terminal, which is rich's."""
 
 from __future__ import annotations
 
-import csv
 import io
 import json
-import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import pandas as pd
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mteb_longembed.reports.tables.table import MISSING, Cell, Table
+from mteb_longembed.reports.tables.table import Table
 
-_LATEX = {
-    **{character: "\\" + character for character in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "†": r"$^\dagger$",
-    "‡": r"$^\ddagger$",
-    "<": r"$<$",
-    ">": r"$>$",
-    "[": "{[}",  # after a line's end, LaTeX would read a length
-    '"': r"\textquotedbl{}",
-    "`": r"\textasciigrave{}",
-}
+#: The width in characters for files and pipes, which have no width of their own.
+_WIDTH = 160
+#: The least width of a column of names, in characters.
+_NAME = 8
+#: A spreadsheet would run a text that starts with one of these.
+_FORMULA = ("=", "+", "-", "@")
+#: What Markdown would read as its own.
+_MARKDOWN = re.compile(r"([\\|*_`<>\[\]#~$&])")
 
 
-def _csv(table: Table) -> str:
-    """Comma-separated values with all digits, for other programs.
-
-    The cell of a partial result is empty, and the last column says how much of the result there is. After a column
-    with intervals come two more columns, for the lower and the upper ends.
-    """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    csv_columns: list[list[str]] = []
-    for title, *cells in zip(table.header, *table.rows, strict=True):
-        csv_columns.append([_no_formula(title), *map(_value, cells)])
-        if any(cell.interval for cell in cells):
-            for end, name in enumerate(("low", "high")):
-                ends = ["" if cell.interval is None else _number(cell.interval[end]) for cell in cells]
-                csv_columns.append([_no_formula(f"{title} {name}"), *ends])
-    if any(cell.is_partial for row in table.rows for cell in row):
-        csv_columns.append(["Partial", *(_no_formula(_partial(table.header, row)) for row in table.rows)])
-    writer.writerows(zip(*csv_columns, strict=True))
-    return out.getvalue()
+def write_csv(table: Table) -> str:
+    """Comma-separated values with four decimals, for other programs; a text that looks like a formula is quoted."""
+    data = table.data().astype(object).rename(columns=_no_formula).map(_no_formula)
+    return str(data.to_csv(index=False, lineterminator="\n"))
 
 
-def _partial(header: Sequence[str], row: Sequence[Cell]) -> str:
-    done = [(title, cell.text) for title, cell in zip(header, row, strict=True) if cell.is_partial]
-    return "; ".join(f"{title} {text}" for title, text in done if text != MISSING)
-
-
-def _value(cell: Cell) -> str:
-    if cell.is_partial or cell.text == MISSING:
-        return ""
-    return _no_formula(cell.text) if cell.number is None or math.isinf(cell.number) else _number(cell.number)
-
-
-def _no_formula(text: str) -> str:
-    """A text that a spreadsheet would run as a formula, after an apostrophe; any other text unchanged."""
-    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
-
-
-def _number(number: float) -> str:
-    return f"{number:.0f}" if number.is_integer() else f"{number:.4f}".rstrip("0")
+def _no_formula(value: object) -> object:
+    if isinstance(value, str) and value.lstrip().startswith(_FORMULA):
+        return f"'{value}"
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".").replace("nan", "")
+    return value
 
 
 def write_json(tables: Sequence[Table]) -> str:
-    """One object: `{"tables": [{"key", "title", "columns", "rows", "notes"}]}`.
+    """One object: `{"tables": [{"key", "title", "notes", "rows": [{column: value}]}]}`.
 
-    An empty cell is null, and a cell of words is a text. A cell with a number is an object with `number`, `text` and,
-    if the 95 % interval is known, `low` and `high`. A partial result is an object with `text` and `partial`.
+    An empty cell is null. The ends of intervals have columns of their own, `COLUMN low` and `COLUMN high`.
     """
-    data = [
-        {
-            "key": table.key,
-            "title": table.title,
-            "columns": table.header,
-            "rows": [list(map(_json, row)) for row in table.rows],
-            "notes": table.notes,
-        }
-        for table in tables
-    ]
-    return json.dumps({"tables": data}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    plain = []
+    for table in tables:
+        rows = json.loads(table.data().to_json(orient="records", double_precision=10))
+        plain.append({"key": table.key, "title": table.caption, "notes": table.notes, "rows": rows})
+    return json.dumps({"tables": plain}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _json(cell: Cell) -> dict[str, object] | str | None:
-    if cell.text == MISSING:
-        return None
-    if cell.is_partial:
-        return {"text": cell.text, "partial": True}
-    if cell.number is None or math.isinf(cell.number):
-        return cell.text
-    ends = {} if cell.interval is None else {"low": cell.interval[0], "high": cell.interval[1]}
-    return {"number": cell.number, **ends, "text": cell.text}
-
-
-def _markdown_table(table: Table) -> str:
+def write_markdown(table: Table) -> str:
     """A pipe table with a heading above it and its notes below it; the best of each column is bold."""
-    rule = ["---" if is_words else "---:" for is_words in table.word_columns()]
-    rows = [list(map(_markdown, table.header)), rule, *(list(map(_markdown, row)) for row in table.rows)]
-    notes = ["", *(f"{_markdown(note)}  " for note in table.notes)] if table.notes else []
-    lines = [f"### {_markdown(table.title)}", "", *(f"| {' | '.join(row)} |" for row in rows), *notes]
-    return "\n".join([*lines, ""])
+    shown = table.cells.map(lambda cell: f"{_markdown(cell.text)} {cell.bounds}".rstrip())
+    shown = shown.mask(_best(table), "**" + shown + "**").rename(columns=_markdown)
+    align = [("right", "left")[is_words] for is_words in table.word_columns()]
+    text = shown.to_markdown(index=False, disable_numparse=True, colalign=align)
+    notes = [f"{_markdown(note)}  " for note in table.notes]
+    return "\n".join([f"### {_markdown(table.caption)}", "", text, "", *notes, ""])
 
 
-def _markdown(cell: Cell | str) -> str:
-    if isinstance(cell, str):
-        return re.sub(r"([\\|*_`<>\[\]#~$&])", r"\\\1", cell)
-    text = f"{_markdown(cell.text)} {cell.bounds}".rstrip()
-    return f"**{text}**" if cell.is_best else text
+def _markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", text)
 
 
-def _latex_table(table: Table) -> str:
+def _best(table: Table) -> pd.DataFrame:
+    return table.cells.map(lambda cell: cell.is_best).astype(bool)
+
+
+def write_latex(table: Table) -> str:
     r"""A float with caption and label for `\usepackage{booktabs}`; the best of each column is bold."""
-    columns = "".join("l" if is_words else "r" for is_words in table.word_columns())
-    lines = [
-        r"\begin{table}",
-        r"  \centering",
-        rf"  \caption{{{_latex(table.title)}}}",
-        rf"  \label{{tab:{table.key}}}",
-        rf"  \begin{{tabular}}{{{columns}}}",
-        r"    \toprule",
-        "    " + " & ".join(map(_latex, table.header)) + r" \\",
-        r"    \midrule",
-        *("    " + " & ".join(map(_latex, row)) + r" \\" for row in table.rows),
-        r"    \bottomrule",
-        r"  \end{tabular}",
-        *(rf"  \par\footnotesize {_latex(note)}" for note in table.notes),
-        r"\end{table}",
-        "",
-    ]
-    return "\n".join(lines)
+    best = _best(table).replace({True: "textbf:--rwrap;", False: ""})
+    style = table.shown().style.hide(axis="index").apply(lambda _: best, axis=None)
+    style = style.format(escape="latex").format_index(escape="latex", axis=1)
+    caption, *notes = map(_latex, (table.caption, *table.notes))
+    text = style.to_latex(
+        hrules=True,
+        caption=caption,
+        label=f"tab:{table.key}",
+        column_format="".join("rl"[is_words] for is_words in table.word_columns()),
+        position_float="centering",
+    )
+    for note in notes:
+        text = text.replace(r"\end{table}", rf"\par\footnotesize {note}" + "\n" + r"\end{table}")
+    text = re.sub(
+        r"^\[", "{[}", text, flags=re.MULTILINE
+    )  # after the end of a line, LaTeX would read a length
+    return str(text).replace("†", r"$^\dagger$").replace("‡", r"$^\ddagger$")
 
 
-def _latex(cell: Cell | str) -> str:
-    if isinstance(cell, str):
-        escaped = "".join(_LATEX.get(character, character) for character in cell)
-        return re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped)  # a hyphen is too short for a minus
-    text = f"{_latex(cell.text)} {cell.bounds}".rstrip()
-    return rf"\textbf{{{text}}}" if cell.is_best else text
-
-
-# The width for files and pipes, which have no width of their own.
-_WIDTH = 160
-_NAME = 12  # of a column of names, if there is no room for more; both in characters
-_PARTS = "(?<=,)|(?=[+:])"  # a name may be broken here
+def _latex(text: str) -> str:
+    """A text with pandas' escapes, which it has for cells only."""
+    cell = pd.DataFrame([[text]]).style.hide(axis="index").hide(axis="columns").format(escape="latex")
+    return str(cell.to_latex()).splitlines()[1].removesuffix(r" \\")
 
 
 def write_terminal(tables: Sequence[Table]) -> str:
@@ -162,98 +104,126 @@ def write_terminal(tables: Sequence[Table]) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def show(tables: Sequence[Table], console: Console) -> None:
-    """Print the tables to a console. If it is narrow, a cell takes several lines, and optional columns are left out."""
+def show(tables: Sequence[Table], console: Console, *, notes: bool = True) -> None:
+    """Print tables to a console. If it is narrow, optional columns are left out, and cells take several lines.
+
+    Args:
+        tables: what to print.
+        console: where.
+        notes: whether the notes below the tables are printed.
+    """
     for table in tables:
-        parts = (part for row in table.rows for cell in row for part in re.split(f"{_PARTS}| ", cell.text))
-        longest = max([_NAME, *map(len, parts)])
-        fewer = [_without_optional(table, n) for n in range(len(table.optional) + 1)]
-        # first without breaking a part of a name, beside intervals or above them; at last broken, without all columns
-        tries = [(one, longest, sign) for one in fewer for sign in (" ", "\n")]
-        for shown, width, sign in (*tries, (fewer[-1], _NAME, " "), (fewer[-1], _NAME, "\n")):
-            unlimited = console.options.update(max_width=10_000)
-            least = console.measure(_drawn(shown, sign, width), options=unlimited).maximum
-            if least <= console.width:
-                break
-        # names get what the numbers leave; several columns of words share it
-        share = max(console.width - least, 0) // max(sum(shown.word_columns()), 1)
-        drawn = _drawn(shown, sign, width + share)
-        for column in drawn.columns:  # one name may take what others leave
-            column.max_width = None
-        # If even the numbers have no room, the terminal wraps the lines; rich would cut them.
-        drawn.width = least if least > console.width else None
-        console.print(drawn, crop=False)
+        console.print(_fitted(table, console, notes), crop=False)
         console.print()
+
+
+def _fitted(table: Table, console: Console, notes: bool) -> RichTable:
+    """The first form of a table that fits into the console.
+
+    It may lack optional columns, have intervals below their numbers, and at last have names on several lines. If
+    nothing fits, the terminal wraps the lines; rich would cut them.
+    """
+    unlimited = console.options.update(max_width=10_000)
+    form = _Form(table)
+    width = 0
+    for widest in (None, _NAME):
+        for is_stacked in (False, True):
+            for n_left_out in range(len(table.optional) + 1):
+                form = _Form(_without_optional(table, n_left_out), is_stacked, widest)
+                width = console.measure(_drawn(form, notes=False), options=unlimited).maximum
+                if width <= console.width:
+                    if widest is not None:  # names get what the numbers leave
+                        n_words = max(sum(form.table.word_columns()), 1)
+                        form = replace(form, widest=widest + (console.width - width) // n_words)
+                    return _drawn(form, notes=notes)
+    drawn = _drawn(form, notes=notes)
+    drawn.width = width
+    return drawn
 
 
 def _without_optional(table: Table, n: int) -> Table:
     """The table without its first `n` optional columns, and with a note that names them."""
     if not n:
         return table
-    note = f"No room here for {', '.join(table.optional[:n])}: the page and the JSON have them."
-    return replace(table.without(table.optional[:n]), notes=(*table.notes, note))
+    left_out = table.optional[:n]
+    note = f"No room here for {', '.join(left_out)}: the page and the JSON have them."
+    return replace(table.without(left_out), notes=(*table.notes, note))
 
 
-def _drawn(table: Table, sign: str, width: int) -> RichTable:
-    """A table in which numbers are never broken; `sign` is between a number and its interval.
+@dataclass(frozen=True)
+class _Form:
+    """How a table is drawn.
 
-    Columns of words are at most as wide as `width`, in characters.
+    Args:
+        table: its content.
+        is_stacked: whether intervals stand below their numbers.
+        widest: the largest width of a column of names in characters, None for any.
     """
+
+    table: Table
+    is_stacked: bool = False
+    widest: int | None = None
+
+
+def _drawn(form: _Form, *, notes: bool) -> RichTable:
+    """A table in which numbers are never broken."""
+    table = form.table
+    sign = " "
+    padding = (0, 1, 0, 0)
+    if form.is_stacked:
+        sign = "\n"
+        padding = (0, 0, 0, 0)
+    caption = None
+    if table.notes and notes:
+        caption = Text("\n".join(table.notes), style="dim")
     drawn = RichTable(
-        title=Text(table.title, style="italic"),
+        title=Text(table.caption, style="italic"),
         title_justify="left",
-        caption=Text("\n".join(table.notes), style="dim") if table.notes else None,
+        caption=caption,
         caption_justify="left",
         box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0) if sign == " " else 0,
+        padding=padding,
         show_edge=False,
     )
     words = table.word_columns()
     for title, is_words in zip(table.header, words, strict=True):
-        # A title such as SummScreenFD may be broken between its words.
         if is_words:
-            drawn.add_column(Text(title), overflow="fold", max_width=width)
-        else:
-            broken = Text(re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title))  # and nDCG stays whole
-            drawn.add_column(broken, justify="right", no_wrap=True, overflow="fold")
+            drawn.add_column(Text(title), overflow="fold", min_width=_NAME, max_width=form.widest)
+        else:  # a title such as SummScreenFD may be broken between its words
+            drawn.add_column(
+                Text(re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title)), justify="right", no_wrap=True
+            )
     for row in table.rows:
-        cells = []
+        texts = []
         for cell, is_words in zip(row, words, strict=True):
-            content = _broken(cell.text, width) if is_words else cell.text.replace(" ", sign)
-            text = Text(content, style="bold" if cell.is_best else "dim" if cell.is_partial else "")
-            cells.append(text.append(f"{sign}{cell.bounds}", style="dim") if cell.bounds else text)
-        drawn.add_row(*cells)
+            text = Text(cell.text)
+            if not is_words:
+                text = Text(cell.text.replace(" ", sign))
+            if cell.is_best:
+                text.stylize("bold")
+            if cell.is_partial:
+                text.stylize("dim")
+            if cell.bounds:
+                text.append(f"{sign}{cell.bounds}", style="dim")
+            texts.append(text)
+        drawn.add_row(*texts)
     return drawn
-
-
-def _broken(name: str, width: int) -> str:
-    """A name on lines of at most `width` characters, if its parts are as short as that. rich breaks sentences itself.
-
-    >>> print(_broken("mini-rope+pcw@4096:size=64,vectors=window", 20))
-    mini-rope+pcw@4096
-    :size=64,
-    vectors=window
-    """
-    if " " in name:
-        return name
-    lines = [""]
-    for part in re.split(_PARTS, name):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
 
 
 def _for_all_tables(write: Callable[[Table], str]) -> Callable[[Sequence[Table]], str]:
     """A writer of all tables, with an empty line between two of them."""
-    return lambda tables: "\n".join(map(write, tables))
+
+    def write_all(tables: Sequence[Table]) -> str:
+        return "\n".join(map(write, tables))
+
+    return write_all
 
 
-# Format -> (writer, file suffix).
+#: Format -> writer and file suffix.
 WRITERS: dict[str, tuple[Callable[[Sequence[Table]], str], str]] = {
     "terminal": (write_terminal, ".txt"),
-    "markdown": (_for_all_tables(_markdown_table), ".md"),
-    "latex": (_for_all_tables(_latex_table), ".tex"),
-    "csv": (_for_all_tables(_csv), ".csv"),
+    "markdown": (_for_all_tables(write_markdown), ".md"),
+    "latex": (_for_all_tables(write_latex), ".tex"),
+    "csv": (_for_all_tables(write_csv), ".csv"),
     "json": (write_json, ".json"),
 }

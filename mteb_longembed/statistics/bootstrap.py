@@ -41,13 +41,24 @@ def mean_interval(scores: ArrayLike) -> Interval:
 
 
 def mean_of_means_interval(
-    groups: _Groups, weights: Sequence[float] | None = None, *, least: float = 0.0
+    groups: _Groups,
+    weights: Sequence[float] | None = None,
+    *,
+    least: float = 0.0,
+    confidence: float = CONFIDENCE,
 ) -> Interval:
-    """The 95 % interval of a weighted mean of group means. A group is one split, with one score for each query.
+    """The interval of a weighted mean of group means. One score alone has no interval.
 
-    By default all groups have the same weight, and their sum is 1. A score lies between `least` and 1. It is a
-    `DataError` if there is no group, or if a group has no score. One score alone has no interval. The same scores
-    always give the same answer.
+    The same scores always give the same answer.
+
+    Args:
+        groups: one array for each split, with one score for each query.
+        weights: one for each group, with a sum of 1. Default: all the same.
+        least: the smallest score that is possible; the largest is 1.
+        confidence: from 0 to 1.
+
+    Raises:
+        DataError: if there is no group, or if a group has no score.
 
     >>> perfect = mean_of_means_interval([[1.0] * 50])  # Wilson's interval of 50 of 50
     >>> f"{perfect.low:.3f} to {perfect.high:.3f}"
@@ -62,16 +73,20 @@ def mean_of_means_interval(
     shares = [1 / len(samples)] * len(samples) if weights is None else list(weights)
     varied = [pair for pair in zip(samples, shares, strict=True) if np.ptp(pair[0]) > 0]
     parts = [
-        _unseen(float(sample[0]), sample.size, least).scaled(share)
+        _unseen(float(sample[0]), sample.size, least, confidence).scaled(share)
         for sample, share in zip(samples, shares, strict=True)
         if np.ptp(sample) == 0
     ]
     rng = np.random.default_rng(0)
     if len(varied) == 1:
         sample, share = varied[0]
-        parts.append(_of_one(sample, rng, is_share=least == 0 and _is_binary(sample)).scaled(share))
+        if least == 0 and _is_binary(sample):
+            part = proportion_interval(float(sample.mean()), sample.size, confidence)
+        else:
+            part = _of_one(sample, rng, confidence)
+        parts.append(part.scaled(share))
     elif varied:
-        parts.append(_percentiles(varied, rng))
+        parts.append(_percentiles(varied, rng, confidence))
     mean = sum(part.mean for part in parts)
     if len(parts) == 1:
         return parts[0]
@@ -80,14 +95,15 @@ def mean_of_means_interval(
     return Interval(mean, mean - down, mean + math.hypot(*(part.high - part.mean for part in parts)))
 
 
-def _unseen(value: float, n: int, least: float) -> Interval:
+def _unseen(value: float, n: int, least: float, confidence: float) -> Interval:
     """The interval of n equal scores.
 
     If none of n queries has another score, Wilson's interval says how large the share of such queries may be. They may
     have any score. For n of n right answers this is Wilson's interval itself.
     """
-    share = proportion_interval(0.0, n).high
-    low, high = min(least, value), max(1.0, value)
+    share = proportion_interval(0.0, n, confidence).high
+    low = min(least, value)
+    high = max(1.0, value)
     return Interval(value, value - share * (value - low), value + share * (high - value))
 
 
@@ -95,23 +111,23 @@ def _is_binary(sample: _Sample) -> bool:
     return bool(np.isin(sample, (0.0, 1.0)).all())
 
 
-def _of_one(sample: _Sample, rng: np.random.Generator, is_share: bool) -> Interval:
+def _of_one(sample: _Sample, rng: np.random.Generator, confidence: float) -> Interval:
     mean = float(sample.mean())
-    if is_share:
-        return proportion_interval(mean, sample.size)
     if sample.size <= BCA_MAX:
         ends = stats.bootstrap(
-            (sample,), np.mean, n_resamples=N_RESAMPLES, batch=BATCH, confidence_level=CONFIDENCE, rng=rng
+            (sample,), np.mean, n_resamples=N_RESAMPLES, batch=BATCH, confidence_level=confidence, rng=rng
         ).confidence_interval
         if math.isfinite(ends.low) and ends.low < ends.high:
             return Interval(mean, float(ends.low), float(ends.high))
-    return _percentiles([(sample, 1.0)], rng)
+    return _percentiles([(sample, 1.0)], rng, confidence)
 
 
-def _percentiles(groups: Sequence[tuple[_Sample, float]], rng: np.random.Generator) -> Interval:
+def _percentiles(
+    groups: Sequence[tuple[_Sample, float]], rng: np.random.Generator, confidence: float
+) -> Interval:
     """The percentile interval of the weighted sum of means; every group keeps its number of queries."""
     mean = float(sum(share * sample.mean() for sample, share in groups))
-    tails = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+    tails = [(1 - confidence) / 2, (1 + confidence) / 2]
     if len({(sample.size, share) for sample, share in groups}) == 1 and all(_is_binary(s) for s, _ in groups):
         # The number of right answers in a resample is binomial: all resamples are known without drawing them.
         n, share = groups[0][0].size, groups[0][1]
@@ -131,9 +147,14 @@ def _resampled(sample: _Sample, rng: np.random.Generator) -> _Sample:
     return np.concatenate([sample[rng.integers(0, n, (size, n))].mean(axis=1) for size in sizes])
 
 
-def difference_interval(first: _Groups, second: _Groups, weights: Sequence[float] | None = None) -> Interval:
-    """The 95 % interval of `second - first`. Both must have the same queries in the same order."""
-    return mean_of_means_interval(differences(first, second), weights, least=-1.0)
+def difference_interval(
+    first: _Groups,
+    second: _Groups,
+    weights: Sequence[float] | None = None,
+    confidence: float = CONFIDENCE,
+) -> Interval:
+    """The interval of `second - first`. Both must have the same queries in the same order."""
+    return mean_of_means_interval(differences(first, second), weights, least=-1.0, confidence=confidence)
 
 
 def differences(first: _Groups, second: _Groups) -> list[_Sample]:

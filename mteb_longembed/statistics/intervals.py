@@ -46,13 +46,13 @@ def difference_of_intervals(first: Interval, second: Interval) -> Interval:
     return Interval(mean, mean - down, mean + up)
 
 
-def proportion_interval(share: float, n: int) -> Interval:
-    """The 95 % Wilson interval of a share from 0 to 1 of n answers, rounded to a whole number of right answers.
+def proportion_interval(share: float, n: int, confidence: float = CONFIDENCE) -> Interval:
+    """The Wilson interval of a share from 0 to 1 of n answers, rounded to a whole number of right answers.
 
     >>> interval = proportion_interval(1.0, 50)
     >>> f"{interval.low:.3f} to {interval.high:.3f}"
     '0.929 to 1.000'
     """
-    ends = stats.binomtest(round(share * n), n).proportion_ci(CONFIDENCE, method="wilson")
+    ends = stats.binomtest(round(share * n), n).proportion_ci(confidence, method="wilson")
     # the ends may miss 0 and 1 by a rounding
     return Interval(share, max(0.0, float(ends.low)), min(1.0, float(ends.high)))

@@ -17,7 +17,7 @@ from mteb.types import PromptType
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks.beir import ENGLISH, beir_task, files_task
 from mteb_longembed.tasks.data_files import read_documents
-from mteb_longembed.tasks.drawn_queries import draw_queries
+from mteb_longembed.tasks.synthetic_queries import draw_queries
 
 
 class DataOptions(TypedDict, total=False):
@@ -29,7 +29,7 @@ class DataOptions(TypedDict, total=False):
     corpus: str | Path | None
     queries: str | Path | None
     qrels: str | Path | None
-    make: int | None
+    n_synthetic_queries: int | None
     language: str
 
 
@@ -38,8 +38,8 @@ class Data:
     """Documents, queries and judgements of one or more retrieval tasks."""
 
     tasks: tuple[AbsTaskRetrieval, ...]
-    #: whether the queries are sentences of the documents: a proxy for real ones.
-    has_drawn_queries: bool = False
+    #: whether the queries are sentences of the documents: they stand in for real ones.
+    has_synthetic_queries: bool = False
 
     @classmethod
     def from_tasks(
@@ -109,7 +109,7 @@ class Data:
         task = files_task(corpus, *paths, language=language)
         if len(queries) < n_queries:
             task.unjudged["test"].append(f"only {len(queries):,} of {n_queries:,} queries could be drawn.")
-        return cls((task,), has_drawn_queries=True)
+        return cls((task,), has_synthetic_queries=True)
 
     @classmethod
     def from_options(cls, data: str | Path | None, output: Path, options: DataOptions) -> Data:
@@ -121,7 +121,7 @@ class Data:
         if unknown := options.keys() - DataOptions.__optional_keys__:
             raise TypeError(f"compare() got an unexpected keyword argument {min(unknown)!r}")
         tasks, benchmarks = options.get("tasks", ()), options.get("benchmarks", ())
-        splits, n_queries = options.get("eval_splits"), options.get("make")
+        splits, n_queries = options.get("eval_splits"), options.get("n_synthetic_queries")
         files = [options.get("corpus"), options.get("queries"), options.get("qrels")]
         corpus, *judged = files
         language = options.get("language", ENGLISH)
@@ -139,7 +139,9 @@ class Data:
         if data is not None:
             return cls.from_folder(data, splits or ["test"], language=language)
         if corpus is not None and n_queries is not None:
-            return cls.from_documents(corpus, n_queries, folder=output / "made-queries", language=language)
+            return cls.from_documents(
+                corpus, n_queries, folder=output / "synthetic-queries", language=language
+            )
         if any(files):
             paths = [path for path in files if path is not None]
             if len(paths) < len(files):

@@ -15,6 +15,7 @@ from ir_measures import Measure
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.tasks.ties import decide_score, expected_score, group_ties
 
 #: mteb's names of metrics -> those of ir_measures.
 _NAMES = {"ndcg": "nDCG", "recall": "R", "precision": "P", "map": "AP", "mrr": "RR", "hit_rate": "Success"}
@@ -50,9 +51,24 @@ def main_metric(task: AbsTaskRetrieval) -> Measure:
 
 
 def score_queries(
-    task: AbsTaskRetrieval, split: str, rankings: Rankings, metric: Measure | None = None
+    task: AbsTaskRetrieval,
+    split: str,
+    rankings: Rankings,
+    metric: Measure | None = None,
+    *,
+    ignore_identical_ids: bool = False,
+    mean_over_ties: bool = False,
 ) -> dict[str, float]:
-    """Each judged query's score by trec_eval, as in mteb. Equal scores of documents are ordered by their ids.
+    """Each judged query's score by trec_eval, as in mteb.
+
+    Args:
+        task: a loaded task.
+        split: the split of the rankings.
+        rankings: what a model found.
+        metric: one of `read_metric`. Default: the task's main score.
+        ignore_identical_ids: whether a document with the id of the query does not count (BEIR's rule).
+        mean_over_ties: whether documents with equal scores give the mean over their orders. trec_eval orders them by
+            their ids.
 
     Returns:
         Query id -> score from 0 to 1; if there are several subsets, each id starts with its subset.
@@ -68,26 +84,64 @@ def score_queries(
     scores: dict[str, float] = {}
     for subset in rankings:
         judged = task.dataset[subset][split]["relevant_docs"]
-        counted = {
-            query: _counted(task, query, documents)
-            for query, documents in rankings[subset].items()
-            if query in judged and documents
-        }
+        counted = _counted_of(task, split, rankings[subset], subset, ignore_identical_ids)
         prefix = f"{subset}/" if len(rankings) > 1 else ""
         scores |= {prefix + query: 0.0 for query, documents in judged.items() if documents}
         for score in ir_measures.pytrec_eval.iter_calc([asked], judged, counted) if counted else ():
             if metric.NAME != "RR" or score.value * rank >= 1 - 1e-9:
                 scores[prefix + score.query_id] = float(score.value)
+        for query, documents in counted.items() if mean_over_ties else ():
+            ties = group_ties(documents, judged[query])
+            if decide_score(ties, rank):
+                scores[prefix + query] = expected_score(str(metric.NAME), rank, ties, judged[query])
     relevant = [task.dataset[subset][split]["relevant_docs"].values() for subset in rankings]
     if not any(grade > 0 for documents in chain(*relevant) for grade in documents.values()):
         raise DataError(f"{task.metadata.name}, {split}: no query has a relevant document to be scored by.")
     return scores
 
 
-def _counted(task: AbsTaskRetrieval, query: str, documents: Mapping[str, float]) -> dict[str, float]:
+def tied_queries(
+    task: AbsTaskRetrieval,
+    split: str,
+    rankings: Rankings,
+    metric: Measure,
+    *,
+    ignore_identical_ids: bool = False,
+) -> set[str]:
+    """The queries whose score is a mean over orders of documents with equal scores; arguments as `score_queries`."""
+    tied = set()
+    for subset in rankings:
+        judged = task.dataset[subset][split]["relevant_docs"]
+        prefix = f"{subset}/" if len(rankings) > 1 else ""
+        counted = _counted_of(task, split, rankings[subset], subset, ignore_identical_ids)
+        for query, documents in counted.items():
+            if decide_score(group_ties(documents, judged[query]), metric["cutoff"]):
+                tied.add(prefix + query)
+    return tied
+
+
+def _counted_of(
+    task: AbsTaskRetrieval,
+    split: str,
+    by_query: Mapping[str, Mapping[str, float]],
+    subset: str,
+    ignore_identical_ids: bool,
+) -> dict[str, dict[str, float]]:
+    """The documents that are scored, of each judged query that has any."""
+    judged = task.dataset[subset][split]["relevant_docs"]
+    counted = {}
+    for query, documents in by_query.items():
+        if query in judged and documents:
+            counted[query] = _counted(task, query, documents, ignore_identical_ids)
+    return counted
+
+
+def _counted(
+    task: AbsTaskRetrieval, query: str, documents: Mapping[str, float], ignore_identical_ids: bool = False
+) -> dict[str, float]:
     """The documents that mteb scores."""
     ranked = {name: float(score) for name, score in documents.items()}
-    if getattr(task, "ignore_identical_ids", False):
+    if ignore_identical_ids or getattr(task, "ignore_identical_ids", False):
         ranked.pop(query, None)
     if getattr(task, "skip_first_result", False):
         ranked = dict(sorted(ranked.items(), key=lambda item: item[1], reverse=True)[1:])

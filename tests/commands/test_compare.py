@@ -2,22 +2,23 @@
 
 import argparse
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import unquote
 
+import pandas as pd
 import pytest
 
 import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import compare
-from mteb_longembed.comparing import comparison, costs
+from mteb_longembed.comparing.candidates import Candidate
+from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.comparing.ranking import Row
+from mteb_longembed.comparing.recommendation import Setting, type_next
 from mteb_longembed.errors import InputError
-from mteb_longembed.tasks.diagnose import diagnose
+from mteb_longembed.statistics.intervals import Interval
 from tests import tiny
 from tests.own_data import beir
 
@@ -51,31 +52,66 @@ def test_data_that_do_not_go_together_get_one_sentence(line, message, tmp_path) 
         compare.main(parse("mini-rope", *line, "--output-folder", str(tmp_path)))
 
 
-def test_the_whole_command_prints_and_writes_a_page(base, files, tmp_path, capsys, monkeypatch) -> None:
+def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, capsys, monkeypatch) -> None:
     line = ["compare", base, *files, "--strategies", "gp", "--output-folder", str(tmp_path), "--no-bm25"]
     monkeypatch.setattr("sys.argv", ["mteb-longembed", *line])
-    monkeypatch.setattr(costs, "ROUNDS", 2)
-    monkeypatch.setattr(comparison, "ROUNDS", 2)
     assert cli.main([*line, "--figures", str(tmp_path / "figures")]) == 0
     printed = capsys.readouterr().out
-    assert f"Candidates of {base} on docs-" in " ".join(printed.split())
-    assert {"+none@16", "+gp@128"} <= set(printed.split())
-    assert "slowest and fastest of 2 rounds" in " ".join(printed.split())
-    typed = " ".join(printed.split()).partition("Type next: mteb-longembed ")[2].partition(".  ")[0]
-    words = shlex.split(typed.partition('"YOUR QUESTION"')[0])
-    assert words[0] == "search" and words[2:] == ["--corpus", files[1]]
-    assert cli.main([*words, "what is here", "--index", str(tmp_path / "index")]) == 0  # as it stands
+    use, certainty, price, *rest = printed.splitlines()
+    assert use.startswith("Use ") and "Type: mteb-longembed search " in use
+    assert "12 queries" in certainty and "tokens a second" in price
+    assert printed.count(base) == 1  # the full name is there once, to be copied
+    assert {"base", "+gp@128"} <= set(" ".join(rest).split())
+    assert "Stands." not in printed and cli.main([*line, "--explain"]) == 0
+    assert "Stands." in capsys.readouterr().out
+    words = shlex.split(use.partition("Type: mteb-longembed ")[2])
+    assert words[0] == "search" and words[2:4] == ["--corpus", files[1]]
+    assert cli.main(words) == 0  # as it stands
     assert capsys.readouterr().out.startswith("1. ")
     (page,) = tmp_path.rglob("compare.html")
     shown = page.read_text().replace("<wbr>", "")
     assert "<dt>Command</dt><dd>mteb-longembed compare " in shown and " --strategies gp " in shown
-    assert re.search(r"12; half of them have (38 to 38|40 to 40) tokens", shown)
-    assert page.read_text().startswith("<!DOCTYPE html>") and "Other comparisons" not in page.read_text()
-    assert (tmp_path / "figures" / page.parent.name / "cost.png").is_file()
+    assert re.search(r"12; half have (38 to 38|40 to 40) tokens", shown)
+    assert shown.startswith("<!DOCTYPE html>") and "Other comparisons" not in shown
+    order = ['<header class="answer">', 'id="standings"', 'id="cost"', 'id="compare"', "How this was made"]
+    places = [shown.index(part) for part in order]
+    assert places == sorted(places)
+    for name in ("cost.png", "standings.svg"):
+        assert (tmp_path / "figures" / page.parent.name / name).is_file()
+    scores = pd.read_parquet(page.with_name("scores.parquet"))
+    assert list(scores.columns[:5]) == ["candidate", "task", "split", "query", "score"] and len(scores) == 24
     assert cli.main([*line, "--json"]) == 0
     machine = json.loads(capsys.readouterr().out)
     assert machine == json.loads(page.with_name("compare.json").read_text())
     assert [len(c["score"]) for c in machine["candidates"]] == [3, 3]
+
+
+#: What makes each kind of name win.
+KINDS = {
+    "extended": "BASE+gp@128",
+    "base": "BASE+none@16",
+    "several vectors": "BASE+pcw@128:size=10,vectors=window",
+    "centred": "BASE+gp@128:center=corpus",
+    "fused": "BASE+gp@128:fuse=bm25",
+    "in FAISS": "BASE+gp@128:index=flat",
+    "bm25": "bm25",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_it_says_to_type_runs(kind, base, files, tmp_path, capsys) -> None:
+    name = KINDS[kind].replace("BASE", base)
+    assert cli.main(["compare", name, *files, "--no-bm25", "--output-folder", str(tmp_path), "--json"]) == 0
+    advice = json.loads(capsys.readouterr().out)["recommendation"]
+    assert cli.main(shlex.split(advice["typed"])[1:]) == 0
+    assert capsys.readouterr().out.startswith("1. ")
+    setting = Setting(tasks=["LongEmbedPasskey"], n_queries=12)
+    candidate = Candidate(name, "" if kind == "bm25" else base)
+    typed = type_next(Row(candidate, name, Interval(1, 1, 1), Cost()), setting)
+    if kind == "bm25":
+        assert typed == "mteb run -m bm25 -t LongEmbedPasskey"
+    else:
+        assert eval(typed, {"mteb_longembed": mteb_longembed}) is not None
 
 
 def test_each_comparison_has_its_folder_and_links_to_the_others(base, data, files, tmp_path) -> None:
@@ -107,22 +143,22 @@ def test_one_query_has_scores_without_intervals_and_report_leaves_them_to_compar
     line = ["compare", base, "--data", str(tmp_path), "--strategies", "gp,rp,pcw,se", "--no-bm25"]
     assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
-    assert "of 1 query, so there are no intervals" in " ".join(printed.split())
+    assert printed.startswith("Nothing can be said yet.\n1 query cannot decide anything: judge 40 or more")
     assert {"63.1", "100.0"} <= set(printed.split())  # so a difference was tested
     assert cli.main(["report", str(tmp_path / "out")]) == 2
     (message,) = capsys.readouterr().err.strip().splitlines()
     assert message.endswith("compare writes its own page.")
 
 
-def test_drawn_queries_are_called_a_proxy(base, data, tmp_path, capsys) -> None:
+def test_synthetic_queries_are_called_so(base, data, tmp_path, capsys) -> None:
     corpus = tmp_path / "docs.jsonl"
     texts = [tiny.text(30, seed) + ". " + tiny.text(20, seed + 50) + "." for seed in range(6)]
     corpus.write_text("".join(json.dumps({"id": str(i), "text": t}) + "\n" for i, t in enumerate(texts)))
     line = ["compare", base, "--corpus", str(corpus), "--make-queries", "4", "--strategies", "gp"]
-    assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) == 0
+    assert cli.main([*line, "--output-folder", str(tmp_path / "out"), "--explain"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "a proxy for real queries" in printed and "bm25 is best" not in printed
-    assert len(Path(tmp_path, "out", "made-queries", "queries.jsonl").read_text().splitlines()) == 4
+    assert "They stand in for real queries" in printed and not printed.startswith("Use bm25")
+    assert len(Path(tmp_path, "out", "synthetic-queries", "queries.jsonl").read_text().splitlines()) == 4
 
 
 def test_the_python_call_returns_what_the_command_writes(tmp_path, monkeypatch, capsys) -> None:
@@ -131,40 +167,32 @@ def test_the_python_call_returns_what_the_command_writes(tmp_path, monkeypatch, 
     rows = [json.dumps({"id": f"d{i}", "text": text}) for i, text in enumerate(texts)]
     (tmp_path / "docs.jsonl").write_text("\n".join(rows))
     model = str(tiny.saved("bert", tmp_path / "tiny"))
-    options = {"corpus": "docs.jsonl", "make": 8, "strategies": ["gp", "se"], "bm25": False}
-    result = mteb_longembed.compare(model, **options, show=False, say=lambda _: None)
+    options = {"corpus": "docs.jsonl", "n_synthetic_queries": 8, "strategies": ["gp", "se"], "bm25": False}
+    result = mteb_longembed.compare(model, **options, show=False, on_message=lambda _: None)
     assert f"se does not fit {model} and is left out." in result.left_out
     command = ["compare", model, "--corpus", "docs.jsonl", "--make-queries", "8", "--strategies", "gp"]
     assert cli.main([*command, "--no-bm25", "--json"]) == 0
     written = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in written["candidates"]] == [row.name for row in result.rows]
     assert [row["score"][0] for row in written["candidates"]] == [row.score.mean for row in result.rows]
-    assert written["recommendation"]["sentences"] == list(result.recommendation.sentences)
+    assert written["recommendation"]["answer"] == list(result.recommendation.answer)
 
 
-def test_a_page_without_figures_says_so_and_bm25_draws_no_bars(base, files, tmp_path) -> None:
-    pytest.importorskip("bm25s")
-    (tmp_path / "matplotlib.py").write_text("raise ImportError")
-    line = ["compare", base, *files, "--strategies", "gp", "--output-folder", str(tmp_path / "out")]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "mteb_longembed", *line]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "BM25S" not in done.stderr and "sub-models" not in done.stderr
-    (page,) = tmp_path.rglob("compare.html")
-    assert "The page has no figures: " in page.read_text() and "mteb-longembed[figures]" in page.read_text()
-
-
-def test_the_data_object_and_the_keywords_of_0_3_give_the_same(base, data, tmp_path) -> None:
+def test_the_data_object_and_the_keywords_give_the_same(base, data, tmp_path) -> None:
     paths = {"corpus": "docs.jsonl", "queries": "questions.jsonl", "qrels": "qrels.tsv"}
     files = {name: data / path for name, path in paths.items()}
-    options = {"strategies": ["gp"], "bm25": False, "show": False, "say": lambda _: None, "folder": tmp_path}
+    options = {
+        "strategies": ["gp"],
+        "bm25": False,
+        "show": False,
+        "on_message": lambda _: None,
+        "folder": tmp_path,
+    }
     made = mteb_longembed.Data.from_files(**files)
     results = mteb_longembed.compare(base, made, **options), mteb_longembed.compare(base, **files, **options)
     scores = [{row.name: row.score for row in one.rows} for one in results]
     assert scores[0] == scores[1] and len(scores[0]) == 2
-    assert diagnose(made, [f"{base}+none"], (8,)).task == made.tasks[0].metadata.name
-    with pytest.raises(InputError, match=r"one kind of data, got data= and make=\."):
-        mteb_longembed.compare(base, made, make=3, **options)
+    with pytest.raises(InputError, match=r"one kind of data, got data= and n_synthetic_queries="):
+        mteb_longembed.compare(base, made, n_synthetic_queries=3, **options)
     with pytest.raises(TypeError, match="unexpected keyword argument 'corpsu'"):
         mteb_longembed.compare(base, corpsu="docs.jsonl", **options)

@@ -22,8 +22,6 @@ KINDS = {
 COMMANDS = {
     "list": "list fit NAME",
     "compare": "compare NAME --data DATA --strategies pi --no-bm25 --output-folder OUT --json",
-    "run": "run -t LongEmbedPasskey-docs50-queries50 --eval-splits test_256 -m NAME --output-folder OUT",
-    "diagnose": "diagnose -t DATA -m NAME --lengths 16 --json",
     "export": "export NAME OUT",
     "tune": "tune NAME --data PAIRS --output-folder OUT --max-steps 1 --batch-size 2 --n-negatives 1 --max-len 16",
 }

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.comparing import tables
+from mteb_longembed.comparing import page as pages
 from mteb_longembed.comparing.by_query import _shortened, differences
 from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
 from mteb_longembed.comparing.evaluations import Evaluations
@@ -17,7 +17,6 @@ from tests.comparing.conftest import compare
 
 
 def test_query_by_query_shows_the_largest_differences_as_the_rankings_say(base, task, tmp_path) -> None:
-    pytest.importorskip("bm25s")
     candidates = [*candidates_of(base, ["gp"]), Candidate(BM25, "")]
     result = compare(candidates, task, tmp_path)
     names = [row.name for row in result.rows]
@@ -30,11 +29,10 @@ def test_query_by_query_shows_the_largest_differences_as_the_rankings_say(base, 
         return [name for _, name in sorted(((score, name) for name, score in saved.items()), reverse=True)]
 
     def scores(name: str) -> dict[str, float]:
-        (by_query,) = evaluations.find(mteb.get_model_meta(name), task, "test").values()
-        return by_query
+        table = evaluations.find(mteb.get_model_meta(name), task, "test")
+        return dict(zip(table["query"], table["score"], strict=True))
 
-    by_candidate = {row.candidate: {(task.metadata.name, "test"): scores(row.name)} for row in result.rows}
-    made = differences(evaluations, [task], result.rows, by_candidate, extended, {})
+    made = differences(evaluations, [task], result.rows, result.scores, extended, {})
     assert set(made) == set(names) - {extended}
     cases = [(extended, *item) for item in made.items()]
     for best, other, queries in [*cases, (BM25, names[1], result.queries[names[1]])]:
@@ -47,11 +45,13 @@ def test_query_by_query_shows_the_largest_differences_as_the_rankings_say(base, 
                 order, answer = ranking(name, difference.query), difference.query.replace("q", "d")
                 assert (side.relevant, side.first) == (answer, order[0])
                 assert side.rank == (order.index(answer) + 1 if answer in order else None)
-    plain = json.loads(tables.as_json(result))["by_query"]
+    plain = json.loads(pages.as_json(result))["by_query"]
     first = result.queries[names[1]][0]
     assert plain[names[1]][0]["best"]["rank"] == first.best.rank
-    page = tables.page(result, []).replace("<wbr>", "")
-    section = page.partition(f'<section id="{slug(f"queries-{names[1]}")}">')[2].partition("</section>")[0]
+    page = pages.page(result, []).replace("<wbr>", "")
+    section = page.partition(f'<section id="{slug(f"queries-{result.rows[1].label}")}">')[2].partition(
+        "</section>"
+    )[0]
     assert "<details><summary>" in section and first.text in section
 
 
@@ -76,12 +76,12 @@ def test_a_passage_is_shortened_around_the_answer_that_it_covers_most(passage, a
 
 
 def test_places_of_answers_are_there_where_the_task_says_the_depth(tmp_path) -> None:
-    pytest.importorskip("bm25s")
     task = LongEmbedPasskey.variant(n_documents=50)
     task.filter_eval_splits(["test_256"])
     result = compare([Candidate(BM25, "")], task, tmp_path)
     ((name, task_name, n_queries, made),) = result.sensitivities
-    scores = Evaluations(tmp_path).find(mteb.get_model_meta(BM25), task, "test_256")["nDCG@1"]
+    table = Evaluations(tmp_path).find(mteb.get_model_meta(BM25), task, "test_256")
+    scores = dict(zip(table["query"], table["score"], strict=True))
     corpus = task.dataset["default"]["test_256"]["corpus"]
     depths = dict(zip(corpus["id"], corpus["depth"], strict=True))
     thirds: list[list[float]] = [[], [], []]
@@ -90,5 +90,5 @@ def test_places_of_answers_are_there_where_the_task_says_the_depth(tmp_path) -> 
         thirds[min(int(3 * depths[answer]), 2)].append(scores[query])
     assert (name, task_name, n_queries) == (BM25, task.metadata.name, len(scores))
     assert made.thirds == pytest.approx([sum(third) / len(third) for third in thirds])
-    assert json.loads(tables.as_json(result))["places"][0]["thirds"] == [100 * third for third in made.thirds]
-    assert "Place of the answer" in [table.title for table in tables.tables(result)]
+    assert json.loads(pages.as_json(result))["places"][0]["thirds"] == [100 * third for third in made.thirds]
+    assert "Place of the answer" in [table.caption for table in pages.tables(result)]

@@ -23,8 +23,8 @@ from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.errors import InputError
 from mteb_longembed.tasks import LongEmbedPasskey
 from mteb_longembed.tasks.beir import beir_task, files_task
-from mteb_longembed.tasks.drawn_queries import draw_queries
 from mteb_longembed.tasks.scoring import main_metric, read_metric, score_queries
+from mteb_longembed.tasks.synthetic_queries import draw_queries
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.own_data import beir, bm25
@@ -42,7 +42,7 @@ def rotate(texts: list[str]) -> list[str]:
 
 def run(base: str, task: Any, out: Path, **options: Any) -> tuple[Comparison, list[str]]:
     messages: list[str] = []
-    return compare(candidates_of(base)[:1], task, out, say=messages.append, **options), messages
+    return compare(candidates_of(base)[:1], task, out, on_message=messages.append, **options), messages
 
 
 def command(base: str, root: Path, out: Path, *more: str) -> list[str]:

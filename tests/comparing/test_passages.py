@@ -3,7 +3,6 @@
 import html
 import json
 import math
-import re
 import statistics
 from pathlib import Path
 
@@ -12,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed import cli
-from mteb_longembed.comparing import tables
+from mteb_longembed.comparing import page as pages
 from mteb_longembed.comparing.candidates import BM25, Candidate
-from mteb_longembed.comparing.comparison import Work
+from mteb_longembed.comparing.compare import _Run
 from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.comparing.evaluate import Evaluated, Ground, expected_seconds
 from mteb_longembed.comparing.passages import first_answers, score_passages
 from mteb_longembed.encoders.store.store import Counts
 from mteb_longembed.errors import DataError
@@ -25,6 +25,7 @@ from mteb_longembed.tasks.beir import beir_task
 from mteb_longembed.tasks.scoring import data_identity
 from tests import tiny
 from tests.comparing.conftest import compare
+from tests.comparing.frames import frame
 from tests.own_data import beir
 
 spans = st.tuples(st.integers(0, 30), st.integers(1, 12)).map(lambda pair: (pair[0], sum(pair)))
@@ -96,7 +97,6 @@ def test_generated_tasks_know_their_passages(task) -> None:
 
 
 def test_compare_prints_passages_and_later_runs_know_them(base, tmp_path, monkeypatch) -> None:
-    pytest.importorskip("bm25s")
     texts = [" ".join(f"{sign}{sign}" for sign in "abcdefghijklmnop"[i:] * 4) for i in range(6)]
     root = beir(tmp_path / "data", texts, [text[-9:] for text in texts])
     judge(root, *(f"q{i}\td{i}\t1\t{len(text) - 9}\t{len(text)}" for i, text in enumerate(texts)))
@@ -116,12 +116,12 @@ def test_compare_prints_passages_and_later_runs_know_them(base, tmp_path, monkey
     for k, share in scores[BM25].at.items():
         assert share.mean == lexical.others[f"Success@{k}"].mean
     assert best.passages[BM25] != scores[BM25] and best.passages[windows] == scores[windows]
-    table = next(table for table in tables.tables(comparison) if table.key == "passages")
-    assert table.header[1:] == ("passage@1", "passage@5", "tokens read")
+    table = next(table for table in pages.tables(comparison) if table.key == "passages")
+    assert table.header[1:] == ["passage@1", "passage@5", "tokens read"]
     assert "percent of 6 judged queries" in table.notes[0] and "first 100" not in table.notes[1]
-    written = json.loads(tables.as_json(comparison))["passages"]
+    written = json.loads(pages.as_json(comparison))["passages"]
     assert written[windows]["passage@5"][0] == scores[windows].at[5].mean
-    monkeypatch.setattr("mteb_longembed.comparing.comparison.mteb.get_model", pytest.fail)
+    monkeypatch.setattr("mteb_longembed.comparing.evaluate.mteb.get_model", pytest.fail)
     second = compare(candidates, beir_task(root), tmp_path / "out", passages=False, **options)
     assert second.passages == scores
 
@@ -139,45 +139,47 @@ def test_tokens_of_windows_are_in_a_number_of_their_own(base, tmp_path, monkeypa
         n_encoded.clear()
         assert cli.main([*line, str(tmp_path / f"{store}-out"), *options]) == 0
         (path,) = (tmp_path / f"{store}-out").rglob("compare.json")
-        written, printed = json.loads(path.read_text()), capsys.readouterr()
-        n_windows = written["tokens_windows"]
-        assert sum(n_encoded) == written["tokens_encoded"] + n_windows
-        documents, sentence = re.search(
-            r"at most ([\d,]+) tokens of 6 documents, plus (.*?)the queries", printed.err
-        ).groups()
-        expected = documents if store == "windows" else ""  # each document once more
-        assert sentence == (f"{expected} of windows for passages and " if expected else "")
-        numbers = re.findall(
-            r"were encoded, and ([\d,]+) tokens of windows for passages; the", " ".join(printed.out.split())
-        )
-        assert numbers == ([f"{n_windows:,}"] if expected else []) and bool(n_windows) == bool(expected)
+        capsys.readouterr()
+        rows = json.loads(path.read_text())["candidates"]
+        n_windows = sum(row["tokens_windows"] for row in rows)
+        assert sum(n_encoded) == sum(row["tokens_encoded"] for row in rows) + n_windows
+        assert bool(n_windows) == (store == "windows")
+    assert cli.main([*line, str(tmp_path / "windows-out"), "--explain"]) == 0
+    assert "were encoded, and 0 of windows for passages" in " ".join(capsys.readouterr().out.split())
+
+
+def ground(n_queries: int = 0, *, windows: bool = True) -> Ground:
+    judged = {("T", "s"): {str(i): {} for i in range(n_queries)}}
+    corpora = {("T", "s"): [range(400)], ("T", "u"): []}
+    return Ground(None, {}, corpora, judged, None, windows, print)
 
 
 def test_the_time_of_windows_is_expected() -> None:
-    one, several = Candidate("o/a+gp@8", "o/a"), Candidate("o/a+pcw@8:vectors=window", "o/a")
-    costs = {
-        c.name: Cost({"T/s": 1000, "T/u": 10}, speeds=[10.0], vectors=n)
-        for c, n in ((one, 1.0), (several, 5.0))
-    }
-    corpora = {("T", "s"): [range(400)], ("T", "u"): []}
+    tokens = {"T/s": 1000, "T/u": 10}
+    one, several = Cost(tokens, speeds=[10.0], vectors=1.0), Cost(tokens, speeds=[10.0], vectors=5.0)
+    both = [("T", "s"), ("T", "u")]
     # a query shows 100 documents at most
     for windows, n_queries, seconds in ((True, 4, 201), (True, 1, 126), (False, 4, 101)):
-        work = Work(None, [], corpora, None, None, print, windows, costs=costs)
-        work.judged = {("T", "s"): {str(i): {} for i in range(n_queries)}}
-        assert work.expected_seconds(one) == work.planned_seconds([one]) == seconds
-        assert work.expected_seconds(several) == 101 and work.expected_seconds(one, [("T", "u")]) == 1
+        work = ground(n_queries, windows=windows)
+        assert expected_seconds(one, work, both) == seconds
+        assert expected_seconds(several, work, both) == 101 and expected_seconds(one, work, both[1:]) == 1
+    assert expected_seconds(Cost(tokens), ground(), both) == math.inf
+    assert expected_seconds(Cost(), ground(), both) == 0
 
 
 def test_of_equal_candidates_the_same_one_is_fused_whichever_ran_first() -> None:
-    one, other = Candidate("o/a+gp@8", "o/a"), Candidate("o/a+pi@8", "o/a")
+    one, other = Candidate("mini-ape+gp@1024", "mini-ape"), Candidate("mini-ape+pi@1024", "mini-ape")
     for order in ((one, other), (other, one)):
-        work = Work(None, [], {}, None, None, print)
-        work.scores = {c: {("T", "s"): {"nDCG@10": {"q": 1.0}}} for c in (*order, Candidate(BM25, ""))}
-        assert work.best_dense() is one
+        run = _Run(ground(), 0.0, None)
+        run.done = [
+            Evaluated(c, frame({c: {("T", "s"): {"q": 1.0}}}), Cost()) for c in (*order, Candidate(BM25, ""))
+        ]
+        assert run.fusion().name == "mini-ape+gp@1024:fuse=bm25"
+        run.done.pop()  # without BM25 there is nothing to fuse with
+        assert run.fusion() is None
 
 
 def test_the_page_marks_the_answer_in_the_passages_of_both_sides(base, tmp_path) -> None:
-    pytest.importorskip("bm25s")
     answers = [f"<b>{sign * 4} & {sign * 3}</b>" for sign in "qrstuvwxyz"]
     texts = [f"{'aa bb cc. ' * i}{answer} {'dd ee ff. ' * 90}" for i, answer in enumerate(answers)]
     root = beir(tmp_path / "data", texts, answers)
@@ -187,7 +189,7 @@ def test_the_page_marks_the_answer_in_the_passages_of_both_sides(base, tmp_path)
         compare(who, beir_task(root), tmp_path / "out", passages=windows) for windows in (True, False)
     )
     (shown,), (unshown,) = found.queries.values(), plain.queries.values()
-    page = tables.page(found, []).replace("<wbr>", "")
+    page = pages.page(found, []).replace("<wbr>", "")
     assert shown and "passage there" in page
     for query in shown:
         answer = answers[int(query.query[1:])]
@@ -196,6 +198,6 @@ def test_the_page_marks_the_answer_in_the_passages_of_both_sides(base, tmp_path)
         assert query.best.first == query.query.replace("q", "d")
         assert query.best.passage[slice(*query.best.answer)] == answer
         assert f"<mark>{html.escape(answer)}</mark>" in page and answer not in page
-    page = tables.page(plain, [])
+    page = pages.page(plain, [])
     assert [query.query for query in unshown] == [query.query for query in shown]
     assert "<mark>" not in page and "passage there" not in page

@@ -10,7 +10,7 @@ from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.sampling import take_sample
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.tasks.beir import beir_task
-from mteb_longembed.tasks.drawn_queries import draw_queries
+from mteb_longembed.tasks.synthetic_queries import draw_queries
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.own_data import beir
@@ -52,7 +52,6 @@ def test_documents_without_a_sentence_say_so() -> None:
 
 def folder(root: Path) -> Path:
     """40 documents and two queries, each the beginning of one; d2 and d3 repeat much of what d0 and d1 say."""
-    pytest.importorskip("bm25s")
     texts = [tiny.text(40, seed) for seed in range(40)]
     texts[2:4] = [f"{texts[0][:80]} {texts[2]}", f"{texts[1][:80]} {texts[3]}"]
     return beir(root, texts, [text[:80] for text in texts[:2]])
@@ -80,7 +79,7 @@ def test_a_sample_and_all_documents_never_share_a_result_and_the_sample_is_said(
     sizes: dict[int | None, tuple[str, str, set[str]]] = {}
     for n in (6, None):
         task = beir_task(root)
-        comparison = compare([Candidate(BM25, "")], task, tmp_path, sample=n, say=lines.append)
+        comparison = compare([Candidate(BM25, "")], task, tmp_path, sample=n, on_message=lines.append)
         rankings = Evaluations(tmp_path).rankings(mteb.get_model_meta(BM25), task, "test")
         sizes[n] = (comparison.identity, task.metadata.name, set(rankings["default"]["q0"]))
     assert sum("a sample of 6 of 40 documents: scores are higher than on all" in text for text in lines) == 1

@@ -14,7 +14,7 @@ from mteb.results import TaskResult
 
 import mteb_longembed  # noqa: F401  protects mteb's writers where it is not installed
 from mteb_longembed.errors import StorageError
-from mteb_longembed.plugin.results_on_disk import LOCK, keep_lines
+from mteb_longembed.plugin.results_on_disk import LOCK
 
 META = mteb.get_model_meta("mteb/baseline-random-encoder")
 SPLITS = ["test_256", "test_512"]
@@ -212,14 +212,6 @@ def test_what_a_killed_process_left_is_removed(cache: ResultCache, tmp_path: Pat
     (folder / ".x.2.part").write_text("half")
     cache.save_to_cache(result(0.7), META)
     assert not list(folder.glob("*.part"))
-
-
-def test_lines_beside_the_results_are_added_to(tmp_path: Path) -> None:
-    file = tmp_path / "Task.read.txt"
-    assert keep_lines(file, {}) == {} and not file.exists()
-    keep_lines(file, {"a": "one: two", "b": "three"})
-    assert keep_lines(file, {"b": "four"}) == {"a": "one: two", "b": "four"}
-    assert file.read_text() == "a: one: two\nb: four\n"
 
 
 def test_results_on_other_data_of_a_task_of_ours_do_not_count(tmp_path: Path, caplog) -> None:

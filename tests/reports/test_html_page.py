@@ -15,10 +15,9 @@ from mteb_longembed.reports.writers import WRITERS
 from tests.environments import CAPTURED
 from tests.reports.made import BASE, lines
 
-pytest.importorskip("matplotlib")
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 BROWSER = next(filter(None, map(shutil.which, _BROWSERS)), None)
-FOLDED = Table("public", "Public", ("Model",), ((Cell("org/public"),),), is_folded=True)
+FOLDED = Table.of("public", "Public", ("Model",), ((Cell("org/public"),),), is_folded=True)
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +26,17 @@ def page():
     drawings = list(map(heat_maps.draw, heat_maps.by_model(made)))
     facts = [("Written", "2026-01-02")]
     many = tuple((Cell(f"org/m{i}"), Cell(str(i), i)) for i in range(20))
-    tables = [*main_tables(made), Table("many", "Many", ("Model", "Score"), many), FOLDED]
-    return html_page.write(tables, drawings, ["skipped a <file>"], facts, ["a > b"])
+    tables = [*main_tables(made), Table.of("many", "Many", ("Model", "Score"), many), FOLDED]
+    return html_page.write(
+        html_page.Page(
+            title="LongEmbed report",
+            tables=tables,
+            drawings=drawings,
+            problems=["skipped a <file>"],
+            facts=facts,
+            conclusions=["a > b"],
+        )
+    )
 
 
 class _Ids(HTMLParser):
@@ -53,9 +61,9 @@ def test_nothing_is_loaded_from_elsewhere(page):
 
 
 def test_only_marks_that_are_on_the_page_are_explained():
-    assert not re.search("<dt[> ]", html_page.write([FOLDED], []))
-    marked = Table("marked", "Marked", ("Score",), ((Cell("5.0‡", 5.0, is_best=True),),))
-    written = html_page.write([marked], [])
+    assert not re.search("<dt[> ]", html_page.write(html_page.Page(title="x", tables=[FOLDED])))
+    marked = Table.of("marked", "Marked", ("Score",), ((Cell("5.0‡", 5.0, is_best=True),),))
+    written = html_page.write(html_page.Page(title="x", tables=[marked]))
     assert re.findall("<dt.*?>(.)", written) == ["6", "‡"]
 
 
@@ -81,7 +89,7 @@ def test_only_what_is_folded_has_its_rows_behind_a_click(page):
 def test_figures_have_the_pages_colours():
     made = lines({f"{BASE}+none@512": 0.3, f"{BASE}+pi@4096": 0.5})
     drawings = [bars.draw(bars.improvement(made)[0]), heat_maps.draw(heat_maps.by_model(made)[0])]
-    page = html_page.write([], drawings)
+    page = html_page.write(html_page.Page(title="x", drawings=drawings))
     pictures = page[page.index("<figure") :]
     assert "#000000" not in pictures
     assert "stroke: var(--ink)" in pictures and "stroke: var(--line)" in pictures
@@ -144,12 +152,14 @@ def test_a_browser_sorts_the_table_and_shows_values_under_the_mouse(page, tmp_pa
 
 def test_a_part_of_a_cell_is_marked_and_escaped_around_it() -> None:
     cells = (Cell("<b>1 & 2</b>", marked=(3, 8)), Cell("1.0", 1.0))
-    tables = [Table("t", "T", ("passage", "points"), (cells,))]
-    assert ">&lt;b&gt;<mark>1 &amp; 2</mark>&lt;/<wbr>b&gt;</td>" in html_page.write(tables, [])
+    tables = [Table.of("t", "T", ("passage", "points"), (cells,))]
+    assert ">&lt;b&gt;<mark>1 &amp; 2</mark>&lt;/<wbr>b&gt;</td>" in html_page.write(
+        html_page.Page(title="x", tables=tables)
+    )
     for name, (write, _) in WRITERS.items():
         assert "mark" not in write(tables), name
 
 
 def test_a_folded_table_is_open_if_it_is_the_only_one() -> None:
-    assert "<details open>" in html_page.write([FOLDED], [])
-    assert "<details open>" not in html_page.write([FOLDED, FOLDED], [])
+    assert "<details open>" in html_page.write(html_page.Page(title="x", tables=[FOLDED]))
+    assert "<details open>" not in html_page.write(html_page.Page(title="x", tables=[FOLDED, FOLDED]))

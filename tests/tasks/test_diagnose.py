@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.commands.diagnose import to_table
-from mteb_longembed.errors import InputError, ModelError
+from mteb_longembed.errors import InputError
 from mteb_longembed.tasks import LongEmbedPasskey
+from mteb_longembed.tasks.beir import beir_task
 from mteb_longembed.tasks.cutting import Counter, counter_of
 from mteb_longembed.tasks.data import find_task
-from mteb_longembed.tasks.diagnose import diagnose
+from mteb_longembed.tasks.diagnose import answer_places, diagnose
 from tests.own_data import beir
-from tests.tiny import saved, sentence_transformer, tokenizer
-from tests.tiny import text as some_text
+from tests.tiny import tokenizer
 
 LENGTHS = (16, 64, 1024)
 
@@ -50,93 +49,62 @@ WORDS = [f"word{i}" for i in range(20)]
 PADDING = "and so on " * 30
 
 
-def test_answers_at_the_beginning_need_no_long_context_whatever_the_model(tmp_path: Path) -> None:
-    folder = beir(tmp_path / "early", [f"{w} {PADDING}" for w in WORDS], WORDS)
-    one, two = WordSearch(), WordSearch()
-    two.mteb_model_meta = two.mteb_model_meta.model_copy(update={"name": "ours/other"})
-    diagnosis = diagnose(str(folder), [one, two], LENGTHS)
-    curve = diagnosis.curves["ours/word-search"]
-    assert curve == diagnosis.curves["ours/other"]
-    assert {length: score.mean for length, score in curve.items()} == {16: 100, 64: 100, 1024: 100}
-    assert diagnosis.enough("ours/word-search") == 16 and diagnosis.counted == []
+def task_of(root: Path, texts: list[str], queries: list[str] = WORDS) -> Any:
+    task = beir_task(beir(root, texts, queries))
+    task.load_data()
+    return task
 
 
-def test_queries_that_are_not_scored_are_counted(tmp_path: Path) -> None:
-    root = beir(tmp_path / "some", WORDS, WORDS)
-    (root / "qrels" / "test.tsv").write_text("q0\td0\t1\n")
-    diagnosis = diagnose(str(root), [WordSearch()], (16,))
-    assert diagnosis.counted == ["test.tsv: 19 of 20 queries have no relevant document and are not scored."]
+def test_answers_at_the_beginning_need_no_long_documents(tmp_path: Path) -> None:
+    found = diagnose(task_of(tmp_path, [f"{word} {PADDING}" for word in WORDS]), WordSearch(), LENGTHS)
+    assert {length: score.mean for length, score in found.curve.items()} == {16: 100, 64: 100, 1024: 100}
+    assert found.enough == 16
 
 
 def test_answers_at_the_end_do_and_a_model_never_sees_more_than_was_asked_for(tmp_path: Path) -> None:
-    root, model = beir(tmp_path / "late", [f"{PADDING} {w}" for w in WORDS], WORDS), WordSearch()
-    diagnosis = diagnose(str(root), [model], LENGTHS)
+    model = WordSearch()
+    found = diagnose(task_of(tmp_path, [f"{PADDING} {word}" for word in WORDS]), model, LENGTHS)
     # whole first; 1,024 tokens cut nothing, so need no second run
     assert model.longest_read == [91, 12, 48]
-    curve = diagnosis.curves["ours/word-search"]
-    assert curve[16] == curve[64] and curve[64].mean < 50
-    assert curve[1024].mean == diagnosis.uncut["ours/word-search"].mean == 100
-    assert diagnosis.enough("ours/word-search") == 1024
-    assert diagnosis.document_lens == [round(91 / 0.75)] * 20
-    assert diagnosis.longer_than(64) == 100
-    assert diagnosis.longer_than(1024) == 0
+    assert found.curve[16] == found.curve[64] and found.curve[64].mean < 50
+    assert found.curve[1024].mean == found.whole.mean == 100
+    assert found.enough == 1024
+    assert found.longest == round(91 / 0.75) and found.n_documents == 20
+    assert found.longer == {16: 100, 64: 100, 1024: 0}
+    assert diagnose(task_of(tmp_path / "b", [f"{PADDING} {w}" for w in WORDS]), model, (16,)).enough is None
 
 
 def test_a_loaded_task_is_left_as_it_was() -> None:
     task = LongEmbedPasskey().filter_eval_splits(["test_256"])
     task.load_data()
     texts = task.dataset["default"]["test_256"]["corpus"]["text"][:]
-    diagnosis = diagnose(task, [WordSearch()], (64, 256), splits=["test_256"])
-    assert task.dataset["default"]["test_256"]["corpus"]["text"][:] == texts
-    assert diagnosis.task == "LongEmbedPasskey"
-    assert diagnosis.score == "nDCG@1"
-    assert diagnosis.curves["ours/word-search"][64].mean < 70 < diagnosis.uncut["ours/word-search"].mean
+    ranks = task.k_values
+    found = diagnose(task, WordSearch(), (64, 256))
+    assert task.dataset["default"]["test_256"]["corpus"]["text"][:] == texts and task.k_values == ranks
+    assert found.task == "LongEmbedPasskey"
+    assert found.curve[64].mean < 70 < found.whole.mean
 
 
-def test_a_dense_model_is_cut_by_its_own_tokenizer(tmp_path: Path) -> None:
-    folder = beir(tmp_path / "data", ["aa ab ac ad ae af"] * 3 + ["aa"], ["aa"] * 4)
-    diagnosis = diagnose(str(folder), [sentence_transformer("bert", tmp_path / "model")], (4,))
-    assert diagnosis.document_lens == [6, 6, 6, 1]
-    assert next(iter(diagnosis.counted_by.values())).startswith("tokens of ")
-
-
-def test_what_a_model_reads_at_most_is_not_called_whole_documents(tmp_path: Path) -> None:
-    name = f"{saved('bert', tmp_path / 'base')}+none"
-    texts = [some_text(n, n) for n in (5, 30, 60)]
-    diagnosis = diagnose(str(beir(tmp_path / "data", texts, [t[:9] for t in texts])), [name], (4, 16, 32))
-    assert diagnosis.stops_at == {name: 16} and set(diagnosis.curves[name]) == {4, 16}
-    notes = " ".join(to_table(diagnosis).notes)
-    assert "the 16 tokens that it reads at most" in notes and "whole documents" not in notes
-    short = diagnose(str(beir(tmp_path / "short", texts[:1], ["a"])), [name], (4, 32))
-    assert not short.stops_at and set(short.curves[name]) == {4, 32}
-    reading = f"{name}:past_target=read"
-    assert not diagnose(str(tmp_path / "data"), [reading], (4, 32)).stops_at
+def test_answers_stand_where_passages_or_depths_say(tmp_path: Path) -> None:
+    task = task_of(tmp_path, ["x" * 90, "y" * 90, "z" * 90], ["x", "y", "z"])
+    passages = {"test": {"q0": {"d0": [(0, 3)]}, "q1": {"d1": [(10, 20)]}, "q2": {"d2": [(80, 90)]}}}
+    found = diagnose(task, WordSearch(), (64,), passages)
+    assert found.thirds == pytest.approx([200 / 3, 0, 100 / 3])
+    assert diagnose(task, WordSearch(), (64,)).thirds == []
+    generated = LongEmbedPasskey().filter_eval_splits(["test_256"])
+    generated.load_data()
+    assert len(answer_places(generated, {})) == 50
 
 
 def test_nothing_is_read_from_or_written_to_mtebs_cache(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("MTEB_CACHE", str(tmp_path / "cache"))
-    diagnose(str(beir(tmp_path / "x", WORDS, WORDS)), [WordSearch()], (16,))
+    diagnose(task_of(tmp_path / "x", WORDS), WordSearch(), (16,))
     assert not (tmp_path / "cache").exists()
-
-
-@pytest.mark.parametrize("lengths", [(), (0, 5), (-1,)])
-def test_lengths_below_one_token_are_refused(lengths: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="lengths must be whole numbers of at least 1 token, got"):
-        diagnose("LongEmbedPasskey", lengths=lengths)
 
 
 def test_a_task_that_is_unknown_or_has_no_documents_is_refused() -> None:
     with pytest.raises(InputError, match=r"unknown task 'NFCorpsu': did you mean 'NFCorpus'\? .* BEIR's"):
         find_task("NFCorpsu")
-    with pytest.raises(InputError, match=r"text retrieval task, got Banking77Classification, which is Class"):
-        diagnose("Banking77Classification", [WordSearch()])
-
-
-def test_a_model_without_its_packages_says_what_to_install(tmp_path: Path, monkeypatch: Any) -> None:
-    missing = staticmethod(lambda groups: ["bm25s>=0.2"])
-    monkeypatch.setattr("mteb.models.model_meta.ModelMeta._missing_dependencies", missing)
-    with pytest.raises(ModelError, match=r"(?s)missing required dependencies: bm25s.*pip install"):
-        diagnose(str(beir(tmp_path, WORDS, WORDS)))
 
 
 # ---- where a document is cut

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import mteb
 
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
+from mteb_longembed.plugin.leaderboard.results_folder import cache_folder, splits_in
 from mteb_longembed.plugin.mteb_parts import change_function, part
-from mteb_longembed.plugin.submission import cache_folder, splits_in
 
 from .registration import register_models
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, product
 
 from mteb_longembed.reports.scores.base_groups import group_by_base, labels, shortened, strategy_rank
 from mteb_longembed.reports.scores.scoreboard import AVERAGE, Line
@@ -17,7 +18,13 @@ from .drawing import GRID, Drawing, draw_interval, ends, interval_key, new_drawi
 
 @dataclass(frozen=True)
 class Bars:
-    """Differences in points: label, then differences by column. Both scores of a difference are whole."""
+    """Differences in points.
+
+    Args:
+        key: of the figure.
+        title: of the figure.
+        bars: label, and the differences by column. Both scores of a difference are whole.
+    """
 
     key: str
     title: str
@@ -25,7 +32,11 @@ class Bars:
 
 
 def improvement(lines: Iterable[Line]) -> list[Bars]:
-    """For each base, the gain by each strategy at its longest target length in the results."""
+    """For each base, the gain by each strategy at its longest target length in the results.
+
+    Args:
+        lines: models with their scores. Bases that were not measured have no chart.
+    """
     charts = []
     for group in group_by_base(lines):
         if group.line is None:
@@ -42,7 +53,12 @@ def improvement(lines: Iterable[Line]) -> list[Bars]:
 
 
 def tuning(lines: Sequence[Line], pairs: Sequence[Sequence[str]]) -> list[Bars]:
-    """Each tuned model against the extended model before tuning."""
+    """Each tuned model against the extended model before tuning.
+
+    Args:
+        lines: models with their scores.
+        pairs: the names before and after, as tables print them. Every revision of a model has bars of its own.
+    """
     charts = []
     for data in dict.fromkeys(line.data for line in lines):
         members = [line for line in lines if line.data == data]
@@ -50,16 +66,19 @@ def tuning(lines: Sequence[Line], pairs: Sequence[Sequence[str]]) -> list[Bars]:
         bars = []
         for pair in pairs:
             # Every revision of a model has bars of its own.
-            before, after = (
-                [line for line in members if shortened(line.model.name.full) == name] for name in pair
-            )
-            for a, b in ((a, b) for a in before for b in after):
-                is_one = len(before) == len(after) == 1
-                label = a.model.name.variant if is_one else f"{names[a.model]} to {names[b.model]},"
+            before, after = (_named(members, name) for name in pair)
+            for a, b in product(before, after):
+                label = f"{names[a.model]} to {names[b.model]},"
+                if len(before) == len(after) == 1:
+                    label = a.model.name.variant
                 bars.append((f"{label} tuned", gains(a, b)))
         title = f"Points gained by tuning the new positions, {data_words(data)}"
         charts.append(Bars(f"tuning-{data_key(data)}", title, _kept(bars)))
     return [data for data in charts if data.bars]
+
+
+def _named(lines: Iterable[Line], name: str) -> list[Line]:
+    return [line for line in lines if shortened(line.model.name.full) == name]
 
 
 def _kept(bars: Iterable[tuple[str, dict[str, Interval]]]) -> tuple[tuple[str, dict[str, Interval]], ...]:
@@ -74,7 +93,10 @@ def gains(before: Line, after: Line) -> dict[str, Interval]:
 
 def draw(data: Bars) -> Drawing:
     """Draw grouped bars for the six columns and their average; columns without bars are left out."""
-    keys = [key for key in SCORE_HEADER if any(key in differences for _, differences in data.bars)]
+    measured: dict[str, Interval] = {}
+    for _, differences in data.bars:
+        measured |= differences
+    keys = [key for key in SCORE_HEADER if key in measured]
     drawing, (axes,) = new_drawing(data.key, data.title, max(4.5, 1.3 * len(keys)), 3.8)
     width = 0.84 / len(data.bars)
     looks = styles(label for label, _ in data.bars)
@@ -95,5 +117,6 @@ def draw(data: Bars) -> Drawing:
     axes.grid(axis="y", color=GRID, lw=0.6)
     axes.set_axisbelow(True)
     drawing.figure.suptitle(data.title, fontsize=10)
-    drawing.legend(axes, note=interval_key(value for _, bars in data.bars for value in bars.values()))
+    shown = chain.from_iterable(differences.values() for _, differences in data.bars)
+    drawing.legend(axes, note=interval_key(shown))
     return drawing

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from mteb_longembed.reports.scores.base_groups import group_by_base
 from mteb_longembed.reports.scores.published_numbers import position_kind, trained_len
@@ -16,13 +17,23 @@ from mteb_longembed.statistics.intervals import Interval
 
 from .drawing import Drawing, draw_lines, ends, interval_key, length_label, new_drawing, style, styles
 
-ABSOLUTE, ROTARY = "absolute", "rotary"
+ABSOLUTE = "absolute"
+ROTARY = "rotary"
+#: Where a label stands beside its point: to the right and up in points, and which of its corners is there.
+_ABOVE = (-8, 5, "right", "bottom")
+_BELOW = (8, -5, "left", "top")
 _NAMES = {ABSOLUTE: "APE (absolute positions)", ROTARY: "RoPE (rotary positions)"}
 
 
 @dataclass(frozen=True)
 class Targets:
-    """One kind of data: by base and variant (`+ntk`), the score by target length; each starts from the base itself."""
+    """The scores of extended models by target length, on one kind of data.
+
+    Args:
+        data: the kind.
+        score: a column's key or `Average`.
+        panels: by base and variant (`+ntk`), the score by target length; each starts from the base itself.
+    """
 
     data: str
     score: str  # a column's key or `Average`
@@ -30,21 +41,28 @@ class Targets:
 
 
 def targets(lines: Iterable[Line], score: str = AVERAGE) -> list[Targets]:
-    """The bases that were extended to at least two target lengths; partial scores are left out."""
+    """The bases that were extended to at least two target lengths; partial scores are left out.
+
+    Args:
+        lines: models with their scores.
+        score: a column's key or `Average`.
+    """
     by_data: dict[str, dict[str, dict[str, dict[int, Interval]]]] = {}
     for group in group_by_base(lines):
         series: dict[str, dict[int, Interval]] = {}
         for line in group.variants:
-            known, target = line.score(score).complete, line.model.name.target_len
+            known = line.score(score).complete
+            target = line.model.name.target_len
             if known is not None and target is not None:
                 series.setdefault(group.name(line), {})[target] = known
-        if len({target for values in series.values() for target in values}) < 2:
+        if len(set(chain.from_iterable(series.values()))) < 2:
             continue
-        length = group.line.model.tokens if group.line and not group.warning else None
-        known = group.line.score(score).complete if group.line else None
-        for values in series.values():
-            if length and known and length < min(values):
-                values[length] = known
+        if group.line is not None and not group.warning:
+            length = group.line.model.tokens
+            known = group.line.score(score).complete
+            for values in series.values():
+                if length and known and length < min(values):
+                    values[length] = known
         by_data.setdefault(group.data, {})[group.label] = series
     return [Targets(data, score, panels) for data, panels in sorted(by_data.items())]
 
@@ -56,7 +74,7 @@ def draw_targets(data: Targets) -> Drawing:
     title = f"{data.score} (%) by strategy and target length, {data_words(data.data)}"
     key = f"targets-{data.score.lower()}-{data_key(data.data)}"
     drawing, all_axes = new_drawing(key, title, 4.6 * n_columns, 0.9 + 2.9 * n_rows, n_rows, n_columns)
-    looks = styles(dict.fromkeys(name for series in data.panels.values() for name in series))
+    looks = styles(dict.fromkeys(chain.from_iterable(data.panels.values())))
     used = all_axes[: len(data.panels)]
     for axes in used[1:]:
         axes.sharey(used[0])
@@ -73,14 +91,23 @@ def draw_targets(data: Targets) -> Drawing:
     for axes in all_axes[len(data.panels) :]:
         axes.set_visible(False)
     drawing.figure.suptitle(title, fontsize=10)
-    curves = [values for series in data.panels.values() for values in series.values()]
-    drawing.legend(*all_axes, note=interval_key(v for values in curves for v in values.values()))
+    shown: list[Interval] = []
+    for series in data.panels.values():
+        for values in series.values():
+            shown += values.values()
+    drawing.legend(*all_axes, note=interval_key(shown))
     return drawing
 
 
 @dataclass(frozen=True)
 class Positions:
-    """The best scores on one kind of data: by kind of positions and target length, with the model that reached it."""
+    """The best scores on one kind of data, by kind of positions.
+
+    Args:
+        data: the kind of data.
+        score: a column's key or `Average`.
+        best: by kind of positions and target length, the score with the model that reached it.
+    """
 
     data: str
     score: str
@@ -94,13 +121,16 @@ def positions(lines: Iterable[Line], score: str = AVERAGE) -> list[Positions]:
     """
     groups = group_by_base(lines)
     bases = sorted({group.base for group in groups})
-    papers = {base: kind for base in bases if (kind := position_kind(base)) and kind in _NAMES}
+    papers = {base: str(position_kind(base)) for base in bases if position_kind(base) in _NAMES}
     usual = Counter(map(trained_len, papers)).most_common(1)
     kinds = {base: kind for base, kind in papers.items() if trained_len(base) == usual[0][0]}
     by_data: dict[str, dict[str, dict[int, tuple[Interval, str]]]] = {}
     for group in groups:
-        for line in filter(None, (group.line, *group.variants) if group.base in kinds else ()):
-            known, target = line.score(score).complete, line.model.tokens
+        if group.base not in kinds:
+            continue
+        for line in filter(None, (group.line, *group.variants)):
+            known = line.score(score).complete
+            target = line.model.tokens
             if known and target:
                 best = by_data.setdefault(group.data, {}).setdefault(kinds[group.base], {})
                 if target not in best or known.mean > best[target][0].mean:
@@ -116,23 +146,32 @@ def draw_positions(data: Positions) -> Drawing:
     series = []
     for number, kind in ((1, ABSOLUTE), (5, ROTARY)):
         best = data.best[kind]
-        others = data.best[ROTARY if kind == ABSOLUTE else ABSOLUTE]
+        others = data.best[ABSOLUTE]
+        if kind == ABSOLUTE:
+            others = data.best[ROTARY]
         values = {length: value for length, (value, _) in best.items()}
         tips = {n: f"{_NAMES[kind]}: {rounded(v.mean)}{ends(v)}, {name}" for n, (v, name) in best.items()}
         series.append((_NAMES[kind], values, tips, style(number)))
         for length, (value, name) in best.items():
             # Labels are above the upper line and below the lower line, so that no label is on a line.
-            other = others[length][0].mean if length in others else 0.0
+            other = 0.0
+            if length in others:
+                other = others[length][0].mean
             is_upper = (value.mean, kind) > (other, ABSOLUTE)
             # Lines mostly rise: there is room above to the left, and below to the right.
-            dx, dy, ha, va = (-8, 5, "right", "bottom") if is_upper else (8, -5, "left", "top")
+            dx, dy, ha, va = _BELOW
+            if is_upper:
+                dx, dy, ha, va = _ABOVE
             strategy = name.partition("+")[2].partition("@")[0]
-            label = "base" if strategy in ("", "none") else f"+{strategy}"
+            label = f"+{strategy}"
+            if strategy in ("", "none"):
+                label = "base"
             point = (length, value.mean)
             axes.annotate(label, point, (dx, dy), textcoords="offset points", ha=ha, va=va, fontsize=8)
     draw_lines(drawing, axes, series)
     axes.margins(x=0.14, y=0.16)
     axes.set(xlabel="Target length (tokens)", ylabel=f"{data.score} (%)")
     drawing.figure.suptitle(title, fontsize=10)
-    drawing.legend(axes, note=interval_key(v for _, values, _, _ in series for v in values.values()))
+    shown = chain.from_iterable(values.values() for _, values, _, _ in series)
+    drawing.legend(axes, note=interval_key(shown))
     return drawing

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mteb_longembed.errors import InputError
 from mteb_longembed.reports.safe_files import make_folder, printable, slug, write_file
 from mteb_longembed.reports.scores.base_groups import strategy_rank
 from mteb_longembed.reports.tables.table import rounded
@@ -45,7 +44,14 @@ _STYLE: Any = {
 
 @dataclass(frozen=True)
 class Style:
-    """The look of one series: its colour, marker, line and hatching."""
+    """The look of one series.
+
+    Args:
+        colour: which colour-blind readers can see.
+        marker: of its points.
+        line: the pattern of its line.
+        hatch: of its bars.
+    """
 
     colour: str
     marker: str
@@ -54,8 +60,14 @@ class Style:
 
 
 def style(number: int, variant: int = 0) -> Style:
-    """The look of the series with this number. All variants of a series have the same colour and marker."""
-    number, variant = number % len(COLOURS), variant % len(LINES)
+    """The look of the series with this number. All variants of a series have the same colour and marker.
+
+    Args:
+        number: of the series; after the last colour the first one follows.
+        variant: of the series: another pattern of its line and its bars.
+    """
+    number %= len(COLOURS)
+    variant %= len(LINES)
     return Style(COLOURS[number], MARKERS[number], LINES[variant], HATCHES[variant])
 
 
@@ -69,14 +81,23 @@ def styles(variants: Iterable[str]) -> dict[str, Style]:
         number, _ = strategy_rank(strategy)
         if number == len(COLOURS) and strategy not in others:
             others.append(strategy)
-        looks[variant] = style(number + (others.index(strategy) if strategy in others else 0), seen[strategy])
+        if strategy in others:
+            number += others.index(strategy)
+        looks[variant] = style(number, seen[strategy])
         seen[strategy] += 1
     return looks
 
 
 @dataclass
 class Drawing:
-    """A drawn figure."""
+    """A drawn figure.
+
+    Args:
+        key: a short name that is allowed in file names.
+        title: of the figure.
+        figure: matplotlib's object.
+        tips: what is shown under the mouse, by an artist's id in the SVG.
+    """
 
     key: str  # a short name that is allowed in file names
     title: str
@@ -128,7 +149,9 @@ class Drawing:
         out = io.BytesIO()
         for text in self.figure.findobj(Text):
             text.set_parse_math(False)  # a dollar sign in a model's name is no mathematics
-        metadata = {"Date": None, "Creator": None} if kind == "svg" else None
+        metadata = None
+        if kind == "svg":
+            metadata = {"Date": None, "Creator": None}
         with matplotlib.rc_context({**_STYLE, "savefig.dpi": 160}):
             self.figure.savefig(out, format=kind, transparent=is_transparent, metadata=metadata)
         return out.getvalue()
@@ -137,14 +160,10 @@ class Drawing:
 def new_drawing(
     key: str, title: str, width: float, height: float, n_rows: int = 1, n_columns: int = 1
 ) -> tuple[Drawing, list[Axes]]:
-    """An empty figure with a grid of axes; an `InputError` if matplotlib is not installed."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(
-            "figures need matplotlib, which is not installed: pip install 'mteb-longembed[figures]'."
-        ) from None
+    """An empty figure with a grid of axes; sizes are in inches."""
+    import matplotlib  # takes a second, and most commands draw nothing
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(n_rows, n_columns, squeeze=False)
@@ -156,13 +175,21 @@ def draw_lines(
     axes: Axes,
     series: Iterable[tuple[str, Mapping[int, Interval], Mapping[int, str], Style]],
 ) -> None:
-    """Draw lines over lengths in tokens, with the intervals that are known: label, scores, tips and look of each."""
+    """Draw lines over lengths in tokens, with the intervals that are known.
+
+    Args:
+        drawing: the figure.
+        axes: where.
+        series: label, scores, what is shown under the mouse, and look of each line.
+    """
     lengths: set[int] = set()
     lines = list(series)
-    has_bars = any(score.is_known for _, scores, _, _ in lines for score in scores.values())
+    has_bars = any(_has_bars(scores.values()) for _, scores, _, _ in lines)
     for number, (label, scores, tips, style) in enumerate(lines):
         # Each series is moved a little, so that the points and bars of one length are side by side.
-        moved = 2 ** (0.03 * (number - (len(lines) - 1) / 2)) if has_bars else 1.0
+        moved = 1.0
+        if has_bars:
+            moved = 2 ** (0.03 * (number - (len(lines) - 1) / 2))
         for length, score in scores.items():
             draw_interval(axes, length * moved, score, style.colour)
         points = sorted((length * moved, score.mean) for length, score in scores.items())
@@ -177,6 +204,10 @@ def draw_lines(
     length_axis(axes, lengths)
     axes.grid(axis="y", color=GRID, lw=0.6)
     axes.set_axisbelow(True)
+
+
+def _has_bars(scores: Iterable[Interval]) -> bool:
+    return any(score.is_known for score in scores)
 
 
 def length_axis(axes: Axes, lengths: Iterable[int]) -> None:
@@ -197,7 +228,11 @@ def ends(interval: Interval | None, sign: str = "") -> str:
     """The words of a tip about an interval; empty if it is not known."""
     if interval is None or not interval.is_known:
         return ""
-    low, high = (rounded(end, 1 if sign else 0) for end in (interval.low, interval.high))
+    digits = 0
+    if sign:
+        digits = 1
+    low = rounded(interval.low, digits)
+    high = rounded(interval.high, digits)
     return f", 95 % interval {low:{sign}f} to {high:{sign}f}"
 
 
@@ -206,8 +241,10 @@ def interval_key(intervals: Iterable[Interval]) -> str:
     known = [interval.is_known for interval in intervals]
     if not any(known):
         return "no intervals: the scores of single queries are not known"
-    missing = "" if all(known) else "; where there is none, the scores of single queries are not known"
-    return f"thin bars: 95 % interval over queries{missing}"
+    note = "thin bars: 95 % interval over queries"
+    if not all(known):
+        note += "; where there is none, the scores of single queries are not known"
+    return note
 
 
 def length_label(length: int) -> str:
@@ -216,4 +253,6 @@ def length_label(length: int) -> str:
     >>> length_label(512), length_label(4096)
     ('512', '4k')
     """
-    return f"{length // 1024}k" if length >= 1024 and length % 1024 == 0 else str(length)
+    if length >= 1024 and length % 1024 == 0:
+        return f"{length // 1024}k"
+    return str(length)

@@ -30,12 +30,17 @@ class BaseGroup:
     @property
     def label(self) -> str:
         """The base's name, and its commit if there are several."""
-        return shortened(self.base) + (f" ({self.commit})" if self.commit else "")
+        label = shortened(self.base)
+        if self.commit:
+            label += f" ({self.commit})"
+        return label
 
     @property
     def key(self) -> str:
         """The same for keys of tables and figures."""
-        return self.base + (f"-{self.commit}" if self.commit else "")
+        if self.commit:
+            return f"{self.base}-{self.commit}"
+        return self.base
 
     @property
     def warning(self) -> str:
@@ -78,7 +83,9 @@ def group_by_base(lines: Iterable[Line]) -> list[BaseGroup]:
                 variants += [line for line in mtebs if line is not base_line]
             if any(line.model.name.target_len is not None for line in variants):
                 variants.sort(key=_sort_key)
-                mark = short_commits[commit] if len(commits) > 1 else ""
+                mark = ""
+                if len(commits) > 1:
+                    mark = short_commits[commit]
                 groups.append(BaseGroup(base, data, base_line, tuple(variants), mark))
     return groups
 
@@ -102,7 +109,9 @@ def _base_line(base: str, members: Sequence[Line]) -> Line | None:
 
 def strategy_rank(strategy: str) -> tuple[int, str]:
     """The paper's order of strategies, others after them by name."""
-    return (_ORDER.index(strategy) if strategy in _ORDER else len(_ORDER), strategy)
+    if strategy in _ORDER:
+        return _ORDER.index(strategy), strategy
+    return len(_ORDER), strategy
 
 
 def _sort_key(line: Line) -> tuple[int, tuple[int, str], str]:
@@ -119,8 +128,9 @@ def labels(models: Iterable[Model]) -> dict[Model, str]:
     for name, same in by_name.items():
         revisions = _distinct([model.revision for model in same])
         for model in same:
-            mark = f" ({revisions[model.revision]})" if len(same) > 1 else ""
-            by_model[model] = shortened(name) + mark
+            by_model[model] = shortened(name)
+            if len(same) > 1:
+                by_model[model] += f" ({revisions[model.revision]})"
     return by_model
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -60,11 +60,15 @@ class PublicResults:
 def public_results() -> PublicResults:
     """Read the packed public results."""
     data = json.loads(gzip.decompress(PATH.read_bytes()))
-    facts, rows = {}, []
+    facts = {}
+    rows: list[Result] = []
     for row in data["rows"]:
         known = row["facts"]
         model = Model(split_model_name(row["model"]), row["revision"], known["n_parameters"])
-        facts[model] = math.inf if known["is_unlimited"] else known["max_tokens"], known["is_open"]
+        max_tokens = known["max_tokens"]
+        if known["is_unlimited"]:
+            max_tokens = math.inf
+        facts[model] = (max_tokens, known["is_open"])
         for task, splits in row["tasks"].items():
             rows += [Result(model, task, split, score, "", PATH) for split, score in splits.items()]
     lines = [line for line in score_lines(rows) if line.data == PUBLISHED]
@@ -81,7 +85,11 @@ class Window:
     @property
     def label(self) -> str:
         """The conclusion in words, such as `near 512`."""
-        return f"near {self.near:,}" if self.near else NO_CUT if self.is_complete else UNCLEAR
+        if self.near:
+            return f"near {self.near:,}"
+        if self.is_complete:
+            return NO_CUT
+        return UNCLEAR
 
     def differs_from(self, advertised: float | None) -> bool:
         """Whether the advertised length is at least twice the window, or at most half of it.
@@ -109,10 +117,14 @@ def reference_curves(rows: Iterable[PublicLine]) -> dict[int, dict[int, float]]:
             is_complete = row.is_open and row.advertised in lengths and set(LENGTHS) <= set(values)
             if is_complete and _finds_all(values, read):
                 members.setdefault(read, []).append(values)
-    return {
-        read: {length: median(values[length] for values in same) for length in LENGTHS}
-        for read, same in sorted(members.items())
-    }
+    curves = {}
+    for read, same in sorted(members.items()):
+        curves[read] = _median_curve(same)
+    return curves
+
+
+def _median_curve(curves: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    return {length: median(values[length] for values in curves) for length in LENGTHS}
 
 
 def window(values: Mapping[int, float], curves: Mapping[int, Mapping[int, float]]) -> Window | None:
@@ -122,13 +134,14 @@ def window(values: Mapping[int, float], curves: Mapping[int, Mapping[int, float]
     if _finds_all(values, LENGTHS[-1]):
         return Window(None, is_complete=True)
     # rounded, because scores are multiples of two points
-    distances = {
-        read: round(max(abs(values[n] - curve[n]) for n in LENGTHS if n > read), 6)
-        for read, curve in curves.items()
-        if _finds_all(values, read)
-    }
+    distances = {}
+    for read, curve in curves.items():
+        if _finds_all(values, read):
+            distances[read] = round(max(abs(values[n] - curve[n]) for n in LENGTHS if n > read), 6)
     nearest = min(distances, key=lambda read: distances[read], default=None)
-    return Window(nearest if nearest and distances[nearest] <= TOLERANCE else None)
+    if nearest is not None and distances[nearest] > TOLERANCE:
+        nearest = None
+    return Window(nearest)
 
 
 def _finds_all(values: Mapping[int, float], read: int) -> bool:

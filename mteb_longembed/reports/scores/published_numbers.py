@@ -69,7 +69,9 @@ def column_of(task: str) -> Column | None:
 def metric_of(task: str) -> str:
     """The metric of a task: Acc@1 for Passkey, Needle and their variants, nDCG@10 for all others."""
     column = column_of(task)
-    return "ndcg_at_10" if column is None else column.metric
+    if column is None:
+        return "ndcg_at_10"
+    return column.metric
 
 
 def split_length(split: str) -> int | None:
@@ -79,7 +81,9 @@ def split_length(split: str) -> int | None:
     (4096, None)
     """
     prefix, _, length = split.partition("_")
-    return int(length) if prefix == "test" and length.isdigit() else None
+    if prefix == "test" and length.isdigit():
+        return int(length)
+    return None
 
 
 PAPER = "paper"
@@ -122,11 +126,10 @@ def published_lines() -> tuple[PublishedLine, ...]:
         scores = {column.key: float(row["scores"][column.key]) for column in COLUMNS}
         lines.append(PublishedLine(row["model"], PAPER, scores, float(row["scores"]["average"]), {}))
     for row in _data()[AUTHORS]["rows"]:
-        by_length = {
-            key: {int(length): float(value) for length, value in scores.items()}
-            for key, scores in row["scores"].items()
-            if COLUMN_BY_KEY[key].is_by_length
-        }
+        by_length = {}
+        for key, values in row["scores"].items():
+            if COLUMN_BY_KEY[key].is_by_length:
+                by_length[key] = {int(length): float(value) for length, value in values.items()}
         means = {key: fmean(values.values()) for key, values in by_length.items()}
         scores = {**row["scores"], **means}
         lines.append(PublishedLine(row["model"], AUTHORS, scores, fmean(scores.values()), by_length))

@@ -58,7 +58,14 @@ class Result:
 
 
 def load_results(folders: Sequence[Path | str]) -> tuple[list[Result], list[str]]:
-    """Every result file below the folders, sorted by path, and one sentence for each file that was skipped."""
+    """Every result file below the folders, sorted by path, and one sentence for each file that was skipped.
+
+    Args:
+        folders: results of mteb, with any folders in them.
+
+    Raises:
+        InputError: if a folder does not exist.
+    """
     results, problems = read_folders("results", folders, "*.json", _read_results)
     rows: dict[tuple[str, str, str, str], Result] = {}
     for row in results:
@@ -71,6 +78,7 @@ def load_results(folders: Sequence[Path | str]) -> tuple[list[Result], list[str]
 
 def _read_results(path: Path) -> list[Result]:
     # the public repository has a hundred thousand files of other tasks; predictions have a suffix after the task
+    """The scores of a result file, one for each split; none for a task of others."""
     if column_of(path.stem) is None:
         return []
     data = read_json(path)
@@ -78,9 +86,12 @@ def _read_results(path: Path) -> list[Result]:
         raise DataError(
             f"its 'task_name' must be {path.stem!r}, got {data.get('task_name')!r} (None: of mteb before 1.11)."
         )
-    if not isinstance(scores := data.get("scores"), dict):
+    scores = data.get("scores")
+    if not isinstance(scores, dict):
         raise DataError("its 'scores' is not an object with one entry for each split.")
-    task, model, day = path.stem, _read_model(path.parent), _day(data.get("date"))
+    task = path.stem
+    model = _read_model(path.parent)
+    day = _day(data.get("date"))
     revision, version = (printable(str(data.get(key) or "")) for key in ("dataset_revision", "mteb_version"))
     return [
         Result(model, task, printable(split), _score(task, split, subsets), revision, path, version, day)
@@ -89,7 +100,10 @@ def _read_results(path: Path) -> list[Result]:
 
 
 def _score(task: str, split: str, subsets: object) -> float:
-    entries = subsets if isinstance(subsets, list) else []
+    """The score of the subset `default` in the task's metric."""
+    entries = []
+    if isinstance(subsets, list):
+        entries = subsets
     default = [s for s in entries if isinstance(s, dict) and s.get("hf_subset") == "default"]
     if len(default) != 1:
         raise DataError(f"its split {split!r} has {len(default)} subsets named 'default' instead of one.")
@@ -136,7 +150,9 @@ def _read_model(folder: Path) -> Model:
 
 def _finite_int(value: object) -> int | None:
     # For an input length without limit, mteb writes infinity; no number of parameters or tokens has 300 digits.
-    return int(value) if isinstance(value, int | float) and 0 < value < 1e300 else None
+    if isinstance(value, int | float) and 0 < value < 1e300:
+        return int(value)
+    return None
 
 
 @dataclass(frozen=True)

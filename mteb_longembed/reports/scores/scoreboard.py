@@ -42,7 +42,9 @@ class Score:
     @property
     def complete(self) -> Interval | None:
         """The mean if every part is there, otherwise None."""
-        return self.mean if self.n_done == self.n_all else None
+        if self.n_done == self.n_all:
+            return self.mean
+        return None
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,9 @@ class Line:
 
     def score(self, key: str) -> Score:
         """The score of a column, or of `Average`."""
-        return self.average if key == AVERAGE else self.scores[key]
+        if key == AVERAGE:
+            return self.average
+        return self.scores[key]
 
 
 def score_lines(results: Iterable[Result]) -> list[Line]:
@@ -67,7 +71,9 @@ def score_lines(results: Iterable[Result]) -> list[Line]:
     for row in results:
         by_model[row.model][row.task].append(row)
     usual = _usual_revisions(by_model.values())
-    lines = [_line(model, kind, tasks, usual) for model, tasks in by_model.items() for kind in _kinds(tasks)]
+    lines = []
+    for model, tasks in by_model.items():
+        lines += [_line(model, kind, tasks, usual) for kind in _kinds(tasks)]
     return sorted(lines, key=lambda line: line.data)
 
 
@@ -75,20 +81,31 @@ def _usual_revisions(by_model: Iterable[Mapping[str, Sequence[Result]]]) -> dict
     """The most common data revision of every generated task. Other revisions get their own table."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     generated = [column.tasks[GENERATED] for column in COLUMNS if column.is_by_length]
-    for row in (row for tasks in by_model for task in generated for row in tasks.get(task, ())):
-        counts[row.task][row.dataset_revision] += 1
+    for tasks in by_model:
+        for task in generated:
+            for row in tasks.get(task, ()):
+                counts[row.task][row.dataset_revision] += 1
     return {task: counter.most_common(1)[0][0] for task, counter in counts.items()}
 
 
 def _kinds(tasks: Mapping[str, Sequence[Result]]) -> list[str]:
     """The kinds of data on which a model has Passkey or Needle; if it has none, the kind of its task names."""
-    both = (GENERATED, PUBLISHED)
-    kinds = [kind for kind in both if any(c.is_by_length and c.tasks[kind] in tasks for c in COLUMNS)]
-    return kinds or [kind for kind in both if any(c.tasks[kind] in tasks for c in COLUMNS)][:1]
+    by_length = [column for column in COLUMNS if column.is_by_length]
+    kinds = [kind for kind in (GENERATED, PUBLISHED) if _has_any(by_length, kind, tasks)]
+    if kinds:
+        return kinds
+    return [kind for kind in (GENERATED, PUBLISHED) if _has_any(COLUMNS, kind, tasks)][:1]
+
+
+def _has_any(columns: Iterable[Column], kind: str, tasks: Mapping[str, Sequence[Result]]) -> bool:
+    return any(column.tasks[kind] in tasks for column in columns)
 
 
 def _line(model: Model, kind: str, tasks: Mapping[str, Sequence[Result]], usual: Mapping[str, str]) -> Line:
-    scores, by_length, length_intervals, other = {}, {}, {}, []
+    scores = {}
+    by_length = {}
+    length_intervals = {}
+    other = []
     groups: list[_Queries | None] = []
     weights: list[float] = []
     for column in COLUMNS:
@@ -110,9 +127,13 @@ def _line(model: Model, kind: str, tasks: Mapping[str, Sequence[Result]], usual:
             intervals = {split: interval_of([scored]) for split, scored in queries.items()}
             length_intervals[column.key] = _by_length({split: i for split, i in intervals.items() if i})
     means = [score.complete.mean for score in scores.values() if score.complete]
-    mean = _mean(means, groups, weights) if len(means) == len(COLUMNS) else None
+    mean = None
+    if len(means) == len(COLUMNS):
+        mean = _mean(means, groups, weights)
     average = Score(mean, len(means), len(COLUMNS))
-    data = f"{kind}, other revision: {', '.join(other)}" if other else kind
+    data = kind
+    if other:
+        data = f"{kind}, other revision: {', '.join(other)}"
     return Line(model, data, scores, average, by_length, length_intervals)
 
 
@@ -130,12 +151,19 @@ def _rows(column: Column, kind: str, tasks: Mapping[str, Sequence[Result]]) -> S
     if rows or column.is_by_length:
         return rows
     # The real tasks are the same data under both names.
-    return tasks.get(column.tasks[PUBLISHED if kind == GENERATED else GENERATED], ())
+    other = GENERATED
+    if kind == GENERATED:
+        other = PUBLISHED
+    return tasks.get(column.tasks[other], ())
 
 
 def _queries(column: Column, row: Result) -> _Queries | None:
     """The scores of single queries, if they are known."""
-    return row.queries or (right_and_wrong(100 * row.score) if column.is_by_length else None)
+    if row.queries:
+        return row.queries
+    if column.is_by_length:
+        return right_and_wrong(100 * row.score)
+    return None
 
 
 def right_and_wrong(percent: float, n: int = QUERIES_PER_LENGTH) -> _Queries | None:
@@ -155,7 +183,9 @@ def interval_of(groups: Sequence[_Queries | None], weights: Sequence[float] | No
     known = tuple(group for group in groups if group)
     if not known or len(known) < len(groups):
         return None
-    return _interval(known, None if weights is None else tuple(weights))
+    if weights is None:
+        return _interval(known, None)
+    return _interval(known, tuple(weights))
 
 
 @cache
@@ -173,5 +203,9 @@ def share_interval(percent: float, n: int = QUERIES_PER_LENGTH) -> Interval | No
 
 
 def _by_length(values: Mapping[str, T]) -> dict[int, T]:
-    lengths = {split_length(split): value for split, value in values.items()}
-    return {length: lengths[length] for length in sorted(key for key in lengths if key is not None)}
+    by_length = {}
+    for split, value in values.items():
+        length = split_length(split)
+        if length is not None:
+            by_length[length] = value
+    return dict(sorted(by_length.items()))

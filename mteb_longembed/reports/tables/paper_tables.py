@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -52,7 +53,7 @@ _METRIC_NOTE = "Passkey, Needle: Acc@1, mean over the eight lengths; others: nDC
 
 def data_key(data: str) -> str:
     """A kind of data, written so that it can be part of a file name."""
-    return "-".join("".join(c if c.isalnum() else " " for c in data).split())
+    return "-".join(re.findall(r"[^\W_]+", data))
 
 
 def data_words(data: str, what: str = "Passkey and Needle") -> str:
@@ -66,7 +67,10 @@ def data_words(data: str, what: str = "Passkey and Needle") -> str:
 
 
 def _data_title(data: str) -> str:
-    return f"{data_words(data)} ({'LEMB*' if data == PUBLISHED else 'LongEmbed*'})"
+    names = "LongEmbed*"
+    if data == PUBLISHED:
+        names = "LEMB*"
+    return f"{data_words(data)} ({names})"
 
 
 def _by_data(lines: Iterable[Line]) -> Iterable[tuple[str, list[Line]]]:
@@ -76,18 +80,27 @@ def _by_data(lines: Iterable[Line]) -> Iterable[tuple[str, list[Line]]]:
 
 
 def _rank(line: Line) -> tuple[float, int, str]:
+    """Sorts the best average first, then by how much was measured, then by name."""
     n_done = sum(score.n_done for score in line.scores.values())
-    return (-(line.average.mean.mean if line.average.mean else 0), -n_done, line.model.name.full)
+    average = 0.0
+    if line.average.mean:
+        average = line.average.mean.mean
+    return -average, -n_done, line.model.name.full
 
 
 def main_tables(lines: Iterable[Line]) -> list[Table]:
-    """One table of models by tasks for each kind of data."""
+    """One table of models by tasks for each kind of data, the best average first.
+
+    Args:
+        lines: models with their scores. Those with missing tasks come last and are not ranked.
+    """
     tables = []
     for data, members in _by_data(lines):
         names = labels(line.model for line in members)
         rows = []
-        for model, line in ((line.model, line) for line in members):
-            facts = text_cell(names[model]), size_cell(model.n_parameters), text_cell(model.tokens)
+        for line in members:
+            model = line.model
+            facts = [text_cell(names[model]), size_cell(model.n_parameters), text_cell(model.tokens)]
             rows.append([*facts, *score_cells(line)])
         header = ("Model", "Size", "Tokens", *SCORE_HEADER)
         title = f"LongEmbed, {_data_title(data)}"
@@ -96,7 +109,11 @@ def main_tables(lines: Iterable[Line]) -> list[Table]:
 
 
 def length_tables(lines: Iterable[Line]) -> list[Table]:
-    """Acc@1 by context length, one table for each of Passkey and Needle and each kind of data."""
+    """Acc@1 by context length, one table for each of Passkey and Needle and each kind of data.
+
+    Args:
+        lines: models with their scores. Lengths beyond those of the paper are shown, but they are not part of a mean.
+    """
     tables = []
     for data, members in _by_data(lines):
         names = labels(line.model for line in members)
@@ -105,7 +122,7 @@ def length_tables(lines: Iterable[Line]) -> list[Table]:
             if not done:
                 continue
             # Lengths beyond those of the paper are shown, but they are not part of a mean.
-            lengths = sorted({length for line in done for length in line.by_length[column]} | set(LENGTHS))
+            lengths = sorted(set(LENGTHS).union(*(line.by_length[column] for line in done)))
             rows = [[text_cell(names[line.model]), *length_cells(line, column, lengths)] for line in done]
             title = f"{column} by context length in tokens, Acc@1 in percent, {data_words(data, 'data')}"
             key = f"{column.lower()}-{data_key(data)}"
@@ -114,7 +131,14 @@ def length_tables(lines: Iterable[Line]) -> list[Table]:
 
 
 def variants_table(results: Iterable[Result]) -> Table | None:
-    """The variants of the tasks, such as `LongEmbedNeedle-paraphrase`: the mean over their splits. None without any."""
+    """The variants of the tasks, such as `LongEmbedNeedle-paraphrase`: the mean over their splits.
+
+    Args:
+        results: all results.
+
+    Returns:
+        None without any variant.
+    """
     by_variant: dict[tuple[str, Model], list[Result]] = {}
     for row in results:
         if "-" in row.task and column_of(row.task):
@@ -127,7 +151,9 @@ def variants_table(results: Iterable[Result]) -> Table | None:
         rows.append([*words, number_cell(score, interval=interval_of([row.queries for row in splits]))])
     note = "Acc@1 for variants of Passkey and Needle, nDCG@10 for others, mean over the splits that were run; percent."
     header = ("Task", "Model", "Tokens", "Splits", "Score")
-    return score_table("variants", "Variants of the tasks", header, rows, [note]) if rows else None
+    if not rows:
+        return None
+    return score_table("variants", "Variants of the tasks", header, rows, [note])
 
 
 def strategy_tables(lines: Iterable[Line]) -> list[Table]:
@@ -136,14 +162,19 @@ def strategy_tables(lines: Iterable[Line]) -> list[Table]:
 
 
 def _strategies(group: BaseGroup) -> Table:
-    base, rows = group.line, []
+    """The table of one base: the base itself, then each strategy with what it gains."""
+    base = group.line
+    rows = []
     if base is not None:
         rows.append([text_cell("base"), text_cell(base.model.tokens), *score_cells(base)])
     for line in group.variants:
         name = line.model.name
-        is_mtebs = name.is_base and name.target_len is None
-        label = "base (mteb's own entry)" if is_mtebs else group.name(line)
-        cells = [_with_gain(line.score(key), base.score(key) if base else None) for key in SCORE_HEADER]
+        label = group.name(line)
+        if name.is_base and name.target_len is None:
+            label = "base (mteb's own entry)"
+        cells = score_cells(line)
+        if base is not None:
+            cells = [_with_gain(line.score(key), base.score(key)) for key in SCORE_HEADER]
         rows.append([text_cell(label), text_cell(line.model.tokens), *cells])
     notes = ["In parentheses: points above or below the base, if both scores are whole.", group.warning]
     if base is None:
@@ -158,15 +189,20 @@ def _strategies(group: BaseGroup) -> Table:
     )
 
 
-def _with_gain(score: Score, base: Score | None) -> Cell:
+def _with_gain(score: Score, base: Score) -> Cell:
+    """A score, and in parentheses the points that it is above its base."""
     cell = score_cell(score)
-    if cell.number is None or base is None or base.complete is None:
+    if cell.number is None or base.complete is None:
         return cell
     return replace(cell, text=f"{cell.text} ({rounded(cell.number - base.complete.mean):+f})")
 
 
 def comparison_tables(lines: Iterable[Line]) -> list[Table]:
-    """Our numbers, theirs and the difference: a table for each kind of data, and for each task by length."""
+    """Our numbers, theirs and the difference: a table for each kind of data, and for each task by length.
+
+    Args:
+        lines: models with their scores. Only those that the paper or its authors have measured too are shown.
+    """
     by_data: dict[str, list[tuple[Line, PublishedLine]]] = {}
     for line in lines:
         for theirs in matches(line):
@@ -175,9 +211,10 @@ def comparison_tables(lines: Iterable[Line]) -> list[Table]:
     for data, pairs in by_data.items():
         rows = [(line, theirs.origin, score_cells(line), _their_cells(theirs)) for line, theirs in pairs]
         title = f"Ours beside the published numbers, {_data_title(data)}"
-        sources = [f"{origin}: {source(origin)}." for origin in sorted({t.origin for _, t in pairs})]
+        origins = sorted({theirs.origin for _, theirs in pairs})
+        sources = [f"{origin}: {source(origin)}." for origin in origins]
         tables.append(_beside(f"compared-{data_key(data)}", title, data, SCORE_HEADER, rows, sources))
-        for key in (column.key for column in COLUMNS if column.is_by_length):
+        for key in [column.key for column in COLUMNS if column.is_by_length]:
             rows = [
                 (line, theirs.origin, length_cells(line, key, LENGTHS), _shares(theirs.by_length[key]))
                 for line, theirs in pairs
@@ -199,38 +236,66 @@ _Pair = tuple[Line, str, Sequence[Cell], Sequence[Cell]]
 def _beside(
     key: str, title: str, data: str, header: Sequence[str], pairs: Sequence[_Pair], notes: Sequence[str] = ()
 ) -> Table:
+    """Two rows and their difference for each model.
+
+    Args:
+        key: of the table.
+        title: of the table.
+        data: the kind of data of our numbers. If it is not theirs, differences have a mark.
+        header: the columns of numbers.
+        pairs: our line, whose numbers stand beside it, and both rows of cells.
+        notes: sentences below the table.
+    """
     names = labels(line.model for line, *_ in pairs)
     rows: list[tuple[Cell, ...]] = []
-    marks = ["" if data == PUBLISHED or title in _REAL else OTHER_DATA for title in header]
+    marks = [_mark(data, title) for title in header]
     for line, origin, ours, theirs in pairs:
         label = text_cell(names[line.model])
-        if (our_row := (label, text_cell("ours"), *ours)) not in rows:
+        our_row = (label, text_cell("ours"), *ours)
+        if our_row not in rows:
             rows.append(our_row)
         rows.append((label, text_cell(origin), *theirs))
         differences = map(difference_cell, ours, theirs, marks)
         rows.append((label, text_cell(f"ours - {origin}"), *differences))
-    other = [] if data == PUBLISHED else [_OTHER_DATA_NOTE]
-    return score_table(key, title, ("Model", "Numbers", *header), rows, [*other, *notes, _DIFFERENCE_NOTE])
+    all_notes = [*notes, _DIFFERENCE_NOTE]
+    if data != PUBLISHED:
+        all_notes.insert(0, _OTHER_DATA_NOTE)
+    return score_table(key, title, ("Model", "Numbers", *header), rows, all_notes)
+
+
+def _mark(data: str, column: str) -> str:
+    """The mark of a difference in a column; none where the data are the same."""
+    if data == PUBLISHED or column in _REAL:
+        return ""
+    return OTHER_DATA
 
 
 def matches(line: Line) -> list[PublishedLine]:
-    """The published rows of the same base, strategy and target length; other parameters may differ."""
+    """The published rows of the same base, strategy and target length; other parameters may differ.
+
+    Args:
+        line: a model of ours.
+    """
     ours = line.model.name
     lines = []
     for theirs in published_lines():
         name = split_model_name(theirs.model)
         # The paper names its base models without a length.
-        lengths = (None, trained_len(ours.base)) if ours.is_base else (name.target_len,)
+        lengths: tuple[int | None, ...] = (name.target_len,)
+        if ours.is_base:
+            lengths = (None, trained_len(ours.base))
         if (name.base, name.strategy) == (ours.base, ours.strategy) and ours.target_len in lengths:
             lines.append(theirs)
     return lines
 
 
 def _their_cells(theirs: PublishedLine) -> list[Cell]:
+    """A published row, as the table of models has it."""
     return [number_cell(theirs.scores.get(key, theirs.average)) for key in SCORE_HEADER]
 
 
 def _shares(values: Mapping[int, float]) -> list[Cell]:
+    """Published accuracies by length, with the intervals of fifty queries."""
     return [number_cell(values[length], interval=share_interval(values[length])) for length in LENGTHS]
 
 
@@ -238,12 +303,15 @@ def statistics_table() -> Table:
     """The published counts and average lengths of the paper's tasks."""
     rows = []
     for column in COLUMNS:
-        words, task = task_statistics("task_words")[column.key], column.tasks[PUBLISHED]
+        words = task_statistics("task_words")[column.key]
+        task = column.tasks[PUBLISHED]
         # The paper counts words over all lengths together, and seems to swap those of Passkey and Needle.
-        known = (None, None) if column.is_by_length else (words["query_words"], words["document_words"])
+        known = (words["query_words"], words["document_words"])
+        if column.is_by_length:
+            known = (None, None)
         for split, row in task_statistics("task_chars")[task].items():
             counts = map(text_cell, (task, split, row["n_queries"], row["n_documents"]))
-            lengths = number_cell(known[1], 0), number_cell(row["document_chars"]["mean"], 0)
+            lengths = [number_cell(known[1], 0), number_cell(row["document_chars"]["mean"], 0)]
             rows.append((*counts, number_cell(known[0]), *lengths))
     notes = (f"{source('task_chars')}; words: {source('task_words')}.",)
     per = ("Words per query", "Words per document", "Characters per document")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from mteb_longembed.names.grammar import split_model_name
 from mteb_longembed.reports.scores.base_groups import labels
@@ -43,6 +44,17 @@ _Curves = Mapping[int, Mapping[int, float]]
 
 @dataclass(frozen=True)
 class _Row:
+    """One row: a model, whose numbers they are, and its scores.
+
+    Args:
+        label: the model's name.
+        origin: `public`, `ours`, `paper` or `authors`.
+        n_parameters: None if it is not known.
+        advertised: its longest input in tokens; infinite without a limit, None if it is not known.
+        window: what the Passkey scores say about how it was run, None if they say nothing.
+        scores: six columns and their average.
+    """
+
     label: str
     origin: str
     n_parameters: int | None
@@ -57,21 +69,35 @@ class _Row:
     def cells(self, rank: int) -> tuple[Cell, ...]:
         length = Cell("no limit", math.inf)
         if self.advertised != math.inf:
-            length = text_cell(int(self.advertised) if self.advertised else None)
-        window = None if self.window is None else self.window.label
+            length = text_cell(None)
+            if self.advertised:
+                length = text_cell(int(self.advertised))
+        seen = None
+        if self.window is not None:
+            seen = self.window.label
+        if self.is_marked:
+            seen = f"{seen} {MARK}"
+        place = None
+        if self.scores[-1].number is not None:
+            place = rank
         return (
-            text_cell(None if self.scores[-1].number is None else rank),
+            text_cell(place),
             text_cell(self.label),
             text_cell(self.origin),
             size_cell(self.n_parameters),
             length,
-            text_cell(f"{window} {MARK}" if self.is_marked else window),
+            text_cell(seen),
             *self.scores,
         )
 
 
 def public_table(public: PublicResults, lines: Iterable[Line]) -> Table:
-    """All rows sorted by average, the best first. Incomplete rows are last and have no rank."""
+    """All rows sorted by average, the best first. Incomplete rows are last and have no rank.
+
+    Args:
+        public: the public results.
+        lines: one's own results.
+    """
     curves = reference_curves(public.lines)
     rows = [*_of_public(public, curves), *_ours(list(lines), curves), *map(_of_paper, published_lines())]
     rows.sort(key=lambda row: (-(row.scores[-1].number or 0), row.label, row.origin))
@@ -88,32 +114,37 @@ def n_mismatches(public: PublicResults) -> int:
 
 
 def _of_public(public: PublicResults, curves: _Curves) -> list[_Row]:
+    """The rows of the public results."""
     names = labels(row.line.model for row in public.lines)
     rows = []
     for row in public.lines:
-        model, cells = row.line.model, score_cells(row.line)
+        model = row.line.model
+        cells = score_cells(row.line)
         seen = window(row.line.by_length["Passkey"], curves)
         rows.append(_Row(names[model], "public", model.n_parameters, row.advertised, seen, cells))
     return rows
 
 
 def _ours(lines: Sequence[Line], curves: _Curves) -> list[_Row]:
+    """The rows of one's own results. Scores on generated data have a mark."""
     names = labels(line.model for line in lines)
     rows = []
     for line in lines:
-        model, cells, seen = line.model, score_cells(line), None
+        model = line.model
+        cells = score_cells(line)
+        seen = None
         if line.data == PUBLISHED:  # the curves are only right for the published data
             seen = window(line.by_length["Passkey"], curves)
         else:
-            cells = [
-                replace(cell, text=cell.text + OTHER_DATA) if is_other else cell
-                for cell, is_other in zip(cells, _OTHER, strict=True)
-            ]
+            for index, is_other in enumerate(_OTHER):
+                if is_other:
+                    cells[index] = replace(cells[index], text=cells[index].text + OTHER_DATA)
         rows.append(_Row(names[model], "ours", model.n_parameters, model.tokens, seen, cells))
     return rows
 
 
 def _of_paper(theirs: PublishedLine) -> _Row:
+    """A row of the paper, or of its authors' files."""
     intervals = {
         key: interval_of([right_and_wrong(value) for value in values.values()])
         for key, values in theirs.by_length.items()
@@ -125,7 +156,8 @@ def _of_paper(theirs: PublishedLine) -> _Row:
 
 
 def _notes(public: PublicResults, rows: Sequence[Sequence[Cell]]) -> list[str]:
-    texts = {cell.text for row in rows for cell in row}
+    """Sources, and what the marks mean that are in the table."""
+    texts = {cell.text for cell in chain.from_iterable(rows)}
     notes = [
         f"Public: github.com/{REPOSITORY} at {public.commit[:12]}, CC0. Advertised: the longest input in tokens by "
         "mteb's model metadata; size: parameters; ours: the target length; the paper's: target or trained length.",

@@ -1,12 +1,15 @@
-"""A table as data: each cell has a text to show and a number for sorting."""
+"""A table: a DataFrame of cells with a caption. A cell has a text to show, and a number for programs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
-from itertools import compress, groupby
-from statistics import fmean
+from itertools import chain
+from typing import Any
+
+import pandas as pd
 
 from mteb_longembed.reports.safe_files import printable, slug
 from mteb_longembed.reports.scores.base_groups import shortened
@@ -28,60 +31,126 @@ INTERVAL_NOTE = (
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: a text to show, and a number for CSV files and for sorting."""
+    """One cell.
+
+    Args:
+        text: what is shown.
+        number: for programs and for sorting; None for words and for partial results.
+        is_best: whether it is the best whole result of its column.
+        is_partial: whether it is a mean with missing parts.
+        interval: both ends of the number's 95 % interval.
+        marked: the characters of the text that a page marks.
+    """
 
     text: str
-    number: float | None = None  # None for words and for partial results
-    is_best: bool = False  # the best whole result of its column
-    is_partial: bool = False  # a mean with missing parts
-    interval: tuple[float, float] | None = None  # both ends of the number's 95 % interval
-    marked: tuple[int, int] | None = None  # the characters of the text that a page marks
+    number: float | None = None
+    is_best: bool = False
+    is_partial: bool = False
+    interval: tuple[float, float] | None = None
+    marked: tuple[int, int] | None = None
 
     @property
     def bounds(self) -> str:
         """The interval in whole numbers, such as `[36,41]`; empty if there is none."""
-        return "" if self.interval is None else "[{},{}]".format(*(rounded(end, 0) for end in self.interval))
+        if self.interval is None:
+            return ""
+        low, high = (rounded(end, 0) for end in self.interval)
+        return f"[{low},{high}]"
+
+    def end(self, index: int) -> float | None:
+        """The lower (0) or the upper (1) end of the interval."""
+        if self.interval is None:
+            return None
+        return self.interval[index]
+
+    @property
+    def shown(self) -> str:
+        """The text and the interval."""
+        return f"{self.text} {self.bounds}".rstrip()
+
+    @property
+    def value(self) -> float | str | None:
+        """What a program reads: the number, or else the text."""
+        if self.text == MISSING:
+            return None
+        if self.number is None or math.isinf(self.number):
+            return self.text
+        return self.number
 
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table. Its texts have no control characters, whatever a result file says."""
+    """A DataFrame of cells with a caption. Its texts have no control characters, whatever a result file says.
 
-    key: str  # a short name; it is made fit for file names, LaTeX labels and ids
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]  # each row has as many cells as the header
-    notes: tuple[str, ...] = ()  # sentences below the table
-    is_folded: bool = False  # whether a page shows the rows only if one asks for them
-    optional: tuple[str, ...] = ()  # titles of columns that a narrow terminal may leave out, in this order
+    Args:
+        key: a short name; it is made fit for file names, LaTeX labels and ids.
+        caption: the title.
+        cells: the columns in order, the rows in order.
+        notes: sentences below the table.
+        is_folded: whether a page shows the rows only if one asks for them.
+        optional: columns that a narrow terminal may leave out, the first one first.
+        classes: a word for each row that a page may colour by; empty for none.
+    """
 
-    def __post_init__(self) -> None:
-        for name, value in (
-            ("key", slug(self.key)),
-            ("title", printable(self.title)),
-            ("header", tuple(map(printable, self.header))),
-            ("notes", tuple(map(printable, self.notes))),
-            ("rows", tuple(tuple(replace(c, text=printable(c.text)) for c in row) for row in self.rows)),
-        ):
-            object.__setattr__(self, name, value)
+    key: str
+    caption: str
+    cells: pd.DataFrame
+    notes: tuple[str, ...] = ()
+    is_folded: bool = False
+    optional: tuple[str, ...] = ()
+    classes: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls, key: str, caption: str, header: Sequence[str], rows: Iterable[Sequence[Cell]], **more: Any
+    ) -> Table:
+        """A table from rows, each with as many cells as the header."""
+        safe_rows = []
+        for row in rows:
+            safe_rows.append([replace(cell, text=printable(cell.text)) for cell in row])
+        cells = pd.DataFrame(safe_rows, columns=[printable(title) for title in header], dtype=object)
+        notes = tuple(printable(note) for note in more.pop("notes", ()))
+        return cls(slug(key), printable(caption), cells, notes, **more)
+
+    @property
+    def header(self) -> list[str]:
+        """The titles of the columns."""
+        return list(self.cells.columns)
+
+    @property
+    def rows(self) -> list[list[Cell]]:
+        """The cells of each row."""
+        return [list(row) for row in self.cells.itertuples(index=False)]
+
+    def shown(self) -> pd.DataFrame:
+        """The texts, with their intervals."""
+        return self.cells.map(lambda cell: cell.shown)
+
+    def data(self) -> pd.DataFrame:
+        """The numbers, with columns for the ends of intervals; partial results are texts."""
+        columns: dict[str, list[float | str | None]] = {}
+        for title, cells in self.cells.items():
+            columns[str(title)] = [cell.value for cell in cells]
+            if any(cell.interval for cell in cells):
+                for index, end in enumerate(("low", "high")):
+                    columns[f"{title} {end}"] = [cell.end(index) for cell in cells]
+        return pd.DataFrame(columns)
 
     def without_empty_columns(self) -> Table:
         """The same table without empty columns."""
-        columns = zip(self.header, *self.rows, strict=True)
-        return self.without([title for title, *cells in columns if all(c.text == MISSING for c in cells)])
+        is_empty = self.cells.map(lambda cell: cell.text == MISSING).all()
+        return self.without(list(is_empty.index[is_empty]))
 
     def without(self, titles: Sequence[str]) -> Table:
         """The same table without the columns with these titles."""
-        kept = [title not in titles for title in self.header]
-        rows = tuple(tuple(compress(row, kept)) for row in self.rows)
-        return replace(self, header=tuple(compress(self.header, kept)), rows=rows)
+        return replace(self, cells=self.cells.drop(columns=list(titles)))
 
     def word_columns(self) -> list[bool]:
         """For each column, whether it has words: they are aligned left, and numbers, whole or partial, right."""
-        return [
-            any(cell.number is None and not cell.is_partial and cell.text != MISSING for cell in column)
-            for column in (zip(*self.rows, strict=True) if self.rows else [()] * len(self.header))
-        ]
+        has_words = self.cells.map(
+            lambda cell: cell.number is None and not cell.is_partial and cell.text != MISSING
+        )
+        return [bool(column.any()) for _, column in has_words.items()]
 
 
 def score_table(
@@ -94,12 +163,15 @@ def score_table(
 ) -> Table:
     """A table with notes on partial results and intervals, if it has any; the best is marked from `best_from` on."""
     made = tuple(map(tuple, rows))
-    cells = [cell for row in made for cell in row]
     if best_from is not None:
         made = mark_best(made, range(best_from, len(header)))
-    partial = (PARTIAL_NOTE,) if any(cell.is_partial for cell in cells) else ()
-    known = (INTERVAL_NOTE,) if any(cell.interval for cell in cells) else ()
-    return Table(key, title, tuple(header), made, (*notes, *partial, *known))
+    cells = list(chain.from_iterable(made))
+    shown_notes = list(notes)
+    if any(cell.is_partial for cell in cells):
+        shown_notes.append(PARTIAL_NOTE)
+    if any(cell.interval for cell in cells):
+        shown_notes.append(INTERVAL_NOTE)
+    return Table.of(key, title, header, made, notes=shown_notes)
 
 
 def rounded(value: float, digits: int = 1) -> Decimal:
@@ -117,20 +189,26 @@ def text_cell(text: str | int | None) -> Cell:
     """A cell with words or a whole number."""
     if text is None:
         return Cell(MISSING)
-    return Cell(f"{text:,}", float(text)) if isinstance(text, int) else Cell(text)
+    if isinstance(text, int):
+        return Cell(f"{text:,}", float(text))
+    return Cell(text)
 
 
 def number_cell(value: float | None, digits: int = 1, interval: Interval | None = None) -> Cell:
     """A cell with a number; a dash if there is none."""
     if value is None:
         return Cell(MISSING)
-    ends = None if interval is None or not interval.is_known else (interval.low, interval.high)
+    ends = None
+    if interval is not None and interval.is_known:
+        ends = (interval.low, interval.high)
     return Cell(f"{rounded(value, digits):,f}", float(value), interval=ends)
 
 
 def interval_cell(score: Interval | None) -> Cell:
     """A cell with a number and its interval; a dash if there is none."""
-    return number_cell(None if score is None else score.mean, interval=score)
+    if score is None:
+        return Cell(MISSING)
+    return number_cell(score.mean, interval=score)
 
 
 def difference_cell(cell: Cell, reference: Cell, mark: str = "") -> Cell:
@@ -157,7 +235,9 @@ def score_cell(score: Score) -> Cell:
     if score.n_done == 0:
         return Cell(MISSING, is_partial=True)
     done = f"({score.n_done}/{score.n_all})"
-    return Cell(done if score.mean is None else f"{rounded(score.mean.mean)} {done}", is_partial=True)
+    if score.mean is not None:
+        done = f"{rounded(score.mean.mean)} {done}"
+    return Cell(done, is_partial=True)
 
 
 def score_cells(line: Line) -> list[Cell]:
@@ -167,7 +247,8 @@ def score_cells(line: Line) -> list[Cell]:
 
 def length_cells(line: Line, column: str, lengths: Sequence[int]) -> list[Cell]:
     """A line's accuracies at these context lengths, with their intervals."""
-    values, intervals = line.by_length[column], line.length_intervals[column]
+    values = line.by_length[column]
+    intervals = line.length_intervals[column]
     return [number_cell(values.get(length), interval=intervals.get(length)) for length in lengths]
 
 
@@ -175,7 +256,9 @@ def size_cell(n_parameters: int | None) -> Cell:
     """A number of parameters in a short form."""
     if not n_parameters:  # BM25 has none
         return text_cell(None)
-    short = f"{n_parameters / 1e9:.1f}B" if n_parameters >= 999_500_000 else f"{n_parameters / 1e6:.0f}M"
+    short = f"{n_parameters / 1e6:.0f}M"
+    if n_parameters >= 999_500_000:
+        short = f"{n_parameters / 1e9:.1f}B"
     return Cell(short, float(n_parameters))
 
 
@@ -184,27 +267,16 @@ def mark_best(rows: Sequence[Sequence[Cell]], columns: Iterable[int]) -> tuple[t
     marked = [list(row) for row in rows]
     for column in columns:
         # We compare the printed numbers: 60.81 and 60.79 are both printed as 60.8, so they are equal.
-        texts = [None if (n := row[column].number) is None else str(rounded(n)) for row in rows]
-        known = [text for text in texts if text is not None]
-        best = max(known, key=float, default="0.0")
-        if len(known) >= 2 and best != "0.0" and texts.count(best) == 1:
-            row = marked[texts.index(best)]
-            row[column] = replace(row[column], is_best=True)
+        shown = {}
+        for index, row in enumerate(rows):
+            number = row[column].number
+            if number is not None:
+                shown[index] = rounded(number)
+        best = max(shown.values(), default=Decimal(0))
+        first = [index for index, value in shown.items() if value == best]
+        if len(shown) >= 2 and best != 0 and len(first) == 1:
+            marked[first[0]][column] = replace(marked[first[0]][column], is_best=True)
     return tuple(map(tuple, marked))
-
-
-def run_table(scores: Sequence[tuple[str, str, str, float]]) -> Table:
-    """The table after a run, in percent, from model, task, split and main score between 0 and 1.
-
-    Scores of one model on one task are neighbours; then comes their mean.
-    """
-    rows: list[tuple[Cell, ...]] = []
-    for names, group in groupby(scores, key=lambda scored: scored[:2]):
-        lines = [(split, score) for _, _, split, score in group]
-        if len(lines) > 1:
-            lines.append(("mean", fmean(score for _, score in lines)))
-        rows += [(*map(text_cell, (*names, split)), number_cell(100 * score)) for split, score in lines]
-    return Table("run", "Main scores, in percent", ("model", "task", "split", "score"), tuple(rows))
 
 
 _PLACES_NOTES = (
@@ -222,4 +294,4 @@ def sensitivity_table(sensitivities: Iterable[tuple[str, str, int, Sensitivity]]
         names = text_cell(shortened(model)), text_cell(task), text_cell(n_queries)
         rows.append((*names, *cells, index, number_cell(100 * sensitivity.noise)))
     header = ("Model", "Task", "Queries", "First", "Middle", "Last", "Sensitivity", "Noise")
-    return Table("places", "Place of the answer", header, tuple(rows), _PLACES_NOTES)
+    return Table.of("places", "Place of the answer", header, rows, notes=_PLACES_NOTES)

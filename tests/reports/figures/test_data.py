@@ -2,15 +2,11 @@
 
 import pytest
 
-from mteb_longembed.commands.diagnose import draw as draw_diagnosis
-from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures.bars import improvement, tuning
 from mteb_longembed.reports.figures.curves import positions, targets
-from mteb_longembed.reports.figures.heat_maps import by_depth, by_model
+from mteb_longembed.reports.figures.heat_maps import by_model
 from mteb_longembed.reports.scores.published_numbers import published_lines
-from mteb_longembed.reports.scores.results import DepthPoint
 from mteb_longembed.reports.scores.scoreboard import score_lines
-from mteb_longembed.tasks.diagnose import Diagnosis
 from tests.reports.made import BASE, PUBLISHED, ROTARY, lines, rows
 
 GTE = "thenlper/gte-base"
@@ -41,14 +37,6 @@ def test_equal_rows_stand_ours_first():
     ]
     data = by_model(score_lines(ours), with_authors=True)[0]
     assert data.rows.index("BAAI/bge-m3 (authors)") == data.rows.index("BAAI/bge-m3") + 1
-
-
-def test_depth_bins_count_their_queries_and_depth_one_is_in_the_last():
-    points = [(512, 0.0, 1), (512, 0.19, 0), (512, 1.0, 1), (1024, 0.5, 0)]
-    data = by_depth("m", "t", [DepthPoint(*point) for point in points])
-    assert data.lengths == (512, 1024)
-    assert [row[0] for row in data.values] == [50, None, None, None, 100]
-    assert [row[1] for row in data.counts] == [0, 0, 1, 0, 0]
 
 
 def test_improvement_takes_the_longest_target_of_each_variant():
@@ -94,8 +82,3 @@ def test_positions_take_the_best_strategy_at_each_length():
 def test_positions_compare_equal_trained_lengths():
     mistral = "intfloat/e5-mistral-7b-instruct+ntk@32768"
     assert positions(lines({f"{BASE}+pi@4096": 0.4, f"{GTE}+pi@4096": 0.4, mistral: 0.7})) == []
-
-
-def test_a_diagnosis_without_a_curve_is_an_error():
-    with pytest.raises(InputError, match="a figure needs at least one score"):
-        draw_diagnosis(Diagnosis("t", "nDCG@10", {}, {}, [100], {}))

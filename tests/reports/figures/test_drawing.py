@@ -1,17 +1,8 @@
-import sys
-
 import pytest
 
-from mteb_longembed.commands.diagnose import draw as draw_diagnosis
-from mteb_longembed.errors import InputError
 from mteb_longembed.reports.figures import bars, curves, heat_maps
-from mteb_longembed.reports.figures.drawing import new_drawing, styles
-from mteb_longembed.reports.scores.results import DepthPoint
-from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.tasks.diagnose import Diagnosis
+from mteb_longembed.reports.figures.drawing import styles
 from tests.reports.made import BASE, ROTARY, lines
-
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -22,21 +13,16 @@ def drawings():
             scores[f"{BASE}+{name}@{target}"] = 0.3 + 0.06 * i + 0.02 * j
             scores[f"{ROTARY}+{name}@{target}"] = 0.32 + 0.06 * i + 0.02 * j
     made = lines(scores)
-    points = [DepthPoint(512, i / 50, i % 2) for i in range(50)]
-    by_length, full = {128: Interval(40, 30, 50), 256: Interval(50, 40, 60)}, Interval(55, 45, 65)
-    curve = Diagnosis("T", "nDCG@10", {"bm25": by_length}, {"bm25": full}, [100, 200, 300], {})
     pair = [(f"{BASE}+pi@1024", f"{BASE}+pi@4096")]
     partial = lines({"a/b+pi@1k": 0.1, "a/c+pi@4k": 0.1}, splits=["test_256"])
     return [
         *map(heat_maps.draw, heat_maps.by_model(made)),
         *map(heat_maps.draw, heat_maps.by_model(partial)),
-        heat_maps.draw(heat_maps.by_depth("m", "t", points)),
         *map(bars.draw, bars.improvement(made)),
         *map(curves.draw_targets, curves.targets(made)),
         *map(curves.draw_targets, curves.targets(made, "Passkey")),
         *map(bars.draw, bars.tuning(made, pair)),
         *map(curves.draw_positions, curves.positions(made)),
-        draw_diagnosis(curve),
     ]
 
 
@@ -89,16 +75,6 @@ def test_an_average_without_single_queries_says_that_it_has_no_interval(drawings
     assert drawing.figure.legends[0].get_title().get_text().startswith("no intervals")
 
 
-def test_depth_maps_print_the_queries_of_each_cell_and_are_grey_below_thirty():
-    points = [DepthPoint(512, 0.1, 1.0)] * 30 + [DepthPoint(1024, 0.1, 1.0)] * 29
-    drawing = heat_maps.draw(heat_maps.by_depth("mteb-longembed/m", "t", points))
-    (axes,) = drawing.figure.axes
-    assert [text.get_text() for text in axes.texts] == ["100", "n=30", "100", "n=29", "100", "n=59"]
-    many, few, both = (patch.get_facecolor() for patch in axes.patches[:3])
-    assert few[0] == few[1] == few[2] and many[0] != many[1] and both == many
-    assert "mteb-longembed/" not in " ".join(text.get_text() for text in _texts(drawing.figure))
-
-
 def test_every_tip_is_in_the_svg(drawings):
     for drawing in drawings:
         svg = drawing.svg()
@@ -118,12 +94,6 @@ def test_a_strategy_looks_alike_in_every_figure_and_its_variants_differ():
     assert together["+ntk"].line != together["+ntk:logn=off"].line
     seven = styles(["+none", "+pcw", "+gp", "+rp", "+pi", "+ntk", "+se"])
     assert len({look.colour for look in seven.values()}) == 7
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"mteb-longembed\[figures\]"):
-        new_drawing("key", "title", 4, 3)
 
 
 def _tasks(drawing):

@@ -55,7 +55,7 @@ def test_the_base_of_an_extended_model_is_that_of_its_own_commit():
     tables = strategy_tables(made)
     gains = {row[0].text: row[2].text for table in tables for row in table.rows}
     assert (gains["+ntk"], gains["+pi"]) == ("50.0 (+10.0)", "50.0 (+20.0)")
-    assert len({table.key for table in tables}) == len({table.title for table in tables}) == 2
+    assert len({table.key for table in tables}) == len({table.caption for table in tables}) == 2
     assert len({data.key for data in improvement(made)}) == 2
 
 

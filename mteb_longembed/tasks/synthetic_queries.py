@@ -1,0 +1,117 @@
+"""Queries drawn from documents, where nobody has asked any yet: sentences that only one document has."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mteb_longembed.errors import DataError
+
+#: Languages that are written without spaces between words.
+_NO_SPACES = ("zho", "cmn", "yue", "jpn", "tha", "khm", "mya", "bod", "lao")
+_SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f]")
+#: Words, or characters where no spaces are, in each shingle by which documents are compared.
+_SHINGLE = 8
+#: Documents that share more of their shingles than this are near-duplicates.
+_SHARED = 0.2
+
+
+@dataclass(frozen=True)
+class _Script:
+    """How a language is cut into units.
+
+    Args:
+        units: what they are, in words.
+        least: the fewest units of a sentence that becomes a query.
+        most: the most units of it.
+        pattern: finds a unit for shingles.
+        has_spaces: whether units stand between spaces.
+    """
+
+    units: str
+    least: int
+    most: int
+    pattern: str
+    has_spaces: bool
+
+    def parts(self, text: str) -> list[str]:
+        """The units of a text, in small letters."""
+        return re.findall(self.pattern, text.lower())
+
+    def shingles(self, text: str) -> set[int]:
+        """Hashes of each run of `_SHINGLE` units."""
+        parts = self.parts(text)
+        starts = range(max(len(parts) - _SHINGLE + 1, 0))
+        return {hash(tuple(parts[start : start + _SHINGLE])) for start in starts}
+
+    def is_long_enough(self, sentence: str) -> bool:
+        """Whether a sentence may become a query."""
+        n_units = len(sentence.split() if self.has_spaces else self.parts(sentence))
+        return self.least <= n_units <= self.most
+
+
+_WITH_SPACES = _Script("words", 6, 40, r"\w+", has_spaces=True)
+_WITHOUT_SPACES = _Script("characters", 10, 80, r"\w", has_spaces=False)
+
+
+def draw_queries(
+    corpus: Mapping[str, str], n_queries: int = 200, seed: int = 0, language: str = "eng"
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Draw sentences that only one document has. Documents that are near-duplicates of others give no sentence.
+
+    Args:
+        corpus: document id -> text.
+        n_queries: how many at most, each from another document.
+        seed: of the drawing.
+        language: such as `deu` or `zho-Hans`.
+
+    Returns:
+        Query id -> text, and query id -> id of the document that answers it.
+
+    Raises:
+        DataError: if no document has such a sentence.
+    """
+    script = _WITH_SPACES
+    if language.partition("-")[0] in _NO_SPACES:
+        script = _WITHOUT_SPACES
+    by_document = {name: script.shingles(text) for name, text in corpus.items()}
+    counts: Counter[int] = Counter()
+    for shingles in by_document.values():
+        counts.update(shingles)
+    rng = random.Random(seed)
+    queries: dict[str, str] = {}
+    answers: dict[str, str] = {}
+    distinct = sorted(name for name, shingles in by_document.items() if _is_distinct(shingles, counts))
+    for name in rng.sample(distinct, len(distinct)):
+        if len(queries) == n_queries:
+            break
+        sentences = _own_sentences(corpus[name], script, counts)
+        if sentences:
+            query = f"synthetic-{len(queries)}"
+            queries[query] = rng.choice(sentences)
+            answers[query] = name
+    if not queries:
+        raise DataError(
+            f"to draw queries, a document needs a sentence of {script.least} to {script.most} {script.units} that no "
+            f"other document has, but none of the {len(corpus)} documents has one: give --queries and --qrels."
+        )
+    return queries, answers
+
+
+def _is_distinct(shingles: set[int], counts: Counter[int]) -> bool:
+    """Whether a document has text, and shares little of it with others."""
+    n_shared = sum(counts[shingle] > 1 for shingle in shingles)
+    return bool(shingles) and n_shared <= _SHARED * len(shingles)
+
+
+def _own_sentences(text: str, script: _Script, counts: Counter[int]) -> list[str]:
+    """The sentences of a document that have the right length and that no other document has."""
+    own = []
+    for sentence in dict.fromkeys(match[0].strip() for match in _SENTENCE.finditer(text)):
+        is_own = not any(counts[shingle] > 1 for shingle in script.shingles(sentence))
+        if is_own and script.is_long_enough(sentence):
+            own.append(sentence)
+    return own

@@ -1,0 +1,137 @@
+"""Metrics of a ranking in which documents have equal scores: the mean over all orders of these documents.
+
+trec_eval orders equal scores by the ids of documents, so that new ids give another score.
+
+Source: McSherry & Najork 2008, Computing information retrieval performance measures efficiently in the presence of
+    tied scores, https://doi.org/10.1007/978-3-540-78646-7_38.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+#: Scores of a query are equal if they differ by at most this share of its largest score: the error of a product.
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Tie:
+    """Documents with equal scores, or one document.
+
+    Args:
+        before: how many documents rank higher.
+        grades: the judgement of each of these documents, 0 without one.
+    """
+
+    before: int
+    grades: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many documents they are."""
+        return len(self.grades)
+
+    @property
+    def n_relevant(self) -> int:
+        """How many of them are relevant."""
+        return sum(grade > 0 for grade in self.grades)
+
+    def n_within(self, rank: int) -> int:
+        """How many of them stand at this rank or above it."""
+        return min(max(rank - self.before, 0), self.size)
+
+
+def group_ties(documents: Mapping[str, float], judged: Mapping[str, int]) -> list[Tie]:
+    """The documents of a ranking, the highest score first, in groups of equal scores."""
+    order = sorted(documents, key=lambda name: -documents[name])
+    tolerance = TOLERANCE * max((abs(score) for score in documents.values()), default=0.0)
+    ties: list[Tie] = []
+    group: list[int] = []
+    for index, name in enumerate(order):
+        if group and documents[order[index - 1]] - documents[name] > tolerance:
+            ties.append(Tie(index - len(group), tuple(group)))
+            group = []
+        group.append(judged.get(name, 0))
+    if group:
+        ties.append(Tie(len(order) - len(group), tuple(group)))
+    return ties
+
+
+def decide_score(ties: Sequence[Tie], rank: int) -> bool:
+    """Whether an order of equal scores could change a metric at this rank."""
+    return any(tie.before < rank and len(set(tie.grades)) > 1 for tie in ties)
+
+
+def expected_score(metric: str, rank: int, ties: Sequence[Tie], judged: Mapping[str, int]) -> float:
+    """The mean of a metric over all orders of equal scores, from 0 to 1.
+
+    Args:
+        metric: nDCG, R, P, AP, RR or Success.
+        rank: how many documents count.
+        ties: the ranking.
+        judged: the grade of each judged document; those above 0 are relevant.
+    """
+    n_relevant = sum(grade > 0 for grade in judged.values())
+    if not n_relevant:
+        return 0.0
+    if metric == "nDCG":
+        return _gain(ties, rank) / _ideal_gain(judged, rank)
+    if metric == "AP":
+        return _precision_sum(ties, rank) / n_relevant
+    if metric == "RR":
+        return _reciprocal_rank(ties, rank)
+    if metric == "Success":
+        return 1 - _none_found(ties, rank)
+    found = sum(tie.n_relevant * tie.n_within(rank) / tie.size for tie in ties)
+    return found / (rank if metric == "P" else n_relevant)
+
+
+def _gain(ties: Sequence[Tie], rank: int) -> float:
+    total = 0.0
+    for tie in ties:
+        mean = sum(max(grade, 0) for grade in tie.grades) / tie.size
+        for position in range(tie.before + 1, tie.before + tie.n_within(rank) + 1):
+            total += mean / math.log2(position + 1)
+    return total
+
+
+def _ideal_gain(judged: Mapping[str, int], rank: int) -> float:
+    grades = sorted((grade for grade in judged.values() if grade > 0), reverse=True)
+    return sum(grade / math.log2(position + 1) for position, grade in enumerate(grades[:rank], start=1))
+
+
+def _precision_sum(ties: Sequence[Tie], rank: int) -> float:
+    """The sum of the precisions at relevant documents."""
+    total = 0.0
+    n_before = 0
+    for tie in ties:
+        share = tie.n_relevant / tie.size
+        # of the other documents of the tie, this share is relevant if one is
+        others = (tie.n_relevant - 1) / (tie.size - 1) if tie.size > 1 else 0.0
+        for place in range(tie.n_within(rank)):
+            total += share * (n_before + 1 + place * others) / (tie.before + place + 1)
+        n_before += tie.n_relevant
+    return total
+
+
+def _reciprocal_rank(ties: Sequence[Tie], rank: int) -> float:
+    tie = next((tie for tie in ties if tie.n_relevant), None)
+    if tie is None:
+        return 0.0
+    total = 0.0
+    for place in range(1, tie.n_within(rank) + 1):
+        # the first relevant one is at this place: all others come after it
+        chance = math.comb(tie.size - place, tie.n_relevant - 1) / math.comb(tie.size, tie.n_relevant)
+        total += chance / (tie.before + place)
+    return total
+
+
+def _none_found(ties: Sequence[Tie], rank: int) -> float:
+    """The chance that no relevant document is among the first."""
+    chance = 1.0
+    for tie in ties:
+        n_seen = tie.n_within(rank)
+        chance *= math.comb(tie.size - tie.n_relevant, n_seen) / math.comb(tie.size, n_seen)
+    return chance
