@@ -23,8 +23,8 @@ from torch import nn
 from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
 from mteb_longembed.encoders.bases.identity import digest
 from mteb_longembed.encoders.bases.spec import ModelSpec
-from mteb_longembed.encoders.engine.tokenizing import without_surrogates
 from mteb_longembed.encoders.model import LongModelMixin
+from mteb_longembed.encoders.tokenizing import without_surrogates
 from mteb_longembed.errors import DataError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names.grammar import holds_model
