@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .retrieval.searcher import search
     from .tasks.data import Data
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 __all__ = [
     "Data",
     "__version__",

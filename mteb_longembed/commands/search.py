@@ -48,7 +48,7 @@ def main(args: argparse.Namespace) -> int:
     if not all(query.strip() for query in args.query):
         raise InputError("a query must be a text with words, got ''.")
     check_model(args.model)
-    from mteb_longembed.encoders.engine.tokenizing import without_surrogates
+    from mteb_longembed.encoders.tokenizing import without_surrogates
     from mteb_longembed.hub import silence
     from mteb_longembed.retrieval.searcher import search
     from mteb_longembed.tasks.data_files import ignored_files, read_documents

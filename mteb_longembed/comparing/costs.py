@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
-from mteb_longembed.encoders.engine.tokenizing import prefix_tokenizer_of
 from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
 from mteb_longembed.encoders.spans import document_prompt
+from mteb_longembed.encoders.tokenizing import prefix_tokenizer_of
 from mteb_longembed.retrieval.passages import CutText, pools_vectors, tokens_of_vectors
 from mteb_longembed.tasks.cutting import counter_of
 from mteb_longembed.tasks.scoring import texts_of

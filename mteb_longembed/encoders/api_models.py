@@ -113,8 +113,8 @@ def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
         raise IncompatibleError(
             f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
-    several = [key for key in ("vectors", "max_vectors") if getattr(spec, key) is not None]
-    foreign = {*spec.params, *spec.search, *several} - {"logn"}
+    of_vectors = [key for key in ("vectors", "max_vectors") if getattr(spec, key) is not None]
+    foreign = {*spec.params, *spec.search, *of_vectors} - {"logn"}
     if foreign:
         raise IncompatibleError(
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "

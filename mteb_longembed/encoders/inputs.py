@@ -13,10 +13,10 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.errors import InputError, ModelError
 
-from .engine.tokenizing import prefix_tokenizer_of
 from .families import Family
 from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, WINDOW_STARTS, Features, Ids
 from .strategies import Strategy
+from .tokenizing import prefix_tokenizer_of
 
 #: The length of inputs that are not cut, in tokens.
 NO_LIMIT = 2**31

@@ -12,22 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
 from huggingface_hub import EvalResult
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
-from sentence_transformers.base import BaseModel
-from sentence_transformers.sentence_transformer.modules import Pooling, WordWeights
 from sentence_transformers.util import truncate_embeddings
-from torch import Tensor, nn
+from torch import Tensor
 
-from mteb_longembed.encoders.adapters import adapters_on, merge_adapters
-from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
-from mteb_longembed.encoders.bases.identity import AsBuilt, Identity, identity
-from mteb_longembed.encoders.bases.opening import open_checkpoint
-from mteb_longembed.encoders.bases.spec import ModelSpec
+from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.card import Model, extended_card, scores_in
 from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
 from mteb_longembed.encoders.engine.settings import EncodeSettings, token_embeddings
@@ -35,7 +29,6 @@ from mteb_longembed.encoders.engine.truncation import TruncationStats
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_methods
 from mteb_longembed.encoders.span_pooling import GroupByDocument
-from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import InputError
 
 #: What transformers says of a model with several vectors that is opened as one with a single vector.
@@ -50,17 +43,9 @@ Call = dict[str, Any]
 _THREADS = "OMP_NUM_THREADS"
 
 
-class LongModelMixin(BaseModel):
-    """What our two models share: they run on our engine, and know what they are."""
+class LongModelMixin(BuiltModel):
+    """What our two models share: they run on our engine, and are saved with our model card."""
 
-    #: What the model was built from.
-    checkpoint: BaseCheckpoint | None = None
-    #: Its parts when `build` had made it. None for a model whose name does not hold.
-    built: AsBuilt | None = None
-    #: To how many dimensions its embeddings were cut then.
-    built_dimensions: int | None = None
-    #: Where finished embeddings are kept. mteb runs set it, plain `encode` does not.
-    store: EmbeddingStore | None = None
     #: The cluster that encodes the texts. mteb runs set it. None means only this process.
     cluster: Cluster | None = None
     #: How much of the texts the last call of `encode` read. Equal texts count once.
@@ -71,63 +56,6 @@ class LongModelMixin(BaseModel):
     OF_CALL = frozenset((
         "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
     ))  # fmt: skip
-
-    def identity(self) -> Identity:
-        """The name and revision of the model as it is now. A model that was changed is `local/NAME`."""
-        if self.checkpoint is None:
-            name = getattr(self.model_card_data, "model_name", None) or "model"
-            return identity(self, name, "", None)
-        return identity(self, self.checkpoint.model_name, self.checkpoint.model_revision, self.built)
-
-    def is_unchanged(self) -> bool:
-        """Whether the model still is as it was built, so that its name holds. No weight is read."""
-        return self.checkpoint is not None and self.built is not None and self.built.fits(self)
-
-    def remember(self, checkpoint: BaseCheckpoint) -> None:
-        """Note what the model is, when it has just been built, and give it its name."""
-        self.checkpoint = checkpoint
-        card: Any = self.model_card_data
-        card.model_name = checkpoint.model_name
-        card.base_model = checkpoint.base_name
-        card.base_model_revision = checkpoint.model_revision
-        self.built = AsBuilt(self)
-        self.built_dimensions = self.dimensions
-
-    @property
-    def dimensions(self) -> int | None:
-        """To how many dimensions embeddings are cut, None if they are not."""
-        return getattr(self, "truncate_dim", None)
-
-    @property
-    def first(self) -> LongTransformer:
-        """The module that tokenises and holds the strategy."""
-        return cast("LongTransformer", self[0])
-
-    def merge_adapters(self) -> Self:
-        """Add the adapters that act (`add_adapter`) to the weights, and take them off. Embeddings stay the same."""
-        if adapters_on(self.first.model):
-            self.built = None  # PEFT writes to `.data`, which PyTorch does not count
-        merge_adapters(self.first.model)
-        return self
-
-    @property
-    def token_weights(self) -> Tensor | None:
-        """The corpus weights of the model's tokens, `[vocabulary]`. None if all tokens count the same."""
-        table = next((module for module in self if isinstance(module, WordWeights)), None)
-        return None if table is None else table.emb_layer.weight.detach()[:, 0]
-
-    @property
-    def pooling(self) -> nn.Module | None:
-        """The module that pools tokens. None if each token is a vector of the text."""
-        modules = list(self)[1:3]
-        return next((module for module in modules if isinstance(module, Pooling)), None)
-
-    @property
-    def after_pooling(self) -> list[nn.Module]:
-        """The modules that follow the pooling, such as Dense and Normalize."""
-        modules = list(self)
-        pooling = self.pooling
-        return [] if pooling is None else modules[modules.index(pooling) + 1 :]
 
     @torch.inference_mode()
     def _inference(
@@ -151,7 +79,9 @@ class LongModelMixin(BaseModel):
             store = None
         else:
             store = self.store
-        engine = engine_for(self.eval(), self._resolve_inference_device(device), settings, store)
+        engine = engine_for(
+            self.eval(), self._resolve_inference_device(device), settings, store, self.cluster
+        )
         texts = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
         for indices, arrays in engine.encode(texts, show=call["show_progress_bar"]):
@@ -211,21 +141,6 @@ class LongModelMixin(BaseModel):
             "reason": "it extends the model to longer inputs; pip install mteb-longembed",
         }
         return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}
-
-
-def identity_of(model: BaseModel) -> Identity | None:
-    """What a model is now, also one that stock code loaded from a folder of ours. None for other models."""
-    if isinstance(model, LongModelMixin):
-        return model.identity()
-    if len(model):
-        first = model[0]
-    else:
-        first = None
-    if not isinstance(first, LongTransformer) or not first.saved_in:
-        return None
-    path, revision = first.saved_in
-    saved = open_checkpoint(ModelSpec(path, revision=revision))
-    return identity(model, saved.model_name, saved.model_revision, vars(model).get("built"))
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
-from .engine.tokenizing import without_surrogates
 from .features import Features, Ids
 from .model import LongModelMixin, LongSentenceTransformer
+from .tokenizing import without_surrogates
 
 #: Start and end of a span in characters. The end is excluded.
 Span = tuple[int, int]

@@ -158,6 +158,6 @@ def _identity(model: BaseModel | None) -> Identity | None:
     # before this module is imported, no model can contain a class of ours
     if model is None or "mteb_longembed.encoders.modules" not in sys.modules:
         return None
-    from mteb_longembed.encoders.model import identity_of
+    from mteb_longembed.encoders.built_model import identity_of
 
     return identity_of(model)

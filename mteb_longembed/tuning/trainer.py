@@ -24,8 +24,8 @@ from mteb_longembed.encoders.bases.identity import Identity, digest
 from mteb_longembed.encoders.bases.opening import open_checkpoint
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.building import build
+from mteb_longembed.encoders.built_model import identity_of
 from mteb_longembed.encoders.card import TRAINED
-from mteb_longembed.encoders.model import identity_of
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import DataError, IncompatibleError, InputError

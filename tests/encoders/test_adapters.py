@@ -8,7 +8,7 @@ from peft import LoraConfig
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.model import identity_of
+from mteb_longembed.encoders.built_model import identity_of
 from mteb_longembed.errors import ModelError
 from tests import tiny
 from tests.limits import same_vectors

@@ -10,8 +10,8 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import boundaries
-from mteb_longembed.encoders.engine.tokenizing import IdCache, PrefixTokenizer
 from mteb_longembed.encoders.store.store import EmbeddingStore
+from mteb_longembed.encoders.tokenizing import IdCache, PrefixTokenizer
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny

@@ -8,8 +8,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import torch_parts, transformers_parts
-from mteb_longembed.encoders.engine import batching, running, tokenizing
+from mteb_longembed.encoders import tokenizing, torch_parts, transformers_parts
+from mteb_longembed.encoders.engine import batching, running
 from mteb_longembed.encoders.engine.progress import TokenBar
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_methods

@@ -183,7 +183,7 @@ class ModelSpec:
         return cls(base, strategy, target, params=params, **general)
 
     def __str__(self) -> str:
-        """The name. For the specification of a resolved model it is the canonical one.
+        """The name. For the specification of a checkpoint it is the canonical one.
 
         >>> str(ModelSpec("intfloat/e5-base-v2", "ntk", "4k", params={"sigma": "4"}))
         'intfloat/e5-base-v2+ntk@4096,sigma=4'

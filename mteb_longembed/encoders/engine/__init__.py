@@ -1,1 +1,1 @@
-"""Texts -> embeddings, fast and safely: tokenising, batches, memory, progress."""
+"""Texts -> embeddings, fast and safely: batches, memory, several processes, progress."""

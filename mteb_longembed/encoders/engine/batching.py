@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Self, TypeVar
 
 from mteb_longembed.encoders.features import Ids
+from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.errors import InputError
-
-from .settings import TextTransformer
 
 #: The largest cost of a batch in tokens, attention included, by kind of device. On a CPU a thousand rows are enough
 #: for fast matrix products, and longer documents run alone, without padding or mask. Other devices need more.
@@ -46,7 +45,7 @@ class Budget:
             raise InputError(f"batch_size must be at least 1 document, got {self.batch_size}.")
 
     @classmethod
-    def of(cls, first: TextTransformer, device_type: str, batch_size: int, tokens: int | None = None) -> Self:
+    def of(cls, first: LongTransformer, device_type: str, batch_size: int, tokens: int | None = None) -> Self:
         """The budget of a model's first module on a kind of device. `tokens` replaces the default if it is given."""
         return cls(
             tokens=tokens or TOKENS.get(device_type, TOKENS_ELSEWHERE),

@@ -12,7 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders.bases.identity import Identity
+from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, InputError
 
@@ -27,7 +28,7 @@ from .batching import estimated_tokens
 from .engine import Engine
 from .keys import row_keys
 from .progress import TokenBar
-from .settings import EncodeSettings, EngineModel
+from .settings import EncodeSettings
 from .truncation import TruncationStats, warn_once
 
 logger = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class Cluster:
         count = match["count"]
         return cls(text if match["address"] else None, int(count) if count else None)
 
-    def workers(self, model: ClusterModel) -> Workers:
+    def workers(self, model: BuiltModel) -> Workers:
         """Workers with a copy of the model."""
         try:
             import ray
@@ -103,20 +104,10 @@ def cpus_of_a_worker(cpus: Sequence[int], count: int) -> int:
     return max(min(cpus) // on_one, 1)
 
 
-class ClusterModel(EngineModel, Protocol):
-    """A model that may have a cluster and a store. Its copies on workers have none."""
-
-    store: EmbeddingStore | None
-    cluster: Cluster | None
-
-    @property
-    def device(self) -> torch.device: ...
-
-
 class _Worker:
     """The code that runs in a worker's process."""
 
-    def __init__(self, model: EngineModel) -> None:
+    def __init__(self, model: BuiltModel) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = model.to(self.device).eval()
 
@@ -137,11 +128,11 @@ class _Worker:
 class Workers:
     """Ray actors with a copy of a model, as it is now. They end with this object. Ray starts dead ones again."""
 
-    def __init__(self, model: ClusterModel, count: int, *, on_gpu: bool, cpus: int = 1) -> None:
+    def __init__(self, model: BuiltModel, count: int, *, on_gpu: bool, cpus: int = 1) -> None:
         import ray
 
         shared = copy.copy(model)
-        shared.store = shared.cluster = None
+        shared.store = None  # only the driver reads and writes it
         device = model.device
         # a GPU's tensors cannot be read on a machine without one
         try:
@@ -195,7 +186,7 @@ class Workers:
 class ClusterEngine:
     """One call of `encode` on a cluster. It works as `Engine`, with the texts in parts of equal cost in tokens."""
 
-    model: EngineModel
+    model: BuiltModel
     workers: Workers
     settings: EncodeSettings
     store: EmbeddingStore | None = None
@@ -240,20 +231,24 @@ class ClusterEngine:
 
 
 #: Workers by their model, with the cluster and what the model was when they started. They end when it is deleted.
-_WORKERS: WeakKeyDictionary[ClusterModel, tuple[Cluster, Identity, Workers]] = WeakKeyDictionary()
+_WORKERS: WeakKeyDictionary[BuiltModel, tuple[Cluster, Identity, Workers]] = WeakKeyDictionary()
 
 
 def engine_for(
-    model: ClusterModel, device: torch.device, settings: EncodeSettings, store: EmbeddingStore | None
+    model: BuiltModel,
+    device: torch.device,
+    settings: EncodeSettings,
+    store: EmbeddingStore | None,
+    cluster: Cluster | None,
 ) -> Engine | ClusterEngine:
-    """The engine for the texts of one call: on the model's cluster if it has one, otherwise in this process.
+    """The engine for the texts of one call: on a cluster if there is one, otherwise in this process.
 
     The workers of a cluster start at the first call, and again when the model or its cluster has changed.
     """
-    if model.cluster is None:
+    if cluster is None:
         return Engine(model, device, settings, store)
-    now = model.cluster, model.identity()
+    now = cluster, model.identity()
     if model not in _WORKERS or _WORKERS[model][:2] != now:
         _WORKERS.pop(model, None)  # the old workers end before new ones need their memory
-        _WORKERS[model] = (*now, model.cluster.workers(model))
+        _WORKERS[model] = (*now, cluster.workers(model))
     return ClusterEngine(model, _WORKERS[model][-1], settings, store)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mteb_longembed.encoders import features as names
 from mteb_longembed.encoders.attention.devices import head_width, path, to_device, why_padded
+from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.features import Features, Ids
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
@@ -22,15 +23,15 @@ from .batching import Budget, delayed, divide, estimated_tokens, plan, tokenised
 from .keys import row_keys
 from .progress import TokenBar
 from .running import AHEAD, Results, Runner, in_fp32, measured_tokens
-from .settings import DEFAULT_BATCH, EncodeSettings, EngineModel, sentence_embeddings
+from .settings import DEFAULT_BATCH, EncodeSettings, sentence_embeddings
 from .truncation import TruncationStats, truncation_of, warn_once
 
 logger = logging.getLogger(__name__)
 
 #: By model and device: the cost of a batch that did not fit into memory once, which no later call tries again.
-MEMORY_LIMITS: WeakKeyDictionary[EngineModel, dict[str, float]] = WeakKeyDictionary()
+MEMORY_LIMITS: WeakKeyDictionary[BuiltModel, dict[str, float]] = WeakKeyDictionary()
 #: By model and device: the tokens of a batch that fit into memory.
-_MEASURED: WeakKeyDictionary[EngineModel, dict[str, int]] = WeakKeyDictionary()
+_MEASURED: WeakKeyDictionary[BuiltModel, dict[str, int]] = WeakKeyDictionary()
 
 
 @dataclass(eq=False)
@@ -56,7 +57,7 @@ class Engine:
         store: where finished rows are kept. None: nowhere.
     """
 
-    model: EngineModel
+    model: BuiltModel
     device: torch.device
     settings: EncodeSettings
     store: EmbeddingStore | None = None
@@ -178,7 +179,8 @@ class Engine:
         if self.settings.collect is sentence_embeddings:
             features[names.POOLING] = self.model[1]
         # by __call__, so that model.compile() has an effect
-        return self.model(features, **self.settings.forward_kwargs)
+        result: Features = self.model(features, **self.settings.forward_kwargs)
+        return result
 
     def _measured(self) -> int | None:
         """Tokens of a batch, measured once for a model and device. None on devices with a fixed budget."""
@@ -213,7 +215,7 @@ class Engine:
         )
 
 
-def path_of(model: EngineModel, device: torch.device) -> str:
+def path_of(model: BuiltModel, device: torch.device) -> str:
     """One line that says how a model's documents run on a device."""
     first = model.first
     dtype = next(first.model.parameters()).dtype

@@ -11,11 +11,10 @@ from importlib.metadata import version
 import numpy as np
 import torch
 
+from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.encoders.token_weights import digest
-
-from .settings import EngineModel
 
 _OURS = "mteb_longembed."
 _PLAIN = (str, int, float, bool, type(None))
@@ -28,7 +27,7 @@ RowKeys = Callable[[Sequence[Ids], str | None], list[bytes]]
 
 
 def row_keys(
-    model: EngineModel, device: torch.device, form: str, kwargs: Mapping[str, object]
+    model: BuiltModel, device: torch.device, form: str, kwargs: Mapping[str, object]
 ) -> RowKeys | None:
     """What gives the keys of a call. None with one warning for a model whose rows nobody could find again.
 
@@ -60,7 +59,7 @@ def row_keys(
     return keys
 
 
-def _why_no_key(model: EngineModel, kwargs: Mapping[str, object]) -> str | None:
+def _why_no_key(model: BuiltModel, kwargs: Mapping[str, object]) -> str | None:
     """Why the rows of a call have no keys. None if they have."""
     checkpoint = model.checkpoint
     if checkpoint is None or not model.is_unchanged():

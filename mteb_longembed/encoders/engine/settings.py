@@ -1,61 +1,14 @@
-"""What the engine is given: a model (`Embedder` in `encoders/model.py` is one), and the settings of one call."""
+"""The settings of one call of the engine, and how results are taken from the features of a batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, Self
 
-import torch
 from torch import Tensor
-from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
-from mteb_longembed.encoders.bases.identity import Identity
-from mteb_longembed.encoders.families import Family
-from mteb_longembed.encoders.features import Features, Ids
-from mteb_longembed.encoders.strategies import Strategy
-
-
-class TextTransformer(Protocol):
-    """The first module of a model (`LongTransformer`): it tokenises, and holds the strategy."""
-
-    strategy: Strategy
-    family: Family
-
-    @property
-    def model(self) -> PreTrainedModel: ...
-    @property
-    def config(self) -> PretrainedConfig: ...
-    @property
-    def tokenizer(self) -> PreTrainedTokenizerBase | None: ...
-    @property
-    def longest(self) -> int: ...
-    def token_ids(
-        self, inputs: Sequence[object], prompt: str | None = None, **kwargs: object
-    ) -> list[Ids] | None: ...
-    def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features: ...
-    def row_settings(self, ids: Sequence[Ids], prompt: str | None = None) -> Sequence[tuple[int, ...]]: ...
-    def packs_on(self, device: torch.device) -> bool: ...
-
-
-class EngineModel(Protocol):
-    """A model whose `forward` takes a batch of texts through all its modules."""
-
-    checkpoint: BaseCheckpoint | None
-
-    @property
-    def first(self) -> TextTransformer: ...
-    @property
-    def token_weights(self) -> Tensor | None: ...
-    def __getitem__(self, index: int) -> torch.nn.Module: ...
-    def identity(self) -> Identity: ...
-    def is_unchanged(self) -> bool: ...
-    def __call__(self, features: Features, **kwargs: object) -> Features: ...
-    def to(self, device: torch.device | str) -> Self: ...
-    def eval(self) -> Self: ...
-
+from mteb_longembed.encoders.features import Features
 
 #: sentence-transformers' default of `batch_size`. On a device that packs, it and larger ones do not limit a batch.
 DEFAULT_BATCH = 32

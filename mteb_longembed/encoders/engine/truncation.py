@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from weakref import WeakSet
 
+from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.features import Ids
+from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.tokenizing import prefix_tokenizer_of
 
 from .batching import CHARS_PER_TOKEN
-from .settings import EngineModel, TextTransformer
-from .tokenizing import prefix_tokenizer_of
 
 logger = logging.getLogger(__name__)
 #: How many texts, and how many characters of each, are used to measure the tokens for each character.
@@ -20,7 +21,7 @@ _SAMPLE_CHARS = 20_000
 #: Texts -> the token ids that the model reads of each.
 Tokenise = Callable[[list[str]], list[Ids]]
 #: The models for which the warning was logged.
-_WARNED: WeakSet[EngineModel] = WeakSet()
+_WARNED: WeakSet[BuiltModel] = WeakSet()
 
 
 @dataclass
@@ -64,7 +65,7 @@ class TruncationStats:
 
 
 def truncation_of(
-    first: TextTransformer, texts: Sequence[str], ids: Sequence[Ids], tokenise: Tokenise
+    first: LongTransformer, texts: Sequence[str], ids: Sequence[Ids], tokenise: Tokenise
 ) -> TruncationStats:
     """How much of the texts was read.
 
@@ -93,7 +94,7 @@ def truncation_of(
     )
 
 
-def warn_once(model: EngineModel, stats: TruncationStats, max_len: int) -> None:
+def warn_once(model: BuiltModel, stats: TruncationStats, max_len: int) -> None:
     """Log a warning, once for each model, if more than half of a text is cut away.
 
     Args:

@@ -233,7 +233,7 @@ def test_workers_start_again_when_the_model_or_its_cluster_has_changed(monkeypat
     model.cluster = Cluster(count=1)
 
     def n_started() -> int:
-        cluster_module.engine_for(model, model.device, SETTINGS, None)
+        cluster_module.engine_for(model, model.device, SETTINGS, None, model.cluster)
         return len(started)
 
     assert (n_started(), n_started()) == (1, 1)
