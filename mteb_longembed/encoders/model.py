@@ -137,7 +137,7 @@ class LongModelMixin(BuiltModel):
         """sentence-transformers' configuration, and the package that loading needs. Without it, loading says why."""
         config = super()._get_model_config()
         needs = {
-            "specifier": ">=0.4.0",  # the oldest version that reads what we save
+            "specifier": ">=0.5.0",  # the oldest version that reads what we save
             "reason": "it extends the model to longer inputs; pip install mteb-longembed",
         }
         return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}
