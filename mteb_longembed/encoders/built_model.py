@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self, cast
 
 from sentence_transformers.base import BaseModel
@@ -28,6 +29,8 @@ class BuiltModel(BaseModel):
     built_dimensions: int | None = None
     #: Where finished embeddings are kept. mteb runs set it, plain `encode` does not.
     store: EmbeddingStore | None = None
+    #: Models that share the transformer and pool in another way. What is encoded for the store is pooled for them too.
+    siblings: Sequence[BuiltModel] = ()
 
     def identity(self) -> Identity:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME`."""

@@ -30,5 +30,7 @@ WINDOW_AGG = "window_agg"
 DOCUMENT_MASK = "document_mask"
 #: `[b, n]` how much each token counts in a mean, with corpus weights.
 TOKEN_WEIGHTS = "token_weights"
+#: What the siblings of a model make of the same pass: for each sibling one array a text.
+SIBLINGS = "siblings"
 #: Vectors of each text `[b]`, on the host.
 VECTOR_COUNTS = "vector_counts"

@@ -166,7 +166,7 @@ class VectorSearch(DescribedNow):
         try:
             rule = self.settings["weights"]
             if rule is not None and self._weighted is None and len(corpus):
-                self._weighted = self._with_weights_of(corpus, rule, **where)
+                self._weighted = self.with_weights_of(corpus, rule, **where)
             for start in range(0, len(corpus), size):
                 part = corpus.select(range(start, min(start + size, len(corpus))))
                 self._vectors.append(self._encode(part, PromptType.document, **where))
@@ -176,7 +176,7 @@ class VectorSearch(DescribedNow):
             raise
         self._ids = [*self._ids, *corpus["id"]]
 
-    def _with_weights_of(self, corpus: Dataset, rule: Rule, **where: Unpack[TaskOptions]) -> Any:
+    def with_weights_of(self, corpus: Dataset, rule: Rule, **where: Unpack[TaskOptions]) -> Any:
         """The encoder with the weights of a corpus. The ids of its texts are kept, so they are tokenised once."""
         texts = []
         for batch in self._loader(corpus, PromptType.document, **where):

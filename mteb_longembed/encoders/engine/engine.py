@@ -24,6 +24,7 @@ from .keys import row_keys
 from .progress import TokenBar
 from .running import AHEAD, Results, Runner, in_fp32, measured_tokens
 from .settings import DEFAULT_BATCH, EncodeSettings, sentence_embeddings
+from .siblings import Sibling, pooled_by, siblings_of
 from .truncation import TruncationStats, truncation_of, warn_once
 
 logger = logging.getLogger(__name__)
@@ -42,8 +43,8 @@ class _Batch:
     ids: list[Ids]
     keys: list[bytes]
     stored: dict[bytes, np.ndarray]
-    #: Rows that run together, and their arrays.
-    pieces: list[tuple[list[int], Results]]
+    #: Rows that run together, their arrays, and those of the siblings.
+    pieces: list[tuple[list[int], Results, list[list[Tensor]]]]
 
 
 @dataclass(eq=False)
@@ -73,6 +74,9 @@ class Engine:
             self.row_keys = None
         else:
             self.row_keys = row_keys(model, device, form, kwargs)
+        self.siblings: list[Sibling] = []
+        if self.store is not None and self.row_keys is not None:
+            self.siblings = siblings_of(model, device, settings)
         self._limits = MEMORY_LIMITS.setdefault(model, {})
         tokens = self._measured()
         batch_size = settings.batch_size
@@ -134,7 +138,8 @@ class Engine:
         for size, features in self.runner([ids[i] for i in missing]) if missing else ():
             rows = list(islice(waiting, size))
             arrays = self.settings.collect(features)
-            pieces.append((rows, Results(arrays, fetch=self.settings.to_host or bool(keys))))
+            results = Results(arrays, fetch=self.settings.to_host or bool(keys))
+            pieces.append((rows, results, features.get(names.SIBLINGS, [])))
         self._limits[str(self.device)] = self.runner.limit
         return _Batch(indices, ids, keys, stored, pieces)
 
@@ -152,7 +157,7 @@ class Engine:
             arrays = [torch.from_numpy(batch.stored[keys[i]]).to(device) for i in known]
             yield [indices[i] for i in known], arrays
         new: dict[bytes, np.ndarray] = {}
-        for rows, results in batch.pieces:
+        for rows, results, of_siblings in batch.pieces:
             arrays, not_finite = results.read()
             for bad in not_finite:
                 features = self._retry_fp32(indices[rows[bad]], ids[rows[bad]], texts)
@@ -161,12 +166,15 @@ class Engine:
                 # numpy has no bfloat16
                 numbers = (array.float() if array.dtype == torch.bfloat16 else array for array in arrays)
                 new.update((keys[i], array.cpu().numpy()) for i, array in zip(rows, numbers, strict=True))
+            if self.store is not None:
+                for sibling, other_arrays in zip(self.siblings, of_siblings, strict=True):
+                    sibling.put(self.store, [ids[i] for i in rows], other_arrays)
             yield [indices[i] for i in rows], [array.to(device) for array in arrays]
         if self.store is not None:
             # the whole batch at once: after a kill the store has all of it or nothing
             if new:
                 self.store.put_many(list(new), list(new.values()))
-            ran = [len(ids[i]) for rows, _ in batch.pieces for i in rows]
+            ran = [len(ids[i]) for rows, _, _ in batch.pieces for i in rows]
             self.store.counts.add(ran, [len(ids[i]) for i in known])
 
     def _forward(self, ids: Sequence[Ids]) -> Features:
@@ -176,10 +184,22 @@ class Engine:
             if isinstance(value, Tensor) and key not in (names.WINDOW_PREFIX, names.WINDOW_STARTS):
                 features[key] = to_device(value, self.device)
         features[names.DOCUMENT_LENGTHS] = tuple(map(len, ids))
+        if self.siblings:
+            return self._forward_with_siblings(features)
         if self.settings.collect is sentence_embeddings:
             features[names.POOLING] = self.model[1]
         # by __call__, so that model.compile() has an effect
         result: Features = self.model(features, **self.settings.forward_kwargs)
+        return result
+
+    def _forward_with_siblings(self, features: Features) -> Features:
+        """One pass of the transformer, pooled by the model and by each sibling."""
+        kwargs = self.settings.forward_kwargs
+        tokens: Features = self.model.first(features)
+        result = pooled_by(self.model, tokens, kwargs)
+        result[names.SIBLINGS] = [
+            self.settings.collect(pooled_by(sibling.model, tokens, kwargs)) for sibling in self.siblings
+        ]
         return result
 
     def _measured(self) -> int | None:

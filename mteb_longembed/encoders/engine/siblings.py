@@ -1,0 +1,70 @@
+"""Other poolings of the same forward pass: a model and its siblings share the transformer, and a text runs once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mteb_longembed.encoders.built_model import BuiltModel
+from mteb_longembed.encoders.features import Features, Ids
+from mteb_longembed.encoders.store.store import EmbeddingStore
+
+from .keys import RowKeys, row_keys
+from .settings import EncodeSettings
+
+
+@dataclass(frozen=True)
+class Sibling:
+    """A model that pools the token embeddings of another one in its own way.
+
+    Args:
+        model: the sibling.
+        keys: those of its rows in the store.
+        settings: of the call.
+    """
+
+    model: BuiltModel
+    keys: RowKeys
+    settings: EncodeSettings
+
+    def put(self, store: EmbeddingStore, ids: Sequence[Ids], arrays: Sequence[Tensor]) -> None:
+        """Keep the rows of these texts. One that is not finite is left to the sibling's own call."""
+        keys = self.keys(ids, self.settings.prompt)
+        kept: dict[bytes, np.ndarray] = {}
+        for key, array in zip(keys, arrays, strict=True):
+            numbers = array.float().cpu().numpy()
+            if np.isfinite(numbers).all():
+                kept[key] = numbers
+        store.put_many(list(kept), list(kept.values()))
+
+
+def pooled_by(model: BuiltModel, features: Features, kwargs: Mapping[str, object]) -> Features:
+    """The features after a model's last module, from those after its transformer, which stay as they are."""
+    features = dict(features)
+    for module in list(model)[1:]:
+        accepted = getattr(module, "forward_kwargs", ())
+        given = {key: value for key, value in kwargs.items() if key in accepted}
+        features = module(features, **given)
+    return features
+
+
+def siblings_of(model: BuiltModel, device: torch.device, settings: EncodeSettings) -> list[Sibling]:
+    """The siblings whose rows can be kept. They must need the same form of the transformer's output."""
+    found = []
+    for other in model.siblings:
+        first = other.first
+        same_windows = "windows" not in first.strategy.hooks() or (
+            first.windows_are_pooled == model.first.windows_are_pooled
+        )
+        if first.model is not model.first.model or not same_windows:
+            continue
+        if first.tells_content and not model.first.tells_content:
+            continue
+        keys = row_keys(other, device, settings.form, settings.forward_kwargs)
+        if keys is not None:
+            found.append(Sibling(other, keys, settings))
+    return found

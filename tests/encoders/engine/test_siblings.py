@@ -1,0 +1,60 @@
+"""Two ways to pool the same pass: the second one is read from the store, and equals its own pass."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.store.store import EmbeddingStore
+from mteb_longembed.encoders.weigh import count_tokens, weighted
+from tests import tiny
+
+TEXTS = [f"aa bb {tiny.text(6 + 7 * i, i)}" for i in range(7)] + ["aa"]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
+
+
+def numbers(vectors: Any) -> list[np.ndarray]:
+    return [np.asarray(torch.as_tensor(row)) for row in vectors]
+
+
+@pytest.mark.parametrize(
+    "tail", ["+pi@64", "+pcw@64:size=12,vectors=window", "+pi@64:vectors=5", "+pi@32:past_target=read"]
+)
+def test_a_sibling_is_pooled_in_the_same_pass_and_then_read(base: Path, tail: str, tmp_path: Path) -> None:
+    model: Any = longembed.load(f"{base}{tail}", device="cpu")
+    counts = count_tokens(model, TEXTS)
+    alone = {rule: numbers(weighted(model, counts, rule).encode_document(TEXTS)) for rule in ("sif", "idf")}
+    want = numbers(model.encode_document(TEXTS))
+
+    model.store = EmbeddingStore(tmp_path / "store")
+    siblings: Any = {rule: weighted(model, counts, rule) for rule in ("sif", "idf")}
+    model.siblings = list(siblings.values())
+    for got, own in zip(numbers(model.encode_document(TEXTS)), want, strict=True):
+        assert np.array_equal(got, own)
+    encoded = model.store.counts.tokens_encoded
+    for rule, sibling in siblings.items():
+        for got, own in zip(numbers(sibling.encode_document(TEXTS)), alone[rule], strict=True):
+            assert np.abs(got - own).max() < 1e-6
+    assert model.store.counts.tokens_encoded == encoded > 0
+
+
+def test_a_sibling_with_another_form_of_windows_runs_on_its_own(base: Path, tmp_path: Path) -> None:
+    """One weighted mean of `pcw` needs the tokens of documents, and its mean of windows those of windows."""
+    model: Any = longembed.load(f"{base}+pcw@64:size=12", device="cpu")
+    counts = count_tokens(model, TEXTS)
+    want = numbers(weighted(model, counts, "sif").encode_document(TEXTS))
+    model.store = EmbeddingStore(tmp_path / "store")
+    sibling: Any = weighted(model, counts, "sif")
+    model.siblings = [sibling]
+    model.encode_document(TEXTS)
+    encoded = model.store.counts.tokens_encoded
+    for got, own in zip(numbers(sibling.encode_document(TEXTS)), want, strict=True):
+        assert np.abs(got - own).max() < 1e-6
+    assert model.store.counts.tokens_encoded > encoded
