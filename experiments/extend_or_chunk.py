@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 import mteb_longembed as longembed
 from experiments.ranked import prepare
-from mteb_longembed.comparing.tables import tables
+from mteb_longembed.comparing.page import tables
 from mteb_longembed.reports.writers import WRITERS
 
 PIECES = ("vectors=window", "split=sentence,vectors=window", "center=corpus,split=sentence,vectors=window")

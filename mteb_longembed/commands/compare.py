@@ -140,7 +140,9 @@ def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:
         print(f"Skipped because of the budget: {sentence}")
     if explain:
         print(_encoded(comparison))
-    more = "" if explain else " --explain says what the columns mean."
+    more = " --explain says what the columns mean."
+    if explain:
+        more = ""
     print(f"Written: {folder / PAGE}, with JSON and the scores of each query beside it.{more}")
 
 

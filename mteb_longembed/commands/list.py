@@ -60,7 +60,9 @@ def strategies() -> Part:
         lines.append(f"  {key:<10}{title}")
         meaning = {field.name: field.metadata.get("help", "") for field in fields(kind)}
         for name, default in defaults.items():
-            text = "" if default is None else spell(default)
+            text = ""
+            if default is not None:
+                text = spell(default)
             lines.append(f"  {'':<12}{f'{name}={text}':<20}{meaning[name]}")
         parameters = {name: str(default) for name, default in defaults.items()}
         data.append({"strategy": key, "title": title, "parameters": parameters})
@@ -75,9 +77,15 @@ def models() -> Part:
 
     rows, data = [("alias", "model", "trained on", "")], []
     for alias, entry in ZOO.items():
-        length = f"{entry.trained_len:,} tokens" if entry.trained_len else ""
+        length = ""
+        if entry.trained_len:
+            length = f"{entry.trained_len:,} tokens"
         shipped, run_by_mteb = bool(entry.bundled), entry.kind == "mteb"
-        note = "shipped with this package" if shipped else "run by mteb" if run_by_mteb else ""
+        note = ""
+        if shipped:
+            note = "shipped with this package"
+        elif run_by_mteb:
+            note = "run by mteb"
         rows.append((alias, entry.hub_id, length, note))
         facts = {"trained_len": entry.trained_len, "shipped": shipped, "run_by_mteb": run_by_mteb}
         data.append({"alias": alias, "model": entry.hub_id, **facts})
@@ -95,7 +103,9 @@ def tasks() -> Part:
     rows = [("task", "score", "splits")]
     for row in data:
         splits = row["splits"]
-        text = f"{splits[0]} ... {splits[-1]}" if len(splits) > 2 else ", ".join(splits)
+        text = ", ".join(splits)
+        if len(splits) > 2:
+            text = f"{splits[0]} ... {splits[-1]}"
         rows.append((row["task"], row["score"], text))
     return (
         f"Tasks, together the benchmark {name}\n{_table(rows)}\n"

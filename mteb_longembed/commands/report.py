@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, cast
@@ -133,7 +134,7 @@ def main(args: argparse.Namespace) -> int:
     rows, depths = _by_query(rows, predictions)
     lines = score_lines(rows)
     names = {shortened(line.model.name.full) for line in lines}
-    for name in (name for pair in request.tuned for name in pair):
+    for name in chain.from_iterable(request.tuned):
         if name not in names:
             raise UnknownNameError("model in the results", name, names)
     for group in group_by_base(lines):
@@ -145,13 +146,18 @@ def main(args: argparse.Namespace) -> int:
         drawings = _drawings(request, lines)
     _write_tables(request, tables)
     # If standard output has tables for other programs, it must have nothing else.
-    out = sys.stdout if request.output_folder or request.format == "terminal" else sys.stderr
+    out = sys.stderr
+    if request.output_folder or request.format == "terminal":
+        out = sys.stdout
     if request.figures:
         for drawing in drawings:
             print(*drawing.save(request.figures), sep="\n", file=out)
     if request.html:
         written = f"{datetime.now(UTC).date().isoformat()}, by mteb-longembed {__version__}"
-        facts, conclusions = overview(rows, public_results() if request.published else None)
+        public = None
+        if request.published:
+            public = public_results()
+        facts, conclusions = overview(rows, public)
         # One's own models come first; the public rows are folded.
         ordered = sorted(tables, key=lambda table: table.is_folded)
         write_file(
@@ -190,13 +196,16 @@ def _tables(
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
     if request.published:
         tables.insert(0, public_table(public_results(), lines))
-    if variants := variants_table(rows):
+    variants = variants_table(rows)
+    if variants is not None:
         tables.append(variants)
     if request.compare_published:
         tables += comparison_tables(lines)
     if request.statistics:
         tables.append(statistics_table())
-    return tables + ([_sensitivity_table(depths)] if depths else [])
+    if depths:
+        tables.append(_sensitivity_table(depths))
+    return tables
 
 
 def _drawings(request: Request, lines: Sequence[Line]) -> list[Drawing]:

@@ -136,7 +136,7 @@ def compare(
         data = Data.from_options(data, Path(folder), of_data)
     if all(data.has_synthetic_queries and candidate.matches_words for candidate in candidates):
         raise InputError(
-            "compare needs at least one candidate, with drawn queries one that has vectors, got "
+            "compare needs at least one candidate, with synthetic queries one that has vectors, got "
             f"{', '.join(candidate.name for candidate in candidates) or 'none'}."
         )
     names = [task.metadata.name for task in data.tasks]  # before a sample gets a name of its own

@@ -57,7 +57,8 @@ def draw_standings(comparison: Comparison) -> Drawing:
     """All candidates with their intervals, the best on top.
 
     The band of the first one is shaded over the whole height, and what is surely behind is grey: whose interval lies in
-    the band is easily seen. That is not the test: two intervals may overlap, and their paired difference lies below 0.
+    the band is easily seen. That is not the test: two intervals may overlap although their paired difference
+    lies below 0.
     """
     rows = comparison.rows
     metric = metric_name(comparison)

@@ -80,22 +80,29 @@ def score_queries(
     metric = metric or main_metric(task)
     rank = metric["cutoff"]
     # trec_eval's reciprocal rank has no limit, and ir_measures' other programs order equal scores differently
-    asked = ir_measures.RR if metric.NAME == "RR" else metric
+    asked = metric
+    if metric.NAME == "RR":
+        asked = ir_measures.RR
     scores: dict[str, float] = {}
+    has_relevant = False
     for subset in rankings:
         judged = task.dataset[subset][split]["relevant_docs"]
         counted = _counted_of(task, split, rankings[subset], subset, ignore_identical_ids)
-        prefix = f"{subset}/" if len(rankings) > 1 else ""
-        scores |= {prefix + query: 0.0 for query, documents in judged.items() if documents}
-        for score in ir_measures.pytrec_eval.iter_calc([asked], judged, counted) if counted else ():
-            if metric.NAME != "RR" or score.value * rank >= 1 - 1e-9:
-                scores[prefix + score.query_id] = float(score.value)
-        for query, documents in counted.items() if mean_over_ties else ():
-            ties = group_ties(documents, judged[query])
-            if decide_score(ties, rank):
-                scores[prefix + query] = expected_score(str(metric.NAME), rank, ties, judged[query])
-    relevant = [task.dataset[subset][split]["relevant_docs"].values() for subset in rankings]
-    if not any(grade > 0 for documents in chain(*relevant) for grade in documents.values()):
+        prefix = _prefix(subset, rankings)
+        for query, documents in judged.items():
+            if documents:
+                scores[prefix + query] = 0.0
+                has_relevant = has_relevant or max(documents.values()) > 0
+        if counted:
+            for score in ir_measures.pytrec_eval.iter_calc([asked], judged, counted):
+                if metric.NAME != "RR" or score.value * rank >= 1 - 1e-9:
+                    scores[prefix + score.query_id] = float(score.value)
+        if mean_over_ties:
+            for query, ranked_documents in counted.items():
+                ties = group_ties(ranked_documents, judged[query])
+                if decide_score(ties, rank):
+                    scores[prefix + query] = expected_score(str(metric.NAME), rank, ties, judged[query])
+    if not has_relevant:
         raise DataError(f"{task.metadata.name}, {split}: no query has a relevant document to be scored by.")
     return scores
 
@@ -112,12 +119,19 @@ def tied_queries(
     tied = set()
     for subset in rankings:
         judged = task.dataset[subset][split]["relevant_docs"]
-        prefix = f"{subset}/" if len(rankings) > 1 else ""
+        prefix = _prefix(subset, rankings)
         counted = _counted_of(task, split, rankings[subset], subset, ignore_identical_ids)
         for query, documents in counted.items():
             if decide_score(group_ties(documents, judged[query]), metric["cutoff"]):
                 tied.add(prefix + query)
     return tied
+
+
+def _prefix(subset: str, rankings: Rankings) -> str:
+    """What stands before a query's id: the subset, if there are several."""
+    if len(rankings) > 1:
+        return f"{subset}/"
+    return ""
 
 
 def _counted_of(
@@ -170,7 +184,8 @@ def is_complete(task: AbsTaskRetrieval, split: str, rankings: object) -> bool:
     if not isinstance(rankings, dict):
         return False
     for subset in task.hf_subsets:
-        data, ranked = task.dataset[subset][split], rankings.get(subset)
+        data = task.dataset[subset][split]
+        ranked = rankings.get(subset)
         judged = {query for query, documents in data["relevant_docs"].items() if documents}
         if not isinstance(ranked, dict) or not judged & set(data["queries"]["id"]) <= set(ranked):
             return False
@@ -192,7 +207,9 @@ def data_identity(task: AbsTaskRetrieval, split: str) -> str:
 
     def add(*fields: Any) -> None:
         for field in fields:
-            text = field if isinstance(field, str) else json.dumps(field, sort_keys=True)
+            text = field
+            if not isinstance(field, str):
+                text = json.dumps(field, sort_keys=True)
             raw = text.encode("utf-8", "surrogatepass")
             digest.update(b"%d:" % len(raw))
             digest.update(raw)
@@ -200,7 +217,8 @@ def data_identity(task: AbsTaskRetrieval, split: str) -> str:
     for subset in task.hf_subsets:
         data = task.dataset[subset][split]
         add(subset, task.metadata.eval_langs)
-        corpus, queries = data["corpus"], data["queries"]
+        corpus = data["corpus"]
+        queries = data["queries"]
         for rows, columns in ((corpus, ("title", "text")), (queries, ("text", "instruction"))):
             is_corpus = rows is corpus
             add(is_corpus)
@@ -221,10 +239,12 @@ def texts_of(rows: Dataset) -> Iterator[list[str]]:
     """The documents of a corpus in batches, as models read them: title first."""
     columns = [name for name in ("title", "text") if name in rows.column_names]
     for batch in rows.select_columns(columns).iter(batch_size=64):
-        yield [
-            " ".join(value or "" for value in values).strip()
-            for values in zip(*(batch[name] for name in columns), strict=True)
-        ]
+        rows_of_batch = zip(*(batch[name] for name in columns), strict=True)
+        yield [_joined(values) for values in rows_of_batch]
+
+
+def _joined(values: tuple[str | None, ...]) -> str:
+    return " ".join(value or "" for value in values).strip()
 
 
 def left_out(task: AbsTaskRetrieval, split: str) -> list[str]:
@@ -232,13 +252,17 @@ def left_out(task: AbsTaskRetrieval, split: str) -> list[str]:
     sentences = list(getattr(task, "unjudged", {}).get(split, ()))
     for subset in task.hf_subsets:
         data = task.dataset[subset][split]
-        name = f"{task.metadata.name}, {split}" + (f", {subset}" if len(task.hf_subsets) > 1 else "")
+        name = f"{task.metadata.name}, {split}"
+        if len(task.hf_subsets) > 1:
+            name += f", {subset}"
         corpus = data["corpus"]
-        empty = sum(not text for texts in texts_of(corpus) for text in texts)
-        judged = sum(bool(data["relevant_docs"].get(query)) for query in data["queries"]["id"])
+        empty = sum(not text for text in chain.from_iterable(texts_of(corpus)))
         asked = len(data["queries"])
-        if n := asked - judged:
-            sentences.append(f"{name}: {n:,} of {asked:,} queries have no judgement and are not scored.")
+        n_unjudged = asked - sum(bool(data["relevant_docs"].get(query)) for query in data["queries"]["id"])
+        if n_unjudged:
+            sentences.append(
+                f"{name}: {n_unjudged:,} of {asked:,} queries have no judgement and are not scored."
+            )
         if empty:
             sentences.append(f"{name}: {empty:,} of {len(corpus):,} documents have no text.")
     return sentences

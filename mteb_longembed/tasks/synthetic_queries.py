@@ -49,8 +49,10 @@ class _Script:
 
     def is_long_enough(self, sentence: str) -> bool:
         """Whether a sentence may become a query."""
-        n_units = len(sentence.split() if self.has_spaces else self.parts(sentence))
-        return self.least <= n_units <= self.most
+        units = self.parts(sentence)
+        if self.has_spaces:
+            units = sentence.split()
+        return self.least <= len(units) <= self.most
 
 
 _WITH_SPACES = _Script("words", 6, 40, r"\w+", has_spaces=True)

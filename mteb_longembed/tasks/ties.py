@@ -85,7 +85,9 @@ def expected_score(metric: str, rank: int, ties: Sequence[Tie], judged: Mapping[
     if metric == "Success":
         return 1 - _none_found(ties, rank)
     found = sum(tie.n_relevant * tie.n_within(rank) / tie.size for tie in ties)
-    return found / (rank if metric == "P" else n_relevant)
+    if metric == "P":
+        return found / rank
+    return found / n_relevant
 
 
 def _gain(ties: Sequence[Tie], rank: int) -> float:
@@ -109,7 +111,7 @@ def _precision_sum(ties: Sequence[Tie], rank: int) -> float:
     for tie in ties:
         share = tie.n_relevant / tie.size
         # of the other documents of the tie, this share is relevant if one is
-        others = (tie.n_relevant - 1) / (tie.size - 1) if tie.size > 1 else 0.0
+        others = (tie.n_relevant - 1) / max(tie.size - 1, 1)
         for place in range(tie.n_within(rank)):
             total += share * (n_before + 1 + place * others) / (tie.before + place + 1)
         n_before += tie.n_relevant
