@@ -190,7 +190,7 @@ def _why_it_wins(best: Row, others: Sequence[Row], setting: Setting) -> str:
     second = others[0]
     reasons = []
     if second.diff_to_best is not None:
-        reasons.append(f"{_above(_turned(second.diff_to_best))} above the next, {second.label}")
+        reasons.append(f"{_above(_turned(second.diff_to_best))} above {second.label}")
     if best.diff_to_base is not None and best.diff_to_base.low > 0 and not second.candidate.is_base:
         reasons.append(f"{_above(best.diff_to_base)} above its base")
     return (

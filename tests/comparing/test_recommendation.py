@@ -35,7 +35,7 @@ def test_a_winner_is_named_with_its_distance_to_the_next_and_to_its_base() -> No
     use, certainty, price = advice.answer
     assert use == 'Use +ntk@4096. Type: mteb_longembed.load("org/mine+ntk@4096")'
     assert certainty == (
-        "It scores 80.0 on 50 queries and is first in 99 % of their resamples: 6.0 points (2.0 to 9.0) above the next, "
+        "It scores 80.0 on 50 queries and is first in 99 % of their resamples: 6.0 points (2.0 to 9.0) above "
         "+pi@4096 and 30.0 points (20.0 to 40.0) above its base."
     )
     assert price == (
