@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import DEVICE, JSON, Options
+from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
     from mteb_longembed.comparing.comparison import Comparison
@@ -60,6 +61,9 @@ OPTIONS: Options = {
          {"dest": "n_synthetic_queries", "nargs": "?", "type": int, "const": _QUERIES, "metavar": "N"},
          f"only with --corpus: draw N sentences of the documents as queries (default: {_QUERIES}); they only "
          "approximate real queries"),
+        ("--writer", {"metavar": "MODEL"},
+         "with --make-queries: a language model behind an OpenAI-compatible endpoint (OPENAI_BASE_URL, OPENAI_API_KEY) "
+         "writes one question for each of N passages into a folder, for you to read and edit before they are used"),
         ("--ignore-identical-ids", {"action": "store_true"},
          "a document with the id of the query does not count (BEIR's rule)"),
         ("--sample", {"type": int, "metavar": "N"},
@@ -92,7 +96,9 @@ def main(args: argparse.Namespace) -> int:
     """Compare, print and write; return the exit status."""
     from mteb_longembed.hub import silence
 
-    own = ("command", "figures", "json", "explain")
+    if args.writer is not None:
+        return _write_questions(args)
+    own = ("command", "figures", "json", "explain", "writer")
     given = {key: value for key, value in vars(args).items() if key not in own}
     # silence is first, because its imports say that the working folder is gone before torch ends the process
     with silence():
@@ -110,6 +116,33 @@ def main(args: argparse.Namespace) -> int:
         print(as_json(comparison), end="")
     else:
         _print(comparison, folder, explain=args.explain)
+    return 0
+
+
+def _write_questions(args: argparse.Namespace) -> int:
+    """Let a language model write questions, and say how to compare with them."""
+    if args.corpus is None or args.n_synthetic_queries is None or args.queries or args.qrels:
+        raise InputError("--writer needs --corpus and --make-queries N, without --queries and --qrels.")
+    if args.n_synthetic_queries < 1:
+        raise InputError(f"--make-queries must be at least 1 question, got {args.n_synthetic_queries}.")
+    from mteb_longembed.comparing import question_writer
+    from mteb_longembed.reports.safe_files import printable
+    from mteb_longembed.tasks.data_files import read_documents
+
+    writer = question_writer.QuestionWriter(args.writer)
+    documents = read_documents(args.corpus)
+    passages = question_writer.draw_passages(documents, args.n_synthetic_queries)
+    expected = question_writer.expected_tokens(passages)
+    print(
+        f"{len(passages):,} passages of {len(documents):,} documents: about {expected:,} tokens.",
+        file=sys.stderr,
+    )
+    folder = args.folder / "questions" / args.corpus.name.partition(".")[0]
+    questions = question_writer.write_questions(documents, args.n_synthetic_queries, writer, folder)
+    print(printable(question_writer.summary(questions)))
+    files = [f"--{name} {shlex.quote(str(folder / name))}.jsonl" for name in ("corpus", "queries", "qrels")]
+    print(f"Read and edit {folder / 'queries.jsonl'}, then type:")
+    print(f"  mteb-longembed compare {shlex.join(args.models)} {' '.join(files)}")
     return 0
 
 

@@ -11,6 +11,7 @@ from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
 from mteb_longembed.encoders.bases.opening import open_checkpoint
 from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
+from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.names.parameters import read_tokens
@@ -20,14 +21,23 @@ from mteb_longembed.retrieval.chunks import Chunker, register
 BM25 = "bm25"
 #: Windows with a vector each: of the trained length, and small ones.
 PIECES = ("pcw:vectors=window", "pcw:size=128,short=cut,vectors=window")
+#: Tokens weighted by their rarity in the corpus, with one vector and with a vector a window. On two real models each
+#: was best or near the best somewhere (docs/corpus-weights.md). Those of one form share a pass.
+WEIGHTED = (
+    "pcw:vectors=window,weights=sif",
+    "pcw:score=softmax,vectors=window,weights=sif",
+    "pcw:vectors=window,weights=idf",
+    "pcw:weights=sif",
+    "pcw:weights=idf",
+)
 #: What a base tries unless the user names strategies, the most telling first. On a real model (docs/real-models.md)
 #: each was best somewhere, or cheap and near the best. Averages of small windows never were. Centring was with a vector
 #: for each window of whole documents, which are read with a longer target, such as `pcw@32k:center=corpus,...`. `none`
 #: is plain extrapolation, or all rows of a table of which the base uses a part; `LATE` is late chunking by the first of
 #: `ntk` and `pi` that fits.
-DEFAULT = ("pcw", "ntk", "gp", "se", "none", *PIECES, "LATE", "pi", "rp")
-#: So many candidates has a base, itself included. BM25 and the fusion with it make 12.
-MOST = 10
+DEFAULT = ("pcw", "ntk", "se", "none", "pcw:vectors=window", *WEIGHTED, "gp", PIECES[1], "LATE", "pi", "rp")
+#: So many candidates has a base, itself included. BM25 and the fusion with it make 14.
+MOST = 12
 _FUSED = "fuse=bm25"
 
 
@@ -61,6 +71,13 @@ class Candidate:
         spec = ModelSpec.parse(self.name)
         plain: dict[str, Any] = dict.fromkeys(spec.search)
         return _typed(replace(spec, **plain))
+
+    @property
+    def weights(self) -> Rule | None:
+        """The rule of its corpus weights, None if all tokens count the same."""
+        if not self.encoder or self.is_mtebs:
+            return None
+        return ModelSpec.parse(self.name).weights
 
     @property
     def is_mtebs(self) -> bool:
@@ -194,7 +211,7 @@ def _tails(
     if strategies is not None:
         tails = list(strategies)
         if "pcw" in strategies:
-            tails += PIECES
+            tails += (*PIECES, WEIGHTED[0], WEIGHTED[3])
     for tail in tails:
         if tail == "LATE":
             tail = "pi:vectors=64"

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,6 +14,7 @@ import mteb
 import pandas as pd
 
 from mteb_longembed.encoders.engine.progress import shared_bar
+from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.hub import silence
 from mteb_longembed.reports.safe_files import make_folder
@@ -143,7 +144,7 @@ def compare(
     counted = _prepare(data, evaluations, settings.sample)
     for sentence in counted:
         on_message(sentence)
-    ground = _ground(data, evaluations, settings, on_message)
+    ground = replace(_ground(data, evaluations, settings, on_message), rules=_rules(candidates))
     run = _Run(ground, began, settings.budget)
     labels = short_names(candidates)
     with CandidateBar(len(candidates), show=show) as bar, shared_bar(bar):
@@ -273,6 +274,16 @@ def _candidates(models: Sequence[str | Candidate], settings: _Settings) -> tuple
     if settings.bm25:
         candidates.append(Candidate(BM25, ""))
     return list(dict.fromkeys(candidates)), unfit
+
+
+def _rules(candidates: Sequence[Candidate]) -> dict[str, list[Rule]]:
+    """The rules of corpus weights, by the name of the encoder whose passes they share."""
+    rules: dict[str, list[Rule]] = {}
+    for candidate in candidates:
+        rule = candidate.weights
+        if rule is not None and rule not in rules.setdefault(candidate.encoder, []):
+            rules[candidate.encoder].append(rule)
+    return rules
 
 
 def _has_strategy(names: Sequence[str], key: str) -> bool:

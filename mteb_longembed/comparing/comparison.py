@@ -106,11 +106,17 @@ def make_comparison(
     scores = pd.concat([one.scores for one in done], ignore_index=True)
     rows = rank(scores, {one.candidate: one.cost for one in done}, synthetic_queries=synthetic_queries)
     # `mteb run` does not know the names of tasks from local files
-    corpus = next((str(task.corpus_file) for task in ground.tasks if isinstance(task, LocalFiles)), None)
+    local = next((task for task in ground.tasks if isinstance(task, LocalFiles)), None)
+    corpus = None
+    language = None
+    if local is not None:
+        corpus = str(local.corpus_file)
+        language = local.language
     setting = Setting(
         tasks=names,
         n_queries=len(done[0].scores),
         corpus=corpus,
+        language=language,
         synthetic_queries=synthetic_queries,
         n_untried=len(outcome.skipped),
         n_asked=len(outcome.asked),

@@ -17,8 +17,11 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
+from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
+from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.retrieval.searcher import Searcher
+from mteb_longembed.retrieval.vector_search import TaskOptions, VectorSearch
 from mteb_longembed.tasks.data_files import Passages
 
 from .candidates import BM25, Candidate
@@ -49,6 +52,7 @@ class Ground:
         device: where models run, None for the best device of this machine.
         shows_windows: whether a candidate with one vector shows the best window of a document.
         on_message: called with sentences for the user.
+        rules: the rules of corpus weights that candidates ask for, by the name of their encoder.
     """
 
     evaluations: Evaluations
@@ -58,6 +62,7 @@ class Ground:
     device: str | None
     shows_windows: bool
     on_message: Callable[[str], None]
+    rules: Mapping[str, Sequence[Rule]] = field(default_factory=dict)
 
     @property
     def tasks(self) -> list[AbsTaskRetrieval]:
@@ -186,6 +191,7 @@ def _evaluate(
             ground.on_message(
                 f"The ranking of {candidate.name} on {', '.join(key)} is not complete, so it runs again."
             )
+        _share_the_pass(candidate, ground, loaded, key)
         tables[key] = evaluations.run(loaded.model, meta, task, split)
     encoded, shared = loaded.tokens()
     passages = _passages(candidate, meta, ground, loaded)
@@ -201,6 +207,28 @@ def _evaluate(
         tokens_shared=shared - shared_before,
         tokens_windows=loaded.tokens()[0] - encoded,
     )
+
+
+def _share_the_pass(candidate: Candidate, ground: Ground, loaded: OneModel, key: Key) -> None:
+    """Let other candidates that only weight the tokens of this one's passes have their vectors in the store too."""
+    task, split = ground.splits[key]
+    rules = [rule for rule in ground.rules.get(candidate.encoder, ()) if rule != candidate.weights]
+    model = loaded.model
+    if len(task.hf_subsets) > 1:
+        return
+    if isinstance(model, VectorSearch):
+        model.other_rules = rules
+    elif isinstance(model, (LongEncoder, LongMultiVectorSearch)) and loaded.encoder is not None:
+        (corpus,) = ground.corpora[key]
+        about: TaskOptions = {
+            "task_metadata": task.metadata,
+            "hf_split": split,
+            "hf_subset": task.hf_subsets[0],
+            "encode_kwargs": {},
+            "num_proc": None,
+        }
+        search = VectorSearch(model)
+        loaded.encoder.siblings = [search.with_weights_of(corpus, rule, **about).model for rule in rules]
 
 
 def _cost(candidate: Candidate, ground: Ground, loaded: OneModel) -> Cost:

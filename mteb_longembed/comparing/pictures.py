@@ -31,6 +31,8 @@ _WIDTH = 5.4
 _FIRST = "#1b7837"
 _EQUAL = "#0072B2"
 _OUT = "#999999"
+#: A longer name is on two lines, in characters.
+_LONGEST = 22
 #: So many candidates have a line of their own.
 _MOST_LINES = 7
 #: Directions in which a number may stand beside its point, the usual one first.
@@ -76,7 +78,7 @@ def draw_standings(comparison: Comparison) -> Drawing:
         drawing.tip(
             point, f"{row.label}: {row.score.mean:.1f}, first in {percent(row.first_share)} of resamples"
         )
-    axes.set_yticks(range(len(rows)), [row.label for row in rows])
+    axes.set_yticks(range(len(rows)), [_on_lines(row.label) for row in rows])
     for text, row in zip(axes.get_yticklabels(), rows, strict=True):
         if row.standing in ("out", "apart"):
             text.set_color(_OUT)
@@ -86,6 +88,13 @@ def draw_standings(comparison: Comparison) -> Drawing:
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
     return drawing
+
+
+def _on_lines(label: str) -> str:
+    """A long name on two lines, so that it leaves room for the picture."""
+    if len(label) <= _LONGEST:
+        return label
+    return label.replace(":", ":\n", 1)
 
 
 def draw_costs(comparison: Comparison) -> Drawing | None:

@@ -72,6 +72,7 @@ class Setting:
         tasks: names of the tasks.
         n_queries: queries that all candidates answered.
         corpus: the file of one's own documents, None with tasks of mteb.
+        language: of one's own documents, None for English.
         synthetic_queries: whether the queries are sentences of the documents.
         n_untried: how many candidates the budget left out.
         n_asked: how many candidates there were.
@@ -80,6 +81,7 @@ class Setting:
     tasks: Sequence[str]
     n_queries: int
     corpus: str | None = None
+    language: str | None = None
     synthetic_queries: bool = False
     n_untried: int = 0
     n_asked: int = 0
@@ -190,7 +192,7 @@ def _why_it_wins(best: Row, others: Sequence[Row], setting: Setting) -> str:
     second = others[0]
     reasons = []
     if second.diff_to_best is not None:
-        reasons.append(f"{_above(_turned(second.diff_to_best))} above the next, {second.label}")
+        reasons.append(f"{_above(_turned(second.diff_to_best))} above {second.label}")
     if best.diff_to_base is not None and best.diff_to_base.low > 0 and not second.candidate.is_base:
         reasons.append(f"{_above(best.diff_to_base)} above its base")
     return (
@@ -324,7 +326,10 @@ def type_next(row: Row, setting: Setting) -> str:
         in_python = json.dumps(candidate.chunks_of, ensure_ascii=False)
         return f"mteb_longembed.search({in_python}, chunker={candidate.chunker})"
     if setting.corpus is not None:
-        return f'mteb-longembed search {shlex.quote(row.name)} --corpus {shlex.quote(setting.corpus)} "YOUR QUESTION"'
+        words = ["mteb-longembed", "search", row.name, "--corpus", setting.corpus]
+        if setting.language is not None:
+            words += ["--language", setting.language]
+        return f'{shlex.join(words)} "YOUR QUESTION"'
     if candidate.is_mtebs:
         return f"mteb run -m {shlex.quote(row.name)} -t {' '.join(map(shlex.quote, setting.tasks))}"
     if candidate.is_search:

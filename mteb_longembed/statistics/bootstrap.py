@@ -130,7 +130,8 @@ def _percentiles(
     tails = [(1 - confidence) / 2, (1 + confidence) / 2]
     if len({(sample.size, share) for sample, share in groups}) == 1 and all(_is_binary(s) for s, _ in groups):
         # The number of right answers in a resample is binomial: all resamples are known without drawing them.
-        n, share = groups[0][0].size, groups[0][1]
+        sample, share = groups[0]
+        n = sample.size
         counts = [stats.binom.pmf(np.arange(n + 1), n, sample.mean()) for sample, _ in groups]
         low, high = np.searchsorted(np.cumsum(reduce(np.convolve, counts)), tails) * share / n
     else:
@@ -159,7 +160,7 @@ def difference_interval(
 
 def differences(first: _Groups, second: _Groups) -> list[_Sample]:
     """`second - first` for each query of each group; a `DataError` if their numbers differ."""
-    sizes = [[np.size(group) for group in groups] for groups in (first, second)]
+    sizes = [list(map(np.size, groups)) for groups in (first, second)]
     if sizes[0] != sizes[1]:
         raise DataError(
             f"a paired difference needs the same queries on both sides, got groups of {sizes[0]} and {sizes[1]}."

@@ -93,6 +93,8 @@ class LocalFiles(AbsTaskRetrieval):
         self, stem: str, documents: Path, queries: Path, judgements: Mapping[str, Path], language: str
     ) -> None:
         check_language(language)
+        #: The language of the files; None for English, which is the default everywhere.
+        self.language = None if language == ENGLISH else language
         update: dict[str, object] = {"eval_splits": list(judgements), "eval_langs": [language]}
         self.metadata = self.metadata.model_copy(update=update)
         super().__init__()

@@ -71,7 +71,9 @@ def test_the_picture_shades_the_band_of_the_first_one() -> None:
     (band,) = [patch for patch in axes.patches if patch.get_width() > 0]
     low, high = ROWS[0].score.low, ROWS[0].score.high
     assert (band.get_x(), band.get_x() + band.get_width()) == (pytest.approx(low), pytest.approx(high))
-    assert [label.get_text() for label in axes.get_yticklabels()] == [one.label for one in ROWS]
+    assert [label.get_text().replace("\n", "") for label in axes.get_yticklabels()] == [
+        one.label for one in ROWS
+    ]
 
 
 DIAGNOSIS = Diagnosis(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mteb_longembed import cli
 from mteb_longembed.comparing import question_writer
 from mteb_longembed.comparing.question_writer import (
     QuestionWriter,
@@ -249,3 +250,37 @@ def test_rare_words_are_those_of_few_passages() -> None:
     rare = rare_words(DOCUMENTS)
     assert {"zoltan1", "quito4"} <= rare and not {"weather", "the"} & rare
     assert fault_of("Who bought the staircase?", DOCUMENTS["d1"], rare, set()) == ""
+
+
+def test_the_command_writes_files_for_people_and_says_how_to_go_on(
+    serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(numbered)
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"_id": key, "text": text}) for key, text in DOCUMENTS.items()]
+    Path("docs.jsonl").write_text("\n".join(lines))
+    call = ["compare", "mini-ape", "--corpus", "docs.jsonl", "--make-queries", "4", "--writer", "m"]
+    assert cli.main(call) == 0
+    shown = capsys.readouterr()
+    assert "4 passages of 5 documents: about " in shown.err
+    assert "4 of 4 questions are kept. The writer read and wrote 400 tokens." in shown.out
+    *_, go_on = shown.out.strip().splitlines()
+    words = go_on.split()
+    assert words[:3] == ["mteb-longembed", "compare", "mini-ape"]
+    # what is printed runs
+    more = ["--strategies", "gp", "--no-bm25", "--target", "1k"]
+    assert cli.main([*words[1:], *more]) == 0
+    assert "4 quer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--corpus", "docs.jsonl"],
+        ["--make-queries", "4"],
+        ["--corpus", "d", "--make-queries", "4", "--queries", "q"],
+    ],
+)
+def test_a_writer_without_documents_or_with_queries_is_one_sentence(arguments, capsys) -> None:
+    assert cli.main(["compare", "mini-ape", "--writer", "m", *arguments]) == 2
+    assert "--writer needs --corpus and --make-queries N" in capsys.readouterr().err

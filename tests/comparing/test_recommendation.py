@@ -35,7 +35,7 @@ def test_a_winner_is_named_with_its_distance_to_the_next_and_to_its_base() -> No
     use, certainty, price = advice.answer
     assert use == 'Use +ntk@4096. Type: mteb_longembed.load("org/mine+ntk@4096")'
     assert certainty == (
-        "It scores 80.0 on 50 queries and is first in 99 % of their resamples: 6.0 points (2.0 to 9.0) above the next, "
+        "It scores 80.0 on 50 queries and is first in 99 % of their resamples: 6.0 points (2.0 to 9.0) above "
         "+pi@4096 and 30.0 points (20.0 to 40.0) above its base."
     )
     assert price == (
@@ -222,6 +222,11 @@ MINE = Setting(tasks=["org/mine"], n_queries=50, corpus="my docs.jsonl")
         ("mini-ape+pcw:center=corpus", 'mteb_longembed.search("mini-ape+pcw:center=corpus")'),
         ("mini-ape+pcw:fuse=bm25", 'mteb_longembed.search("mini-ape+pcw:fuse=bm25")'),
         ("mini-ape+pcw:index=flat", 'mteb_longembed.search("mini-ape+pcw:index=flat")'),
+        ("mini-ape+pcw:weights=sif", 'mteb_longembed.search("mini-ape+pcw:weights=sif")'),
+        (
+            "mini-ape+pcw:score=softmax,vectors=window,weights=idf",
+            'mteb_longembed.search("mini-ape+pcw:score=softmax,vectors=window,weights=idf")',
+        ),
         (BM25, "mteb run -m bm25 -t LongEmbedPasskey"),
     ],
 )
@@ -232,6 +237,11 @@ def test_what_to_type_is_right_for_every_kind_of_name(name, on_tasks) -> None:
     assert recommend([winner], MINE).typed == (
         f"mteb-longembed search {name} --corpus 'my docs.jsonl' \"YOUR QUESTION\""
     )
+
+
+def test_the_language_of_the_files_is_in_what_to_type() -> None:
+    typed = recommend([BEST], replace(MINE, language="zho-Hans")).typed
+    assert typed.endswith("--corpus 'my docs.jsonl' --language zho-Hans \"YOUR QUESTION\"")
 
 
 def test_a_chunker_of_ones_own_is_given_in_python() -> None:

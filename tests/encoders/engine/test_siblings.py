@@ -58,3 +58,25 @@ def test_a_sibling_with_another_form_of_windows_runs_on_its_own(base: Path, tmp_
     for got, own in zip(numbers(sibling.encode_document(TEXTS)), want, strict=True):
         assert np.abs(got - own).max() < 1e-6
     assert model.store.counts.tokens_encoded > encoded
+
+
+def test_compare_encodes_once_for_all_rules_of_one_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    tails = ["", ",weights=sif", ",weights=idf", ",score=softmax,weights=sif"]
+    names = [f"mini-ape+pcw@1024:vectors=window{tail}" for tail in tails]
+    names += [f"mini-ape+ntk@1024{tail}" for tail in ("", ":weights=sif", ":weights=idf")]
+    names += [f"mini-ape+pcw@1024:weights={rule}" for rule in ("sif", "idf")]
+    comparison = longembed.compare(
+        names, tasks=["LongEmbedPasskey-docs50"], eval_splits=["test_1024"], bm25=False, folder=tmp_path, show=False,
+        passages=False,
+    )  # fmt: skip
+    encoded = dict(zip(comparison.costs["candidate"], comparison.costs["tokens_encoded"], strict=True))
+    by_form = [names[:4], names[4:7], names[7:]]
+    # the first of each form encodes, the others read
+    assert [[encoded[name] > 0 for name in form] for form in by_form] == [
+        [True, False, False, False],
+        [True, False, False],
+        [True, False],
+    ]
