@@ -55,16 +55,15 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
     adjusted = adjust([randomisation_test([scores(base)], [scores(meetings[name])]) for name in others])
     p_values = dict(zip(others, adjusted, strict=True))
     rows = [
-        f"| way | 2,048 | p | vectors | {'/'.join(LONGER)} |",
-        "|---|---:|---:|---:|---:|",
+        f"| way | 2,048 | p | {'/'.join(LONGER)} |",
+        "|---|---:|---:|---:|",
     ]
     for name in sorted(meetings, key=lambda name: -scores(meetings[name]).mean()):
-        known, vectors = percent(meetings[name]), meetings[name]["vectors"]
+        known = percent(meetings[name])
         p = "" if name not in p_values else f"{p_values[name]:.3f}" if p_values[name] >= 0.001 else "<0.001"
         cells = [
             f"{known.mean:.1f} ({known.low:.0f}–{known.high:.0f})",
             p,
-            "" if vectors is None else f"{vectors:.0f}",
         ]
         same = [lines.get((name.replace("@2048", f"@{length}"), QMSUM, "test")) for length in LONGER.values()]
         cells.append(by_length(same, 1) if "@2048" in name and any(same) else "")
