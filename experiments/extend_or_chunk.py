@@ -1,4 +1,4 @@
-"""A model that reads more, or pieces? Documents and passages found: the tables of docs/compare.md.
+"""A model that reads more, or pieces? Documents and passages found: the tables of `extend_or_chunk.md`.
 
     LONGEMBED_QMSUM=FOLDER python -m experiments.extend_or_chunk MODEL
 

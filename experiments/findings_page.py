@@ -22,7 +22,12 @@ Scores are in percent. Brackets hold 95 % intervals (Wilson's for right and wron
 queries). A `+` or `−` marks a score that differs from the base's score in the same column (paired
 randomisation test, p below 0.05 after Benjamini-Hochberg over the table). `mini-ape` and `mini-rope` without a strategy
 cut every document after 512 tokens. All other models have a target of 4,096 tokens, or the column's length if that is
-longer."""
+longer.
+
+Both are for tests, and for a first look without a network; [training](training.md) says how they were made. Passkey and
+Needle hardly need positions: with shuffled position ids both find as many passkeys at 512 tokens
+([probes](tried.md#probes-of-positions)). So their order of strategies says little about real text; see
+[real models](../docs/real-models.md) first."""
 # Okabe & Ito 2008: colours that colour-blind readers can tell apart. A strategy has one look in both panels.
 LOOKS = {
     "": ("#000000", "o", "cut after 512 tokens"),

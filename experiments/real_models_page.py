@@ -36,12 +36,6 @@ def by_length(lines: Sequence[Line | None], digits: int) -> str:
     return "/".join(f"{percent(line).mean:.{digits}f}" if line else "–" for line in lines)
 
 
-def speed(line: Line) -> str:
-    """Tokens encoded in a processor second; nothing where an earlier cell had encoded most of them."""
-    encoded = line["tokens_encoded"]
-    return f"{encoded / line['cpu_seconds']:,.0f}" if encoded > 0.9 * line["tokens"] > 0 else ""
-
-
 def sensitivity(line: Line, length: int) -> str:
     """The position sensitivity, where it is more than chance gives."""
     data = mteb.get_task(line["task"]).generate(f"test_{length}")  # type: ignore[attr-defined]
@@ -61,17 +55,15 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
     adjusted = adjust([randomisation_test([scores(base)], [scores(meetings[name])]) for name in others])
     p_values = dict(zip(others, adjusted, strict=True))
     rows = [
-        f"| way | 2,048 | p | vectors | tokens/s | {'/'.join(LONGER)} |",
-        "|---|---:|---:|---:|---:|---:|",
+        f"| way | 2,048 | p | {'/'.join(LONGER)} |",
+        "|---|---:|---:|---:|",
     ]
     for name in sorted(meetings, key=lambda name: -scores(meetings[name]).mean()):
-        known, vectors = percent(meetings[name]), meetings[name]["vectors"]
+        known = percent(meetings[name])
         p = "" if name not in p_values else f"{p_values[name]:.3f}" if p_values[name] >= 0.001 else "<0.001"
         cells = [
             f"{known.mean:.1f} ({known.low:.0f}–{known.high:.0f})",
             p,
-            "" if vectors is None else f"{vectors:.0f}",
-            speed(meetings[name]),
         ]
         same = [lines.get((name.replace("@2048", f"@{length}"), QMSUM, "test")) for length in LONGER.values()]
         cells.append(by_length(same, 1) if "@2048" in name and any(same) else "")

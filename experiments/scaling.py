@@ -1,6 +1,6 @@
 """The cost of a corpus: hours, money for machines and index sizes, from a measured rate.
 
-`python -m experiments.scaling [--gflops 144] [--dollars-an-hour 0.1]`; docs/scaling.md has the arithmetic. The rate is
+`python -m experiments.scaling [--gflops 144] [--dollars-an-hour 0.1]`; docs/speed.md has the arithmetic. The rate is
 that of a machine while it encodes: `experiments.speed utilisation` measures it on a CPU, the kit on a GPU. The defaults
 are those of the measured CPU. A strategy multiplies the cost by its factor.
 """

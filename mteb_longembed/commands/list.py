@@ -20,8 +20,10 @@ _OF_EVERY_NAME = {
     "max_vectors": "with several vectors, pool those of a document by similarity to at most so many",
     "center": "corpus, or corpus+queries: search subtracts the mean vector of the corpus",
     "fuse": "bm25: search adds the scores of BM25",
-    "how": "rrf: the ranks of both searches are fused (reciprocal rank fusion) and not their scores",
+    "fusion": "rrf: the ranks of both searches are fused (reciprocal rank fusion) and not their scores",
     "weight": "the share of the encoder's score in a fused score",
+    "weights": "sif or idf: each token counts by its rarity in the corpus that is searched (docs/corpus-weights.md)",
+    "score": "softmax: all vectors of a document count, and not only the best one (max, the default)",
     "index": "ivf: search compares a part of the vectors, through FAISS; flat: all of them, through FAISS",
 }
 
@@ -66,7 +68,7 @@ def strategies() -> Part:
             lines.append(f"  {'':<12}{f'{name}={text}':<20}{meaning[name]}")
         parameters = {name: str(default) for name, default in defaults.items()}
         data.append({"strategy": key, "title": title, "parameters": parameters})
-    lines.append(f"  {'any':<10}Parameters that every name takes (docs/windows.md).")
+    lines.append(f"  {'any':<10}Parameters that every name takes (docs/search.md).")
     lines += [f"  {'':<12}{f'{name}=':<20}{text}" for name, text in _OF_EVERY_NAME.items()]
     return "\n".join(lines), data
 

@@ -28,7 +28,7 @@ from .token_weights import RULES, Rule, TokenCounts, TokenWeights, digest, weigh
 #: What can be weighed: a model of sentence-transformers' own, or one of ours.
 Model = SentenceTransformer | MultiVectorEncoder
 
-#: Tokens that are counted at most. Fifty documents of 12,000 tokens give nearly what 200 give (docs/real-models.md).
+#: Tokens that are counted at most. Fifty documents of 12,000 tokens give nearly what 200 give.
 MAX_TOKENS = 10_000_000
 #: Texts that are tokenised together.
 _AT_ONCE = 64
