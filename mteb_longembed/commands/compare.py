@@ -20,10 +20,16 @@ _QUERIES = 200
 
 
 def _keys(text: str) -> list[str]:
+    """The keys of a list with commas, such as `gp, ntk`."""
     return [key.strip() for key in text.split(",") if key.strip()]
 
 
 def _budget(text: str) -> float:
+    """The seconds of a time such as `20m`, `90s` or `2h`; minutes if it has no unit.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is no time, or zero.
+    """
     match = _TIME.fullmatch(text)
     if match is None or float(match["number"]) == 0:
         raise argparse.ArgumentTypeError(f"expected a time such as 20m, 90s or 2h, got {text!r}")
@@ -89,7 +95,17 @@ OPTIONS: Options = {
 
 
 def main(args: argparse.Namespace) -> int:
-    """Compare, print and write; return the exit status."""
+    """Compare, print and write.
+
+    Args:
+        args: the options. Those that are not of the printed answer go to `mteb_longembed.compare`.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        LongEmbedError: as `mteb_longembed.compare` does.
+    """
     from mteb_longembed.hub import silence
 
     own = ("command", "figures", "json", "explain")

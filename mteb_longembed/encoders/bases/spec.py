@@ -69,8 +69,10 @@ class ModelSpec:
         max_vectors: the largest number of vectors of a document.
         center: from what the mean vector is taken that search subtracts.
         fuse: `bm25` fuses scores with BM25.
-        how: `rrf` fuses ranks in the place of scores.
+        fusion: `rrf` fuses ranks in the place of scores.
         weight: the encoder's share of a fused score.
+        weights: the rule by which tokens count by their rarity in the corpus.
+        score: `softmax` lets all vectors of a document give its score, and not only the best one.
         index: `ivf` searches a part of the vectors.
         params: the strategy's own parameters.
     """

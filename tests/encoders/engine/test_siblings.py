@@ -60,7 +60,9 @@ def test_a_sibling_with_another_form_of_windows_runs_on_its_own(base: Path, tmp_
     assert model.store.counts.tokens_encoded > encoded
 
 
-def test_compare_encodes_once_for_all_rules_of_one_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_encodes_once_for_all_rules_of_one_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
     tails = ["", ",weights=sif", ",weights=idf", ",score=softmax,weights=sif"]
     names = [f"mini-ape+pcw@1024:vectors=window{tail}" for tail in tails]
