@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import re
 import shlex
 import sys
@@ -116,6 +117,8 @@ def main(args: argparse.Namespace) -> int:
         from mteb_longembed.comparing.page import as_json, write_all
         from mteb_longembed.comparing.pictures import drawings
 
+        # each candidate is followed by a search for garbage, and there is none in what the imports made
+        gc.freeze()
         comparison = compare(**given, show=not args.json)
         pictures = drawings(comparison)
     folder = write_all(comparison, args.folder, pictures, shlex.join(["mteb-longembed", *sys.argv[1:]]))
