@@ -79,12 +79,12 @@ class Measurements:
         encoder: Any = getattr(model, "embedder", None) or getattr(model, "model", None)
         store = getattr(encoder, "store", None)
         began = time.process_time()
-        (ndcg_of,) = self.cells.run(model, meta, task, split).values()
+        ranked = self.cells.run(model, meta, task, split).sort_values("query")
         seconds = time.process_time() - began
         data = task.dataset["default"][split]
         line: dict[str, object] = {"revision": str(meta.revision), "split": split}
         line |= {
-            "ranks": "".join(_rank(ndcg_of[query]) for query in sorted(ndcg_of)),
+            "ranks": "".join(map(_rank, ranked["score"])),
             "cpu_seconds": round(seconds, 1),
         }
         cost = (

@@ -172,9 +172,3 @@ def test_the_stock_command_runs_our_task_on_an_extended_model(stock, hub, tmp_pa
     stored = results(tmp_path / "results")
     folder = f"intfloat__e5-base-v2+ntk@1024/{REVISION}-{ALGORITHM}/LongEmbedPasskey.json"
     assert list(stored) == [folder] and list(stored[folder]) == ["test_256"]
-
-    # the full name is the same model: nothing runs again, and the hub is not even asked for weights
-    hub.requests.clear()
-    repeated = [*command, "-m", "intfloat/e5-base-v2+ntk@1024"]
-    stock.run(*repeated, env=env, cwd=tmp_path)
-    assert results(tmp_path / "results") == stored

@@ -22,7 +22,7 @@ from tests.io_faults import ERRORS, Faults
 
 SPLITS = ["test_256", "test_512"]
 #: Faults of the default suite, out of some hundreds.
-SAMPLE = 30
+SAMPLE = 12
 
 
 class SmallRun:

@@ -87,7 +87,7 @@ def test_startup_and_both_front_doors_work(installed) -> None:
     # an editable install has a startup file of its own, which must come before ours
     installed.run("-I", "-c", "import sys; assert 'mteb_longembed.autoload' in sys.modules")
     script = installed.executable.with_name("mteb-longembed")
-    assert "run" in installed.run(script, "--help")
+    assert "compare" in installed.run(script, "--help")
     assert installed.run("-m", "mteb_longembed", "--version").strip() == mteb_longembed.__version__
 
 

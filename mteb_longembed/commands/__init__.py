@@ -20,9 +20,17 @@ TRUST: Option = ("--trust-remote-code", {"action": "store_true"}, "run the base'
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:
-    """Add the arguments and texts of a sub-command to its parser."""
-    parser.description, parser.epilog = command.DESCRIPTION, getattr(command, "EPILOG", None)
+    """Add the arguments and texts of a sub-command to its parser.
+
+    Args:
+        parser: the empty parser of the sub-command.
+        command: its module, with `DESCRIPTION`, `OPTIONS` and maybe `EPILOG`.
+    """
+    parser.description = command.DESCRIPTION
+    parser.epilog = getattr(command, "EPILOG", None)
     for title, group in command.OPTIONS.items():
-        target = parser.add_argument_group(title) if title else parser
+        target: argparse._ActionsContainer = parser
+        if title:
+            target = parser.add_argument_group(title)
         for names, settings, meaning in group:
             target.add_argument(*names.split(), help=meaning, **settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import re
 import shlex
 import sys
@@ -21,10 +22,16 @@ _QUERIES = 200
 
 
 def _keys(text: str) -> list[str]:
+    """The keys of a list with commas, such as `gp, ntk`."""
     return [key.strip() for key in text.split(",") if key.strip()]
 
 
 def _budget(text: str) -> float:
+    """The seconds of a time such as `20m`, `90s` or `2h`; minutes if it has no unit.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is no time, or zero.
+    """
     match = _TIME.fullmatch(text)
     if match is None or float(match["number"]) == 0:
         raise argparse.ArgumentTypeError(f"expected a time such as 20m, 90s or 2h, got {text!r}")
@@ -93,7 +100,17 @@ OPTIONS: Options = {
 
 
 def main(args: argparse.Namespace) -> int:
-    """Compare, print and write; return the exit status."""
+    """Compare, print and write.
+
+    Args:
+        args: the options. Those that are not of the printed answer go to `mteb_longembed.compare`.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        LongEmbedError: as `mteb_longembed.compare` does.
+    """
     from mteb_longembed.hub import silence
 
     if args.writer is not None:
@@ -106,6 +123,8 @@ def main(args: argparse.Namespace) -> int:
         from mteb_longembed.comparing.page import as_json, write_all
         from mteb_longembed.comparing.pictures import drawings
 
+        # each candidate is followed by a search for garbage, and there is none in what the imports made
+        gc.freeze()
         comparison = compare(**given, show=not args.json)
         pictures = drawings(comparison)
     folder = write_all(comparison, args.folder, pictures, shlex.join(["mteb-longembed", *sys.argv[1:]]))

@@ -28,7 +28,14 @@ OPTIONS: Options = {"": [JSON]}
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print what was found; return the exit status, 1 if there is a problem."""
+    """Print what was found.
+
+    Args:
+        args: `json` prints JSON in the place of text.
+
+    Returns:
+        The exit status, 1 if there is a problem.
+    """
     import mteb
     from huggingface_hub import constants
 
@@ -49,18 +56,17 @@ def main(args: argparse.Namespace) -> int:
             "hub (HF_HOME)": _folder(Path(constants.HF_HUB_CACHE)),
             "results of mteb (MTEB_CACHE)": _folder(mteb.ResultCache().default_cache_path),
         },
-        "store": {
-            **_folder(None if store is None else store.folder),
-            "limit in bytes": 0 if store is None else store.max_bytes,
-        },
+        "store": {**_folder(None), "limit in bytes": 0},
     }
+    if store is not None:
+        sections["store"] = {**_folder(store.folder), "limit in bytes": store.max_bytes}
     problems = [str(section.pop("problem")) for section in sections.values() if "problem" in section]
     if args.json:
         print(json.dumps({**sections, "problems": problems}, indent=2))
     else:
         _print(sections)
         print("\n".join(f"problem: {problem}" for problem in problems) or "no problem found")
-    return 1 if problems else 0
+    return int(bool(problems))
 
 
 def _print(section: Section, indent: int = 0) -> None:
@@ -94,6 +100,7 @@ def versions() -> Section:
 
 
 def _is_installed(name: str) -> bool:
+    """Whether Python finds a distribution of this name."""
     try:
         metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -116,8 +123,9 @@ def autoload_state() -> Section:
         "MTEB_LONGEMBED_AUTOLOAD": os.environ.get("MTEB_LONGEMBED_AUTOLOAD"),
     }
     if not watching:
-        switched = os.environ.get("MTEB_LONGEMBED_AUTOLOAD") == "0"
-        why = "MTEB_LONGEMBED_AUTOLOAD=0 is set" if switched else "the startup file is not installed"
+        why = "the startup file is not installed"
+        if os.environ.get("MTEB_LONGEMBED_AUTOLOAD") == "0":
+            why = "MTEB_LONGEMBED_AUTOLOAD=0 is set"
         section["problem"] = (
             f"the mteb command does not find our tasks and models, because {why}; in Python, import mteb_longembed "
             "registers them by hand."
@@ -134,12 +142,15 @@ def devices() -> Section:
     if kind is not None:
         for number in range(torch.accelerator.device_count()):
             name = f"{kind.type}:{number}"
-            title = f"{name} {torch.cuda.get_device_name(number)}" if kind.type == "cuda" else name
+            title = name
+            if kind.type == "cuda":
+                title = f"{name} {torch.cuda.get_device_name(number)}"
             section[title] = _paths(name)
     return section
 
 
 def _paths(device: str) -> dict[str, Any]:
+    """How each family's attention runs on a device, for each number type: tried with a small tensor."""
     import torch
 
     from mteb_longembed.encoders.attention import devices as facts
@@ -154,15 +165,18 @@ def _paths(device: str) -> dict[str, Any]:
         except (RuntimeError, NotImplementedError) as error:
             paths[name] = {"fails": str(error).splitlines()[0]}
             continue
-        has_flex, why = facts.has_flex(q.device), facts.why_padded(q.device, dtype)
-        blocks = "FlexAttention" if has_flex else "scaled_dot_product_attention, biases in blocks"
+        blocks = "scaled_dot_product_attention, biases in blocks"
+        if facts.has_flex(q.device):
+            blocks = "FlexAttention"
         paths[name] = {
             "absolute and rotary": facts.path(q.device, dtype),
             "mpnet and roformer": facts.path(q.device, dtype, packs_documents=False),
             "t5": f"padded batches, {blocks}",
             "se, rerope and dca": facts.path(q.device, dtype, planned=True),
-            **({"why padded": why} if why else {}),
         }
+        why = facts.why_padded(q.device, dtype)
+        if why:
+            paths[name]["why padded"] = why
     return paths
 
 
@@ -179,10 +193,11 @@ def _folder(folder: Path | None) -> Section:
 
 
 def _shown(name: str, value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if "bytes" in name:
-        return f"{value / 2**30:.2f} GiB" if value >= 2**30 else f"{value / 2**20:.1f} MiB"
-    return str(value)
+    """A value as text: yes, no or none; bytes as MiB or GiB."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if "bytes" not in name:
+        return str(value)
+    if value >= 2**30:
+        return f"{value / 2**30:.2f} GiB"
+    return f"{value / 2**20:.1f} MiB"

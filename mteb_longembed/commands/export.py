@@ -16,7 +16,17 @@ OPTIONS: Options = {"": [
 
 
 def main(args: argparse.Namespace) -> int:
-    """Export, and say what is lost; return the exit status."""
+    """Export, and say what the written folder has not.
+
+    Args:
+        args: the options.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        LongEmbedError: as `mteb_longembed.export` does.
+    """
     from mteb_longembed.encoders.export import export
 
     lost = export(args.model, args.folder, trust_remote_code=args.trust_remote_code, results=args.results)

@@ -22,7 +22,17 @@ OPTIONS: Options = {"": [
 
 
 def main(args: argparse.Namespace) -> int:
-    """Serve the page until it is interrupted; the exit status."""
+    """Serve the page until it is interrupted.
+
+    Args:
+        args: the options.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        InputError: if the folder has no results of the benchmarks.
+    """
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     from mteb_longembed.plugin.leaderboard.board import make_board, serve
 

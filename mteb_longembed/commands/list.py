@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -29,7 +29,17 @@ _OF_EVERY_NAME = {
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print one part or all parts; return the exit status."""
+    """Print one part or all parts.
+
+    Args:
+        args: `what` is the part, `model` the one whose strategies are asked for.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        InputError: if there is a model, and the part is not `fit`.
+    """
     if args.model is not None:
         if args.what != "fit":
             raise InputError(
@@ -48,7 +58,11 @@ def main(args: argparse.Namespace) -> int:
 
 
 def strategies() -> Part:
-    """Every strategy with its parameters, their defaults and their meaning."""
+    """Every strategy with its parameters, their defaults and their meaning.
+
+    Returns:
+        The text, and one row for each strategy.
+    """
     from dataclasses import fields
 
     from mteb_longembed.encoders.strategies import STRATEGIES
@@ -74,15 +88,21 @@ def strategies() -> Part:
 
 
 def models() -> Part:
-    """Every alias with its model."""
+    """Every alias with its model.
+
+    Returns:
+        The text, and one row for each alias.
+    """
     from mteb_longembed.names.zoo import ZOO
 
-    rows, data = [("alias", "model", "trained on", "")], []
+    rows = [("alias", "model", "trained on", "")]
+    data = []
     for alias, entry in ZOO.items():
         length = ""
         if entry.trained_len:
             length = f"{entry.trained_len:,} tokens"
-        shipped, run_by_mteb = bool(entry.bundled), entry.kind == "mteb"
+        shipped = bool(entry.bundled)
+        run_by_mteb = entry.kind == "mteb"
         note = ""
         if shipped:
             note = "shipped with this package"
@@ -98,7 +118,11 @@ def models() -> Part:
 
 
 def tasks() -> Part:
-    """All our tasks and benchmarks."""
+    """All our tasks and benchmarks.
+
+    Returns:
+        The text, and one row for each task.
+    """
     known = _registered()
     data = known["tasks"]
     name, quick, wider = known["benchmarks"]
@@ -118,14 +142,18 @@ def tasks() -> Part:
 
 
 def fit() -> Part:
-    """Which strategy fits which family: those that share a hook."""
+    """Which strategy fits which family: those that share a hook.
+
+    Returns:
+        The text, and one row for each family.
+    """
     from mteb_longembed.encoders.strategies import STRATEGIES
 
     data = _registered()["fit"]
-    rows = [
-        (row["positions"], *("yes" if key in row["strategies"] else "-" for key in STRATEGIES))
-        for row in data
-    ]
+    rows = []
+    for row in data:
+        fits = dict.fromkeys(STRATEGIES, "-") | dict.fromkeys(row["strategies"], "yes")
+        rows.append((row["positions"], *fits.values()))
     text = "Which strategy fits which models, by the kind of their positions\n"
     return text + _table([("positions", *STRATEGIES), *rows]), data
 
@@ -144,10 +172,11 @@ OPTIONS: Options = {"": [
 ]}  # fmt: skip
 
 
-def _table(rows: Sequence[Iterable[str]]) -> str:
-    cells = [list(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    )
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as lines with columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = map(str.ljust, row, widths)
+        lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)

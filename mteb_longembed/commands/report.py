@@ -61,6 +61,7 @@ EPILOG = "example: mteb-longembed report results/ --compare-published --html rep
 
 
 def _warn(sentence: str) -> None:
+    """Say on standard error what was left out, or must be known about the report."""
     print(f"warning: {sentence}", file=sys.stderr)
 
 
@@ -120,7 +121,18 @@ class Request:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run `report`; the exit status is 0, also if some files were skipped (each is named on standard error)."""
+    """Read results, then print or write tables, figures and the page.
+
+    Args:
+        args: the options, by the names of `Request`.
+
+    Returns:
+        The exit status: 0, also if some files were skipped. Each of them is named on standard error.
+
+    Raises:
+        InputError: if there are no results of LongEmbed tasks, or a path cannot be written.
+        UnknownNameError: if `--tuned` names a model that is not in the results.
+    """
     request = Request(**{key: value for key, value in vars(args).items() if key != "command"})
     _check(request)
     rows, problems = load_results(request.results)
@@ -158,21 +170,16 @@ def main(args: argparse.Namespace) -> int:
         if request.published:
             public = public_results()
         facts, conclusions = overview(rows, public)
-        # One's own models come first; the public rows are folded.
-        ordered = sorted(tables, key=lambda table: table.is_folded)
-        write_file(
-            request.html,
-            html_page.write(
-                html_page.Page(
-                    title="LongEmbed report",
-                    tables=ordered,
-                    drawings=drawings,
-                    problems=problems,
-                    facts=[("Written", written), *facts],
-                    conclusions=conclusions,
-                )
-            ),
+        page = html_page.Page(
+            title="LongEmbed report",
+            # one's own models come first; the public rows are folded
+            tables=sorted(tables, key=lambda table: table.is_folded),
+            drawings=drawings,
+            problems=problems,
+            facts=[("Written", written), *facts],
+            conclusions=conclusions,
         )
+        write_file(request.html, html_page.write(page))
         print(request.html, file=out)
     return 0
 
@@ -193,6 +200,7 @@ def _check(request: Request) -> None:
 def _tables(
     request: Request, rows: Sequence[Result], lines: Sequence[Line], depths: Sequence[_AnswerDepths]
 ) -> list[Table]:
+    """All tables that were asked for, in the order in which they are shown."""
     tables = [*main_tables(lines), *strategy_tables(lines), *length_tables(lines)]
     if request.published:
         tables.insert(0, public_table(public_results(), lines))
@@ -209,6 +217,7 @@ def _tables(
 
 
 def _drawings(request: Request, lines: Sequence[Line]) -> list[Drawing]:
+    """All figures for which there are results."""
     return [
         *map(heat_maps.draw, heat_maps.by_model(lines, request.compare_published)),
         *map(bars.draw, bars.improvement(lines)),
@@ -223,6 +232,7 @@ _AnswerDepths = tuple[Predictions, Sequence[DepthPoint]]
 
 
 def _sensitivity_table(depths: Sequence[_AnswerDepths]) -> Table:
+    """How much each model's scores depend on the place of the answer."""
     rows = []
     for item, points in depths:
         sensitivity = position_sensitivity([p.score for p in points], [p.depth for p in points])
@@ -233,7 +243,15 @@ def _sensitivity_table(depths: Sequence[_AnswerDepths]) -> Table:
 
 @lru_cache(maxsize=4)
 def load_task(name: str, splits: tuple[str, ...]) -> AbsTaskRetrieval:
-    """An mteb retrieval task with its data; a `DataError` if mteb cannot load it."""
+    """An mteb retrieval task with its data.
+
+    Args:
+        name: of the task.
+        splits: those to load.
+
+    Raises:
+        DataError: if mteb cannot load it.
+    """
     import mteb
 
     try:
@@ -249,7 +267,15 @@ def load_task(name: str, splits: tuple[str, ...]) -> AbsTaskRetrieval:
 def _by_query(
     rows: Sequence[Result], rankings: Sequence[Predictions]
 ) -> tuple[list[Result], list[_AnswerDepths]]:
-    """The rows with the scores of their queries, and the places of answers, as far as the tasks' data say them."""
+    """The scores of each query, and the places of answers, as far as the tasks' data say them.
+
+    Args:
+        rows: results, one for each model, task and split.
+        rankings: the documents that models ranked. Those that do not fit their results are named and left out.
+
+    Returns:
+        The rows with the scores of their queries, and the places of answers by model and task.
+    """
     if not rankings:
         return list(rows), []
     # To import mteb takes seconds, and most reports do not need it.
@@ -264,8 +290,9 @@ def _by_query(
             for split in item.rankings:
                 scores = _query_scores(item, task, split, rows)
                 by_row[item.model, item.revision, item.task, split] = tuple(scores.values())
-                depth_of, length = answer_depths(task, split, "default"), split_length(split)
-                points += [DepthPoint(length or 0, depth, scores[query]) for query, depth in depth_of.items()]
+                depth_of = answer_depths(task, split, "default")
+                length = split_length(split) or 0
+                points += [DepthPoint(length, depth, scores[query]) for query, depth in depth_of.items()]
             if metric_of(item.task) == "ndcg_at_1":
                 if not points:
                     raise DataError("the task does not keep the depth of its answers.")
@@ -278,7 +305,11 @@ def _by_query(
 def _query_scores(
     item: Predictions, task: AbsTaskRetrieval, split: str, rows: Sequence[Result]
 ) -> dict[str, float]:
-    """The score of every query, from 0 to 1; a `DataError` if their mean is not that of the model's results."""
+    """The score of every query, from 0 to 1.
+
+    Raises:
+        DataError: if a score is missing, or if their mean is not that of the model's results.
+    """
     from mteb_longembed.tasks.scoring import is_complete, read_metric, score_queries
 
     rankings = {"default": item.rankings[split]}
@@ -288,7 +319,8 @@ def _query_scores(
             "queries, but it does not."
         )
     scores = score_queries(task, split, rankings, read_metric(metric_of(item.task)))
-    mean, key = fmean(scores.values()), (item.model, item.revision, item.task, split)
+    mean = fmean(scores.values())
+    key = (item.model, item.revision, item.task, split)
     for row in rows:
         if row.key == key and abs(row.score - mean) > _ROUNDING:
             raise DataError(
@@ -299,6 +331,7 @@ def _query_scores(
 
 
 def _write_tables(request: Request, tables: Sequence[Table]) -> None:
+    """Write one file for each table, or print them all."""
     write, suffix = WRITERS[request.format]
     if request.output_folder:
         for table in tables:

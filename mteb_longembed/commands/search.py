@@ -42,7 +42,17 @@ OPTIONS: Options = {"": [
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the best documents of each question."""
+    """Print the best documents of each question.
+
+    Args:
+        args: the options.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        InputError: if `k` is below 1, a question or the corpus is empty, or the model has no such name.
+    """
     if args.k < 1:
         raise InputError(f"-k must be at least 1 document, got {args.k}.")
     if not all(query.strip() for query in args.query):
@@ -65,8 +75,10 @@ def main(args: argparse.Namespace) -> int:
         hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
     if searcher.empty:
         _note(f"left out, because they have no text: {len(searcher.empty):,}, such as {searcher.empty[0]}.")
-    if args.corpus.is_dir() and (ignored := ignored_files(args.corpus)):
-        _note(f"not read: {', '.join(f'{n:,} {what}' for what, n in ignored.items())}.")
+    if args.corpus.is_dir():
+        ignored = [f"{n:,} {what}" for what, n in ignored_files(args.corpus).items()]
+        if ignored:
+            _note(f"not read: {', '.join(ignored)}.")
     if args.json:
         print(json.dumps(_plain(hits_of), indent=2))
     else:
@@ -82,6 +94,7 @@ def _say_what_was_read(protocol: object) -> None:
 
 
 def _plain(hits_of: Mapping[str, list[Hit]]) -> dict[str, list[dict[str, object]]]:
+    """Hits in the types of JSON, by their questions."""
     plain = {}
     for query, hits in hits_of.items():
         plain[query] = [{key: getattr(hit, key) for key in _KEYS} for hit in hits]
@@ -89,6 +102,7 @@ def _plain(hits_of: Mapping[str, list[Hit]]) -> dict[str, list[dict[str, object]
 
 
 def _print(hits_of: Mapping[str, list[Hit]]) -> None:
+    """The hits of each question, with the start of their passages."""
     for query, hits in hits_of.items():
         if len(hits_of) > 1:
             print(query)
@@ -101,4 +115,5 @@ def _print(hits_of: Mapping[str, list[Hit]]) -> None:
 
 
 def _note(text: str) -> None:
+    """Say something on standard error, where it is not in the way of JSON."""
     print(f"mteb-longembed: {printable(text)}", file=sys.stderr)

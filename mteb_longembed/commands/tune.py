@@ -14,9 +14,14 @@ _TYPES = {"int": int, "float": float, "int | None": int}
 
 
 def _option(field: Field[Any]) -> Option:
+    """The option of a field: a switch, or a number of its type."""
     value_type = _TYPES.get(str(field.type))
-    settings: dict[str, Any] = {"action": "store_true"} if value_type is None else {"type": value_type}
-    default = "" if field.default in (None, MISSING) else f" (default: {field.default:g})"
+    settings: dict[str, Any] = {"action": "store_true"}
+    if value_type is not None:
+        settings = {"type": value_type}
+    default = ""
+    if field.default not in (None, MISSING):
+        default = f" (default: {field.default:g})"
     flag = f"--{field.name.replace('_', '-')}"
     return flag, {"default": argparse.SUPPRESS, **settings}, field.metadata["help"] + default
 
@@ -37,7 +42,17 @@ OPTIONS: Options = {"": [
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the sub-command; return the exit status."""
+    """Train the rows of one model.
+
+    Args:
+        args: the options, by the names of `mteb_longembed.tuning.trainer.tune`.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        LongEmbedError: as `tune` does.
+    """
     from mteb_longembed.tuning.trainer import tune
 
     tune(**{key: value for key, value in vars(args).items() if key != "command"})

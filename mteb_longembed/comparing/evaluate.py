@@ -134,6 +134,8 @@ class OneModel:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self._loaded:
+            return
         self._loaded.clear()
         gc.collect()
         torch.cuda.empty_cache()  # nothing without CUDA

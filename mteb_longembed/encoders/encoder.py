@@ -96,7 +96,7 @@ class DescribedNow:
 
     def _settings(self) -> dict[str, str]:
         """What changes scores and is in no name: settings of mteb's class, here and in the encoder inside."""
-        inner = getattr(self, "vectors", getattr(self, "_encoder", None))
+        inner = getattr(self, "vectors", getattr(self, "encoder", None))
         if isinstance(inner, DescribedNow):
             settings = inner._settings()
         else:

@@ -13,7 +13,7 @@ import pytest
 from mteb_longembed import cli
 from mteb_longembed.comparing import evaluate as running
 from mteb_longembed.comparing import page as pages
-from mteb_longembed.comparing.candidates import Candidate, candidates_of
+from mteb_longembed.comparing.candidates import MOST, WEIGHTED, Candidate, candidates_of
 from mteb_longembed.comparing.pictures import drawings
 from mteb_longembed.comparing.time_left import CandidateBar
 from mteb_longembed.errors import InputError, UnknownNameError
@@ -29,9 +29,18 @@ def small(base) -> list[Candidate]:
 
 def test_candidates_are_the_base_and_what_fits_it(base) -> None:
     names = [candidate.name.removeprefix(base) for candidate in candidates_of(base)]
-    windows = ["+pcw@128:vectors=window", "+ntk@128:vectors=64"]  # 128 tokens do not fit into this model
-    plain = ["+pcw@128", "+ntk@128", "+gp@128"]
-    assert names == ["+none@16", *plain, *windows, "+pi@128", "+rp@128"]
+    weighted = [f"+{tail.replace(':', '@128:')}" for tail in WEIGHTED]
+    windows = ["+pcw@128:vectors=window", *weighted]
+    # windows of 128 tokens do not fit into this model
+    assert names == [
+        "+none@16",
+        "+pcw@128",
+        "+ntk@128",
+        *windows,
+        "+gp@128",
+        "+ntk@128:vectors=64",
+        "+pi@128",
+    ]
     first = candidates_of(base)[0]
     assert first.is_base and (first.trained_len, first.target_len) == (16, 16)
     assert [c.target_len for c in candidates_of(base, ["gp"], 64)] == [16, 64]
@@ -40,7 +49,7 @@ def test_candidates_are_the_base_and_what_fits_it(base) -> None:
 
 def test_plain_extrapolation_takes_part_where_the_positions_allow_it(base) -> None:
     rotary = [candidate.name for candidate in candidates_of("mini-rope")]
-    assert {"mini-rope+none@4096", "mini-rope+se@4096"} < set(rotary) and len(set(rotary)) == 10
+    assert {"mini-rope+none@4096", "mini-rope+se@4096"} < set(rotary) and len(set(rotary)) == MOST
     assert "mini-rope+none@1024" in [c.name for c in candidates_of("mini-rope", ["none"], "1k")]
     assert [c.name.removeprefix(base) for c in candidates_of(base) if "+none" in c.name] == ["+none@16"]
 
@@ -83,10 +92,8 @@ def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, task, small
 def test_a_quiet_call_writes_nothing(base, tmp_path) -> None:
     code = f"""
 import mteb_longembed
-from mteb_longembed.tasks import LongEmbedPasskey
-task = LongEmbedPasskey().filter_eval_splits(["test_256"])
 options = dict(strategies=["gp"], show=False, on_message=lambda sentence: None)
-compared = mteb_longembed.compare({base!r}, tasks=[task], **options)
+compared = mteb_longembed.compare({base!r}, tasks=["LongEmbedPasskey-quick"], eval_splits=["test_256"], **options)
 assert len(compared.rows) == 4 and compared.passages
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
@@ -179,9 +186,10 @@ def test_rows_that_the_base_does_not_use_several_vectors_and_late_chunking_take_
         return [c.name.partition("+")[2] for c in candidates_of(str(tmp_path / "model"), *given)]
 
     pieces = ["pcw@2048:vectors=window", "pcw@2048:short=cut,size=128,vectors=window"]
-    rest = ["none@512:trained_len=512", *pieces, "ntk@2048:vectors=64", "pi@2048", "rp@2048"]
-    assert tails(None, "2k") == ["none@256", "pcw@2048", "ntk@2048", "gp@2048", *rest]
-    assert tails(["pcw"], 2048) == ["none@256", "pcw@2048", *pieces]
+    weighted = [tail.replace(":", "@2048:") for tail in WEIGHTED]
+    first = ["none@256", "pcw@2048", "ntk@2048", "none@512:trained_len=512", pieces[0]]
+    assert tails(None, "2k") == [*first, *weighted, "gp@2048", pieces[1]]
+    assert tails(["pcw"], 2048) == ["none@256", "pcw@2048", *pieces, weighted[0], weighted[3]]
     assert tails(["none"]) == ["none@256", "none@512:trained_len=512"]
     assert tails(["none"], 300) == ["none@256", "none@300:trained_len=300"]
 

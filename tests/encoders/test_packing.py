@@ -1,5 +1,7 @@
 """Whole models on packed batches, on a CPU with the slow kernel in the place of FlashAttention: equal embeddings."""
 
+import functools
+
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
@@ -20,13 +22,13 @@ ABSOLUTE = ("bert", "roberta", "xlm-roberta", "distilbert", "electra")
 def packed(monkeypatch) -> list[int]:
     """While this is used, documents run packed; the tokens of each attention call."""
     calls: list[int] = []
-    original = interface.attend_packed
 
-    def counted(documents, *args, **kwargs):
+    def counted(original, documents, *args, **kwargs):
         calls.append(sum(documents.lengths))
         return original(documents, *args, **kwargs)
 
-    monkeypatch.setattr(interface, "attend_packed", counted)
+    for name in ("attend_packed", "attend_packed_by_plan"):
+        monkeypatch.setattr(interface, name, functools.partial(counted, getattr(interface, name)))
     monkeypatch.setattr(devices, "packs", lambda *given: True)
     return calls
 

@@ -10,7 +10,6 @@ from mteb.results import TaskResult
 #: `fuse=bm25` is missing, because mteb's own BM25 cannot read the task with dialogues.
 KINDS = {
     "mini-rope+ntk@1k": 28,
-    "mini-ape+pcw@1k:size=128": 28,
     "mini-ape+pcw@1k:vectors=window": 9,
     "mini-rope+ntk@1k:center=corpus": 9,
 }

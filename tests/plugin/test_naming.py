@@ -140,7 +140,7 @@ def test_an_argument_of_encode_is_an_experiment_and_never_answers_for_a_call_wit
         ("mini-rope+none@512", "", "model_prompts", {"query": "query: ", "document": "x " * 20}),
         ("mini-rope+none@512:fuse=bm25", "", "weights", [1, 0]),
         ("mini-rope+none@512:fuse=bm25", "vectors", "model_prompts", {"query": "other: ", "document": ""}),
-        ("mini-rope+none@512:center=corpus,fuse=bm25", "vectors._encoder", "model_prompts", None),
+        ("mini-rope+none@512:center=corpus,fuse=bm25", "vectors.encoder", "model_prompts", None),
         ("mini-rope+pcw@1k:vectors=window", "", "model_prompts", {"query": "other: ", "document": ""}),
     ],
 )

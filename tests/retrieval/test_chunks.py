@@ -9,6 +9,7 @@ import mteb_longembed as longembed
 from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.chunks import apply_chunker
 from tests import tiny
+from tests.own_data import beir
 
 DOCUMENTS = {f"d{i}": "  " + "! ".join(tiny.text(n, i) for n in (9, 30, 5)) for i in range(6)}
 
@@ -43,7 +44,9 @@ def test_a_document_scores_as_its_best_chunk(folder, chunker):
 
 def test_a_comparison_finds_only_versioned_chunkers_again(folder, tmp_path):
     chunkers = {"fixed": (ranges, "v1"), "loose": like_chonkie}
-    options = {"tasks": ["LongEmbedPasskey"], "eval_splits": ["test_256"], "bm25": False, "show": False}
+    texts = [tiny.text(40, seed) for seed in range(6)]
+    data = beir(tmp_path / "data", texts, [text[:20] for text in texts])
+    options = {"data": data, "bm25": False, "show": False}
     options |= {"chunkers": chunkers, "folder": tmp_path, "device": "cpu"}
     message = "the chunker loose has no version, so no result of it is found again"
     for n_runs in (1, 2):

@@ -335,7 +335,7 @@ def test_a_full_disk_is_one_sentence_and_changes_nothing(
 @pytest.mark.parametrize("tail", ["+pi@64", "+pcw@64:size=16,vectors=window", "+pi@64:fuse=bm25"])
 def test_eight_threads_get_the_answers_of_one(folder: Path, tail: str) -> None:
     made = searcher(f"{folder}{tail}")
-    questions = [tiny.text(6, seed) for seed in range(40)]
+    questions = [tiny.text(6, seed) for seed in range(15)]
     want = [[(hit.id, hit.passage) for hit in made.search(question, k=4)] for question in questions]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda question: made.search(question, k=4), questions * 3))

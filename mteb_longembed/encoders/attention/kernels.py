@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -29,6 +30,45 @@ logger = logging.getLogger(__name__)
 _MATH_ROWS = 256
 
 
+@dataclass(frozen=True, eq=False)
+class TileScores:
+    """How the scores of one tile are made.
+
+    Args:
+        scale: of the products of queries and keys.
+        causal: whether row i sees only the keys up to i. It needs as many rows as keys.
+        mask: `[m, n]` float32, 0 where row i sees key j and -inf elsewhere. Each row must see a key.
+    """
+
+    scale: float
+    causal: bool = False
+    mask: Tensor | None = None
+
+    def mask_in(self, dtype: torch.dtype) -> Tensor | None:
+        """The mask in another number type, None if all keys are seen."""
+        if self.mask is None:
+            return None
+        return self.mask.to(dtype)
+
+    def rows(self, q: Tensor, k: Tensor, start: int) -> Tensor:
+        """The scores `[b, h, rows, n]` of the rows from `start` on, in float32 or float64.
+
+        Args:
+            q: `[b, h, rows, d]`, the queries of these rows.
+            k: `[b, h, n, d]`.
+            start: the first row.
+        """
+        work = torch.promote_types(q.dtype, torch.float32)
+        scores = (q.to(work) @ k.to(work).transpose(-1, -2)) * self.scale
+        if self.causal:
+            rows = torch.arange(start, start + q.shape[2], device=q.device)
+            hidden = torch.arange(k.shape[2], device=q.device) > rows[:, None]
+            scores = scores.masked_fill(hidden, -torch.inf)
+        if self.mask is not None:
+            scores = scores + self.mask[start : start + q.shape[2]].to(scores.dtype)
+        return scores
+
+
 def attend(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, causal: bool = False, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -38,17 +78,16 @@ def attend(
         q: `[b, h, m, d]`, rotated already.
         k: `[b, hk, n, d]`, and `hk` divides `h` (grouped queries).
         v: as `k`.
-        scale: of the scores.
-        causal: whether row i sees only the keys up to i. It needs `m == n`.
-        mask: `[m, n]` float32, 0 where row i sees key j and -inf elsewhere. Each row must see a key.
+        scale: see `TileScores`.
+        causal: see `TileScores`.
+        mask: see `TileScores`.
 
     Returns:
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
     """
+    how = TileScores(scale, causal, mask)
     if q.device.type == "cpu" and v.shape[-1] == q.shape[-1]:
-        return flash_attention_for_cpu(
-            q, k, v, 0.0, causal, attn_mask=None if mask is None else mask.to(q.dtype), scale=scale
-        )
+        return flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=how.mask_in(q.dtype), scale=scale)
     if mask is None and has_flash(q.device, q.dtype, q.shape[-1]):
         return flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     if mask is None and has_efficient(q.device, q.dtype):
@@ -57,7 +96,7 @@ def attend(
         )
         # this kernel pads the log-sum-exps to a multiple of 32 rows; we cut the padding off
         return out, lse[..., : q.shape[2]]
-    return _math(q, k, v, scale, causal, mask)
+    return _math(q, k, v, how)
 
 
 def attend_band(
@@ -84,9 +123,8 @@ def attend_band(
 
 
 def attend_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *, scale: float,
-    causal: bool = False, mask: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, how: TileScores
+) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of one tile's q, k and v, from the output and log-sum-exp merged over ALL tiles.
 
     A tile's probabilities are `exp(scores - lse)` with the merged log-sum-exp. So its part of the gradient needs
@@ -99,16 +137,13 @@ def attend_backward(
         v: see `q`.
         out: the output, merged over all tiles.
         lse: the log-sum-exp of each row, merged over all tiles.
-        scale: of the scores.
-        causal: as in `attend`.
-        mask: as in `attend`.
+        how: how the scores of the tile were made.
     """
     if q.device.type == "cpu" and k.shape[1] == q.shape[1] and v.shape[-1] == q.shape[-1]:
         return flash_attention_for_cpu_backward(
-            grad, q, k, v, out, lse, 0.0, causal,
-            attn_mask=None if mask is None else mask.to(q.dtype), scale=scale,
-        )  # fmt: skip
-    return _math_backward(grad, q, k, v, out, lse, scale, causal, mask)
+            grad, q, k, v, out, lse, 0.0, how.causal, attn_mask=how.mask_in(q.dtype), scale=how.scale
+        )
+    return _math_backward(grad, q, k, v, out, lse, how)
 
 
 def repeat_heads(x: Tensor, q: Tensor) -> Tensor:
@@ -119,28 +154,14 @@ def repeat_heads(x: Tensor, q: Tensor) -> Tensor:
     return x.repeat_interleave(groups, dim=1)
 
 
-def _scores(q: Tensor, k: Tensor, scale: float, causal: bool, mask: Tensor | None, start: int) -> Tensor:
-    """Float32 scores of the rows from `start` on."""
-    work = torch.promote_types(q.dtype, torch.float32)
-    scores = (q.to(work) @ k.to(work).transpose(-1, -2)) * scale
-    if causal:
-        rows = torch.arange(start, start + q.shape[2], device=q.device)
-        hidden = torch.arange(k.shape[2], device=q.device) > rows[:, None]
-        scores = scores.masked_fill(hidden, -torch.inf)
-    if mask is not None:
-        scores = scores + mask[start : start + q.shape[2]].to(scores.dtype)
-    return scores
-
-
-def _math(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool, mask: Tensor | None
-) -> tuple[Tensor, Tensor]:
+def _math(q: Tensor, k: Tensor, v: Tensor, how: TileScores) -> tuple[Tensor, Tensor]:
+    """As `attend`, a block of rows at a time."""
     k = repeat_heads(k, q)
     v = repeat_heads(v, q)
     outs = []
     lses = []
     for start in range(0, q.shape[2], _MATH_ROWS):
-        scores = _scores(q[:, :, start : start + _MATH_ROWS], k, scale, causal, mask, start)
+        scores = how.rows(q[:, :, start : start + _MATH_ROWS], k, start)
         lse = scores.logsumexp(-1)
         outs.append(((scores - lse[..., None]).exp() @ v.to(scores.dtype)).to(q.dtype))
         lses.append(lse)
@@ -148,9 +169,9 @@ def _math(
 
 
 def _math_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float,
-    causal: bool, mask: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, how: TileScores
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `attend_backward`, a block of rows at a time."""
     kv_heads = k.shape[1]
     work = torch.promote_types(q.dtype, torch.float32)
     keys = repeat_heads(k, q)
@@ -160,10 +181,10 @@ def _math_backward(
     grad_v = torch.zeros_like(values)
     for start in range(0, q.shape[2], _MATH_ROWS):
         rows = slice(start, start + _MATH_ROWS)
-        probs = (_scores(q[:, :, rows], keys, scale, causal, mask, start) - lse[:, :, rows, None]).exp()
+        probs = (how.rows(q[:, :, rows], keys, start) - lse[:, :, rows, None]).exp()
         g = grad[:, :, rows].to(work)
         delta = (g * out[:, :, rows].to(work)).sum(-1, keepdim=True)
-        d_scores = probs * (g @ values.transpose(-1, -2) - delta) * scale
+        d_scores = probs * (g @ values.transpose(-1, -2) - delta) * how.scale
         grad_q[:, :, rows] = (d_scores @ keys.to(work)).to(q.dtype)
         grad_k += d_scores.transpose(-1, -2) @ q[:, :, rows].to(work)
         grad_v += probs.transpose(-1, -2) @ g

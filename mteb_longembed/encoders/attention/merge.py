@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .kernels import attend, attend_backward, attend_band
+from .kernels import TileScores, attend, attend_backward, attend_band
 from .tiles import Tile, band_blocks, band_interior
 
 
@@ -84,7 +84,7 @@ class _MergedAttention(torch.autograd.Function):
                     gradients = attend_backward(
                         _take(grad, rows, flipped), _take(q, rows, flipped), _take(k, cols, flipped),
                         _take(v, cols, flipped), _take(out, rows, flipped), _take(lse, rows, flipped),
-                        scale=ctx.scale, causal=causal, mask=mask,
+                        TileScores(ctx.scale, causal, mask),
                     )  # fmt: skip
                     totals = (grad_q, rows), (grad_k, cols), (grad_v, cols)
                     for (total, at), part in zip(totals, gradients, strict=True):

@@ -98,24 +98,51 @@ def attend_packed(
     scale: float,
     causal: bool,
     window: int | None = None,
-    planned: RelativePositionAttention | None = None,
 ) -> Tensor:
     """Attention of each document over itself: `[tokens, h, d]`.
 
-    `q` `[tokens, h, d]` and `k` `[tokens, hk, d]` are rotated to each token's position in its document; `v` is as `k`,
-    and `hk` divides `h`. With `window`, token i sees tokens at a distance below it.
+    Args:
+        documents: the lengths of the documents.
+        q: `[tokens, h, d]`, rotated to each token's position in its document.
+        k: `[tokens, hk, d]`, rotated in the same way, and `hk` divides `h`.
+        v: as `k`.
+        scale: of the scores.
+        causal: whether a token sees only the tokens before it.
+        window: a token sees tokens at a distance below it. None: all tokens.
     """
-    if planned is None:
-        starts = documents.starts()
-        longest = documents.longest
-        seen: Window
-        if causal:
-            seen = CAUSAL
-        else:
-            seen = FULL
-        if window is not None and window < longest:
-            seen = (window - 1, 0 if causal else window - 1)
-        return attend_varlen(q, k, v, starts, starts, longest, longest, scale=scale, window=seen)[0]
+    starts = documents.starts()
+    longest = documents.longest
+    seen = FULL
+    if causal:
+        seen = CAUSAL
+    if window is not None and window < longest:
+        seen = (window - 1, seen[1])
+        if not causal:
+            seen = (window - 1, window - 1)
+    return attend_varlen(q, k, v, starts, starts, longest, longest, scale=scale, window=seen)[0]
+
+
+def attend_packed_by_plan(
+    documents: PackedDocuments,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    planned: RelativePositionAttention,
+    *,
+    scale: float,
+    causal: bool,
+) -> Tensor:
+    """As `attend_packed`, with the relative positions of a plan.
+
+    Args:
+        documents: see `attend_packed`, as for the other arguments.
+        q: see there.
+        k: see there.
+        v: see there.
+        planned: the strategy's plan, and how it rotates queries and keys.
+        scale: see there.
+        causal: see there.
+    """
     calls = documents.cached((id(planned), causal), lambda: calls_of(planned, documents, causal=causal))
     work = torch.promote_types(v.dtype, torch.float32)
     out = torch.zeros(*q.shape[:2], v.shape[-1], dtype=work, device=q.device)

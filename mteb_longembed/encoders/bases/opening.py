@@ -95,9 +95,10 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
     is_foreign = any(not module["type"].startswith(_STOCK) for module in modules or ())
     has_code = not is_ours and (is_foreign or "auto_map" in (raw or {}) or "auto_map" in tokenizer)
     runs_code = has_code and trust_remote_code
+    # first, because a folder that is no model may be a whole disk
+    raw = _check_embedding_model(path, raw, modules)
     revision = files.revision(code=runs_code)
 
-    raw = _check_embedding_model(path, raw, modules)
     pooling = _pooling_config(files, modules or [])
     mode = _pooling_mode(pooling)
     if is_ours:

@@ -71,6 +71,8 @@ class ModelSpec:
         fuse: `bm25` fuses scores with BM25.
         fusion: `rrf` fuses ranks in the place of scores.
         weight: the encoder's share of a fused score.
+        weights: the rule by which tokens count by their rarity in the corpus.
+        score: `softmax` lets all vectors of a document give its score, and not only the best one.
         index: `ivf` searches a part of the vectors.
         params: the strategy's own parameters.
     """

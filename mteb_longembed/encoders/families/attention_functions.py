@@ -29,7 +29,7 @@ from mteb_longembed.encoders.attention.context import (
 )
 from mteb_longembed.encoders.attention.kernels import repeat_heads
 from mteb_longembed.encoders.attention.merge import attend_tiles
-from mteb_longembed.encoders.attention.packed import attend_packed
+from mteb_longembed.encoders.attention.packed import attend_packed, attend_packed_by_plan
 from mteb_longembed.encoders.attention.plan import RelativePositionAttention
 from mteb_longembed.encoders.attention.tiles import band
 from mteb_longembed.encoders.strategies import Strategy
@@ -114,10 +114,7 @@ def long_attention(
         causal = module.is_causal
     else:
         causal = is_causal
-    if scaling is None:
-        scale = query.shape[-1] ** -0.5
-    else:
-        scale = scaling
+    scale = _scale(scaling, query)
     window = settings.window(sliding_window)
     b, _, width, _ = query.shape
     documents = documents_of(attention_mask, b, width, query.device)
@@ -125,14 +122,12 @@ def long_attention(
     if isinstance(documents, PackedDocuments):  # all are up to the trained length, or all above it
         q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
         if is_long and strategy.logn:
-            # in a causal model token i sees i + 1 tokens
-            factors = documents.on_device(("query scale", causal), lambda: torch.cat([
-                strategy.query_scale(torch.full((n,), n), torch.arange(1, n + 1) if causal else None)
-                for n in documents.lengths
-            ]))  # fmt: skip
+            factors = _packed_query_scales(documents, strategy, causal)
             q = (q * factors[:, None, None]).to(q.dtype)
-        planned = settings.planned if is_long else None
-        out = attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window, planned=planned)
+        if is_long and settings.planned is not None:
+            out = attend_packed_by_plan(documents, q, k, v, settings.planned, scale=scale, causal=causal)
+        else:
+            out = attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window)
         return out[None], None
     # A sliding layer never sees more tokens than in training, so there is nothing to extend in it.
     factor = torch.ones(b)
@@ -176,6 +171,26 @@ def long_attention(
     return out.transpose(1, 2).contiguous(), None
 
 
+def _scale(scaling: float | None, query: Tensor) -> float:
+    """The scale of scores, by default that of the width of the queries."""
+    if scaling is None:
+        return float(query.shape[-1] ** -0.5)
+    return scaling
+
+
+def _packed_query_scales(documents: PackedDocuments, strategy: Strategy, causal: bool) -> Tensor:
+    """The factor `[tokens]` of each token's query. In a causal model token i sees i + 1 tokens."""
+
+    def scales() -> Tensor:
+        factors = []
+        for n in documents.lengths:
+            seen = torch.arange(1, n + 1) if causal else None
+            factors.append(strategy.query_scale(torch.full((n,), n), seen))
+        return torch.cat(factors)
+
+    return documents.on_device(("query scale", causal), scales)
+
+
 def documents_of(mask: Tensor | None, b: int, width: int, device: torch.device) -> Documents:
     """The documents of the forward pass, or those of the padding mask in a layer that runs again for gradients."""
     documents = current()
@@ -203,12 +218,8 @@ def packed_attention(layer: Any, query: Tensor, key: Tensor, value: Tensor, *arg
     documents = current_packed()
     if documents is None:
         return sdpa_attention_forward(layer, query, key, value, *args, **kwargs)
-    scaling = kwargs.get("scaling")
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    if scaling is None:
-        scale = q.shape[-1] ** -0.5
-    else:
-        scale = scaling
+    scale = _scale(kwargs.get("scaling"), query)
     return attend_packed(documents, q, k, v, scale=scale, causal=False)[None], None
 
 
@@ -368,9 +379,7 @@ def attend_plain(
         at = torch.arange(n, device=q.device)
         distance = at[:, None] - at
         near = (distance < window) & (distance >= 0 if causal else distance > -window)
-        if mask is None:
-            near = near
-        else:
+        if mask is not None:
             near = near & mask
         # a row of padding that has no real neighbour sees itself
         mask = near | ((distance == 0) & ~near.any(-1, keepdim=True))

@@ -7,7 +7,7 @@ import torch
 
 from mteb_longembed.encoders.attention import devices
 from mteb_longembed.encoders.attention.context import PackedDocuments
-from mteb_longembed.encoders.attention.packed import attend_packed, calls_of
+from mteb_longembed.encoders.attention.packed import attend_packed, attend_packed_by_plan, calls_of
 from mteb_longembed.encoders.attention.plan import Pass, RelativePositionAttention
 from mteb_longembed.encoders.attention.rotation import Rotation
 from mteb_longembed.encoders.attention.tiles import Tile
@@ -52,7 +52,7 @@ def test_planned_positions_equal_the_dense_form_of_each_document(name, causal, k
     plain, q, k, v = everything(kv_heads)
     documents = PackedDocuments(LENGTHS, CPU)
     planned = RelativePositionAttention(plan, Rotation(inv_freq(4)))
-    out = attend_packed(documents, q, k, v, scale=0.3, causal=causal, planned=planned)
+    out = attend_packed_by_plan(documents, q, k, v, planned, scale=0.3, causal=causal)
     for (a, b, c), got in zip(plain, pieces(out), strict=True):
         want = oracles.attention(a, b, c, relative, inv_freq(4), 0.3, causal)
         same_attention(got, want, a, b, c, 0.3)

@@ -1,7 +1,5 @@
 """Planned attention equals the dense form for every plan, head layout, type and length; short and long."""
 
-import functools
-
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -134,8 +132,10 @@ def test_rotations_at_far_positions_undo_the_models_rounding():
 def path(request, monkeypatch) -> str:
     """The kernels of this machine, or what devices without a kernel of ours run (a stand-in on the CPU)."""
     if request.param == "no kernels":
-        for name, slow in (("attend", kernels._math), ("attend_backward", kernels._math_backward)):
-            monkeypatch.setattr(merge, name, functools.partial(slow, causal=False, mask=None))
+        monkeypatch.setattr(
+            merge, "attend", lambda *qkv, **how: kernels._math(*qkv, kernels.TileScores(**how))
+        )
+        monkeypatch.setattr(merge, "attend_backward", kernels._math_backward)
         monkeypatch.setattr(kernels, "_MATH_ROWS", 16)
     return request.param
 

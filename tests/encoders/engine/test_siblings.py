@@ -11,6 +11,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.encoders.weigh import count_tokens, weighted
 from tests import tiny
+from tests.own_data import beir
 
 TEXTS = [f"aa bb {tiny.text(6 + 7 * i, i)}" for i in range(7)] + ["aa"]
 
@@ -61,17 +62,17 @@ def test_a_sibling_with_another_form_of_windows_runs_on_its_own(base: Path, tmp_
 
 
 def test_compare_encodes_once_for_all_rules_of_one_form(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
-    tails = ["", ",weights=sif", ",weights=idf", ",score=softmax,weights=sif"]
-    names = [f"mini-ape+pcw@1024:vectors=window{tail}" for tail in tails]
-    names += [f"mini-ape+ntk@1024{tail}" for tail in ("", ":weights=sif", ":weights=idf")]
-    names += [f"mini-ape+pcw@1024:weights={rule}" for rule in ("sif", "idf")]
-    comparison = longembed.compare(
-        names, tasks=["LongEmbedPasskey-docs50"], eval_splits=["test_1024"], bm25=False, folder=tmp_path, show=False,
-        passages=False,
-    )  # fmt: skip
+    tails = ["vectors=window", "vectors=window,weights=sif", "vectors=window,weights=idf"]
+    tails.append("score=softmax,vectors=window,weights=sif")
+    names = [f"{base}+pcw@64:{tail}" for tail in tails]
+    names += [f"{base}+ntk@64{tail}" for tail in ("", ":weights=sif", ":weights=idf")]
+    names += [f"{base}+pcw@64:weights={rule}" for rule in ("sif", "idf")]
+    documents = [tiny.text(40, seed) for seed in range(8)]
+    data = beir(tmp_path / "data", documents, [text[:20] for text in documents])
+    comparison = longembed.compare(names, data=data, bm25=False, folder=tmp_path, show=False)
     encoded = dict(zip(comparison.costs["candidate"], comparison.costs["tokens_encoded"], strict=True))
     by_form = [names[:4], names[4:7], names[7:]]
     # the first of each form encodes, the others read

@@ -182,7 +182,7 @@ def test_the_least_recently_used_rows_go_when_the_store_is_full(tmp_path: Path, 
 def test_a_file_does_not_grow_beyond_its_limit(tmp_path: Path) -> None:
     store = EmbeddingStore(tmp_path, max_bytes=2**20)
     block = np.ones((8, 1024), np.float32)
-    for i in range(300):  # nine times the limit
+    for i in range(100):  # three times the limit
         put(store, i.to_bytes(32, "big"), block)
     assert store.path.stat().st_size < 1.3 * 2**20
 
@@ -257,7 +257,7 @@ def test_a_size_that_is_none_is_refused(size: str) -> None:
 def _hammer(store: EmbeddingStore, seed: int) -> bool:
     draw = np.random.default_rng(seed)
     with warnings.catch_warnings(action="error"):
-        for _ in range(100):
+        for _ in range(30):
             first = int(draw.integers(17))
             keys = [bytes([first + i]) * 32 for i in range(3)]
             expected = {key: np.full((5, 3), key[0], np.float32) for key in keys}
