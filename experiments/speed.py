@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import resource
 import tempfile
 import time
@@ -30,6 +31,7 @@ import mteb_longembed as longembed
 from experiments.materials import MIXES, SIZES, base_model, documents, rotary_model, tokenizer
 from experiments.measuring import interleaved, table
 from mteb_longembed.encoders.tokenizing import CACHE, IdCache, PrefixTokenizer
+from mteb_longembed.retrieval.searcher import Searcher
 
 Row = list[object]
 BATCH_SIZES = (1, 4, 8, 32)
@@ -249,14 +251,13 @@ def indexing(args: argparse.Namespace) -> Iterator[Row]:
         base_model(args.size, 512, folder)
         searchers = [longembed.search(f"{folder}+{tail}") for tail in tails]
 
-        def encode(searcher: longembed.Searcher) -> None:
+        def encode(searcher: Searcher) -> None:
             CACHE.max_bytes = 0
             searcher.protocol.embedder.encode_document(texts)
 
-        def add(searcher: longembed.Searcher) -> None:
+        def add(searcher: Searcher) -> None:
             CACHE.max_bytes = 0
-            searcher.remove(keys if len(searcher) else [])
-            searcher.add(keys, texts)
+            Searcher(searcher.protocol).add(keys, texts)
 
         for searcher in searchers:
             searcher.protocol.embedder.store = None
@@ -278,7 +279,7 @@ def search(args: argparse.Namespace) -> Iterator[Row]:
         vectors = CorpusVectors()
         for _ in range(10_000):
             drawn = draw.normal(size=(count, 128)).astype(np.float32)
-            vectors = vectors.appended([drawn / np.linalg.norm(drawn, axis=1, keepdims=True)])
+            vectors.append([drawn / np.linalg.norm(drawn, axis=1, keepdims=True)])
         ways: dict[str, Callable[[], object]] = {
             "exact": lambda vectors=vectors: best_documents(vectors.blocks(), queries, 10)
         }
@@ -287,6 +288,43 @@ def search(args: argparse.Namespace) -> Iterator[Row]:
             ways[f"index={kind}"] = lambda index=index: index.search(queries, 10)
         for name, seconds in zip(ways, interleaved(args.rounds, *ways.values()), strict=True):
             yield [f"{name}, {count} a document", seconds]
+
+
+def weights(args: argparse.Namespace) -> Iterator[Row]:
+    """Counting tokens against tokenising them, and a second pooling of one pass against one pooling."""
+    from mteb_longembed.encoders.store.store import EmbeddingStore
+    from mteb_longembed.encoders.weigh import count_tokens, weighted
+
+    texts = documents("qmsum", args.docs)
+    with tempfile.TemporaryDirectory() as temporary:
+        model: Any = longembed.extend(
+            base_model("small", 512, f"{temporary}/base"), "pcw", 32_768, vectors="window"
+        )
+        counts = count_tokens(model, texts)
+        siblings = [weighted(model, counts, "sif")]
+        folders = (f"{temporary}/store{number}" for number in range(10**6))
+
+        numbers = itertools.count()
+
+        def new_texts() -> list[str]:
+            """Ids of known texts are kept, so each run has texts of its own."""
+            return [f"{text} {next(numbers)}" for text in texts]
+
+        def tokenise() -> None:
+            model.first.token_ids(new_texts())
+
+        def count() -> None:
+            count_tokens(model, new_texts())
+
+        def encode(others: list[Any]) -> None:
+            model.store = EmbeddingStore(next(folders))
+            model.siblings = others
+            model.encode(texts)
+
+        runs = [tokenise, count, lambda: encode([]), lambda: encode(siblings)]
+        tokenised, counted, one, both = interleaved(args.rounds, *runs)
+    yield ["counting / tokenising", counted, tokenised, counted / tokenised]
+    yield ["two poolings / one", both, one, both / one]
 
 
 PARTS: dict[str, tuple[list[str], Callable[[argparse.Namespace], Iterable[Row]]]] = {
@@ -299,6 +337,7 @@ PARTS: dict[str, tuple[list[str], Callable[[argparse.Namespace], Iterable[Row]]]
     "mteb": (["model", "wall s", "encode s", "rest s", "share"], mteb_overhead),
     "indexing": (["name", "encode s", "add s", "add / encode", "encode / pcw's"], indexing),
     "search": (["search", "s"], search),
+    "weights": (["what", "s", "s of the other", "ratio"], weights),
 }
 
 
