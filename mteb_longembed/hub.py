@@ -24,9 +24,11 @@ from mteb_longembed.errors import HubError
 logger = logging.getLogger(__name__)
 #: Seconds to wait for an answer (HF_HUB_ETAG_TIMEOUT can set more), and seconds after which a warning tells the
 #: user that we are waiting.
-WAIT, SILENT = 5.0, 1.0
+WAIT = 5.0
+SILENT = 1.0
 #: How often the hub may refuse one request, cut one answer off at the same place, or redirect before we give up.
-TRIES, REDIRECTS = 3, 10
+TRIES = 3
+REDIRECTS = 10
 
 _ANSWERS: dict[str, bool] = {}
 _LOCK = threading.Lock()
@@ -84,7 +86,8 @@ def translate_hub_errors() -> Iterator[None]:
     seen: Counter[object] = Counter()
 
     def look(response: Any) -> None:
-        request, status = response.request, response.status_code
+        request = response.request
+        status = response.status_code
         file: object = request.method, str(request.url), request.headers.get("range")
         wait = response.headers.get("retry-after", "")
         if status == 429 or status >= 500:
@@ -92,10 +95,12 @@ def translate_hub_errors() -> Iterator[None]:
             what = f"{status} {response.reason_phrase}{later}"
             stop = seen[file] + 1 >= TRIES or (wait.isdigit() and int(wait) > WAIT)
         elif response.is_redirect:
-            file, what = None, "with redirects that do not end"
+            file = None
+            what = "with redirects that do not end"
             stop = seen[file] + 1 >= REDIRECTS
         elif "text/html" in response.headers.get("content-type", ""):
-            what, stop = "with a web page instead of a file, as a login page does", False
+            what = "with a web page instead of a file, as a login page does"
+            stop = False
         elif request.method == "GET" and "/api/" not in str(request.url):
             what = "with a file that is cut off"
             stop = seen[file] + 1 > TRIES

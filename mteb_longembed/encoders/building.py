@@ -136,8 +136,10 @@ def load_base(
     first = model[0]
     if isinstance(first, Transformer):
         check_all_loaded(first.model, checkpoint.path)
-    if entry.append_eos or _lost_its_end(checkpoint, model):
+    if entry.append_eos:
         _append_eos(model.tokenizer)
+    elif checkpoint.wants_eos and checkpoint.pooling == "lasttoken":
+        _restore_eos(model.tokenizer)
     return model
 
 
@@ -275,26 +277,19 @@ def _check_vocabulary(first: LongTransformer, path: str) -> None:
         )
 
 
-def _lost_its_end(checkpoint: BaseCheckpoint, model: BaseModel) -> bool:
-    """Whether a model that pools the last token was trained with an end token that its tokenizer does not add.
+def _restore_eos(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Add the end token that a model was trained with and its tokenizer.json lacks, and say so.
 
     transformers 5 follows tokenizer.json, and older versions followed `add_eos_token` in tokenizer_config.json.
     """
-    if checkpoint.pooling != "lasttoken":
-        return False
-    file = f"{checkpoint.files.transformer_folder()}tokenizer_config.json"
-    settings = checkpoint.files.json(file) or {}
-    tokenizer = model.tokenizer
-    if settings.get("add_eos_token") is not True or tokenizer.eos_token is None:
-        return False
-    if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
-        return False
+    if tokenizer.eos_token is None or tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
+        return
     warnings.warn(
-        f"{checkpoint.name} pools the last token, and its tokenizer_config.json says add_eos_token, but its "
-        f"tokenizer.json adds none: every text gets {tokenizer.eos_token} at its end, as in training.",
+        "the model pools the last token, and its tokenizer_config.json says add_eos_token, but its tokenizer.json adds "
+        f"none: every text gets {tokenizer.eos_token} at its end, as in training.",
         stacklevel=4,
     )
-    return True
+    _append_eos(tokenizer)
 
 
 def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:

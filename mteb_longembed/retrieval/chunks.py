@@ -53,7 +53,8 @@ class ChunkEncoder(DescribedNow):
                 "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
                 f"{encoder.mteb_model_meta.name}: use another name."
             )
-        self._encoder, self.passages = encoder, passages
+        self._encoder = encoder
+        self.passages = passages
         self.similarity_name = similarity_of(encoder)
         self.embedder = self.model = getattr(encoder, "embedder", None) or getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
@@ -113,7 +114,8 @@ def register(name: str, chunker: Chunker, key: str = "") -> str:
             f"a chunker's name and version must have letters, digits and _.- only, got {key!r} and {version!r}."
         )
     if not version:
-        version, advice = uuid.uuid4().hex, 'so no result of it is found again: give (chunker, "v1").'
+        version = uuid.uuid4().hex
+        advice = 'so no result of it is found again: give (chunker, "v1").'
         warnings.warn(f"the chunker {key} has no version, {advice}", stacklevel=3)
     known = mteb.get_model_meta(name)
     tail = re.sub(r"[^\w.-]", "-", str(known.name).rpartition("/")[2])

@@ -39,7 +39,8 @@ class WindowIndex:
             counts += block.counts.tolist()
         #: The document of each vector.
         self._owner = np.repeat(np.arange(len(counts)), counts)
-        self._n_documents, self._n_vectors = len(counts), len(self._owner)
+        self._n_documents = len(counts)
+        self._n_vectors = len(self._owner)
         self._lists = None if exact or self._n_vectors < IVF_FROM else _divided(index)
         self._index: Any = self._lists or index
 
@@ -58,11 +59,13 @@ class WindowIndex:
                 probed = min(n_probe, self._lists.nlist)
                 options["params"] = faiss.SearchParametersIVF(nprobe=probed)  # type: ignore[call-arg]
             values, nearest = self._index.search(queries[open_queries], k, **options)
-            missing, is_short = [], False
+            missing = []
+            is_short = False
             for query, value, vectors in zip(open_queries, values, nearest, strict=True):
                 # behind the last vector of the lists stands -1
                 filled = vectors >= 0
-                value, vectors = value[filled], vectors[filled]
+                value = value[filled]
+                vectors = vectors[filled]
                 # the first vector of each document
                 _, firsts = np.unique(self._owner[vectors], return_index=True)
                 firsts = np.sort(firsts)[:top_k]

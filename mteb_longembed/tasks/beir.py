@@ -99,7 +99,9 @@ class LocalFiles(AbsTaskRetrieval):
         self.metadata = self.metadata.model_copy(update=update)
         super().__init__()
         #: The files of documents and queries, and those of judgements by split.
-        self.corpus_file, self.query_file, self.judgement_files = documents, queries, judgements
+        self.corpus_file = documents
+        self.query_file = queries
+        self.judgement_files = judgements
         self._read()
         digest = self.identity()
         name = f"{re.sub(r'[^A-Za-z0-9._-]', '_', stem)[:80] or 'data'}-{digest[:8]}"
@@ -128,7 +130,9 @@ class LocalFiles(AbsTaskRetrieval):
         documents = data_files.read_documents(self.corpus_file)
         queries = data_files.read_queries(self.query_file)
         corpus = text_table(documents)
-        self.dataset, self.unjudged, self._passages = {"default": {}}, {}, {}
+        self.dataset = {"default": {}}
+        self.unjudged = {}
+        self._passages = {}
         for split, path in self.judgement_files.items():
             judgements = data_files.read_judgements(path, queries, documents)
             judged = {query: scores for query, scores in judgements.items() if any(scores.values())}

@@ -14,7 +14,9 @@ from mteb_longembed.tasks.generated.synthetic import LENGTHS
 from mteb_longembed.tasks.quick import QUICK_TASKS, TASKS
 from mteb_longembed.tasks.task_metadata import CITATION, PAPER
 
-NAME, QUICK_NAME, WIDER_NAME = "LongEmbed+", "LongEmbed-quick", "LongEmbed++"
+NAME = "LongEmbed+"
+QUICK_NAME = "LongEmbed-quick"
+WIDER_NAME = "LongEmbed++"
 
 
 def _benchmark(name: str, kind: str, tasks: Iterable[AbsTask], text: str, *more: CustomGrouping) -> Benchmark:

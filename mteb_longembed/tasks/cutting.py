@@ -24,7 +24,8 @@ class Counter:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase | None = None, model: str = "") -> None:
         self.name = f"tokens of {model}" if tokenizer is not None else "words / 0.75"
-        self._tokenizer, self._share = tokenizer, 1.0 if tokenizer is not None else WORDS_PER_TOKEN
+        self._tokenizer = tokenizer
+        self._share = 1.0 if tokenizer is not None else WORDS_PER_TOKEN
 
     def ends(self, text: str, lengths: Sequence[int]) -> tuple[int, list[int]]:
         """The number of tokens of the text, and for each length in tokens the number of characters to keep.

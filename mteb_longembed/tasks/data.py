@@ -120,8 +120,10 @@ class Data:
         """
         if unknown := options.keys() - DataOptions.__optional_keys__:
             raise TypeError(f"compare() got an unexpected keyword argument {min(unknown)!r}")
-        tasks, benchmarks = options.get("tasks", ()), options.get("benchmarks", ())
-        splits, n_queries = options.get("eval_splits"), options.get("n_synthetic_queries")
+        tasks = options.get("tasks", ())
+        benchmarks = options.get("benchmarks", ())
+        splits = options.get("eval_splits")
+        n_queries = options.get("n_synthetic_queries")
         files = [options.get("corpus"), options.get("queries"), options.get("qrels")]
         corpus, *judged = files
         language = options.get("language", ENGLISH)

@@ -219,12 +219,14 @@ def _rows(path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]) -
 
     An id is checked here, and whether it comes once.
     """
-    name, empty = shown or str(path), True
+    name = shown or str(path)
+    empty = True
     known: set[str] = set()
     unit = "row" if _is_table(path) else "line"
     chosen: dict[str, str] | None = None
     for number, row in _raw_rows(path, name, columns):
-        where, empty = f"{name}, {unit} {number}", False
+        where = f"{name}, {unit} {number}"
+        empty = False
         if chosen is None:
             chosen = _choose(row, columns, where)
         if missing := [column for column in chosen.values() if column not in row]:
@@ -354,7 +356,8 @@ def _once(pairs: list[tuple[str, object]]) -> Row:
 
 
 def _csv_records(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
-    reader, number = csv.reader((line for _, line in _lines(path, name)), strict=True), 1
+    reader = csv.reader((line for _, line in _lines(path, name)), strict=True)
+    number = 1
     try:
         for record in reader:
             if any(map(str.strip, record)):
@@ -428,7 +431,8 @@ def _is_table(path: Path) -> bool:
 
 def ignored_files(folder: Path) -> dict[str, int]:
     """What is not read of a folder of texts, by ending, and how often; linked folders by name. Hidden files aside."""
-    texts, counts = set(_text_files(folder)), Counter[str]()
+    texts = set(_text_files(folder))
+    counts = Counter[str]()
     for path in _visible(folder):
         if path.is_dir() and path.is_symlink():
             counts[f"{path.relative_to(folder).as_posix()}/ (a link)"] += 1

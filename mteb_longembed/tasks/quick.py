@@ -55,7 +55,9 @@ class _Quick(AbsTaskRetrieval):
             return
         super().load_data(num_proc, **kwargs)
         for split, data in self.dataset["default"].items():
-            relevant, corpus, asked = data["relevant_docs"], data["corpus"], data["queries"]
+            relevant = data["relevant_docs"]
+            corpus = data["corpus"]
+            asked = data["queries"]
             queries, documents = choose(relevant, corpus["id"][:], f"{self.metadata.name}/{split}")
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=corpus.select([i for i, name in enumerate(corpus["id"]) if name in documents]),

@@ -40,7 +40,8 @@ class TuningSettings:
             value = getattr(self, setting.name)
             if value is None:
                 continue
-            above, least = setting.metadata["above"], setting.metadata["least"]
+            above = setting.metadata["above"]
+            least = setting.metadata["least"]
             if above is not None and not (math.isfinite(value) and value > above):
                 raise InputError(f"{setting.name} must be above {above}, got {value}.")
             if least is not None and not (math.isfinite(value) and value >= least):

@@ -36,7 +36,8 @@ from .positions import AddedRows, MovedDocuments, MovedDocumentsCollator, rows_o
 from .settings import TuningSettings
 
 #: The folder of the checkpoints beside the model of a run, and the file of the run's settings in it.
-CHECKPOINTS, SETTINGS_FILE = "checkpoints", "settings.json"
+CHECKPOINTS = "checkpoints"
+SETTINGS_FILE = "settings.json"
 
 
 def last_complete(out: Path) -> Path | None:
@@ -128,7 +129,8 @@ def tune(
         spec = ModelSpec.parse(model)
         checkpoint = open_checkpoint(replace(spec, trust_remote_code=True) if trust_remote_code else spec)
         _check_checkpoint(checkpoint)
-        known, tuned = Identity(checkpoint.model_name, checkpoint.model_revision), None
+        known = Identity(checkpoint.model_name, checkpoint.model_revision)
+        tuned = None
     rows = prepare_data(open_data(data), options.n_negatives, options.seed)
     if tuned is None:
         tuned = cast("SentenceTransformer", build(checkpoint, device=device)).float()
@@ -308,6 +310,7 @@ def _check_tunable(base: str, family: str, strategy: Strategy) -> None:
 
 def _prompts(model: SentenceTransformer, columns: list[str]) -> dict[str, str] | None:
     """The model's own query and document prompts, by column of the data."""
-    query, document = model.prompts.get("query") or "", model.prompts.get("document") or ""
+    query = model.prompts.get("query") or ""
+    document = model.prompts.get("document") or ""
     prompts = {c: query if c == "anchor" else document for c in columns if c != "scores"}
     return prompts if any(prompts.values()) else None

@@ -42,6 +42,7 @@ class BaseCheckpoint:
         has_code: whether the repository brings code of its own.
         runs_code: whether that code may run.
         late_interaction: whether every token of a text has a vector (ColBERT).
+        wants_eos: whether the tokenizer's settings ask for an end token (`add_eos_token`).
         carried: the content of our file, if we saved the model.
         spec: the canonical specification of the extended model. It prints the model's name.
         strategy: with all lengths and parameters. None for a base alone.
@@ -62,6 +63,7 @@ class BaseCheckpoint:
     has_code: bool = False
     runs_code: bool = False
     late_interaction: bool = False
+    wants_eos: bool = False
     carried: StrategyFile | None = None
     spec: ModelSpec = field(default_factory=lambda: ModelSpec(""))
     extension: Strategy | None = None

@@ -129,6 +129,7 @@ def _read(files: Files, entry: ZooEntry | None, trust_remote_code: bool) -> Base
         has_code=has_code,
         runs_code=runs_code,
         late_interaction=is_late,
+        wants_eos=tokenizer.get("add_eos_token") is True,
         vectors=vectors,
     )
     if is_ours:

@@ -27,7 +27,8 @@ logger = logging.getLogger(__name__)
 #: The benchmarks for long documents, in the order of the menu: ours, mteb's own, and mteb's long tasks.
 BENCHMARKS = ("LongEmbed+", "LongEmbed", "LongEmbed++")
 #: mteb's prefix for columns of a benchmark's own groups, and its separator between dimension and group.
-_GROUP, _BETWEEN = "__cg__", "::"
+_GROUP = "__cg__"
+_BETWEEN = "::"
 #: The column with the names of experiments. It holds text and no scores.
 _EXPERIMENT = "_experiment_id"
 
@@ -94,7 +95,8 @@ def without_complete_task(results: Path, benchmarks: Sequence[str]) -> dict[str,
     complete: set[str] = set()
     incomplete: dict[str, set[str]] = {}
     for file in results.glob("results/*/*/*.json"):
-        model, run = file.parts[-3].replace("__", "/", 1), splits_in(file)
+        model = file.parts[-3].replace("__", "/", 1)
+        run = splits_in(file)
         if file.stem in splits and splits[file.stem] <= run:
             complete.add(model)
         elif file.stem in splits and run:
@@ -123,7 +125,8 @@ def style_without_experiments(style: Callable[..., Any], frame: Any, *args: Any,
 
 def _show_only(benchmarks: list[Any]) -> None:
     """Make the menu hold only some benchmarks, because mteb does not start if its own first one has no results."""
-    menu, app = "mteb.benchmarks._leaderboard_menu", "mteb.leaderboard.app"
+    menu = "mteb.benchmarks._leaderboard_menu"
+    app = "mteb.leaderboard.app"
     entry = part(menu, "MenuEntry")("Long documents", benchmarks=benchmarks)
     for name, entries in (("GP_BENCHMARK_ENTRIES", [entry]), ("R_BENCHMARK_ENTRIES", [])):
         setattr(sys.modules[app], name, part(app, name) and entries)

@@ -24,9 +24,11 @@ def most_documents(language: Language) -> int:
 
 def hidden_by(kind: str, language: Language, draws: Draws, n: int) -> list[Hidden]:
     """The texts that n documents hide."""
-    first, last = draws.shuffled(language.first_names), draws.shuffled(language.last_names)
+    first = draws.shuffled(language.first_names)
+    last = draws.shuffled(language.last_names)
     data = language.harder
-    places, things = _fours(draws.shuffled(data.places)), _fours(draws.shuffled(data.things))
+    places = _fours(draws.shuffled(data.places))
+    things = _fours(draws.shuffled(data.things))
     made: list[Hidden] = []
     for group in range(-(-n // GROUP)):
 
@@ -34,7 +36,8 @@ def hidden_by(kind: str, language: Language, draws: Draws, n: int) -> list[Hidde
             return language.name(first[start + i % GROUP], last[start + j % GROUP])
 
         # a pair of places and things that no other group has
-        here, owned = places[group % len(places)], things[group // len(places) % len(things)]
+        here = places[group % len(places)]
+        owned = things[group // len(places) % len(things)]
         made += [_document(KINDS[kind](data, person, here, owned, j), draws) for j in range(GROUP)]
     return made[:n]
 
@@ -58,7 +61,8 @@ def _distractors(data: Harder, people: _People, places: list[str], things: list[
 
 def _twohop(data: Harder, people: _People, places: list[str], things: list[str], j: int) -> _Made:
     """Who owns a thing, and where people are from: two sentences answer a question that names no person."""
-    owned, lived = [], []
+    owned = []
+    lived = []
     for i in range(GROUP):
         owner = (i + j) % GROUP
         query = data.twohop["query"].format(thing=things[i], place=places[owner])

@@ -40,7 +40,8 @@ class Draws:
         deck = list(items)
         for last in range(len(deck) - 1, 0, -1):
             other = self.below(last + 1)
-            deck[last], deck[other] = deck[other], deck[last]
+            deck[last] = deck[other]
+            deck[other] = deck[last]
         return deck
 
     def distinct(self, k: int, n: int) -> list[int]:
@@ -95,7 +96,8 @@ class Haystack:
                 pieces.append(_cut(sentence, size - done, unit, space))
                 break
             pieces.append(sentence)
-            chars, done = chars + len(sentence), done + length
+            chars = chars + len(sentence)
+            done = done + length
             self.ends.append((chars, done))
             if done == size:
                 break
@@ -115,7 +117,8 @@ class Haystack:
 
     def hide(self, texts: Sequence[str], indices: Sequence[int]) -> Document:
         """A document: this text with other texts at their places; `depth` is the place of the first of them."""
-        document, start = "", 0
+        document = ""
+        start = 0
         for index, text in sorted(zip(indices, texts, strict=True), key=lambda pair: pair[0]):
             end = self.ends[index][0]
             document = self._join(self._join(document, self.text[start:end]), text)
@@ -155,7 +158,9 @@ class Corpus(Sequence[Document]):
     """
 
     def __init__(self, haystack: Haystack, hidden: Sequence[Hidden], ends: Sequence[tuple[int, ...]]) -> None:
-        self._haystack, self.hidden, self._ends = haystack, hidden, ends
+        self._haystack = haystack
+        self.hidden = hidden
+        self._ends = ends
 
     @property
     def n_chars(self) -> int:

@@ -130,7 +130,8 @@ def find_language(code: str) -> Language:
     mended = data.pop("mended", {})
     # hash the parsed data, so that line ends do not change the hash
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-    harder, prose = Harder(**data.pop("harder")), data.pop("prose", None)
+    harder = Harder(**data.pop("harder"))
+    prose = data.pop("prose", None)
     return Language(
         first_names=data.pop("first_names").split(),
         last_names=data.pop("last_names").split(),

@@ -43,7 +43,8 @@ class LongEmbedPasskey(SyntheticRetrieval):
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
         """One pass key for each document; all people and all keys of a split are different."""
         language = cls.language()
-        people, keys = draws.distinct(n, language.n_people), draws.distinct(n, 90_000)
+        people = draws.distinct(n, language.n_people)
+        keys = draws.distinct(n, 90_000)
         made = []
         for person, key in zip(people, keys, strict=True):
             first, last = divmod(person, len(language.last_names))

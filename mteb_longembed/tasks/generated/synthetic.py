@@ -33,7 +33,8 @@ N_QUERIES = 50
 # The revision is a hash over these splits. Longer splits came later, and must not change the revision of old results.
 _HASHED = LENGTHS + (65536, 131072)
 # The version of harder kinds and of other languages; a language's kind that gives other documents now has its own.
-_VERSION, _VERSIONS = "v1", {("eng", "twohop"): "v2"}
+_VERSION = "v1"
+_VERSIONS = {("eng", "twohop"): "v2"}
 _IN_MEMORY = 64 * 2**20  # characters of a corpus; a larger one is written to disk document by document
 _SCHEMA = pa.schema({"id": "string", "text": "string", "depth": "float64", "n_words": "int64"})
 
@@ -157,7 +158,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         """
         if split not in cls.known_splits():
             raise UnknownNameError(f"split of {cls.metadata.name}", split, cls.known_splits())
-        recipe, length = cls.recipe, int(split.removeprefix("test_"))
+        recipe = cls.recipe
+        length = int(split.removeprefix("test_"))
         draws = Draws(f"{cls.generator}/{cls.__name__}/{recipe.seed}/{length}")
         hidden = cls.hidden(draws, recipe.n_documents)
         haystack = cls.make_haystack(draws, length, hidden)
@@ -171,7 +173,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     @classmethod
     def passages(cls, split: str) -> Passages:
         """Where the answers of a split are: for each query, the sentence that its document hides."""
-        data, passages = cls.generate(split), Passages()
+        data = cls.generate(split)
+        passages = Passages()
         for query, (name,) in data["relevant_docs"].items():
             number = int(name.removeprefix("d"))
             sentence = data["corpus"].hidden[number].text
@@ -193,7 +196,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             data = self.generate(split)
             corpus, is_large = data["corpus"], data["corpus"].n_chars > _IN_MEMORY
             table = self._on_disk(split, corpus) if is_large else Dataset.from_list(list(corpus))
-            queries, judged = Dataset.from_list(data["queries"]), data["relevant_docs"]
+            queries = Dataset.from_list(data["queries"])
+            judged = data["relevant_docs"]
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=table, queries=queries, relevant_docs=judged, top_ranked=None
             )
@@ -255,7 +259,9 @@ class SyntheticRetrieval(AbsTaskRetrieval):
             raise UnknownNameError("kind of needle", recipe.kind, cls.kinds)
         if recipe.depth is not None and not 0 <= recipe.depth <= 1:
             raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
-        language, suffix, extra = find_language(recipe.language), recipe.suffix(), cls.digest_of(recipe)
+        language = find_language(recipe.language)
+        suffix = recipe.suffix()
+        extra = cls.digest_of(recipe)
         if recipe.language != ENGLISH or recipe.kind:
             extra += _VERSIONS.get((recipe.language, recipe.kind), _VERSION) + language.digest
         digest = hashlib.sha256(f"{cls.metadata.revision}{suffix}{extra}".encode()).hexdigest()[:12]
@@ -268,7 +274,8 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         metadata = cls.metadata.model_copy(update=fields)
         body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__}
         made = cast("type[SyntheticRetrieval]", type(cls.__name__, (cls,), body))
-        name, most = cls.metadata.name, made.most_documents()
+        name = cls.metadata.name
+        most = made.most_documents()
         if not N_QUERIES <= recipe.n_documents <= most:
             raise InputError(
                 f"n_documents of {name} must be from {N_QUERIES} to {most} documents, got {recipe.n_documents}."

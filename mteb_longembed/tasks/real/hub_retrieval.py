@@ -86,7 +86,8 @@ class HubRetrieval(AbsTaskRetrieval):
             )
         if self.size is not None:
             self.size.check(f"{REPOSITORY}/{folder}", corpus, queries)
-        texts, asked = text_table(corpus), text_table(queries)
+        texts = text_table(corpus)
+        asked = text_table(queries)
         data = RetrievalSplitData(corpus=texts, queries=asked, relevant_docs=judged, top_ranked=None)
         self.dataset = {"default": {split: data}}
         self.data_loaded = True
@@ -107,7 +108,8 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
         raise DataError(
             f"{DATA_VARIABLE}={local}: expected {names[0]} or .jsonl.gz in that folder, found neither of them."
         )
-    reason, cause = f"does not exist at {REVISION[:7]}", None
+    reason = f"does not exist at {REVISION[:7]}"
+    cause = None
     for name in names:
         try:
             path = download(REPOSITORY, name, repo_type="dataset", revision=REVISION)
@@ -120,7 +122,8 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
             reason = "is not in the cache, and the hub cannot be reached"
         except Exception as error:  # time-out, proxy, certificate: HTTP libraries have no common class
             first = str(error).strip().partition("\n")[0].rstrip(". ") or "no reason given"
-            reason, cause = f"cannot be downloaded: {type(error).__name__}: {first}", error
+            reason = f"cannot be downloaded: {type(error).__name__}: {first}"
+            cause = error
             break
     raise HubError(
         f"{names[0]} of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
