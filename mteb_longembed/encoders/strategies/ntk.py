@@ -18,11 +18,11 @@ class NTKAware(Strategy):
     `Lo` is the trained length, and `s` the target length divided by it, rounded up.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and Table 6; bloc97 2023, "NTK-Aware Scaled RoPE".
-    Differs: the form for learned tables is ours. The paper has no NTK there; its table says "-"
-        (docs/decisions.md). `E` is the trained table. `S` is its rows 1..Lo-1, smoothed by a Gaussian of width `sigma` rows, and `H = E - S`.
-        The new table is `Et[0] = E[0]` and `Et[t] = S(max(t/s, 1)) + H[1 + (t-1) mod (Lo-1)]`: row 0 is used for
-        position 0 alone. For `sigma -> 0` this becomes pi from row `s` on. For `sigma -> inf` it repeats the rows
-        1..Lo-1, as rp repeats all rows. Documents of at most `Lo` tokens keep the original rows. The rotary form
+    Differs: the form for learned tables is ours. The paper has no NTK there; its table says "-" (docs/decisions.md).
+        `E` is the trained table. `S` is its rows 1..Lo-1, smoothed by a Gaussian of width `sigma` rows, and
+        `H = E - S`. The new table is `Et[0] = E[0]` and `Et[t] = S(max(t/s, 1)) + H[1 + (t-1) mod (Lo-1)]`: row 0 is
+        used for position 0 alone. For `sigma -> 0` this becomes pi from row `s` on. For `sigma -> inf` it repeats the
+        rows 1..Lo-1, as rp repeats all rows. Documents of at most `Lo` tokens keep the original rows. The rotary form
         changes all inputs, as in the paper; `short="keep"` does not change inputs of at most `Lo` tokens.
 
     Args:
