@@ -222,6 +222,11 @@ class ModelSpec:
     def check_no_search(self) -> None:
         """Raise InputError for a setting that changes search and no vector of the encoder."""
         for key, value in self.search.items():
+            if key == "weights":
+                raise InputError(
+                    f"weights needs the corpus that is searched, got weights={value}: use "
+                    "mteb_longembed.weigh(NAME, documents) without it, or mteb_longembed.search(NAME)."
+                )
             raise InputError(
                 f"{key} changes search and no vector, got {key}={value}: leave it out, or use "
                 "mteb_longembed.search(NAME) with the full name."

@@ -234,3 +234,20 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     assert open_checkpoint(ModelSpec(str(folder), "pi")).revision == without.revision
     plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "pi", trust_remote_code=True))
     assert plain.model_name == "local/model+pi@128"
+
+
+def test_weights_in_a_name_are_for_searches_and_models_are_weighed() -> None:
+    with pytest.raises(
+        InputError, match=r"weights needs the corpus that is searched, .* mteb_longembed\.weigh"
+    ):
+        ModelSpec.parse("mini-ape+ntk:weights=sif").check_no_search()
+
+
+@pytest.mark.parametrize("tail", ["ntk:weights=sif", "pcw:vectors=window,weights=idf"])
+def test_weights_on_another_pooling_are_refused_before_weights_load(tail: str, tmp_path: Path) -> None:
+    base = tiny.saved("bert", tmp_path, pooling="cls")
+    (base / "model.safetensors").unlink()
+    with pytest.raises(
+        IncompatibleError, match=r"weights=\w+ averages the tokens of a document, .* cls pooling"
+    ):
+        open_checkpoint(ModelSpec.parse(f"{base}+{tail}"))
