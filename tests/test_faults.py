@@ -60,24 +60,13 @@ def run(*command: str) -> str:
     return done.stdout
 
 
-def check_kills(base: Path, folder: Path, n_kills: int, seed: int) -> dict[str, int]:
-    outcome = json.loads(run("-m", "tests.fault_runner", str(base), str(folder), str(n_kills), str(seed)))
-    assert outcome["errors"] == 0
-    assert outcome["kills"] >= n_kills
-    assert outcome["equal"] == outcome["finished"] > 0
-    return outcome
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
 def test_runs_killed_at_random_points_end_in_the_same_bits(base: Path, tmp_path: Path) -> None:
-    outcome = check_kills(base, tmp_path, n_kills=4, seed=1)
+    n_kills, seed = 4, 1
+    outcome = json.loads(run("-m", "tests.fault_runner", str(base), str(tmp_path), str(n_kills), str(seed)))
+    assert outcome["errors"] == 0 and outcome["kills"] >= n_kills
+    assert outcome["equal"] == outcome["finished"] > 0
     assert outcome["saved"] > 0  # some work of a killed run was not done again
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
-def test_runs_killed_hundreds_of_times_end_in_the_same_bits(base: Path, tmp_path: Path) -> None:
-    check_kills(base, tmp_path, n_kills=300, seed=2)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space are Linux's")

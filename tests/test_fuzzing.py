@@ -10,7 +10,7 @@ import torch
 import mteb_longembed as longembed
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from tests import tiny
-from tests.fuzzing import CASES, DEEP, MANY_CASES, Targets, fuzz
+from tests.fuzzing import CASES, DEEP, Targets, fuzz
 
 NAMES = ("names", "rows of the store", "a base's files", "a saved model's files", "JSON lines")
 
@@ -31,19 +31,13 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_structures_damaged_at_random_give_a_result_or_one_of_our_errors(targets: Targets, name: str) -> None:
-    outcomes = fuzz(targets, name, CASES)
+    outcomes = fuzz(targets, name)
     assert outcomes["our error"] + outcomes["result"] >= CASES // 2
     # a row of the store is damaged or not, and raises nothing
     assert outcomes["our error"] > 0 or name == "rows of the store"
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", NAMES)
-def test_thousands_of_damaged_structures_do_too(targets: Targets, name: str) -> None:
-    print(name, dict(fuzz(targets, name, MANY_CASES)))
-
-
-@pytest.mark.parametrize("text", ["[1, 2]", "null", '{"a": 1}', '[{"type": 3}]', "", "nope", DEEP, "[]"])
+@pytest.mark.parametrize("text", ["null", '[{"type": 3}]', "nope", DEEP, "[]"])
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_list_of_modules_that_is_none_is_told_in_one_sentence(targets: Targets, text, saved) -> None:
     good = targets.saved if saved else targets.base
@@ -81,7 +75,7 @@ def test_weights_that_do_not_load_are_told_in_one_sentence(tmp_path: Path) -> No
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("other", [5, None, b"bytes", ["list"]])
+@pytest.mark.parametrize("other", [None, b"bytes"])
 def test_an_input_that_is_no_text_is_told_with_its_place(targets: Targets, other: object) -> None:
     model = longembed.load(targets.saved, device="cpu")
     with pytest.raises(InputError, match=r"all inputs of one call must be texts .*, got a \w+ at place 1"):

@@ -71,23 +71,15 @@ def test_no_document_changes_another(model, texts, prompt, batch_size) -> None:
     check(model, texts, prompt, batch_size)
 
 
-@pytest.mark.long
-@settings(max_examples=1200)
-@given(st.lists(document, min_size=3, max_size=6), prompts, st.integers(1, 9))
-def test_no_document_changes_another_in_ten_thousand_cases(model, texts, prompt, batch_size) -> None:
-    check(model, texts, prompt, batch_size)  # three models, 1,200 examples, at least three documents each
-
-
 @pytest.mark.parametrize("n", [3, *(edge + i for edge in (tiny.TRAINED, TARGET) for i in (-1, 0, 1))])
 def test_documents_at_the_lengths_where_paths_change_are_encoded(base: SentenceTransformer, n: int) -> None:
     for key in ("pi", "pcw", "gp", "rp", "ntk"):
         check(longembed.extend(base, key, target_len=TARGET), [tiny.text(n), tiny.text(n, 1), "aa"], None, 32)
 
 
-@pytest.mark.parametrize("n_bytes", [500_000, pytest.param(10_000_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("piece", ["aa bb, ", "x", "日本"])
-def test_megabytes_of_text_are_encoded_like_their_beginning(base, piece: str, n_bytes: int) -> None:
-    text = piece * (n_bytes // len(piece.encode()))
+def test_megabytes_of_text_are_encoded_like_their_beginning(base, piece: str) -> None:
+    text = piece * (2_000_000 // len(piece.encode()))
     model = longembed.extend(base, "pi", target_len=TARGET)
     vectors = model.encode([text, "aa"])
     assert np.isfinite(vectors).all()

@@ -9,11 +9,20 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.built_model import identity_of
+from mteb_longembed.encoders.families import Absolute, Relative, Rotary
 from mteb_longembed.errors import ModelError
 from tests import tiny
 from tests.limits import same_vectors
 
-from .test_training import CELLS, LO, LT, MODELS, TEXTS, extended
+from .test_training import LO, LT, MODELS, TEXTS, extended
+
+#: Each family, with strategies that act in attention, in windows, on frequencies and on a table of positions.
+ADAPTED = [
+    pytest.param(family, key, id=f"{family.name}-{key}")
+    for family, key in (
+        (Rotary, "se"), (Rotary, "ntk"), (Absolute, "pi"), (Absolute, "pcw"), (Relative, "pi"), (Relative, "se")
+    )
+]  # fmt: skip
 
 
 def with_adapter(model: SentenceTransformer) -> SentenceTransformer:
@@ -31,7 +40,7 @@ def stock_adapter(folder: Path, family: type) -> str:
     return str(folder / "adapter")
 
 
-@pytest.mark.parametrize(("family", "key"), CELLS)
+@pytest.mark.parametrize(("family", "key"), ADAPTED)
 @pytest.mark.usefixtures("empty_hub")
 def test_a_saved_adapter_gives_its_embeddings_wherever_it_is_loaded(family, key, tmp_path):
     model = extended(family, key, tmp_path)
@@ -57,7 +66,7 @@ def test_a_saved_adapter_gives_its_embeddings_wherever_it_is_loaded(family, key,
     same_vectors(longembed.load(tmp_path / "merged").encode(TEXTS), want)
 
 
-@pytest.mark.parametrize(("family", "key"), CELLS)
+@pytest.mark.parametrize(("family", "key"), ADAPTED)
 def test_an_adapter_folder_of_sentence_transformers_is_a_base(family, key, tmp_path):
     folder = stock_adapter(tmp_path, family)
     target = LO if key == "none" else LT
@@ -120,7 +129,7 @@ def two_passes(model: SentenceTransformer) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
-@pytest.mark.parametrize(("family", "key"), CELLS)
+@pytest.mark.parametrize(("family", "key"), ADAPTED)
 @pytest.mark.parametrize("adapted", [False, True], ids=["all weights", "adapter"])
 def test_gradient_checkpointing_changes_no_gradient(family, key, adapted, tmp_path):
     model = extended(family, key, tmp_path).train()
