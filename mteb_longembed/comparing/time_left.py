@@ -31,9 +31,11 @@ class CandidateBar(tqdm):  # type: ignore[misc]  # tqdm has no types
 
     def update(self, n: float = 1) -> None:
         """Advance by tokens; a candidate is never done before `finish`."""
+        done = 0.0  # how much the first candidate reads is not known, but the time goes on
         if self._n_tokens:
             room = self._n_done + 0.99 - self.n
-            super().update(max(min(n / self._n_tokens, room), 0.0))
+            done = max(min(n / self._n_tokens, room), 0.0)
+        super().update(done)
 
     def finish(self) -> None:
         """The candidate is done."""
