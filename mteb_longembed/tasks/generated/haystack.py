@@ -40,8 +40,7 @@ class Draws:
         deck = list(items)
         for last in range(len(deck) - 1, 0, -1):
             other = self.below(last + 1)
-            deck[last] = deck[other]
-            deck[other] = deck[last]
+            deck[last], deck[other] = deck[other], deck[last]
         return deck
 
     def distinct(self, k: int, n: int) -> list[int]:
