@@ -34,7 +34,7 @@ batching.TOKENS["cpu"] = 10**9  # one batch of everything
 threading.stack_size(1 << 20)
 with open("/proc/self/statm") as statm:
     used = int(statm.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_AS, (used + (96 << 20), resource.RLIM_INFINITY))
 found = model.encode(texts, batch_size=4000)
 limit = MEMORY_LIMITS[model]["cpu"]
 print("halved", limit < 4000 * 64, float(np.abs(found - expected).max()) < 1e-5)
