@@ -29,8 +29,8 @@ from mteb_longembed.tasks.scoring import (
     data_identity,
     is_complete,
     main_metric,
+    mean_over_ties,
     score_queries,
-    tied_queries,
 )
 
 #: Folder inside the output folder, with rankings by model, revision, split and identity of the data.
@@ -109,15 +109,16 @@ class Evaluations:
         """The scores of all metrics, one row for each query."""
         ranking, *others = self.metrics(task)
         rule = {"ignore_identical_ids": self.ignore_identical_ids}
-        scores = score_queries(task, split, rankings, ranking, **rule, mean_over_ties=True)
-        tied = tied_queries(task, split, rankings, ranking, **rule)
+        tied = mean_over_ties(task, split, rankings, ranking, **rule)
+        scores = score_queries(task, split, rankings, ranking, **rule) | tied
         table = pd.DataFrame({"query": list(scores), "score": list(scores.values())})
         table.insert(0, "split", split)
         table.insert(0, "task", task.metadata.name)
         table.insert(0, "candidate", name)
         table["is_tied"] = table["query"].isin(tied)
         for metric in others:
-            other = score_queries(task, split, rankings, metric, **rule, mean_over_ties=True)
+            other = score_queries(task, split, rankings, metric, **rule)
+            other |= mean_over_ties(task, split, rankings, metric, **rule)
             table[str(metric)] = table["query"].map(other)
         return table
 

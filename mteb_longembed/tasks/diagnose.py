@@ -23,7 +23,7 @@ from mteb_longembed.statistics.bootstrap import mean_of_means_interval
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.cutting import Counter
 from mteb_longembed.tasks.data_files import Passages
-from mteb_longembed.tasks.scoring import answer_depths, score_queries, texts_of
+from mteb_longembed.tasks.scoring import answer_depths, mean_over_ties, score_queries, texts_of
 
 #: How many tokens of each document are read; then whole documents.
 LENGTHS = (128, 512, 2048, 8192)
@@ -188,5 +188,6 @@ def _score(task: AbsTaskRetrieval, model: MTEBModels, parts: _Parts) -> Interval
         for (subset, name), data in parts.items():
             if name == split:
                 task.dataset[subset][split] = data.copy()
-        groups.append(list(score_queries(task, split, by_subset, mean_over_ties=True).values()))
+        scores = score_queries(task, split, by_subset) | mean_over_ties(task, split, by_subset)
+        groups.append(list(scores.values()))
     return mean_of_means_interval(groups).scaled(100)

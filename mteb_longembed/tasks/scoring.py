@@ -57,9 +57,8 @@ def score_queries(
     metric: Measure | None = None,
     *,
     ignore_identical_ids: bool = False,
-    mean_over_ties: bool = False,
 ) -> dict[str, float]:
-    """Each judged query's score by trec_eval, as in mteb.
+    """Each judged query's score by trec_eval, as in mteb. It orders documents with equal scores by their ids.
 
     Args:
         task: a loaded task.
@@ -67,8 +66,6 @@ def score_queries(
         rankings: what a model found.
         metric: one of `read_metric`. Default: the task's main score.
         ignore_identical_ids: whether a document with the id of the query does not count (BEIR's rule).
-        mean_over_ties: whether documents with equal scores give the mean over their orders. trec_eval orders them by
-            their ids.
 
     Returns:
         Query id -> score from 0 to 1; if there are several subsets, each id starts with its subset.
@@ -97,34 +94,35 @@ def score_queries(
             for score in ir_measures.pytrec_eval.iter_calc([asked], judged, counted):
                 if metric.NAME != "RR" or score.value * rank >= 1 - 1e-9:
                     scores[prefix + score.query_id] = float(score.value)
-        if mean_over_ties:
-            for query, ranked_documents in counted.items():
-                ties = group_ties(ranked_documents, judged[query])
-                if decide_score(ties, rank):
-                    scores[prefix + query] = expected_score(str(metric.NAME), rank, ties, judged[query])
     if not has_relevant:
         raise DataError(f"{task.metadata.name}, {split}: no query has a relevant document to be scored by.")
     return scores
 
 
-def tied_queries(
+def mean_over_ties(
     task: AbsTaskRetrieval,
     split: str,
     rankings: Rankings,
-    metric: Measure,
+    metric: Measure | None = None,
     *,
     ignore_identical_ids: bool = False,
-) -> set[str]:
-    """The queries whose score is a mean over orders of documents with equal scores; arguments as `score_queries`."""
-    tied = set()
+) -> dict[str, float]:
+    """The queries whose score depends on how documents with equal scores are ordered, each with its mean over orders.
+
+    Arguments and ids as in `score_queries`.
+    """
+    metric = metric or main_metric(task)
+    rank = metric["cutoff"]
+    means = {}
     for subset in rankings:
         judged = task.dataset[subset][split]["relevant_docs"]
         prefix = _prefix(subset, rankings)
         counted = _counted_of(task, split, rankings[subset], subset, ignore_identical_ids)
         for query, documents in counted.items():
-            if decide_score(group_ties(documents, judged[query]), metric["cutoff"]):
-                tied.add(prefix + query)
-    return tied
+            ties = group_ties(documents, judged[query])
+            if decide_score(ties, rank):
+                means[prefix + query] = expected_score(str(metric.NAME), rank, ties, judged[query])
+    return means
 
 
 def _prefix(subset: str, rankings: Rankings) -> str:
