@@ -88,8 +88,7 @@ class Row:
     @property
     def is_equivalent(self) -> bool:
         """Whether it differs from the leader by less than `MARGIN`, by two one-sided tests."""
-        interval = self.equivalence
-        return interval is not None and interval.low > -MARGIN and interval.high < MARGIN
+        return self.equivalence is not None and self.equivalence.lies_within(MARGIN)
 
 
 def pair(scores: pd.DataFrame, candidates: Sequence[Candidate], column: str = "score") -> PairedScores:
@@ -158,7 +157,7 @@ def rank(
         more_queries = math.inf
         if candidate is not best:
             diff_to_best = paired.difference(best.name, candidate.name).scaled(100)
-            equivalence = paired.difference(best.name, candidate.name, confidence=0.9).scaled(100)
+            equivalence = paired.equivalence(candidate.name, best.name).scaled(100)
             more_queries = paired.more_queries(best.name, candidate.name)
         rows.append(
             Row(

@@ -31,6 +31,10 @@ class Interval:
         """The same interval in another unit, such as percent."""
         return Interval(factor * self.mean, factor * self.low, factor * self.high)
 
+    def lies_within(self, margin: float) -> bool:
+        """Whether both ends are between `-margin` and `margin`."""
+        return -margin < self.low and self.high < margin
+
 
 def difference_of_intervals(first: Interval, second: Interval) -> Interval:
     """The 95 % interval of `second - first`, as if they were measured on different queries.

@@ -87,10 +87,12 @@ class PairedScores:
         difference = self.difference(leader, candidate)
         return difference.high < 0 and self.p_value(leader, candidate) <= LEVEL
 
-    def is_equivalent(self, candidate: str, leader: str, margin: float) -> bool:
-        """Whether a candidate differs from the leader by less than a margin: two one-sided tests at `LEVEL`."""
-        difference = self.difference(leader, candidate, 1 - 2 * LEVEL)
-        return -margin < difference.low and difference.high < margin
+    def equivalence(self, candidate: str, leader: str) -> Interval:
+        """The paired difference to the leader, with an interval of which each end is a one-sided test at `LEVEL`.
+
+        A candidate is equivalent within a margin if the interval lies within it: two one-sided tests.
+        """
+        return self.difference(leader, candidate, 1 - 2 * LEVEL)
 
     def first_shares(self, n_resamples: int = N_RESAMPLES, seed: int = 0) -> dict[str, float]:
         """The share of resamples of the queries in which each candidate is first; equal ones share a resample.

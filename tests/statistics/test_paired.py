@@ -84,11 +84,11 @@ def test_equivalence_is_two_one_sided_tests() -> None:
     near = base - 0.005 + rng.normal(0, 0.02, 400)
     far = base - 0.03 + rng.normal(0, 0.02, 400)
     scores = paired(base.tolist(), near.tolist(), far.tolist())
-    assert scores.is_equivalent("b", "a", 0.02)
-    assert not scores.is_equivalent("c", "a", 0.02)
+    assert scores.equivalence("b", "a").lies_within(0.02)
+    assert not scores.equivalence("c", "a").lies_within(0.02)
     # the same mean on few queries says too little
     few = paired(base[:6].tolist(), (base[:6] - 0.005 + rng.normal(0, 0.08, 6)).tolist())
-    assert not few.is_equivalent("b", "a", 0.02)
+    assert not few.equivalence("b", "a").lies_within(0.02)
 
 
 def test_the_number_of_further_queries_makes_the_interval_leave_out_zero() -> None:
