@@ -210,12 +210,17 @@ class _Run:
         """Seconds, infinite without a budget."""
         return self._until - time.monotonic()
 
+    @property
+    def has_bm25(self) -> bool:
+        """Whether BM25 has run."""
+        return any(one.candidate.name == BM25 for one in self.done)
+
     def fusion(self) -> Candidate | None:
         """The candidate with the highest mean so far, with BM25's scores added; None if BM25 could not run.
 
         Of equal ones it is the first by name.
         """
-        if not any(one.candidate.name == BM25 for one in self.done):
+        if not self.has_bm25:
             return None
         dense = sorted(
             (one.candidate for one in self.done if one.candidate.name != BM25), key=lambda c: c.name
@@ -227,7 +232,7 @@ class _Run:
 
     def diagnoses(self) -> list[Diagnosis]:
         """How much of the documents BM25 needs, for each task; none if it could not run, or no time is left."""
-        if not any(one.candidate.name == BM25 for one in self.done):
+        if not self.has_bm25:
             return []
         made: list[Diagnosis] = []
         for task in self.ground.tasks:
