@@ -92,6 +92,7 @@ def weigh(
     if isinstance(texts, str):
         raise InputError(f"texts must be a list of documents, got one text, {texts[:40]!r}: use a list.")
     model = _loaded(base, device)
+    check_weighable(model)  # before a large corpus is counted
     counts = count_tokens(model, texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar)
     weighed = weighted(model, counts, rule)
     if isinstance(weighed, LongModelMixin):
