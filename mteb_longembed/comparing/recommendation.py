@@ -120,6 +120,7 @@ def recommend(rows: Sequence[Row], setting: Setting, expected: Expected | None =
         recommended = cheaper
     elif best.standing == "winner" or not others:
         verdict = "winner"
+    shortfall = reading_shortfall(rows, recommended)
     return Recommendation(
         verdict=verdict,
         best=best.name,
@@ -127,10 +128,10 @@ def recommend(rows: Sequence[Row], setting: Setting, expected: Expected | None =
         equals=tuple(row.name for row in equals),
         out=tuple(row.name for row in out),
         typed="" if verdict == "nothing" else type_next(recommended, setting),
-        use=_use(verdict, recommended, best),
+        use=_use(verdict, recommended, best, shortfall),
         certainty=_certainty(verdict, recommended, best, others, setting),
-        price=_price(recommended, rows),
-        notes=tuple(_notes(rows, best, recommended, setting, expected)),
+        price=_price(recommended, rows, shortfall),
+        notes=tuple(_notes(rows, best, setting, expected)),
         expected=expected,
     )
 
@@ -157,9 +158,11 @@ def cheapest(rows: Sequence[Row], best: Row) -> Row | None:
     return min(smaller, key=lambda row: row.size or 0.0, default=None)
 
 
-def _use(verdict: Verdict, row: Row, best: Row) -> str:
+def _use(verdict: Verdict, row: Row, best: Row, shortfall: Shortfall | None) -> str:
     if verdict == "nothing":
         return "Nothing can be said yet."
+    if verdict == "winner" and row.is_bm25 and shortfall is not None:
+        return f"Use {row.label} for now: the models have read too little of the text to be judged."
     if verdict == "equivalent":
         return f"Use {row.label}: it is as good as {best.label} within {MARGIN:g} points, and cheaper."
     if verdict == "winner" and row.candidate.is_base:
@@ -231,10 +234,13 @@ def _more(n_more: float, n_queries: int) -> str:
     return f"about {rounded:,} more queries like these would"
 
 
-def _price(row: Row, rows: Sequence[Row]) -> str:
-    """What a candidate costs, beside its base if that took part."""
+def _price(row: Row, rows: Sequence[Row], shortfall: Shortfall | None) -> str:
+    """What a candidate costs, beside its base if that took part, and what it or the models leave unread."""
     if row.is_bm25:
-        return "It encodes nothing and keeps no vectors; its index holds the words."
+        sentence = "It encodes nothing and keeps no vectors; its index holds the words"
+        if shortfall is None:
+            return f"{sentence}."
+        return f"{sentence} of whole documents, while {shortfall.row.label} {shortfall.words}."
     parts = []
     if row.cost.tokens_per_second is not None:
         base = next((other for other in rows if _is_base_of(other, row)), None)
@@ -248,7 +254,10 @@ def _price(row: Row, rows: Sequence[Row]) -> str:
             parts.append(f"keeps 1 vector of {size}")
         else:
             parts.append(f"keeps {row.cost.vectors:,.1f} vectors of together {size}")
-    parts.append(f"reads {percent(row.cost.share_read)} of the text")
+    if shortfall is None:
+        parts.append(f"reads {percent(row.cost.share_read)} of the text")
+    else:
+        parts.append(shortfall.words)
     return f"It {_listed(parts)}."
 
 
@@ -256,9 +265,7 @@ def _is_base_of(other: Row, row: Row) -> bool:
     return other.candidate.is_base and other.candidate.base == row.candidate.base and other is not row
 
 
-def _notes(
-    rows: Sequence[Row], best: Row, recommended: Row, setting: Setting, expected: Expected | None
-) -> list[str]:
+def _notes(rows: Sequence[Row], best: Row, setting: Setting, expected: Expected | None) -> list[str]:
     labels = {row.name: row.label for row in rows}
     notes = []
     if setting.n_untried:
@@ -283,10 +290,6 @@ def _notes(
         for row in rows:
             if row.is_bm25 and row.standing != "apart" and row is not best and row.diff_to_best is not None:
                 notes.append(_about_bm25(row, best))
-    model = recommended
-    if model.is_bm25:
-        model = next((row for row in rows if not row.is_bm25), recommended)
-    notes += longer_target(rows, model)
     return notes
 
 
@@ -298,21 +301,43 @@ def _about_bm25(row: Row, best: Row) -> str:
     return f"{sentence} against {best.label}."
 
 
-def longer_target(rows: Sequence[Row], model: Row) -> list[str]:
-    """That a longer target reads more, if no candidate of this base reads enough."""
+@dataclass(frozen=True)
+class Shortfall:
+    """That the models read too little of the text, and could read more.
+
+    Args:
+        row: the model that is meant.
+        target: the value of `--target` with which it reads `ENOUGH`.
+    """
+
+    row: Row
+    target: str
+
+    @property
+    def words(self) -> str:
+        """Such as `reads 4 % of the text: raise --target to 32k to read 90 % or more`."""
+        share = percent(self.row.cost.share_read)
+        return f"reads {share} of the text: raise --target to {self.target} to read {percent(ENOUGH)} or more"
+
+
+def reading_shortfall(rows: Sequence[Row], recommended: Row) -> Shortfall | None:
+    """What the recommended model leaves unread, or the best model beside BM25.
+
+    None if a candidate of the same base reads enough, or has a target that would do.
+    """
+    models = [row for row in (recommended, *rows) if not row.is_bm25]
+    if not models:
+        return None
+    model = models[0]
     same_base = [row for row in rows if row.candidate.base == model.candidate.base]
     if any(row.cost.share_read >= ENOUGH and not row.candidate.chunks_of for row in same_base):
-        return []
+        return None
     enough = model.cost.enough_len
     if enough <= max(row.candidate.target_len or 0 for row in same_base):
-        return []
-    target = str(enough)
+        return None
     if enough >= 1024:
-        target = f"{enough // 1024}k"
-    return [
-        f"{model.label} reads {percent(model.cost.share_read)} of the text: raise --target to {target} to read "
-        f"{percent(ENOUGH)} or more."
-    ]
+        return Shortfall(model, f"{enough // 1024}k")
+    return Shortfall(model, str(enough))
 
 
 def type_next(row: Row, setting: Setting) -> str:

@@ -176,7 +176,9 @@ def test_bm25_is_compared_with_the_best_unless_it_is_apart() -> None:
 def test_a_longer_target_is_named_if_no_candidate_of_the_base_reads_enough() -> None:
     half_read = {"share_read": 0.5, "enough_len": 32_768}
     short = row("org/mine+ntk@4096", 80, "winner", first=1.0, **half_read)
-    assert "reads 50 % of the text: raise --target to 32k to read 90 % or more" in said(advise(short))
+    advice = advise(short)
+    assert advice.use == "Use +ntk@4096."
+    assert advice.price.endswith("and reads 50 % of the text: raise --target to 32k to read 90 % or more.")
     assert "--target" not in said(advise(BEST))
     # the others read that far already
     base = row("org/mine+none@512", 80, "winner", base=True, share_read=0.5, enough_len=2048)
@@ -189,7 +191,15 @@ def test_a_longer_target_is_named_if_no_candidate_of_the_base_reads_enough() -> 
     behind = row("org/mine+pcw@1024", 12, best=(-76, -80, -70), share_read=0.21, enough_len=8192)
     behind = replace(behind, candidate=replace(behind.candidate, target_len=1024))
     lexical = row(BM25, 88, "winner", speed=None, first=1.0)
-    assert "+pcw@1024 reads 21 % of the text: raise --target to 8k" in said(advise(lexical, behind))
+    advice = advise(lexical, behind)
+    assert advice.use == "Use bm25 for now: the models have read too little of the text to be judged."
+    assert advice.price == (
+        "It encodes nothing and keeps no vectors; its index holds the words of whole documents, while +pcw@1024 "
+        "reads 21 % of the text: raise --target to 8k to read 90 % or more."
+    )
+    whole = replace(behind, cost=replace(behind.cost, share_read=1.0))
+    advice = advise(lexical, whole)
+    assert advice.use == "Use bm25." and "--target" not in advice.price
 
 
 def test_the_score_to_expect_and_halves_that_choose_differently_are_said() -> None:
