@@ -244,9 +244,9 @@ def write_questions(
             question = known.get((key, *place))
             if question is None:
                 question = writer.write(key, place, documents[key][slice(*place)], rare, earlier)
-                line = json.dumps({"writer": writer.model, **asdict(question)}) + "\n"
+                line = json.dumps({"writer": writer.model, **asdict(question)})
                 with progress.open("a", encoding="utf-8") as file:
-                    file.write(line)
+                    file.write(f"\n{line}")  # so a line that a kill cuts off spoils no other one
             earlier.add(" ".join(_words(question.text)))
             questions.append(question)
     _write_files(documents, questions, folder)
@@ -284,7 +284,7 @@ def _read(progress: Path, model: str) -> list[Question]:
     if not progress.is_file():
         return []
     questions = []
-    for line in progress.read_text(encoding="utf-8").splitlines():
+    for line in filter(None, progress.read_text(encoding="utf-8").splitlines()):
         try:
             row = json.loads(line)
             if row.pop("writer") == model:

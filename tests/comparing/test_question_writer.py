@@ -221,10 +221,13 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(serve, tmp_path: Path) -> N
     with pytest.raises(WriterError):
         write_questions(DOCUMENTS, 5, QuestionWriter("m"), tmp_path / "out", show=False)
     with (tmp_path / "out" / "progress.jsonl").open("a") as file:
-        file.write('{"writer": "m", "docu')  # a kill in the middle of a line
+        file.write('\n{"writer": "m", "docu')  # a kill in the middle of a line
     assert not (tmp_path / "out" / "queries.jsonl").exists()
     questions = write_questions(DOCUMENTS, 5, QuestionWriter("m"), tmp_path / "out", show=False)
     assert len(questions) == 5 and all(question.text for question in questions) and len(calls) == 6
+    (tmp_path / "out" / "queries.jsonl").unlink()  # as if the second run had been killed at its end
+    assert write_questions(DOCUMENTS, 5, QuestionWriter("m"), tmp_path / "out", show=False) == questions
+    assert len(calls) == 6
 
 
 def test_edited_questions_are_not_replaced(serve, tmp_path: Path) -> None:
