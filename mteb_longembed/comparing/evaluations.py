@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, TypeVar
 
 import mteb
 import pandas as pd
@@ -20,7 +21,6 @@ from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.passages import ShownPassages
 from mteb_longembed.errors import DataError
 from mteb_longembed.reports.safe_files import make_folder, slug, write_file
-from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.data import check_text_retrieval
 from mteb_longembed.tasks.data_files import Passages
 from mteb_longembed.tasks.diagnose import Diagnosis
@@ -33,6 +33,7 @@ from mteb_longembed.tasks.scoring import (
     score_queries,
 )
 
+T = TypeVar("T")
 #: Folder inside the output folder, with rankings by model, revision, split and identity of the data.
 RANKINGS = "rankings"
 #: The columns of every table of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
@@ -124,13 +125,12 @@ class Evaluations:
 
     def rankings(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> Rankings | None:
         """The rankings of an earlier run, None if there is none, or if its file is not complete."""
-        path = self._rankings(meta, task, split)
-        try:
-            saved = json.loads(path.read_bytes())
-            rankings = {subset: saved[subset][split] for subset in task.hf_subsets}
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
-            return None  # there is none, it is cut off, or another program wrote it
-        if not is_complete(task, split, rankings):
+
+        def of_split(saved: Any) -> Rankings:
+            return {subset: saved[subset][split] for subset in task.hf_subsets}
+
+        rankings = _read_kept(self._rankings(meta, task, split), of_split)
+        if rankings is None or not is_complete(task, split, rankings):
             return None
         return rankings
 
@@ -184,33 +184,19 @@ class Evaluations:
             meta: the description of the encoder, without search parameters.
             tasks: all tasks of the comparison.
         """
-        try:
-            return Cost(**json.loads(self._cost(meta, tasks).read_bytes()))
-        except (OSError, ValueError, TypeError, RecursionError):
-            return None  # there is none, or another program wrote it
+        return _read_kept(self._cost(meta, tasks), lambda saved: Cost(**saved))
 
     def keep_cost(self, meta: ModelMeta, tasks: Sequence[AbsTaskRetrieval], cost: Cost) -> None:
         """Keep a measured cost for later runs."""
-        path = self._cost(meta, tasks)
-        make_folder("the folder of rankings", path.parent)
-        write_file(path, json.dumps(asdict(cost)))
+        _keep(self._cost(meta, tasks), asdict(cost))
 
     def find_diagnosis(self, task: AbsTaskRetrieval) -> Diagnosis | None:
         """The diagnosis of a task that an earlier run has made, None if there is none."""
-        try:
-            saved = json.loads(self._diagnosis(task).read_bytes())
-            saved["whole"] = Interval(**saved["whole"])
-            saved["curve"] = {int(n): Interval(**score) for n, score in saved["curve"].items()}
-            saved["longer"] = {int(n): share for n, share in saved["longer"].items()}
-            return Diagnosis(**saved)
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            return None  # there is none, or another program wrote it
+        return _read_kept(self._diagnosis(task), Diagnosis.from_json)
 
     def keep_diagnosis(self, task: AbsTaskRetrieval, diagnosis: Diagnosis) -> None:
         """Keep the diagnosis of a task for later runs."""
-        path = self._diagnosis(task)
-        make_folder("the folder of rankings", path.parent)
-        write_file(path, json.dumps(asdict(diagnosis)))
+        _keep(self._diagnosis(task), asdict(diagnosis))
 
     def _diagnosis(self, task: AbsTaskRetrieval) -> Path:
         data = " ".join(self.identity(task, split) for split in task.eval_splits)
@@ -229,12 +215,8 @@ class Evaluations:
             judged: the passages that answer.
             windows: whether documents with one vector show their best window.
         """
-        try:
-            shown: ShownPassages = json.loads(self._passages(meta, task, split, windows).read_bytes())
-            is_whole = judged.keys() <= shown.keys()
-        except (OSError, ValueError, AttributeError):
-            return None
-        if not is_whole:
+        shown: ShownPassages | None = _read_kept(self._passages(meta, task, split, windows), dict)
+        if shown is None or not judged.keys() <= shown.keys():
             return None
         return shown
 
@@ -242,7 +224,7 @@ class Evaluations:
         self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, shown: ShownPassages, windows: bool
     ) -> None:
         """Keep shown passages for later runs."""
-        write_file(self._passages(meta, task, split, windows), json.dumps(shown))
+        _keep(self._passages(meta, task, split, windows), shown)
 
     def _passages(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, windows: bool) -> Path:
         kind = "passages"
@@ -272,3 +254,17 @@ class Evaluations:
 
     def _folder(self, meta: ModelMeta) -> Path:
         return self.folder / RANKINGS / slug(str(meta.name)) / slug(str(meta.revision))
+
+
+def _read_kept(path: Path, read: Callable[[Any], T]) -> T | None:
+    """What `read` makes of a JSON file; None if there is none, if it is cut off, or if another program wrote it."""
+    try:
+        return read(json.loads(path.read_bytes()))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _keep(path: Path, value: object) -> None:
+    """Write a JSON file for later runs."""
+    make_folder("the folder of rankings", path.parent)
+    write_file(path, json.dumps(value))

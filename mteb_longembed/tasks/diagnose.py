@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import mteb
 from datasets import Dataset
@@ -53,6 +54,14 @@ class Diagnosis:
     n_documents: int
     longest: int
     thirds: Sequence[float] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Diagnosis:
+        """A diagnosis from JSON, in which the keys of mappings are texts."""
+        curve = {int(length): Interval(**score) for length, score in saved["curve"].items()}
+        longer = {int(length): share for length, share in saved["longer"].items()}
+        whole = Interval(**saved["whole"])
+        return cls(**{**saved, "curve": curve, "longer": longer, "whole": whole})
 
     @property
     def enough(self) -> int | None:
