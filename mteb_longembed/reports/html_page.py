@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from itertools import chain
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
@@ -66,12 +67,9 @@ class Page:
 def write(page: Page) -> str:
     """The page's text."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters.update(breakable=_breakable, words=_words, attributes=_attributes, picture=_picture)
+    environment.filters.update(breakable=_breakable, words=_words, tip=_tip, picture=_picture)
     template = (files("mteb_longembed.reports") / "data" / "report.html.j2").read_text(encoding="utf-8")
-    cells: list[Cell] = []
-    for table in page.tables:
-        for row in table.rows:
-            cells += row
+    cells = list(chain.from_iterable(table.cells.to_numpy().flat for table in page.tables))
     safe = replace(page, problems=[printable(problem) for problem in page.problems])
     return environment.from_string(template).render(page=safe, searchable=_SEARCHABLE, cells=cells)
 
@@ -90,24 +88,17 @@ def _words(cell: Cell) -> Markup:
     return Markup("{}<mark>{}</mark>{}").format(*parts)
 
 
-def _attributes(cell: Cell, is_words: bool, title: str) -> Markup:
-    """A cell's classes, its column's title for narrow screens, and its exact value for sorting and for the mouse."""
-    flags = {"words": is_words, "best": cell.is_best, "partial": cell.is_partial}
-    names = " ".join(name for name, holds in flags.items() if holds)
-    attributes = Markup("")
-    if names:
-        attributes = Markup(' class="{}"').format(names)
-    attributes += Markup(' data-of="{}"').format(title)
-    if cell.number is not None:
-        digits = 3
-        if cell.number >= 1000:  # counts and lengths, not scores
-            digits = 0
-        tip = f"{rounded(cell.number, digits):,f}"
-        if cell.interval is not None:
-            tip += f", 95 % interval {rounded(cell.interval[0])} to {rounded(cell.interval[1])}"
-        number = str(cell.number).replace("inf", "Infinity")
-        attributes += Markup(' data-value="{}" data-tip="{}"').format(number, tip)
-    return attributes
+def _tip(cell: Cell) -> str:
+    """A cell's exact value, which is shown under the mouse."""
+    digits = 3
+    if cell.number is None:
+        return ""
+    if cell.number >= 1000:  # counts and lengths, not scores
+        digits = 0
+    tip = f"{rounded(cell.number, digits):,f}"
+    if cell.interval is not None:
+        tip += f", 95 % interval {rounded(cell.interval[0])} to {rounded(cell.interval[1])}"
+    return tip
 
 
 def _picture(drawing: Drawing) -> Markup:
