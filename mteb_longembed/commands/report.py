@@ -72,8 +72,8 @@ def main(args: argparse.Namespace) -> int:
     if args.results and not results:
         paths = ", ".join(map(str, args.results))
         raise InputError(
-            f"no results of LongEmbed tasks were found in {paths}; compare writes its own page, and a variant of a "
-            "task has no column in these tables."
+            f"no results of LongEmbed tasks were found in {paths}; variants of tasks have no column here, and "
+            "compare writes its own page."
         )
     lines = score_lines(results)
     tables = [table.without_empty_columns() for table in _tables(args, lines)]

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mteb_longembed.reports.safe_files import printable, slug, write_file
+from mteb_longembed.reports.safe_files import make_folder, printable, slug, write_file
 from mteb_longembed.reports.tables.table import rounded
 from mteb_longembed.statistics.intervals import Interval
 
@@ -100,6 +100,7 @@ class Drawing:
 
     def save(self, folder: Path) -> list[Path]:
         """Write `KEY.png` and `KEY.svg` into a folder, and return their paths."""
+        make_folder("the folder of figures", folder)
         paths = [folder / f"{self.key}.png", folder / f"{self.key}.svg"]
         write_file(paths[0], self._saved("png", dpi=160))
         write_file(paths[1], self.svg())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain
 
-from mteb_longembed.reports.scores.base_groups import BaseGroup, strategy_rank
+from mteb_longembed.reports.scores.base_groups import BaseGroup
 from mteb_longembed.reports.scores.columns import AVERAGE, SCORE_KEYS
-from mteb_longembed.reports.scores.scoreboard import gain
+from mteb_longembed.reports.scores.scoreboard import Line, gain
 from mteb_longembed.reports.tables.table import rounded
 from mteb_longembed.statistics.intervals import Interval
 
@@ -45,14 +45,13 @@ def improvement(group: BaseGroup) -> _Gains:
     """The gain by each strategy at its longest target length, in the paper's order; empty without the base."""
     if group.line is None:
         return {}
-    # Sorted by target length, so the last one of a name is the longest.
-    longest = {line.variant: line for line in group.variants if line.model.name.target_len}
     bars = {}
-    for name, line in sorted(longest.items(), key=lambda item: strategy_rank(item[1].model.name.strategy)):
-        gains = {key: gain(line.scores[key], group.line.scores[key]) for key in SCORE_KEYS}
+    for variant, lines in group.by_variant().items():
+        longest = lines[-1]
+        gains = {key: gain(longest.scores[key], group.line.scores[key]) for key in SCORE_KEYS}
         known = {key: gained for key, gained in gains.items() if gained is not None}
         if known:
-            bars[f"{name}@{line.model.name.target_len}"] = known
+            bars[f"{variant}@{longest.model.tokens}"] = known
     return bars
 
 
@@ -87,21 +86,29 @@ def _draw_bars(group: BaseGroup, bars: _Gains) -> Drawing:
 
 def targets(group: BaseGroup) -> _Targets:
     """The averages by variant and target length, each from the base itself on; empty with fewer than two lengths."""
-    series: dict[str, dict[int, Interval]] = {}
-    for line in group.variants:
-        average = line.scores[AVERAGE].complete
-        target = line.model.name.target_len
-        if average is not None and target is not None:
-            series.setdefault(line.variant, {})[target] = average
+    series = {}
+    for variant, lines in group.by_variant().items():
+        averages = _averages(lines)
+        if averages:
+            series[variant] = averages
     if len(set(chain.from_iterable(series.values()))) < 2:
         return {}
     if group.line is not None:
-        length = group.line.model.tokens
-        average = group.line.scores[AVERAGE].complete
         for values in series.values():
-            if length and average and length < min(values):
-                values[length] = average
+            for length, average in _averages([group.line]).items():
+                if length < min(values):
+                    values[length] = average
     return series
+
+
+def _averages(lines: Iterable[Line]) -> dict[int, Interval]:
+    """The whole averages by target length."""
+    averages = {}
+    for line in lines:
+        average = line.scores[AVERAGE].complete
+        if average is not None and line.model.tokens is not None:
+            averages[line.model.tokens] = average
+    return averages
 
 
 def _draw_curves(group: BaseGroup, curves: _Targets) -> Drawing:

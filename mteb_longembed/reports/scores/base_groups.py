@@ -32,6 +32,14 @@ class BaseGroup:
     line: Line | None
     variants: tuple[Line, ...]
 
+    def by_variant(self) -> dict[str, list[Line]]:
+        """The extended models of each variant, sorted by target length; the variants in the paper's order."""
+        members: dict[str, list[Line]] = {}
+        for line in sorted(self.variants, key=lambda line: _strategy_rank(line.model.name.strategy)):
+            if _is_extended(line):
+                members.setdefault(line.variant, []).append(line)
+        return members
+
 
 def group_by_base(lines: Iterable[Line]) -> list[BaseGroup]:
     """Group lines; bases without any extended model are left out.
@@ -74,7 +82,7 @@ def _base_line(base: str, members: Sequence[Line]) -> Line | None:
     return min(plain, key=lambda line: line.model.name.target_len or math.inf, default=None)
 
 
-def strategy_rank(strategy: str) -> tuple[int, str]:
+def _strategy_rank(strategy: str) -> tuple[int, str]:
     """The paper's order of strategies, others after them by name."""
     if strategy in _ORDER:
         return _ORDER.index(strategy), strategy
@@ -83,4 +91,4 @@ def strategy_rank(strategy: str) -> tuple[int, str]:
 
 def _sort_key(line: Line) -> tuple[int, tuple[int, str], str]:
     name = line.model.name
-    return (name.target_len or 0, strategy_rank(name.strategy), name.params)
+    return (name.target_len or 0, _strategy_rank(name.strategy), name.params)

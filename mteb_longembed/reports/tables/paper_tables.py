@@ -67,7 +67,7 @@ def _strategies(group: BaseGroup) -> Table:
     """The table of one base: the base itself, then each strategy with what it gains."""
     base = group.line
     rows = []
-    notes = ["There are no results of the base itself, so there are no differences."]
+    notes = ["There are no results of the base itself at this revision, so there are no differences."]
     if base is not None:
         rows.append([text_cell("base"), text_cell(base.model.tokens), *score_cells(base)])
         notes = [_GAIN_NOTE]
