@@ -14,12 +14,10 @@ from mteb_longembed.errors import DataError, InputError, StorageError
 _LONGEST = 120  # characters of a name within a file name; file systems allow 255 bytes
 
 
-def read_json(path: Path, raw: bytes | None = None) -> dict[str, object]:
-    """The object in a JSON file; `raw` are its bytes, if they are known already. A `DataError` if there is none."""
+def read_json(path: Path) -> dict[str, object]:
+    """The object in a JSON file; a `DataError` if there is none."""
     try:
-        if raw is None:
-            raw = path.read_bytes()
-        content = json.loads(raw)
+        content = json.loads(path.read_bytes())
     except RecursionError:
         raise DataError("its JSON is nested too deeply.") from None
     except ValueError as error:

@@ -59,7 +59,7 @@ def test_the_page_shows_ones_own_models_first_and_folds_the_public_ones(tmp_path
     generated, public = page.index('<section id="main-generated"'), page.index('<section id="published"')
     assert generated < public
     assert "<details>" in page[public : page.index("<table", public)]
-    assert capsys.readouterr().out.startswith("#,Numbers,Model")  # other formats rank all in the first table
+    assert capsys.readouterr().out.startswith("#,Model,Numbers")  # other formats rank all in the first table
 
 
 def test_files_of_strangers_neither_end_a_report_nor_leave_its_folder(tmp_path, capsys):

@@ -33,6 +33,7 @@ from .columns import (
 from .results import Model, Result, short_revision
 
 _ROUNDING = 1e-3  # in queries for each query: result files have five decimals
+_BY_LENGTH = tuple(column for column in COLUMNS if column.is_by_length)
 #: The results of one model by task.
 _Tasks = Mapping[str, Sequence[Result]]
 
@@ -85,10 +86,18 @@ def score_lines(results: Iterable[Result]) -> list[Line]:
         mark = ""
         if n_revisions[model.name.full] > 1:
             mark = f" ({short_revision(model.revision)})"
-        for kind in (GENERATED, PUBLISHED):
-            if any(column.tasks[kind] in tasks for column in COLUMNS):
-                lines.append(_line(model, mark, kind, tasks))
+        lines += [_line(model, mark, kind, tasks) for kind in _kinds(tasks)]
     return sorted(lines, key=_rank)
+
+
+def _kinds(tasks: _Tasks) -> list[str]:
+    """The kinds of data on which a model has Passkey or Needle; if it has none, those of its task names."""
+    for columns in (_BY_LENGTH, COLUMNS):
+        names = {kind: {column.tasks[kind] for column in columns} for kind in (GENERATED, PUBLISHED)}
+        kinds = [kind for kind in names if not names[kind].isdisjoint(tasks)]
+        if kinds:
+            return kinds
+    return []
 
 
 def _rank(line: Line) -> tuple[str, float, int, str]:

@@ -37,14 +37,15 @@ def public_table(lines: Sequence[Line]) -> Table:
             place = text_cell(None)
         rows.append([place, *row])
     title = "LongEmbed, public results, ours and the paper's"
-    header = ("#", "Numbers", "Model", "Size", "Tokens", *SCORE_KEYS)
+    header = ("#", "Model", "Numbers", "Size", "Tokens", *SCORE_KEYS)
     notes = [public_results.source(), _TOKENS_NOTE, paper.source()]
     return replace(score_table("published", title, header, rows, notes, best_from=5), is_folded=True)
 
 
 def _rows(lines: Sequence[Line], origin: str) -> list[list[Cell]]:
-    """Whose numbers they are, the model and its scores, the best model of equal ones by name."""
+    """The model, whose numbers they are, and the scores."""
     rows = []
-    for line in sorted(lines, key=lambda line: line.label):
-        rows.append([text_cell(origin), *model_cells(line), *score_cells(line)])
+    for line in lines:
+        name, size, tokens = model_cells(line)
+        rows.append([name, text_cell(origin), size, tokens, *score_cells(line)])
     return rows

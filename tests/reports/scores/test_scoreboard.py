@@ -52,6 +52,12 @@ def test_generated_passkey_does_not_complete_a_published_line():
     assert published.scores["Average"].mean is None
 
 
+def test_generated_passkey_and_real_tasks_under_their_published_names_are_one_whole_line():
+    by_length, real = ("Passkey", "Needle"), {column.key for column in COLUMNS} - {"Passkey", "Needle"}
+    (only,) = score_lines(rows(BASE, 0.5, only=by_length) + rows(BASE, 0.5, data=PUBLISHED, only=real))
+    assert only.data == GENERATED and only.scores["Average"].complete.mean == pytest.approx(50)
+
+
 def test_a_model_with_real_tasks_only_stays_with_the_names_it_ran():
     assert line(BASE, 0.5, only=["QMSum"]).data == GENERATED
     assert line(BASE, 0.5, only=["QMSum"], data=PUBLISHED).data == PUBLISHED
