@@ -182,13 +182,9 @@ def accuracies(lines: Sequence[Line], column: str) -> pd.DataFrame:
     for label, scores in measured.items():
         rows[label] = [scores.get(length) for length in lengths]
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=lengths, dtype=object)
-    sums = means(frame)[list(LENGTHS)].sum(axis=1)
+    means = frame.map(lambda score: score.mean, na_action="ignore").astype(float)
+    sums = means[list(LENGTHS)].sum(axis=1)
     return frame.loc[sums.sort_values(ascending=False, kind="stable").index]
-
-
-def means(scores: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of a frame of intervals; nan was not measured."""
-    return scores.map(lambda score: score.mean, na_action="ignore").astype(float)
 
 
 def gain(score: Score, base: Score) -> Interval | None:
