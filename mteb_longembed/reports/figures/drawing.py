@@ -56,19 +56,12 @@ def style(number: int) -> Style:
 
 @dataclass
 class Drawing:
-    """A drawn figure.
+    """A drawn figure."""
 
-    Args:
-        key: a short name that is allowed in file names.
-        title: of the figure.
-        figure: matplotlib's object.
-        tips: what is shown under the mouse, by an artist's id in the SVG.
-    """
-
-    key: str
+    key: str  # a short name that is allowed in file names
     title: str
     figure: Figure
-    tips: dict[str, str] = field(default_factory=dict)
+    tips: dict[str, str] = field(default_factory=dict)  # shown under the mouse, by an artist's id in the SVG
 
     def tip(self, artist: Artist, text: str) -> None:
         """Give an artist a text that is shown under the mouse."""

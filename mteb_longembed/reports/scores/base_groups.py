@@ -18,19 +18,12 @@ _ORDER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 
 @dataclass(frozen=True)
 class BaseGroup:
-    """One commit of a base model on one kind of data.
+    """One commit of a base model on one kind of data."""
 
-    Args:
-        label: the base's name, with the commit if the results have several.
-        data: the kind of data.
-        line: the base model's own scores, None if there are none of this commit.
-        variants: the extended models, sorted by target length and strategy.
-    """
-
-    label: str
+    label: str  # the base's name, with the commit if the results have several
     data: str
-    line: Line | None
-    variants: tuple[Line, ...]
+    line: Line | None  # the base's own scores, None if there are none of this commit
+    variants: tuple[Line, ...]  # the extended models, sorted by target length and strategy
 
     def by_variant(self) -> dict[str, list[Line]]:
         """The extended models of each variant, sorted by target length; the variants in the paper's order."""

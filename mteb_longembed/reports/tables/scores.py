@@ -57,16 +57,7 @@ def score_table(
     *,
     best_from: int,
 ) -> Table:
-    """A table with notes on partial results and intervals, if it has any.
-
-    Args:
-        key: of the table.
-        title: of the table.
-        header: the titles of the columns.
-        rows: the cells of each row.
-        notes: further sentences, which come first.
-        best_from: the first column whose best number is marked.
-    """
+    """A table with notes on its signs; the best number of each column is marked from the column `best_from` on."""
     table = Table.of(key, title, header, rows)
     for column in table.header[best_from:]:
         table.cells[column] = _with_best(list(table.cells[column]))

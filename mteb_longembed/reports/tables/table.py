@@ -19,23 +19,14 @@ MISSING = "-"
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell.
-
-    Args:
-        text: what is shown.
-        number: for programs and for sorting; None for words and for partial results.
-        is_best: whether it is the best whole result of its column.
-        is_partial: whether it is a mean with missing parts.
-        interval: both ends of the number's 95 % interval.
-        marked: the characters of the text that a page marks.
-    """
+    """One cell: what is shown, and what a program reads."""
 
     text: str
-    number: float | None = None
-    is_best: bool = False
-    is_partial: bool = False
-    interval: tuple[float, float] | None = None
-    marked: tuple[int, int] | None = None
+    number: float | None = None  # None for words and for partial results
+    is_best: bool = False  # the best whole result of its column
+    is_partial: bool = False  # a mean with missing parts
+    interval: tuple[float, float] | None = None  # both ends of the number's 95 % interval
+    marked: tuple[int, int] | None = None  # the characters of the text that a page marks
 
     @property
     def bounds(self) -> str:
@@ -57,25 +48,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A DataFrame of cells with a caption. Its texts have no control characters, whatever a result file says.
+    """A DataFrame of cells with a caption. Its texts have no control characters, whatever a result file says."""
 
-    Args:
-        key: a short name; it is made fit for file names, LaTeX labels and ids.
-        caption: the title.
-        cells: the columns in order, the rows in order.
-        notes: sentences below the table.
-        is_folded: whether a page shows the rows only if one asks for them.
-        optional: columns that a narrow terminal may leave out, the first one first.
-        classes: a word for each row that a page may colour by; empty for none.
-    """
-
-    key: str
+    key: str  # a short name, fit for file names, LaTeX labels and ids
     caption: str
     cells: pd.DataFrame
-    notes: tuple[str, ...] = ()
-    is_folded: bool = False
-    optional: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences below the table
+    is_folded: bool = False  # a page shows the rows only if one asks for them
+    optional: tuple[str, ...] = ()  # columns that a narrow terminal may leave out, the first one first
+    classes: tuple[str, ...] = ()  # a word for each row that a page may colour by; empty for none
 
     @classmethod
     def of(
