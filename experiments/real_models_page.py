@@ -10,7 +10,7 @@ import mteb
 from experiments.measuring import EVIDENCE, write_evidence
 from experiments.ranked import Line, Measurements, scores
 from experiments.real_models import NEEDLE, PAPER, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
-from mteb_longembed.reports.figures.drawing import draw_lines, ends, interval_key, new_drawing, styles
+from mteb_longembed.reports.figures.drawing import draw_lines, ends, new_drawing, style
 from mteb_longembed.statistics.bootstrap import adjust, mean_interval, randomisation_test
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.sensitivity import position_sensitivity
@@ -109,18 +109,17 @@ def draw(lines: dict[tuple[str, str, str], Line]) -> None:
             way = f"{strategy}, a vector a window" if settings else strategy
             curves.setdefault(way, {256: base})[int(length)] = percent(line)
     drawing, (axes,) = new_drawing("real-models", "QMSum's meetings by tokens read", 6.4, 4.0)
-    looks = styles(curves)
     series = []
-    for name, curve in curves.items():
+    for number, (name, curve) in enumerate(curves.items()):
         tips = {
             length: f"{name}, {length:,} tokens: {score.mean:.1f}{ends(score)}"
             for length, score in curve.items()
         }
-        series.append((name, curve, tips, looks[name]))
+        series.append((name, curve, tips, style(number)))
     draw_lines(drawing, axes, series)
     axes.set_xlabel("Tokens read of each meeting (all-MiniLM-L6-v2, trained on 256)")
     axes.set_ylabel("nDCG@10 (%)")
-    drawing.legend(axes, note=interval_key(score for curve in curves.values() for score in curve.values()))
+    drawing.legend(axes, note="thin bars: 95 % interval over queries")
     FIGURE.write_text(drawing.svg(), encoding="utf-8")
 
 

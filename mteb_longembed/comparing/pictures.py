@@ -14,7 +14,7 @@ from mteb_longembed.reports.figures.drawing import (
     new_drawing,
     style,
 )
-from mteb_longembed.reports.scores.published_numbers import split_length
+from mteb_longembed.reports.scores.columns import split_length
 from mteb_longembed.statistics.intervals import Interval
 
 from .comparison import Comparison

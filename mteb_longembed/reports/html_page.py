@@ -1,4 +1,4 @@
-"""One self-contained HTML page: conclusions, tables to search and sort, and the figures as inline SVG.
+"""One self-contained HTML page: an answer, tables to search and sort, and the figures as inline SVG.
 
 The page contains its styles, script and pictures. It loads nothing else, and its own policy forbids it.
 """
@@ -9,13 +9,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from itertools import chain
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from mteb_longembed.reports.figures.drawing import Drawing
 from mteb_longembed.reports.safe_files import printable
-from mteb_longembed.reports.tables.table import Cell, Table, rounded
+from mteb_longembed.reports.tables.table import Table, rounded
 
 # A table with at least this many rows gets a search field.
 _SEARCHABLE = 12
@@ -66,12 +67,9 @@ class Page:
 def write(page: Page) -> str:
     """The page's text."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters.update(breakable=_breakable, words=_words, attributes=_attributes, picture=_picture)
+    environment.filters.update(breakable=_breakable, rounded=rounded, picture=_picture)
     template = (files("mteb_longembed.reports") / "data" / "report.html.j2").read_text(encoding="utf-8")
-    cells: list[Cell] = []
-    for table in page.tables:
-        for row in table.rows:
-            cells += row
+    cells = list(chain.from_iterable(table.cells.to_numpy().flat for table in page.tables))
     safe = replace(page, problems=[printable(problem) for problem in page.problems])
     return environment.from_string(template).render(page=safe, searchable=_SEARCHABLE, cells=cells)
 
@@ -79,35 +77,6 @@ def write(page: Page) -> str:
 def _breakable(title: str) -> Markup:
     """A title such as SummScreenFD, or a model's name, with places where the browser may break the line."""
     return Markup(re.sub("(?<=[a-z])(?=[A-Z])|(?=[+@])|(?<=[/,_])", "<wbr>", str(escape(printable(title)))))
-
-
-def _words(cell: Cell) -> Markup:
-    """A cell's text, with the part that is marked."""
-    if cell.marked is None:
-        return _breakable(cell.text)
-    start, end = cell.marked
-    parts = map(_breakable, (cell.text[:start], cell.text[start:end], cell.text[end:]))
-    return Markup("{}<mark>{}</mark>{}").format(*parts)
-
-
-def _attributes(cell: Cell, is_words: bool, title: str) -> Markup:
-    """A cell's classes, its column's title for narrow screens, and its exact value for sorting and for the mouse."""
-    flags = {"words": is_words, "best": cell.is_best, "partial": cell.is_partial}
-    names = " ".join(name for name, holds in flags.items() if holds)
-    attributes = Markup("")
-    if names:
-        attributes = Markup(' class="{}"').format(names)
-    attributes += Markup(' data-of="{}"').format(title)
-    if cell.number is not None:
-        digits = 3
-        if cell.number >= 1000:  # counts and lengths, not scores
-            digits = 0
-        tip = f"{rounded(cell.number, digits):,f}"
-        if cell.interval is not None:
-            tip += f", 95 % interval {rounded(cell.interval[0])} to {rounded(cell.interval[1])}"
-        number = str(cell.number).replace("inf", "Infinity")
-        attributes += Markup(' data-value="{}" data-tip="{}"').format(number, tip)
-    return attributes
 
 
 def _picture(drawing: Drawing) -> Markup:

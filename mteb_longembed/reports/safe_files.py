@@ -7,22 +7,17 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
 
 from mteb_longembed.errors import DataError, InputError, StorageError
 
-T = TypeVar("T")
 _LONGEST = 120  # characters of a name within a file name; file systems allow 255 bytes
 
 
-def read_json(path: Path, raw: bytes | None = None) -> dict[str, object]:
-    """The object in a JSON file; `raw` are its bytes, if they are known already. A `DataError` if there is none."""
+def read_json(path: Path) -> dict[str, object]:
+    """The object in a JSON file; a `DataError` if there is none."""
     try:
-        if raw is None:
-            raw = path.read_bytes()
-        content = json.loads(raw)
+        content = json.loads(path.read_bytes())
     except RecursionError:
         raise DataError("its JSON is nested too deeply.") from None
     except ValueError as error:
@@ -30,29 +25,6 @@ def read_json(path: Path, raw: bytes | None = None) -> dict[str, object]:
     if not isinstance(content, dict):
         raise DataError(f"it must be a JSON object, got a {type(content).__name__}.")
     return content
-
-
-def read_folders(
-    what: str, folders: Iterable[Path | str], pattern: str, read: Callable[[Path], list[T]]
-) -> tuple[list[T], list[str]]:
-    """All that is read from the files below the folders, and one sentence for each file that was skipped.
-
-    It is an `InputError` if a folder does not exist; `what` says what is in it.
-    """
-    items: list[T] = []
-    problems: list[str] = []
-    for folder in map(Path, folders):
-        if not folder.exists():
-            raise InputError(f"there is no {what} folder {str(folder)!r}: give one that `mteb run` wrote.")
-        paths = [folder]
-        if folder.is_dir():
-            paths = sorted(folder.rglob(pattern))
-        for path in paths:
-            try:
-                items += read(path)
-            except (DataError, OSError) as error:
-                problems.append(printable(f"skipped {path}: {error}"))
-    return items, list(dict.fromkeys(problems))
 
 
 def printable(text: str) -> str:

@@ -6,7 +6,8 @@ import io
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import product
 
 import pandas as pd
 from rich import box
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mteb_longembed.reports.tables.table import Table
+from mteb_longembed.reports.tables.table import Cell, Table
 
 #: The width in characters for files and pipes, which have no width of their own.
 _WIDTH = 160
@@ -73,7 +74,8 @@ def _best(table: Table) -> pd.DataFrame:
 def write_latex(table: Table) -> str:
     r"""A float with caption and label for `\usepackage{booktabs}`; the best of each column is bold."""
     best = _best(table).replace({True: "textbf:--rwrap;", False: ""})
-    style = table.shown().style.hide(axis="index").apply(lambda _: best, axis=None)
+    shown = table.cells.map(lambda cell: f"{cell.text} {cell.bounds}".rstrip())
+    style = shown.style.hide(axis="index").apply(lambda _: best, axis=None)
     style = style.format(escape="latex").format_index(escape="latex", axis=1)
     caption, *notes = map(_latex, (table.caption, *table.notes))
     text = style.to_latex(
@@ -85,10 +87,8 @@ def write_latex(table: Table) -> str:
     )
     for note in notes:
         text = text.replace(r"\end{table}", rf"\par\footnotesize {note}" + "\n" + r"\end{table}")
-    text = re.sub(
-        r"^\[", "{[}", text, flags=re.MULTILINE
-    )  # after the end of a line, LaTeX would read a length
-    return str(text).replace("†", r"$^\dagger$").replace("‡", r"$^\ddagger$")
+    # after the end of a line, LaTeX would read a length
+    return re.sub(r"^\[", "{[}", text, flags=re.MULTILINE)
 
 
 def _latex(text: str) -> str:
@@ -124,19 +124,17 @@ def _fitted(table: Table, console: Console, notes: bool) -> RichTable:
     nothing fits, the terminal wraps the lines; rich would cut them.
     """
     unlimited = console.options.update(max_width=10_000)
-    form = _Form(table)
-    width = 0
-    for widest in (None, _NAME):
-        for is_stacked in (False, True):
-            for n_left_out in range(len(table.optional) + 1):
-                form = _Form(_without_optional(table, n_left_out), is_stacked, widest)
-                width = console.measure(_drawn(form, notes=False), options=unlimited).maximum
-                if width <= console.width:
-                    if widest is not None:  # names get what the numbers leave
-                        n_words = max(sum(form.table.word_columns()), 1)
-                        form = replace(form, widest=widest + (console.width - width) // n_words)
-                    return _drawn(form, notes=notes)
-    drawn = _drawn(form, notes=notes)
+    numbers_of_columns = range(len(table.optional) + 1)
+    drawn = RichTable()
+    for widest, is_stacked, n_left_out in product((None, _NAME), (False, True), numbers_of_columns):
+        shown = _without_optional(table, n_left_out)
+        width = console.measure(_drawn(shown, is_stacked, widest), options=unlimited).maximum
+        # names get what the numbers leave, so the real form has no widest name
+        drawn = _drawn(shown, is_stacked, None)
+        if notes and shown.notes:
+            drawn.caption = Text("\n".join(shown.notes), style="dim")
+        if width <= console.width:
+            return drawn
     drawn.width = width
     return drawn
 
@@ -150,36 +148,22 @@ def _without_optional(table: Table, n: int) -> Table:
     return replace(table.without(left_out), notes=(*table.notes, note))
 
 
-@dataclass(frozen=True)
-class _Form:
-    """How a table is drawn.
+def _drawn(table: Table, is_stacked: bool, widest: int | None) -> RichTable:
+    """A table in which numbers are never broken.
 
     Args:
         table: its content.
         is_stacked: whether intervals stand below their numbers.
         widest: the largest width of a column of names in characters, None for any.
     """
-
-    table: Table
-    is_stacked: bool = False
-    widest: int | None = None
-
-
-def _drawn(form: _Form, *, notes: bool) -> RichTable:
-    """A table in which numbers are never broken."""
-    table = form.table
     sign = " "
     padding = (0, 1, 0, 0)
-    if form.is_stacked:
+    if is_stacked:
         sign = "\n"
         padding = (0, 0, 0, 0)
-    caption = None
-    if table.notes and notes:
-        caption = Text("\n".join(table.notes), style="dim")
     drawn = RichTable(
         title=Text(table.caption, style="italic"),
         title_justify="left",
-        caption=caption,
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         padding=padding,
@@ -188,26 +172,27 @@ def _drawn(form: _Form, *, notes: bool) -> RichTable:
     words = table.word_columns()
     for title, is_words in zip(table.header, words, strict=True):
         if is_words:
-            drawn.add_column(Text(title), overflow="fold", min_width=_NAME, max_width=form.widest)
+            drawn.add_column(Text(title), overflow="fold", min_width=_NAME, max_width=widest)
         else:  # a title such as SummScreenFD may be broken between its words
-            drawn.add_column(
-                Text(re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title)), justify="right", no_wrap=True
-            )
+            broken = re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title)
+            drawn.add_column(Text(broken), justify="right", no_wrap=True)
     for row in table.rows:
-        texts = []
-        for cell, is_words in zip(row, words, strict=True):
-            text = Text(cell.text)
-            if not is_words:
-                text = Text(cell.text.replace(" ", sign))
-            if cell.is_best:
-                text.stylize("bold")
-            if cell.is_partial:
-                text.stylize("dim")
-            if cell.bounds:
-                text.append(f"{sign}{cell.bounds}", style="dim")
-            texts.append(text)
-        drawn.add_row(*texts)
+        drawn.add_row(*(_text(*cell, sign) for cell in zip(row, words, strict=True)))
     return drawn
+
+
+def _text(cell: Cell, is_words: bool, sign: str) -> Text:
+    """A cell's text; the sign stands before an interval."""
+    text = Text(cell.text)
+    if not is_words:
+        text = Text(cell.text.replace(" ", sign))
+    if cell.is_best:
+        text.stylize("bold")
+    if cell.is_partial:
+        text.stylize("dim")
+    if cell.bounds:
+        text.append(f"{sign}{cell.bounds}", style="dim")
+    return text
 
 
 def _for_all_tables(write: Callable[[Table], str]) -> Callable[[Sequence[Table]], str]:

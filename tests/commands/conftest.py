@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.comparing.conftest import base, data, files  # noqa: F401 (fixtures)
-from tests.reports.conftest import toy_run, toy_task  # noqa: F401 (fixtures)
 from tests.retrieval.conftest import encoded  # noqa: F401 (fixture)
 
 

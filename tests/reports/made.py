@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mteb_longembed.names.grammar import split_model_name
-from mteb_longembed.reports.scores.published_numbers import COLUMNS, GENERATED, PUBLISHED
+from mteb_longembed.reports.scores.columns import COLUMNS, GENERATED, PUBLISHED
 from mteb_longembed.reports.scores.results import Model, Result
 from mteb_longembed.reports.scores.scoreboard import Line, score_lines
 
@@ -22,10 +22,9 @@ def rows(
     splits: Iterable[str] | None = None,
     revision: str = "r1",
     dataset_revision: str = "g1",
-    max_tokens: int | None = None,
 ) -> list[Result]:
     """One model with the same score (from 0 to 1) everywhere, or only in some columns and splits."""
-    model = Model(split_model_name(name), revision, None, max_tokens)
+    model = Model(split_model_name(name), revision)
     return [
         Result(model, column.tasks[data], split, value, dataset_revision, Path(f"{name}.json"))
         for column in COLUMNS

@@ -23,7 +23,7 @@ def table():
             (Cell("a_b+ntk@4096"), Cell("61.2 (+3.1)", 61.25, is_best=True), Cell("60.0", 60.0)),
             (Cell("c|d"), Cell("50.0 (3/8)", is_partial=True), Cell("(1/6)", is_partial=True)),
         ),
-        notes=("† other data",),
+        notes=("other data_1",),
     )
 
 
@@ -49,7 +49,7 @@ def test_latex_escapes_what_latex_would_read(table):
     text = _write("latex", table)
     assert r"\caption{A 100\% toy}" in text
     assert r"a\_b+ntk@4096 & \textbf{61.2 (+3.1)} & 60.0 \\" in text
-    assert r"$^\dagger$ other data" in text
+    assert r"other data\_1" in text
     assert r"\begin{tabular}{lrr}" in text
     assert text.count("{") == text.count("}")
 

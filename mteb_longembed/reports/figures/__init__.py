@@ -1,4 +1,1 @@
-"""The report's figures: each module collects its data (`..._data`) and draws them (`draw`).
-
-Collecting needs no matplotlib, so the data can be tested and printed without it.
-"""
+"""The report's figures. A module's `draw` gives all figures for which there are scores."""

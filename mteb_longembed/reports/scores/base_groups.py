@@ -1,18 +1,17 @@
-"""Models by base: the base itself, the base with each strategy, and labels."""
+"""Models by base: the base itself, and the base with each strategy."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mteb_longembed.reports.scores.published_numbers import trained_len
-from mteb_longembed.reports.scores.results import Model
-from mteb_longembed.reports.scores.scoreboard import Line
+from .paper import trained_len
+from .results import short_revision
+from .scoreboard import Line
 
-_OURS = "mteb-longembed/"
 # The paper's order; other strategies come after these.
 _ORDER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 
@@ -21,78 +20,47 @@ _ORDER = ("none", "pcw", "gp", "rp", "pi", "ntk", "se")
 class BaseGroup:
     """One commit of a base model on one kind of data."""
 
-    base: str  # hub id
+    label: str  # the base's name, with the commit if the results have several
     data: str
-    line: Line | None  # the base model's own scores
-    variants: tuple[Line, ...]  # the extended models of one commit, sorted by target length and strategy
-    commit: str = ""  # its first characters, if the results have several
+    line: Line | None  # the base's own scores, None if there are none of this commit
+    variants: tuple[Line, ...]  # the extended models, sorted by target length and strategy
 
-    @property
-    def label(self) -> str:
-        """The base's name, and its commit if there are several."""
-        label = shortened(self.base)
-        if self.commit:
-            label += f" ({self.commit})"
-        return label
-
-    @property
-    def key(self) -> str:
-        """The same for keys of tables and figures."""
-        if self.commit:
-            return f"{self.base}-{self.commit}"
-        return self.base
-
-    @property
-    def warning(self) -> str:
-        """A sentence, if the base's scores are those of another commit than the variants'."""
-        if self.line is None or _commit(self.line) == _commit(self.variants[0]):
-            return ""
-        return (
-            f"The base's scores are of revision {self.line.model.revision[:12]}, the others' of "
-            f"{self.variants[0].model.revision[:12]}: differences may also come from the other revision."
-        )
-
-    def name(self, line: Line) -> str:
-        """A variant such as `+ntk:logn=off`, with its revision if it would not be unique."""
-        name = line.model.name
-        same = [v.model for v in self.variants if v.model.name.full == name.full]
-        return name.variant + labels(same)[line.model].removeprefix(shortened(name.full))
+    def by_variant(self) -> dict[str, list[Line]]:
+        """The extended models of each variant, sorted by target length; the variants in the paper's order."""
+        members: dict[str, list[Line]] = {}
+        for line in sorted(self.variants, key=lambda line: _strategy_rank(line.model.name.strategy)):
+            if _is_extended(line):
+                members.setdefault(line.variant, []).append(line)
+        return members
 
 
 def group_by_base(lines: Iterable[Line]) -> list[BaseGroup]:
     """Group lines; bases without any extended model are left out.
 
-    An extended model is compared with the base of its own commit. Only if there is none, another commit is taken, and
-    the group has a warning.
+    An extended model is only compared with the base of its own commit.
     """
-    members: dict[tuple[str, str], list[Line]] = defaultdict(list)
+    members: dict[tuple[str, str, str], list[Line]] = defaultdict(list)
     for line in lines:
-        members[line.data, line.model.name.base].append(line)
+        # the revisions of our models are a commit and the version of the algorithms (`-le2`)
+        commit = re.sub("-le[0-9]+$", "", line.model.revision)
+        members[line.data, line.model.name.base, commit].append(line)
+    extended = {key: same for key, same in members.items() if any(_is_extended(line) for line in same)}
+    n_commits = Counter((data, base) for data, base, _ in extended)
     groups = []
-    for (data, base), all_lines in members.items():
-        # Names of extended models always have a target length; mteb's name of the base has none.
-        ours = [line for line in all_lines if line.model.name.target_len is not None]
-        mtebs = [line for line in all_lines if line.model.name.target_len is None]
-        commits = list(dict.fromkeys(map(_commit, ours)))
-        short_commits = _distinct(commits)
-        for commit in commits:
-            candidates = [line for line in ours + mtebs if _commit(line) == commit]
-            base_line = _base_line(base, candidates) or _base_line(base, all_lines)
-            variants = [line for line in ours if _commit(line) == commit and line is not base_line]
-            if len(commits) == 1:
-                variants += [line for line in mtebs if line is not base_line]
-            if any(line.model.name.target_len is not None for line in variants):
-                variants.sort(key=_sort_key)
-                mark = ""
-                if len(commits) > 1:
-                    mark = short_commits[commit]
-                groups.append(BaseGroup(base, data, base_line, tuple(variants), mark))
+    for (data, base, commit), same in extended.items():
+        label = base
+        if n_commits[data, base] > 1:
+            label += f" ({short_revision(commit)})"
+        base_line = _base_line(base, same)
+        variants = sorted((line for line in same if line is not base_line), key=_sort_key)
+        if variants:
+            groups.append(BaseGroup(label, data, base_line, tuple(variants)))
     return groups
 
 
-def _commit(line: Line) -> str:
-    """The base's commit; ours are followed by the version of the algorithms (`-le2`)."""
-    return re.sub("-le[0-9]+$", "", line.model.revision)
+def _is_extended(line: Line) -> bool:
+    """Whether a name has a target length; mteb's name of a base has none."""
+    return line.model.name.target_len is not None
 
 
 def _base_line(base: str, members: Sequence[Line]) -> Line | None:
@@ -107,7 +75,7 @@ def _base_line(base: str, members: Sequence[Line]) -> Line | None:
     return min(plain, key=lambda line: line.model.name.target_len or math.inf, default=None)
 
 
-def strategy_rank(strategy: str) -> tuple[int, str]:
+def _strategy_rank(strategy: str) -> tuple[int, str]:
     """The paper's order of strategies, others after them by name."""
     if strategy in _ORDER:
         return _ORDER.index(strategy), strategy
@@ -116,39 +84,4 @@ def strategy_rank(strategy: str) -> tuple[int, str]:
 
 def _sort_key(line: Line) -> tuple[int, tuple[int, str], str]:
     name = line.model.name
-    return (name.target_len or 0, strategy_rank(name.strategy), name.params)
-
-
-def labels(models: Iterable[Model]) -> dict[Model, str]:
-    """One unique label for each model: its name, and also its revision if the name has several revisions."""
-    by_name: dict[str, list[Model]] = defaultdict(list)
-    for model in dict.fromkeys(models):
-        by_name[model.name.full].append(model)
-    by_model = {}
-    for name, same in by_name.items():
-        revisions = _distinct([model.revision for model in same])
-        for model in same:
-            by_model[model] = shortened(name)
-            if len(same) > 1:
-                by_model[model] += f" ({revisions[model.revision]})"
-    return by_model
-
-
-def _distinct(revisions: Sequence[str]) -> dict[str, str]:
-    """A short form of each revision; different revisions have different forms.
-
-    >>> _distinct(["0123456789-le1", "0123456789-le2"])
-    {'0123456789-le1': '01234567...89-le1', '0123456789-le2': '01234567...89-le2'}
-    """
-    forms = [{r: r[:8] for r in revisions}, {r: f"{r[:8]}...{r[-6:]}" for r in revisions}]
-    unchanged = {r: r for r in revisions}
-    return next((form for form in forms if len(set(form.values())) == len(form)), unchanged)
-
-
-def shortened(name: str) -> str:
-    """A model's name without our own organisation (`mteb-longembed/`).
-
-    >>> shortened("mteb-longembed/mini-rope+ntk@4096"), shortened("intfloat/e5-base-v2")
-    ('mini-rope+ntk@4096', 'intfloat/e5-base-v2')
-    """
-    return name.removeprefix(_OURS)
+    return (name.target_len or 0, _strategy_rank(name.strategy), name.params)

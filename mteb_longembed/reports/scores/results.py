@@ -1,4 +1,4 @@
-"""What `mteb run` writes: results as plain rows, one model on one split of one task, and the rankings of documents.
+"""What `mteb run` writes, as plain rows: one model on one split of one task.
 
 Results are files `<org>__<name>/<revision>/<Task>.json` with `model_meta.json` beside them, at any depth, also in
 copies of the public results repository. mteb is not used, so a report over thousands of files needs no torch and no
@@ -7,19 +7,17 @@ registry of mteb.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import NamedTuple
 
-from mteb_longembed.errors import DataError
+from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.names.grammar import StoredName, split_model_name
-from mteb_longembed.reports.safe_files import printable, read_folders, read_json
-from mteb_longembed.reports.scores.published_numbers import column_of, metric_of
+from mteb_longembed.reports.safe_files import printable, read_json
 
-_RANKINGS_SUFFIX = "_predictions.json"
-_HEADER = "mteb_model_meta"
+from .columns import COLUMNS, GENERATED, Column, column_of
 
 
 @dataclass(frozen=True)
@@ -39,25 +37,17 @@ class Model:
 
 @dataclass(frozen=True)
 class Result:
-    """One model's main score on one split, from 0 to 1; an unknown text is empty."""
+    """One model's score on one split, from 0 to 1, in the metric of the task's column."""
 
     model: Model
     task: str
     split: str
-    score: float  # in the task's metric (`metric_of`)
-    dataset_revision: str
+    score: float
+    dataset_revision: str  # empty if it is unknown
     path: Path
-    mteb_version: str = ""
-    date: str = ""  # the day of the run, such as 2026-01-31
-    queries: tuple[float, ...] = ()  # the scores of single queries, if their rankings are known
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """What a score belongs to: the model's full name, its revision, the task and the split."""
-        return (self.model.name.full, self.model.revision, self.task, self.split)
 
 
-def load_results(folders: Sequence[Path | str]) -> tuple[list[Result], list[str]]:
+def load_results(folders: Sequence[Path]) -> tuple[list[Result], list[str]]:
     """Every result file below the folders, sorted by path, and one sentence for each file that was skipped.
 
     Args:
@@ -66,21 +56,59 @@ def load_results(folders: Sequence[Path | str]) -> tuple[list[Result], list[str]
     Raises:
         InputError: if a folder does not exist.
     """
-    results, problems = read_folders("results", folders, "*.json", _read_results)
-    rows: dict[tuple[str, str, str, str], Result] = {}
+    rows: dict[tuple[Model, str, str], Result] = {}
+    problems = []
+    for path in _paths(folders):
+        column = column_of(path.stem)
+        if column is None:  # the public repository has a hundred thousand files of other tasks
+            continue
+        try:
+            for row in _read_results(path, column):
+                first = rows.setdefault((row.model, row.task, row.split), row)
+                if first.score != row.score:
+                    problems.append(
+                        f"skipped {path}, split {row.split}: {first.path} has another score for it."
+                    )
+        except (DataError, OSError) as error:
+            problems.append(f"skipped {path}: {error}")
+    results, others = _of_one_revision(rows.values())
+    for row in others:
+        problems.append(f"skipped {row.path}: most results are on another revision of the generated data.")
+    return results, list(dict.fromkeys(map(printable, problems)))
+
+
+def _paths(folders: Iterable[Path]) -> list[Path]:
+    """All JSON files in the folders."""
+    paths: list[Path] = []
+    for folder in folders:
+        if not folder.exists():
+            raise InputError(f"there is no results folder {str(folder)!r}: give one that `mteb run` wrote.")
+        if folder.is_dir():
+            paths += sorted(folder.rglob("*.json"))
+        else:
+            paths.append(folder)
+    return paths
+
+
+def _of_one_revision(results: Iterable[Result]) -> tuple[list[Result], list[Result]]:
+    """The results on the most common revision of each generated task, and the others: one table never has both."""
+    generated = {column.tasks[GENERATED] for column in COLUMNS if column.is_by_length}
+    counts: dict[str, Counter[str]] = {}
     for row in results:
-        first = rows.setdefault(row.key, row)
-        if first.score != row.score:
-            problem = f"skipped {row.path}, split {row.split}: {first.path} has another score for it."
-            problems.append(printable(problem))
-    return list(rows.values()), problems
+        counts.setdefault(row.task, Counter())[row.dataset_revision] += 1
+    usual = {task: counter.most_common(1)[0][0] for task, counter in counts.items()}
+    kept = []
+    others = []
+    for row in results:
+        if row.task in generated and row.dataset_revision != usual[row.task]:
+            others.append(row)
+        else:
+            kept.append(row)
+    return kept, others
 
 
-def _read_results(path: Path) -> list[Result]:
-    # the public repository has a hundred thousand files of other tasks; predictions have a suffix after the task
-    """The scores of a result file, one for each split; none for a task of others."""
-    if column_of(path.stem) is None:
-        return []
+def _read_results(path: Path, column: Column) -> list[Result]:
+    """The scores of a result file, one for each split."""
     data = read_json(path)
     if data.get("task_name") != path.stem:
         raise DataError(
@@ -89,59 +117,44 @@ def _read_results(path: Path) -> list[Result]:
     scores = data.get("scores")
     if not isinstance(scores, dict):
         raise DataError("its 'scores' is not an object with one entry for each split.")
-    task = path.stem
     model = _read_model(path.parent)
-    day = _day(data.get("date"))
-    revision, version = (printable(str(data.get(key) or "")) for key in ("dataset_revision", "mteb_version"))
-    return [
-        Result(model, task, printable(split), _score(task, split, subsets), revision, path, version, day)
-        for split, subsets in scores.items()
-    ]
+    revision = printable(str(data.get("dataset_revision") or ""))
+    results = []
+    for split, subsets in scores.items():
+        score = _score(column, split, subsets)
+        results.append(Result(model, path.stem, printable(split), score, revision, path))
+    return results
 
 
-def _score(task: str, split: str, subsets: object) -> float:
-    """The score of the subset `default` in the task's metric."""
+def _score(column: Column, split: str, subsets: object) -> float:
+    """The score of the subset `default` in the column's metric."""
     entries = []
     if isinstance(subsets, list):
         entries = subsets
     default = [s for s in entries if isinstance(s, dict) and s.get("hf_subset") == "default"]
     if len(default) != 1:
         raise DataError(f"its split {split!r} has {len(default)} subsets named 'default' instead of one.")
-    name = metric_of(task)
-    value = default[0].get(name)
+    value = default[0].get(column.metric)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise DataError(f"its split {split!r} has no number {name!r}.")
+        raise DataError(f"its split {split!r} has no number {column.metric!r}.")
     if not 0 <= value <= 1:
-        raise DataError(f"its {name!r} of split {split!r} must be from 0 to 1, got {str(value)[:20]}.")
+        raise DataError(
+            f"its {column.metric!r} of split {split!r} must be from 0 to 1, got {str(value)[:20]}."
+        )
     return float(value)
 
 
-def _day(value: object) -> str:
-    """The day of a run: mteb writes seconds since 1970 or a text in ISO 8601."""
-    try:
-        if isinstance(value, str):
-            return date.fromisoformat(value[:10]).isoformat()
-        if isinstance(value, int | float):
-            return datetime.fromtimestamp(value, UTC).date().isoformat()
-    except (ValueError, OverflowError, OSError):
-        pass
-    return ""
-
-
 def _read_model(folder: Path) -> Model:
-    """The model of a revision folder; without `model_meta.json` the folders' names are used, as in mteb."""
-    meta_path = folder / "model_meta.json"
-    meta: dict[str, object] = {}
-    if meta_path.is_file():
-        try:
-            meta = read_json(meta_path)
-        except DataError as error:
-            raise DataError(f"{meta_path.name} beside it: {error}") from None
-        if not isinstance(meta.get("name", ""), str | None):
-            raise DataError(f"{meta_path.name} beside it does not name a model.")
-    name = meta.get("name") or folder.parent.name.replace("__", "/", 1)
+    """The model of a revision folder."""
+    try:
+        meta = read_json(folder / "model_meta.json")
+    except DataError as error:
+        raise DataError(f"model_meta.json beside it: {error}") from None
+    name = meta.get("name")
+    if not isinstance(name, str):
+        raise DataError("model_meta.json beside it does not name a model.")
     return Model(
-        split_model_name(printable(str(name))),
+        split_model_name(printable(name)),
         printable(str(meta.get("revision") or folder.name)),
         _finite_int(meta.get("n_parameters")),
         _finite_int(meta.get("max_tokens")),
@@ -155,41 +168,10 @@ def _finite_int(value: object) -> int | None:
     return None
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """One model's rankings on one task: by split and query id, the score of each document id. They are not checked."""
+def short_revision(revision: str) -> str:
+    """A revision with only the first characters of its commit.
 
-    model: str  # its full name
-    revision: str
-    task: str
-    rankings: Mapping[str, Mapping[str, Mapping[str, float]]] = field(hash=False, repr=False)
-    path: Path
-
-
-class DepthPoint(NamedTuple):
-    """One query's outcome."""
-
-    length: int  # of the context, in tokens
-    depth: float  # the place of its answer, from 0 (first sentence) to 1 (last sentence)
-    score: float  # 1 if the right document came first, otherwise 0
-
-
-def load_predictions(folders: Sequence[Path | str]) -> tuple[list[Predictions], list[str]]:
-    """Every `<Task>_predictions.json` below the folders, and one sentence for each file that was skipped.
-
-    mteb names a predictions file only after its task. If a second model overwrites the file, the first model's name
-    stays in it. So every model needs its own folder, and the report checks the scores against the result files.
+    >>> short_revision("0123456789abcdef0123456789abcdef01234567-le2")
+    '01234567-le2'
     """
-    return read_folders("predictions", folders, f"*{_RANKINGS_SUFFIX}", _read_predictions)
-
-
-def _read_predictions(path: Path) -> list[Predictions]:
-    data = read_json(path)
-    header = data.get(_HEADER)
-    if not isinstance(header, dict) or not isinstance(header.get("model_name"), str):
-        raise DataError(f"it is not an MTEB predictions file (no {_HEADER!r} with a model's name).")
-    rankings = data.get("default")
-    if not isinstance(rankings, dict):
-        raise DataError("it has no rankings for the subset 'default'.")
-    name, revision = printable(header["model_name"]), printable(str(header.get("revision")))
-    return [Predictions(name, revision, path.name.removesuffix(_RANKINGS_SUFFIX), rankings, path)]
+    return re.sub("^([0-9a-f]{8})[0-9a-f]{32}", r"\1", revision)

@@ -1,10 +1,9 @@
 """One line for each model and kind of data: the six columns and their average.
 
-A line never mixes generated and published Passkey and Needle data. It also never mixes the usual revision of the
-generated data with another one.
+A line never mixes generated and published Passkey and Needle data.
 
-Intervals follow the rule of `statistics.bootstrap`. It needs the scores of single queries. Acc@1 of fifty queries says
-how many are right, so Passkey and Needle always have an interval; nDCG@10 needs the rankings (`--predictions`).
+A result file of Acc@1 over fifty queries says how many are right, so Passkey and Needle have intervals. It does not say
+the scores of single queries, which the interval of an nDCG@10 would need.
 """
 
 from __future__ import annotations
@@ -12,23 +11,31 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
-from typing import TypeVar
+
+import pandas as pd
 
 from mteb_longembed.statistics.bootstrap import mean_of_means_interval
-from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.statistics.intervals import Interval, difference_of_intervals
 
-from .published_numbers import COLUMNS, GENERATED, PUBLISHED, QUERIES_PER_LENGTH, Column, split_length
-from .results import Model, Result
+from .columns import (
+    AVERAGE,
+    COLUMNS,
+    GENERATED,
+    LENGTHS,
+    PUBLISHED,
+    QUERIES_PER_LENGTH,
+    Column,
+    split_length,
+)
+from .results import Model, Result, short_revision
 
-AVERAGE = "Average"
-T = TypeVar("T")
 _ROUNDING = 1e-3  # in queries for each query: result files have five decimals
-
-#: The scores of single queries of one split, from 0 to 1.
-_Queries = tuple[float, ...]
+_BY_LENGTH = tuple(column for column in COLUMNS if column.is_by_length)
+#: The results of one model by task.
+_Tasks = Mapping[str, Sequence[Result]]
 
 
 @dataclass(frozen=True)
@@ -52,160 +59,136 @@ class Line:
     """A model's scores on one kind of data."""
 
     model: Model
-    data: str  # of Passkey and Needle: `generated`, `published`, or `generated` with a revision
-    scores: Mapping[str, Score]  # by column
-    average: Score  # of the six columns; its mean is None if a column is not whole
-    by_length: Mapping[str, Mapping[int, float]]  # Acc@1 of Passkey and Needle in percent, longer lengths too
-    length_intervals: Mapping[str, Mapping[int, Interval]]  # those that are known
+    mark: str  # the model's revision, if its name has several; otherwise empty
+    data: str  # of Passkey and Needle: `generated` or `published`
+    scores: Mapping[str, Score]  # by `SCORE_KEYS`; the average has no mean if a column is not whole
+    by_length: Mapping[str, Mapping[int, Interval]]  # Acc@1 of Passkey and Needle, longer lengths too
 
-    def score(self, key: str) -> Score:
-        """The score of a column, or of `Average`."""
-        if key == AVERAGE:
-            return self.average
-        return self.scores[key]
+    @property
+    def label(self) -> str:
+        """The model's name, unique among the lines."""
+        return self.model.name.full + self.mark
+
+    @property
+    def variant(self) -> str:
+        """Its strategy with parameters, such as `+ntk:logn=off`; the target length is not in it."""
+        return self.model.name.variant + self.mark
 
 
 def score_lines(results: Iterable[Result]) -> list[Line]:
-    """Make lines from results. They are sorted by kind of data, and otherwise keep their order."""
+    """Make lines from results, sorted by kind of data, and the best average first; partial lines come last."""
     by_model: dict[Model, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
     for row in results:
         by_model[row.model][row.task].append(row)
-    usual = _usual_revisions(by_model.values())
+    n_revisions = Counter(model.name.full for model in by_model)
     lines = []
     for model, tasks in by_model.items():
-        lines += [_line(model, kind, tasks, usual) for kind in _kinds(tasks)]
-    return sorted(lines, key=lambda line: line.data)
+        mark = ""
+        if n_revisions[model.name.full] > 1:
+            mark = f" ({short_revision(model.revision)})"
+        lines += [_line(model, mark, kind, tasks) for kind in _kinds(tasks)]
+    return sorted(lines, key=_rank)
 
 
-def _usual_revisions(by_model: Iterable[Mapping[str, Sequence[Result]]]) -> dict[str, str]:
-    """The most common data revision of every generated task. Other revisions get their own table."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    generated = [column.tasks[GENERATED] for column in COLUMNS if column.is_by_length]
-    for tasks in by_model:
-        for task in generated:
-            for row in tasks.get(task, ()):
-                counts[row.task][row.dataset_revision] += 1
-    return {task: counter.most_common(1)[0][0] for task, counter in counts.items()}
+def _kinds(tasks: _Tasks) -> list[str]:
+    """The kinds of data on which a model has Passkey or Needle; if it has none, those of its task names."""
+    for columns in (_BY_LENGTH, COLUMNS):
+        names = {kind: {column.tasks[kind] for column in columns} for kind in (GENERATED, PUBLISHED)}
+        kinds = [kind for kind in names if not names[kind].isdisjoint(tasks)]
+        if kinds:
+            return kinds
+    return []
 
 
-def _kinds(tasks: Mapping[str, Sequence[Result]]) -> list[str]:
-    """The kinds of data on which a model has Passkey or Needle; if it has none, the kind of its task names."""
-    by_length = [column for column in COLUMNS if column.is_by_length]
-    kinds = [kind for kind in (GENERATED, PUBLISHED) if _has_any(by_length, kind, tasks)]
-    if kinds:
-        return kinds
-    return [kind for kind in (GENERATED, PUBLISHED) if _has_any(COLUMNS, kind, tasks)][:1]
+def _rank(line: Line) -> tuple[str, float, int, str]:
+    """Sorts by kind of data, then the best average first, then by how much was measured, then by name."""
+    score = line.scores[AVERAGE].mean
+    average = 0.0
+    if score is not None:
+        average = score.mean
+    n_done = sum(line.scores[column.key].n_done for column in COLUMNS)
+    return line.data, -average, -n_done, line.label
 
 
-def _has_any(columns: Iterable[Column], kind: str, tasks: Mapping[str, Sequence[Result]]) -> bool:
-    return any(column.tasks[kind] in tasks for column in columns)
-
-
-def _line(model: Model, kind: str, tasks: Mapping[str, Sequence[Result]], usual: Mapping[str, str]) -> Line:
+def _line(model: Model, mark: str, kind: str, tasks: _Tasks) -> Line:
     scores = {}
     by_length = {}
-    length_intervals = {}
-    other = []
-    groups: list[_Queries | None] = []
-    weights: list[float] = []
     for column in COLUMNS:
-        rows = _rows(column, kind, tasks)
-        # A result file has one revision, so all rows of a task have the same revision.
-        if kind == GENERATED and column.is_by_length and rows:
-            revision = rows[0].dataset_revision
-            if revision != usual[rows[0].task]:
-                other.append(f"{column.key} {revision[:12]}")
-        values = {row.split: 100 * row.score for row in rows}
-        queries = {row.split: _queries(column, row) for row in rows}
+        values = {row.split: row.score for row in _rows(column, kind, tasks)}
         done = [values[split] for split in column.splits if split in values]
-        by_split = [queries.get(split) for split in column.splits]
-        scores[column.key] = Score(_mean(done, by_split), len(done), len(column.splits))
-        groups += by_split
-        weights += [1 / len(COLUMNS) / len(by_split)] * len(by_split)
+        scores[column.key] = Score(_mean(column, done), len(done), len(column.splits))
         if column.is_by_length:
-            by_length[column.key] = _by_length(values)
-            intervals = {split: interval_of([scored]) for split, scored in queries.items()}
-            length_intervals[column.key] = _by_length({split: i for split, i in intervals.items() if i})
-    means = [score.complete.mean for score in scores.values() if score.complete]
-    mean = None
-    if len(means) == len(COLUMNS):
-        mean = _mean(means, groups, weights)
-    average = Score(mean, len(means), len(COLUMNS))
-    data = kind
-    if other:
-        data = f"{kind}, other revision: {', '.join(other)}"
-    return Line(model, data, scores, average, by_length, length_intervals)
+            lengths = {split: split_length(split) for split in values}
+            by_length[column.key] = {n: accuracy((values[split],)) for split, n in lengths.items() if n}
+    whole = [score.complete.mean for score in scores.values() if score.complete]
+    average = None
+    if len(whole) == len(COLUMNS):
+        average = Interval(fmean(whole), math.nan, math.nan)
+    scores[AVERAGE] = Score(average, len(whole), len(COLUMNS))
+    return Line(model, mark, kind, scores, by_length)
 
 
-def _mean(
-    values: Sequence[float], groups: Sequence[_Queries | None], weights: Sequence[float] | None = None
-) -> Interval | None:
-    if not values:
-        return None
-    ends = interval_of(groups, weights) or Interval(math.nan, math.nan, math.nan)
-    return replace(ends, mean=fmean(values))
-
-
-def _rows(column: Column, kind: str, tasks: Mapping[str, Sequence[Result]]) -> Sequence[Result]:
+def _rows(column: Column, kind: str, tasks: _Tasks) -> Sequence[Result]:
     rows = tasks.get(column.tasks[kind], ())
     if rows or column.is_by_length:
         return rows
     # The real tasks are the same data under both names.
-    other = GENERATED
-    if kind == GENERATED:
-        other = PUBLISHED
-    return tasks.get(column.tasks[other], ())
+    return next((tasks[name] for name in column.tasks.values() if name in tasks), ())
 
 
-def _queries(column: Column, row: Result) -> _Queries | None:
-    """The scores of single queries, if they are known."""
-    if row.queries:
-        return row.queries
+def _mean(column: Column, shares: Sequence[float]) -> Interval | None:
+    """The mean in percent, with its interval if the column counts right answers."""
+    if not shares:
+        return None
     if column.is_by_length:
-        return right_and_wrong(100 * row.score)
-    return None
-
-
-def right_and_wrong(percent: float, n: int = QUERIES_PER_LENGTH) -> _Queries | None:
-    """The scores of n queries of which this percentage is right; None if n queries cannot give it.
-
-    >>> right_and_wrong(75.0, 4), right_and_wrong(75.0, 50)
-    ((1.0, 1.0, 1.0, 0.0), None)
-    """
-    right = percent / 100 * n
-    if abs(right - round(right)) > _ROUNDING * n:
-        return None
-    return (1.0,) * round(right) + (0.0,) * (n - round(right))
-
-
-def interval_of(groups: Sequence[_Queries | None], weights: Sequence[float] | None = None) -> Interval | None:
-    """The interval of the mean over splits in percent; None if the queries of a split are not known."""
-    known = tuple(group for group in groups if group)
-    if not known or len(known) < len(groups):
-        return None
-    if weights is None:
-        return _interval(known, None)
-    return _interval(known, tuple(weights))
+        return accuracy(tuple(shares))
+    return Interval(100 * fmean(shares), math.nan, math.nan)
 
 
 @cache
-def _interval(groups: tuple[_Queries, ...], weights: tuple[float, ...] | None) -> Interval:
-    return mean_of_means_interval(groups, weights).scaled(100)
+def accuracy(shares: tuple[float, ...]) -> Interval:
+    """The mean accuracy in percent over splits of fifty queries; its ends are nan if fifty cannot give a share.
 
-
-def share_interval(percent: float, n: int = QUERIES_PER_LENGTH) -> Interval | None:
-    """The interval of an accuracy in percent, None if n queries cannot give this accuracy.
-
-    >>> share_interval(100.0)
+    >>> accuracy((1.0,))
     Interval(mean=100.0, low=92.8..., high=100.0)
     """
-    return interval_of([right_and_wrong(percent, n)])
+    mean = 100 * fmean(shares)
+    groups = []
+    for share in shares:
+        n_right = round(share * QUERIES_PER_LENGTH)
+        if abs(share - n_right / QUERIES_PER_LENGTH) > _ROUNDING:
+            return Interval(mean, math.nan, math.nan)
+        groups.append([1.0] * n_right + [0.0] * (QUERIES_PER_LENGTH - n_right))
+    ends = mean_of_means_interval(groups).scaled(100)
+    return Interval(mean, ends.low, ends.high)
 
 
-def _by_length(values: Mapping[str, T]) -> dict[int, T]:
-    by_length = {}
-    for split, value in values.items():
-        length = split_length(split)
-        if length is not None:
-            by_length[length] = value
-    return dict(sorted(by_length.items()))
+def by_data(lines: Iterable[Line]) -> dict[str, list[Line]]:
+    """The lines of each kind of data."""
+    members: dict[str, list[Line]] = {}
+    for line in lines:
+        members.setdefault(line.data, []).append(line)
+    return members
+
+
+def accuracies(lines: Sequence[Line], column: str) -> pd.DataFrame:
+    """The accuracies with their intervals: a row for each model, the best mean first, and a column for each length.
+
+    The mean is that of the paper's lengths; what was not measured is None, and counts as 0.
+    """
+    measured = {line.label: line.by_length[column] for line in lines if line.by_length[column]}
+    lengths = sorted(set(LENGTHS).union(*measured.values()))
+    rows = {}
+    for label, scores in measured.items():
+        rows[label] = [scores.get(length) for length in lengths]
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=lengths, dtype=object)
+    means = frame.map(lambda score: score.mean, na_action="ignore").astype(float)
+    sums = means[list(LENGTHS)].sum(axis=1)
+    return frame.loc[sums.sort_values(ascending=False, kind="stable").index]
+
+
+def gain(score: Score, base: Score) -> Interval | None:
+    """The points that a score is above its base, None if one of them is not whole."""
+    if score.complete is None or base.complete is None:
+        return None
+    return difference_of_intervals(base.complete, score.complete)

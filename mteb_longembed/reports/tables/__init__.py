@@ -1,1 +1,1 @@
-"""The contents of the report's tables. The room `writers` writes them in different formats."""
+"""The tables of the report. `writers` writes them in different formats."""

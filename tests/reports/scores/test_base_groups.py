@@ -1,7 +1,7 @@
 import pytest
 
-from mteb_longembed.reports.figures.bars import improvement
-from mteb_longembed.reports.scores.base_groups import group_by_base, labels
+from mteb_longembed.reports.figures.strategies import draw, improvement
+from mteb_longembed.reports.scores.base_groups import group_by_base
 from mteb_longembed.reports.scores.scoreboard import score_lines
 from mteb_longembed.reports.tables.paper_tables import strategy_tables
 from tests.reports.made import BASE, ROTARY, lines, rows
@@ -31,12 +31,6 @@ def test_a_base_alone_is_no_group():
     assert group_by_base(lines({BASE: 0.3})) == []
 
 
-def test_labels_carry_a_revision_only_where_a_name_has_two():
-    one, two, other = (rows(name, 0.5, revision=rev)[0].model for name, rev in
-                       (("a/b", "11111111ff"), ("a/b", "22222222"), ("a/c", "r")))  # fmt: skip
-    assert list(labels([one, two, other]).values()) == ["a/b (11111111)", "a/b (22222222)", "a/c"]
-
-
 def _of_commits(*named):
     return score_lines([row for name, value, commit in named for row in rows(name, value, revision=commit)])
 
@@ -51,29 +45,23 @@ def test_the_base_of_an_extended_model_is_that_of_its_own_commit():
     groups = {group.variants[0].model.name.strategy: group for group in group_by_base(made)}
     revisions = {key: group.line.model.revision for key, group in groups.items()}
     assert revisions == {"ntk": "commit-2-le2", "pi": "commit-1-le2"}
-    assert not any(group.warning for group in groups.values())
     tables = strategy_tables(made)
     gains = {row[0].text: row[2].text for table in tables for row in table.rows}
-    assert (gains["+ntk"], gains["+pi"]) == ("50.0 (+10.0)", "50.0 (+20.0)")
+    assert (gains["+ntk"], gains["+pi"]) == ("50.0 (+10.0)*", "50.0 (+20.0)*")
     assert len({table.key for table in tables}) == len({table.caption for table in tables}) == 2
-    assert len({data.key for data in improvement(made)}) == 2
+    assert len({draw(group)[0].key for group in groups.values()}) == 2
 
 
-def test_a_base_of_another_commit_is_never_taken_in_silence():
+def test_the_base_of_another_commit_is_no_base():
     made = _of_commits((f"{BASE}+none@512", 0.3, "one-le2"), (f"{BASE}+ntk@4096", 0.5, "two-le2"))
-    (group,) = group_by_base(made)
-    assert "revision one-le2" in group.warning and "two-le2" in group.warning
-    (table,) = strategy_tables(made)
-    assert group.warning in table.notes
-    assert "another revision" in improvement(made)[0].title
+    (group,) = [group for group in group_by_base(made) if group.variants]
+    assert group.line is None and improvement(group) == {}
 
 
-def test_two_revisions_of_one_name_never_share_a_label():
-    revisions = ("0123456789abcdef-le1", "0123456789abcdef-le2", "fedcba9876543210-le2")
-    models = [rows("a/b+pi@4k", 0.5, revision=revision)[0].model for revision in revisions]
-    assert len(set(labels(models).values())) == 3
+def test_two_revisions_of_one_variant_never_share_a_label():
     variants = ((f"{BASE}+pi@4096", 0.4, f"c-le{i}") for i in (1, 2))
     both = _of_commits((f"{BASE}+none@512", 0.3, "c-le2"), *variants)
     (table,) = strategy_tables(both)
     assert len({row[0].text for row in table.rows}) == 3
-    assert len(improvement(both)[0].bars) == 2
+    (group,) = group_by_base(both)
+    assert len(improvement(group)) == 2

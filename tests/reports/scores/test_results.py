@@ -19,11 +19,11 @@ def test_a_result_file_becomes_one_row_a_split(tmp_path):
     assert (rows[0].model.name.full, rows[0].dataset_revision) == (BASE, "g1")
 
 
-def test_without_model_meta_the_folders_name_the_model(tmp_path):
-    path = write_result(tmp_path, TASK, {"test": 0.1}, name="a/b+ntk@4096")
+def test_a_file_without_a_model_beside_it_is_named_and_skipped(tmp_path):
+    path = write_result(tmp_path, TASK, {"test": 0.1})
     (path.parent / "model_meta.json").unlink()
-    ((row,), _) = load_results([tmp_path])
-    assert (row.model.name.full, row.model.revision) == ("a/b+ntk@4096", "r1")
+    rows, (problem,) = load_results([tmp_path])
+    assert rows == [] and f"{TASK}.json" in problem and "model_meta.json" in problem
 
 
 def test_parameters_and_length_come_from_model_meta(tmp_path):
@@ -98,22 +98,16 @@ def test_a_missing_folder_is_an_error():
         load_results([Path("nowhere")])
 
 
-@pytest.mark.parametrize(
-    ("value", "day"),
-    [
-        (1767261600.25, "2026-01-01"),
-        ("2025-12-31T10:00:00", "2025-12-31"),
-        (1e30, ""),
-        (float("nan"), ""),
-        ("yesterday", ""),
-        ([], ""),
-        (None, ""),
-    ],
-)
-def test_the_day_of_a_run_is_a_date_whatever_the_file_says(tmp_path, value, day):
-    write_result(tmp_path, TASK, {"test": 0.5}, date=value)
-    ((row,), _) = load_results([tmp_path])
-    assert row.date == day
+def test_generated_data_of_another_revision_are_left_out_and_named(tmp_path):
+    for name, revision in (("a/b", "g1"), ("a/c", "g1"), ("a/d", "g2")):
+        write_result(tmp_path, "LongEmbedPasskey", {"test_256": 0.5}, name=name, dataset_revision=revision)
+        write_result(tmp_path, TASK, {"test": 0.5}, name=name, dataset_revision=revision)
+    rows, (problem,) = load_results([tmp_path])
+    read = {(row.model.name.full, row.task) for row in rows}
+    assert read == {(name, TASK) for name in ("a/b", "a/c", "a/d")} | {
+        (name, "LongEmbedPasskey") for name in ("a/b", "a/c")
+    }
+    assert "a__d" in problem and "another revision of the generated data" in problem
 
 
 def test_names_of_other_people_have_no_control_characters(tmp_path):

@@ -1,7 +1,13 @@
 from mteb_longembed.reports.scores.scoreboard import score_lines
-from mteb_longembed.reports.tables.paper_tables import length_tables, main_tables, strategy_tables
-from mteb_longembed.reports.tables.table import Cell, difference_cell, number_cell
-from tests.reports.made import BASE, lines, rows
+from mteb_longembed.reports.tables.paper_tables import (
+    comparison_tables,
+    length_tables,
+    main_tables,
+    paper_line,
+    strategy_tables,
+)
+from mteb_longembed.reports.tables.table import number_cell
+from tests.reports.made import BASE, PUBLISHED, ROTARY, line, lines, rows
 
 
 def _texts(row):
@@ -55,4 +61,31 @@ def test_halves_are_rounded_up_in_every_table():
     values = (93.25, 93.75, 100 * 0.0725, -0.25, -0.04, 57.99999999999999)
     shown = [number_cell(value).text for value in values]
     assert shown == ["93.3", "93.8", "7.3", "-0.3", "0.0", "58.0"]
-    assert difference_cell(Cell("", 93.25), Cell("", 93.0)).text == "+0.3"
+
+
+def test_a_gain_is_marked_if_its_interval_leaves_out_0():
+    (table,) = strategy_tables(
+        lines({f"{BASE}+none@512": 0.5, f"{BASE}+pi@4096": 0.6, f"{BASE}+gp@4096": 0.52})
+    )
+    cells = {row[0].text: dict(zip(table.header, _texts(row), strict=True)) for row in table.rows}
+    # 400 answers each: the ends of the difference lie about 7 points away
+    assert (cells["+pi"]["Passkey"], cells["+gp"]["Passkey"]) == ("60.0 (+10.0)*", "52.0 (+2.0)")
+    # an nDCG@10 of a result file has no interval
+    assert (cells["+pi"]["QMSum"], cells["+pi"]["Average"]) == ("60.0 (+10.0)", "60.0 (+10.0)")
+    assert any("*: the 95 % interval" in note for note in table.notes)
+
+
+def test_the_same_base_strategy_and_length_of_the_paper_are_found():
+    for name in (f"{ROTARY}+se@4096", f"{ROTARY}+se@4096:logn=off"):
+        assert paper_line(line(name, 0.5)).model.name.full == f"{ROTARY}+se@4096"
+    assert paper_line(line(f"{ROTARY}+se@2048", 0.5)) is None
+    assert paper_line(line(f"{BASE}+none@512", 0.5)) is not None
+    assert paper_line(line(f"{ROTARY}+none@4096", 0.5)) is None
+    assert paper_line(line("somebody/else", 0.5)) is None
+
+
+def test_a_score_beside_the_papers_has_its_difference_and_a_partial_one_has_none():
+    whole, partial = line(BASE, 0.4, data=PUBLISHED), line(BASE, 0.4, data=PUBLISHED, splits=["test_256"])
+    ((row,), (other,)) = (comparison_tables([made])[0].rows for made in (whole, partial))
+    assert _texts(row)[3:5] == ["40.0 (+2.0)", "40.0 (+11.5)"]  # the paper has 38.0 and 28.5
+    assert _texts(other)[3:] == ["40.0 (1/8)", "40.0 (1/8)", "-", "-", "-", "-", "-"]
