@@ -19,8 +19,10 @@ from mteb_longembed.reports.tables.table import Cell, Table
 
 #: The width in characters for files and pipes, which have no width of their own.
 _WIDTH = 160
-#: The least width of a column of names, in characters.
-_NAME = 8
+#: The largest widths of a column of names in characters: any, then what a narrow terminal has for it.
+_WIDTHS_OF_NAMES = (None, 24, 16, 8)
+#: Where a name may be broken.
+_PART_OF_NAME = re.compile(r"[^:,/]*[:,/]?")
 #: A spreadsheet would run a text that starts with one of these.
 _FORMULA = ("=", "+", "-", "@")
 #: What Markdown would read as its own.
@@ -125,17 +127,19 @@ def _fitted(table: Table, console: Console, notes: bool) -> RichTable:
     """
     unlimited = console.options.update(max_width=10_000)
     numbers_of_columns = range(len(table.optional) + 1)
+    n_names = max(sum(table.word_columns()), 1)
     drawn = RichTable()
-    for widest, is_stacked, n_left_out in product((None, _NAME), (False, True), numbers_of_columns):
+    for widest, is_stacked, n_left_out in product(_WIDTHS_OF_NAMES, (False, True), numbers_of_columns):
         shown = _without_optional(table, n_left_out)
-        width = console.measure(_drawn(shown, is_stacked, widest), options=unlimited).maximum
-        # names get what the numbers leave, so the real form has no widest name
-        drawn = _drawn(shown, is_stacked, None)
-        if notes and shown.notes:
-            drawn.caption = Text("\n".join(shown.notes), style="dim")
+        drawn = _drawn(shown, is_stacked, widest)
+        width = console.measure(drawn, options=unlimited).maximum
+        drawn.width = width
         if width <= console.width:
-            return drawn
-    drawn.width = width
+            if widest is not None:  # names get what the numbers leave
+                drawn = _drawn(shown, is_stacked, widest + (console.width - width) // n_names)
+            break
+    if notes and shown.notes:
+        drawn.caption = Text("\n".join(shown.notes), style="dim")
     return drawn
 
 
@@ -172,20 +176,41 @@ def _drawn(table: Table, is_stacked: bool, widest: int | None) -> RichTable:
     words = table.word_columns()
     for title, is_words in zip(table.header, words, strict=True):
         if is_words:
-            drawn.add_column(Text(title), overflow="fold", min_width=_NAME, max_width=widest)
+            drawn.add_column(Text(title), overflow="fold", max_width=widest)
         else:  # a title such as SummScreenFD may be broken between its words
             broken = re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title)
             drawn.add_column(Text(broken), justify="right", no_wrap=True)
     for row in table.rows:
-        drawn.add_row(*(_text(*cell, sign) for cell in zip(row, words, strict=True)))
+        texts = []
+        for cell, is_words in zip(row, words, strict=True):
+            text = cell.text.replace(" ", sign)
+            if is_words:
+                text = _on_lines(cell.text, widest)
+            texts.append(_styled(cell, text, sign))
+        drawn.add_row(*texts)
     return drawn
 
 
-def _text(cell: Cell, is_words: bool, sign: str) -> Text:
-    """A cell's text; the sign stands before an interval."""
-    text = Text(cell.text)
-    if not is_words:
-        text = Text(cell.text.replace(" ", sign))
+def _on_lines(name: str, widest: int | None) -> str:
+    """A name on lines of at most so many characters, broken behind its signs where that is possible.
+
+    >>> print(_on_lines("+pcw@512:vectors=window,weights=sif", 24))
+    +pcw@512:vectors=window,
+    weights=sif
+    """
+    if widest is None:
+        return name
+    lines = [""]
+    for part in _PART_OF_NAME.findall(name):
+        if len(lines[-1]) + len(part) > widest and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def _styled(cell: Cell, shown: str, sign: str) -> Text:
+    """A cell's text with its style; the sign stands before an interval."""
+    text = Text(shown)
     if cell.is_best:
         text.stylize("bold")
     if cell.is_partial:

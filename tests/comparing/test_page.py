@@ -49,6 +49,16 @@ def test_the_table_marks_leaders_equals_and_those_that_are_out() -> None:
     assert len({colour_of(one) for one in ROWS}) == 3
 
 
+def test_a_narrow_terminal_breaks_names_at_their_signs_alone() -> None:
+    rows = [replace(one, label=f"{one.label}:score=softmax,vectors=window,weights=sif") for one in ROWS]
+    out = io.StringIO()
+    comparison: Any = SimpleNamespace(**{**vars(COMPARISON), "rows": rows})
+    show([ranking_table(comparison)], Console(file=out, width=80), notes=False)
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+    words = out.getvalue().split()
+    assert words.count("vectors=window,") == words.count("weights=sif") == len(rows)
+
+
 @pytest.mark.parametrize("width", [80, 100])
 def test_a_narrow_terminal_shows_whole_names_and_says_what_it_leaves_out(width) -> None:
     text = shown(width)
