@@ -5,7 +5,8 @@
 
 STATES has a folder for each model and, in it, one for each collection (`experiments.token_states`), COLLECTIONS those
 of `experiments.measured_collections`, MODELS the folders of the models. `measure` adds what is new to
-`experiments/corpus_weights.jsonl`; `page` writes the tables of docs/corpus-weights.md from that file alone.
+`experiments/corpus_weights.jsonl`; `page` writes the tables of docs/corpus-weights.md, and the one of both models in
+docs/real-models.md, from that file alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from datasets import Dataset
 from transformers import AutoTokenizer
 
 from experiments.measured_collections import read
+from experiments.measuring import write_part
 from mteb_longembed.encoders.token_weights import LEAST_IDF, NO_WEIGHT
 from mteb_longembed.retrieval.bm25 import BM25
 from mteb_longembed.retrieval.searcher import options_of_documents
@@ -31,6 +33,7 @@ from mteb_longembed.statistics.intervals import Interval
 
 RESULTS = Path("experiments/corpus_weights.jsonl")
 PAGE = Path("docs/corpus-weights.md")
+PAGE_OF_MODELS = Path("docs/real-models.md")
 #: SIF's constants.
 CONSTANTS = (3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
 #: Windows of a meeting that are read, beside all of them.
@@ -275,21 +278,57 @@ OTHERS = {
 
 
 def page() -> None:
-    """Write the tables into the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, part in (("meetings", meetings_table()), ("others", others_table())):
-        head, begin, rest = text.partition(f"<!-- {name}: begin -->")
-        _, end, tail = rest.partition(f"<!-- {name}: end -->")
-        text = f"{head}{begin}\n{part}\n{end}{tail}"
-    PAGE.write_text(text, encoding="utf-8")
+    """Write the tables into the pages."""
+    write_part(PAGE, "meetings", meetings_table())
+    write_part(PAGE, "others", others_table())
+    write_part(PAGE_OF_MODELS, "both", both_models_table())
+
+
+#: Rows of the table of both models: what is shown, and the way that is measured.
+SIDE_BY_SIDE = {
+    "first window": "first window",
+    "one vector": "one vector",
+    "best window": "best window",
+    "all windows": "all windows",
+    "all windows, fused with BM25": "all windows + BM25 0.5",
+}
+
+
+def both_models_table() -> str:
+    """QMSum's whole meetings: each model without and with weights, with 95 % intervals."""
+    known = {(r["model"], r["rule"], r["way"]): r for r in meetings_rows() if r["windows"] is None}
+    rows = [
+        "| all tokens are read | " + " | ".join(f"{model} | weighed" for model in READ) + " |",
+        "|---|" + "---:|---:|" * len(READ),
+    ]
+    for shown, way in SIDE_BY_SIDE.items():
+        cells = []
+        for model in READ:
+            for rule in ("mean", "sif 0.0001"):
+                cells.append(with_interval(known.get((model, rule, way))))
+        rows.append(f"| {shown} | {' | '.join(cells)} |")
+    bm25 = with_interval(known.get((next(iter(READ)), "BM25", "BM25")))
+    rows.append(f"| BM25 | {bm25} |" + " |" * (2 * len(READ) - 1))
+    return "\n".join(rows)
+
+
+def with_interval(row: dict[str, Any] | None) -> str:
+    """A score with its 95 % interval, a dash if it is not measured."""
+    if row is None:
+        return "–"
+    mean, low, high = row["score"]
+    return f"{mean:.1f} ({low:.0f}–{high:.0f})"
+
+
+def meetings_rows() -> list[dict[str, Any]]:
+    """The measured lines of QMSum."""
+    return [row for row in results() if row["collection"] == "qmsum"]
 
 
 def meetings_table() -> str:
     """QMSum: a row for each model, number of tokens and way, a column for each rule."""
     rows = [f"| model | tokens | way | {' | '.join(SHOWN)} |", "|---|---|---|" + "---:|" * len(SHOWN)]
-    known = {
-        (r["model"], r["windows"], r["rule"], r["way"]): r for r in results() if r["collection"] == "qmsum"
-    }
+    known = {(r["model"], r["windows"], r["rule"], r["way"]): r for r in meetings_rows()}
     for model, (beginnings, size) in READ.items():
         for windows in beginnings:
             for way in MEETINGS:

@@ -1,4 +1,4 @@
-"""The one way to measure time, to write a table, and to keep what `list fit` shows."""
+"""The one way to measure time, to write a table into a page, and to keep what `list fit` shows."""
 
 from __future__ import annotations
 
@@ -44,8 +44,16 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join([first, "|---|" + "---:|" * (len(head) - 1), *others])
 
 
-def write_evidence(path: Path, family: str, model: str, measured: str, scores: Mapping[str, str]) -> None:
-    """Write what `list fit MODEL` shows for a family of positions: scores of a base and its strategies."""
-    evidence = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    evidence[family] = {"model": model, "measured": measured, **scores}
-    path.write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+def write_part(file: Path, name: str, part: str) -> None:
+    """Replace what stands in a page between the comments `NAME: begin` and `NAME: end`."""
+    text = file.read_text(encoding="utf-8")
+    head, begin, rest = text.partition(f"<!-- {name}: begin -->")
+    _, end, tail = rest.partition(f"<!-- {name}: end -->")
+    file.write_text(f"{head}{begin}\n{part}\n{end}{tail}", encoding="utf-8")
+
+
+def write_evidence(file: Path, model: str, positions: str, scores: Mapping[str, str]) -> None:
+    """Write what `list fit MODEL` shows of a measured model: its positions, and the scores of its strategies."""
+    evidence = json.loads(file.read_text(encoding="utf-8"))
+    evidence["models"][model] = {"positions": positions, **scores}
+    file.write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

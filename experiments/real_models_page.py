@@ -7,7 +7,7 @@ from pathlib import Path
 
 import mteb
 
-from experiments.measuring import EVIDENCE, write_evidence
+from experiments.measuring import EVIDENCE, write_evidence, write_part
 from experiments.ranked import Line, Measurements, scores
 from experiments.real_models import NEEDLE, PAPER, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
 from mteb_longembed.reports.figures.drawing import draw_lines, ends, new_drawing, style
@@ -17,9 +17,10 @@ from mteb_longembed.statistics.sensitivity import position_sensitivity
 
 PAGE, FIGURE = Path("docs/real-models.md"), Path("docs/images/real-models.svg")
 BASE = "all-MiniLM-L6-v2"
+#: The second model: 110 million parameters, measured in bf16.
+LARGER = "all-mpnet-base-v2"
 #: Further columns of meetings: the heading, and how many tokens are read.
 LONGER = {"512": 512, "1,024": 1024, "4,096": 4096, "whole": WHOLE}
-MEASURED = "QMSum's meetings, 2,048 tokens, nDCG@10 in percent with 95 % interval"
 #: The needles: the heading of a column, and its task.
 NEEDLES = {"Passkey": PASSKEY, "Needle": NEEDLE, "paraphrased": PARAPHRASE}
 LENGTHS = (512, 1024, 2048, 4096, 8192)  # tokens
@@ -29,6 +30,12 @@ SENSITIVE = 4096  # tokens: where the position sensitivity is shown
 def percent(line: Line) -> Interval:
     """The score with its interval."""
     return mean_interval(scores(line)).scaled(100)
+
+
+def with_ends(line: Line) -> str:
+    """The score in percent with its interval, such as `29.0 (27–31)`."""
+    known = percent(line)
+    return f"{known.mean:.1f} ({known.low:.0f}–{known.high:.0f})"
 
 
 def by_length(lines: Sequence[Line | None], digits: int) -> str:
@@ -46,8 +53,9 @@ def sensitivity(line: Line, length: int) -> str:
 
 
 def table(lines: dict[tuple[str, str, str], Line]) -> str:
-    """A row for each way to embed meetings: at 2,048 tokens, then at other lengths."""
-    at_2048 = [key for key in lines if "@2048" in key[0] or "@" not in key[0] or "trained_len" in key[0]]
+    """A row for each way to embed meetings: at 2,048 tokens, at other lengths, and with the larger model."""
+    own = [key for key in lines if not key[0].startswith(LARGER)]
+    at_2048 = [key for key in own if "@2048" in key[0] or "@" not in key[0] or "trained_len" in key[0]]
     meetings = {name: lines[name, task, split] for name, task, split in at_2048 if task == QMSUM}
     paper = [name for name in meetings if ":" not in name and name.endswith("@2048")]
     base = meetings[max(paper, key=lambda name: scores(meetings[name]).mean())]
@@ -55,18 +63,16 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
     adjusted = adjust([randomisation_test([scores(base)], [scores(meetings[name])]) for name in others])
     p_values = dict(zip(others, adjusted, strict=True))
     rows = [
-        f"| way | 2,048 | p | {'/'.join(LONGER)} |",
-        "|---|---:|---:|---:|",
+        f"| way | 2,048 | p | {'/'.join(LONGER)} | {LARGER}, 2,048 |",
+        "|---|---:|---:|---:|---:|",
     ]
     for name in sorted(meetings, key=lambda name: -scores(meetings[name]).mean()):
-        known = percent(meetings[name])
         p = "" if name not in p_values else f"{p_values[name]:.3f}" if p_values[name] >= 0.001 else "<0.001"
-        cells = [
-            f"{known.mean:.1f} ({known.low:.0f}–{known.high:.0f})",
-            p,
-        ]
+        cells = [with_ends(meetings[name]), p]
         same = [lines.get((name.replace("@2048", f"@{length}"), QMSUM, "test")) for length in LONGER.values()]
         cells.append(by_length(same, 1) if "@2048" in name and any(same) else "")
+        larger = lines.get((name.replace(BASE, LARGER), QMSUM, "test"))
+        cells.append(with_ends(larger) if larger and BASE in name else "")
         rows.append(f"| `{name.removeprefix(f'{BASE}+')}` | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -75,7 +81,7 @@ def needles(lines: dict[tuple[str, str, str], Line]) -> str:
     """A row for each way to embed: the scores of each needle task by length, and its position sensitivity."""
     lines_of_way: dict[str, dict[tuple[str, int], Line]] = {}
     for (name, task, split), line in lines.items():
-        if task in NEEDLES.values():
+        if task in NEEDLES.values() and not name.startswith(LARGER):
             length = int(split.removeprefix("test_"))
             way = name.removeprefix(f"{BASE}+").replace(f"@{length}", "")
             lines_of_way.setdefault(way, {})[task, length] = line
@@ -94,8 +100,7 @@ def evidence(lines: dict[tuple[str, str, str], Line], base: str) -> dict[str, st
     """The meetings' scores of a base and of the paper's strategies at 2,048 tokens."""
     names = {"base": "none", **{key: f"{key}@2048" for key in ("none", *PAPER)}}
     known = {key: lines.get((f"{base}+{name}", QMSUM, "test")) for key, name in names.items()}
-    scores = {key: percent(line) for key, line in known.items() if line is not None}
-    return {key: f"{score.mean:.1f} ({score.low:.0f}–{score.high:.0f})" for key, score in scores.items()}
+    return {key: with_ends(line) for key, line in known.items() if line is not None}
 
 
 def draw(lines: dict[tuple[str, str, str], Line]) -> None:
@@ -105,7 +110,9 @@ def draw(lines: dict[tuple[str, str, str], Line]) -> None:
     for (name, task, _), line in lines.items():
         strategy, _, rest = name.removeprefix(f"{BASE}+").partition("@")
         length, _, settings = rest.partition(":")
-        if task == QMSUM and settings in ("", "vectors=window") and length and int(length) < WHOLE:
+        if not name.startswith(BASE) or task != QMSUM or not length or int(length) >= WHOLE:
+            continue
+        if settings in ("", "vectors=window"):
             way = f"{strategy}, a vector a window" if settings else strategy
             curves.setdefault(way, {256: base})[int(length)] = percent(line)
     drawing, (axes,) = new_drawing("real-models", "QMSum's meetings by tokens read", 6.4, 4.0)
@@ -123,16 +130,10 @@ def draw(lines: dict[tuple[str, str, str], Line]) -> None:
     FIGURE.write_text(drawing.svg(), encoding="utf-8")
 
 
-def replace_part(text: str, name: str, part: str) -> str:
-    """The text of the page with another part between two comments."""
-    head, begin, rest = text.partition(f"<!-- {name}: begin -->")
-    _, end, tail = rest.partition(f"<!-- {name}: end -->")
-    return f"{head}{begin}\n{part}\n{end}{tail}"
-
-
 if __name__ == "__main__":
     measured = Measurements(RESULTS, Path()).lines
-    text = replace_part(PAGE.read_text(encoding="utf-8"), "measured", table(measured))
-    PAGE.write_text(replace_part(text, "needles", needles(measured)), encoding="utf-8")
+    write_part(PAGE, "measured", table(measured))
+    write_part(PAGE, "needles", needles(measured))
     draw(measured)
-    write_evidence(EVIDENCE, "absolute", BASE, MEASURED, evidence(measured, BASE))
+    for base in (BASE, LARGER):
+        write_evidence(EVIDENCE, base, "absolute", evidence(measured, base))

@@ -21,7 +21,6 @@ from mteb_longembed.reports.tables.table import (
     Table,
     interval_cell,
     number_cell,
-    sensitivity_table,
     text_cell,
 )
 from mteb_longembed.statistics.intervals import Interval
@@ -219,6 +218,25 @@ def diagnosis_sentences(diagnosis: Diagnosis) -> list[str]:
     return sentences
 
 
+_PLACES_NOTES = (
+    "Answer in the first, middle and last third of the document, Acc@1 in percent, all lengths together. Sensitivity: "
+    "1 - lowest / highest third, in percent, with its 95 % interval (arXiv:2505.13950); up to `noise` maybe chance.",
+)
+
+
+def places_table(comparison: Comparison) -> Table:
+    """One row for each candidate and task whose documents say the depth of their answers."""
+    short = labels(comparison)
+    rows = []
+    for name, task, n_queries, sensitivity in comparison.sensitivities:
+        thirds = [number_cell(100 * third) for third in sensitivity.thirds]
+        index = number_cell(100 * sensitivity.index.mean, interval=sensitivity.index.scaled(100))
+        names = [text_cell(short[name]), text_cell(task), text_cell(n_queries)]
+        rows.append([*names, *thirds, index, number_cell(100 * sensitivity.noise)])
+    header = ("candidate", "task", "queries", "first", "middle", "last", "sensitivity", "noise")
+    return Table.of("places", "Place of the answer", header, rows, notes=_PLACES_NOTES)
+
+
 def query_tables(comparison: Comparison) -> list[Table]:
     """The queries on which the best differs most from its base, and from BM25; folded in the page.
 
@@ -259,12 +277,7 @@ def tables(comparison: Comparison) -> list[Table]:
     made = [table for table in shown if table is not None]
     made += diagnosis_tables(comparison)
     if comparison.sensitivities:
-        short = labels(comparison)
-        made.append(
-            sensitivity_table(
-                (short[name], task, n, index) for name, task, n, index in comparison.sensitivities
-            )
-        )
+        made.append(places_table(comparison))
     return [*made, *query_tables(comparison)]
 
 

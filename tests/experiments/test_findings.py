@@ -9,7 +9,7 @@ from experiments.findings_page import draw, findings, lengths_of, task_table, ve
 from experiments.measuring import EVIDENCE, write_evidence
 from experiments.ranked import Measurements
 from experiments.real_models import RESULTS
-from experiments.real_models_page import BASE, evidence
+from experiments.real_models_page import BASE, LARGER, evidence
 from experiments.scores import QMSUM, Cell, compare, measure
 
 BASES = ("mini-ape", "mini-rope")
@@ -67,12 +67,14 @@ def test_every_line_is_a_model_that_exists_and_a_length_beyond_the_target_raises
     assert cells[QMSUM, "mini-ape", "", "all"] == Cell("mini-ape", QMSUM, "test")
 
 
-def test_the_evidence_is_that_of_the_measured_cells(tmp_path):
-    kept = json.loads(EVIDENCE.read_text(encoding="utf-8"))["absolute"]
-    scores = evidence(Measurements(RESULTS, tmp_path).lines, BASE)
-    assert scores["base"] == "16.3 (15–18)"
-    write_evidence(tmp_path / "evidence.json", "absolute", kept["model"], kept["measured"], scores)
-    assert json.loads((tmp_path / "evidence.json").read_text(encoding="utf-8")) == {"absolute": kept}
+@pytest.mark.parametrize("base", [BASE, LARGER])
+def test_the_evidence_is_that_of_the_measured_cells(tmp_path, base):
+    kept = json.loads(EVIDENCE.read_text(encoding="utf-8"))
+    copy = tmp_path / "evidence.json"
+    copy.write_text('{"models": {}}', encoding="utf-8")
+    write_evidence(copy, base, "absolute", evidence(Measurements(RESULTS, tmp_path).lines, base))
+    assert json.loads(copy.read_text(encoding="utf-8"))["models"] == {base: kept["models"][base]}
+    assert len(kept["models"][base]) == 7
 
 
 def test_a_cell_is_measured_once(tmp_path):

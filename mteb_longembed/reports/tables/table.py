@@ -12,7 +12,6 @@ import pandas as pd
 
 from mteb_longembed.reports.safe_files import printable, slug
 from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.statistics.sensitivity import Sensitivity
 
 MISSING = "-"
 
@@ -146,21 +145,3 @@ def interval_cell(score: Interval | None) -> Cell:
     if score is None:
         return Cell(MISSING)
     return number_cell(score.mean, interval=score)
-
-
-_PLACES_NOTES = (
-    "Answer in the first, middle and last third of the document, Acc@1 in percent, all lengths together. Sensitivity: "
-    "1 - lowest / highest third, in percent, with its 95 % interval (arXiv:2505.13950); up to `noise` maybe chance.",
-)
-
-
-def sensitivity_table(sensitivities: Iterable[tuple[str, str, int, Sensitivity]]) -> Table:
-    """One row for each model and task whose documents say the depth of their answers, with the number of queries."""
-    rows = []
-    for model, task, n_queries, sensitivity in sensitivities:
-        cells = [number_cell(100 * third) for third in sensitivity.thirds]
-        index = number_cell(100 * sensitivity.index.mean, interval=sensitivity.index.scaled(100))
-        names = text_cell(model), text_cell(task), text_cell(n_queries)
-        rows.append((*names, *cells, index, number_cell(100 * sensitivity.noise)))
-    header = ("Model", "Task", "Queries", "First", "Middle", "Last", "Sensitivity", "Noise")
-    return Table.of("places", "Place of the answer", header, rows, notes=_PLACES_NOTES)
