@@ -17,7 +17,6 @@ from sentence_transformers.base import BaseModel
 from mteb_longembed.encoders.model import LongModelMixin, LongMultiVectorEncoder, LongSentenceTransformer
 
 from .bases.identity import Identity, changed
-from .engine.cluster import Cluster
 from .engine.truncation import TruncationStats
 from .store.store import EmbeddingStore
 from .strategies.pcw import ParallelContextWindows
@@ -108,7 +107,7 @@ class DescribedNow:
 class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ignore[misc]
     """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
-    The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`) and `cluster` (`MTEB_LONGEMBED_WORKERS`).
+    The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`).
 
     Args:
         model: with one vector for each text.
@@ -119,7 +118,6 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ign
         super().__init__(model, **kwargs)
         self.embedder, self.mteb_model_meta = model, self._meta  # mteb sets its prompts after its description
         model.store = EmbeddingStore.from_environment()
-        model.cluster = Cluster.from_environment()
         #: How much of the documents was read, by task and split.
         self.truncations: dict[tuple[str, str], TruncationStats] = {}
 
@@ -168,7 +166,6 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
         self.embedder = model
         self.mteb_model_meta = self._meta
         model.store = EmbeddingStore.from_environment()
-        model.cluster = Cluster.from_environment()
 
     def around(self, model: LongMultiVectorEncoder) -> LongMultiVectorSearch:
         """The same search around a model that pools in another way."""

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.card import Model, extended_card, scores_in
-from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
+from mteb_longembed.encoders.engine.engine import Engine
 from mteb_longembed.encoders.engine.settings import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.truncation import TruncationStats
 from mteb_longembed.encoders.modules import LongTransformer
@@ -46,8 +46,6 @@ _THREADS = "OMP_NUM_THREADS"
 class LongModelMixin(BuiltModel):
     """What our two models share: they run on our engine, and are saved with our model card."""
 
-    #: The cluster that encodes the texts. mteb runs set it. None means only this process.
-    cluster: Cluster | None = None
     #: How much of the texts the last call of `encode` read. Equal texts count once.
     truncation: TruncationStats | None = None
     #: The scores that go into the model card while it is written.
@@ -79,9 +77,7 @@ class LongModelMixin(BuiltModel):
             store = None
         else:
             store = self.store
-        engine = engine_for(
-            self.eval(), self._resolve_inference_device(device), settings, store, self.cluster
-        )
+        engine = Engine(self.eval(), self._resolve_inference_device(device), settings, store)
         texts = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
         for indices, arrays in engine.encode(texts, show=call["show_progress_bar"]):
