@@ -16,8 +16,8 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
-from .bases.model_files import Json
 from .bases.opening import POOLING_SWITCHES
+from .bases.strategy_file import Json
 from .building import settings_of
 from .card import exported_card, scores_in
 from .extend import load

@@ -52,14 +52,28 @@ class LongTransformer(TextInputs):
 
     @classmethod
     def from_transformer(
-        cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False
+        cls,
+        transformer: Transformer,
+        strategy: Strategy,
+        *,
+        extended: bool = False,
+        read_from: str | None = None,
     ) -> Self:
-        """Turn a private `Transformer` into a `LongTransformer`, in place. `extended`: its weights are so already."""
+        """Turn a private `Transformer` into a `LongTransformer`, in place.
+
+        Args:
+            transformer: of sentence-transformers' own class.
+            strategy: with all lengths and parameters.
+            extended: whether the weights are so already.
+            read_from: the files from which the weights have just been read. All that the model needs must be there.
+        """
         if not isinstance(transformer, Transformer) or transformer.backend != "torch":
             raise ModelError(
                 f"only sentence-transformers' Transformer on the torch backend can be extended, got "
                 f"{type(transformer).__name__}."
             )
+        if read_from is not None:
+            check_all_loaded(transformer.model, read_from)
         transformer.__class__ = cls  # the subclass only adds attributes, so no part of the base is rebuilt
         long = cast("Self", transformer)
         long.strategy = strategy
@@ -252,12 +266,13 @@ class LongTransformer(TextInputs):
         config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **source)
         saved = StrategyFile.from_json(config, f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}")
         transformer = Transformer.load(model_name_or_path, **source, **kwargs)
-        check_all_loaded(transformer.model, model_name_or_path)
         if saved.adapters:
             source["subfolder"] = str(PurePosixPath(subfolder, ADAPTERS))
             folder = Module.load_dir_path(model_name_or_path, **source)
             load_adapters(transformer.model, folder, list(saved.adapters))
-        loaded = cls.from_transformer(transformer, saved.strategy, extended=True)
+        loaded = cls.from_transformer(
+            transformer, saved.strategy, extended=True, read_from=model_name_or_path
+        )
         loaded.base_name = saved.base_name
         loaded.base_revision = saved.base_revision
         loaded.saved_in = model_name_or_path, None if Path(model_name_or_path).is_dir() else revision

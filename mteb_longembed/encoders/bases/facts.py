@@ -14,8 +14,9 @@ from mteb_longembed.errors import HubError, ModelError
 from mteb_longembed.hub import hub_answers
 
 from .checkpoint import BaseCheckpoint
-from .model_files import Files, Json
+from .model_files import Files
 from .opening import parameters_by_type
+from .strategy_file import Json
 
 #: Bytes of a number, by its type's name in safetensors files. All other types have 4.
 _BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
@@ -46,7 +47,7 @@ def facts(base: BaseCheckpoint) -> Json:
     config = base.config
     vocabulary = getattr(config, "vocab_size", None)
     hidden = getattr(config, "hidden_size", None)
-    prompts = (_quietly(base.files, "config_sentence_transformers.json") or {}).get("prompts")
+    prompts = base.settings.get("prompts")
     counts, published = (_counts_in(Path(base.path)), None) if base.files.local else _ask_hub(base)
     size = sum(count * _BYTES.get(kind, 4) for kind, count in counts.items())
     return {
