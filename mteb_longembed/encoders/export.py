@@ -19,7 +19,7 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from .bases.opening import POOLING_SWITCHES
 from .bases.strategy_file import Json
 from .building import settings_of
-from .card import exported_card, scores_in
+from .card import exported_card
 from .extend import load
 from .families import Family
 from .families.absolute import Absolute
@@ -38,7 +38,6 @@ def export(
     folder: str | Path,
     *,
     trust_remote_code: bool = False,
-    results: str | Path | None = None,
 ) -> list[str]:
     """Write an extended model as a plain sentence-transformers folder.
 
@@ -46,7 +45,6 @@ def export(
         model: a name, a folder that we saved, or a loaded extended model. A loaded model is not changed.
         folder: must be empty or not exist.
         trust_remote_code: run the base repository's own model code.
-        results: folder of results. The scores of the extended model in it go into the model card.
 
     Returns:
         One sentence for each difference between the plain checkpoint and our model. The model card has them too.
@@ -54,7 +52,6 @@ def export(
     Raises:
         IncompatibleError: if a plain checkpoint would be another method.
         InputError: if the folder is not empty, or the model is not an extended one.
-        DataError: if `results` has no results of the model.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -71,7 +68,6 @@ def export(
             "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
             "save_pretrained."
         )
-    scores = scores_in(results, source)
     inner = first.model
     state = inner.state_dict()
     if strategy.key() != "none":
@@ -104,7 +100,7 @@ def export(
         result = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
         result.save_pretrained(str(folder), create_model_card=False)
     _write_for_other_readers(folder, strategy.target_len)
-    card = exported_card(source, folder.resolve().name, lost, scores)
+    card = exported_card(source, folder.resolve().name, lost)
     (folder / "README.md").write_text(card, encoding="utf-8")
     return lost
 

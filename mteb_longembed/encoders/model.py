@@ -16,13 +16,12 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from huggingface_hub import EvalResult
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor
 
 from mteb_longembed.encoders.built_model import BuiltModel
-from mteb_longembed.encoders.card import Model, extended_card, scores_in
+from mteb_longembed.encoders.card import Model, extended_card
 from mteb_longembed.encoders.engine.engine import Engine
 from mteb_longembed.encoders.engine.settings import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.truncation import TruncationStats
@@ -48,8 +47,6 @@ class LongModelMixin(BuiltModel):
 
     #: How much of the texts the last call of `encode` read. Equal texts count once.
     truncation: TruncationStats | None = None
-    #: The scores that go into the model card while it is written.
-    _scores: Sequence[EvalResult] = ()
     #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
     OF_CALL = frozenset((
         "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
@@ -92,41 +89,11 @@ class LongModelMixin(BuiltModel):
         """The settings with the arrays that a call asks for, and what is done with these."""
         raise NotImplementedError
 
-    def save_pretrained(
-        self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
-    ) -> None:
-        """Save the model as sentence-transformers does, with our model card.
-
-        The scores of this model in `results`, a folder of mteb's results, go into the card.
-
-        Raises:
-            DataError: if the folder has no results of this model.
-        """
-        with self._showing(results):
-            super().save_pretrained(path, *args, **kwargs)
-
-    def push_to_hub(self, repo_id: str, *args: Any, results: str | Path | None = None, **kwargs: Any) -> str:
-        """Upload the model as sentence-transformers does, with our model card. `results` is as in `save_pretrained`.
-
-        Raises:
-            DataError: if the folder has no results of this model.
-        """
-        with self._showing(results):
-            return str(super().push_to_hub(repo_id, *args, **kwargs))
-
-    @contextmanager
-    def _showing(self, results: str | Path | None) -> Iterator[None]:
-        self._scores = scores_in(results, cast("Model", self))
-        try:
-            yield
-        finally:
-            self._scores = ()
-
     def _create_model_card(self, path: str, model_name: str | None = None, *args: Any) -> None:
         """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""
         repository = model_name or getattr(self.model_card_data, "model_id", None)
         name = repository or Path(path).resolve().name
-        card = extended_card(cast("Model", self), name, self._scores, is_repository="/" in (repository or ""))
+        card = extended_card(cast("Model", self), name, is_repository="/" in (repository or ""))
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> dict[str, Any]:
@@ -196,11 +163,9 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     On a base with late interaction (ColBERT) it is one vector for each token of both.
     """
 
-    def save_pretrained(
-        self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
-    ) -> None:
+    def save_pretrained(self, path: str, *args: Any, **kwargs: Any) -> None:
         """Save with a sentence for other classes, which ask transformers for the model's type."""
-        super().save_pretrained(path, *args, results=results, **kwargs)
+        super().save_pretrained(path, *args, **kwargs)
         Path(path, "config.json").write_text(json.dumps({"model_type": _SEVERAL}) + "\n", encoding="utf-8")
 
     @property
