@@ -29,7 +29,8 @@ _EXTENDED = """\
 
 {made_of}
 
-It needs the package `mteb-longembed`. It does not load with stock code alone, so nobody mistakes it for its base.{where}
+It needs the package `mteb-longembed`. It does not load with stock code alone, so nobody mistakes it for
+its base.{where}
 
 ```console
 $ pip install {package}

@@ -23,7 +23,7 @@ from .batching import Budget, delayed, divide, estimated_tokens, plan, tokenised
 from .keys import row_keys
 from .progress import TokenBar
 from .running import AHEAD, Results, Runner, in_fp32, measured_tokens
-from .settings import DEFAULT_BATCH, EncodeSettings, sentence_embeddings
+from .settings import DEFAULT_BATCH, EncodeSettings
 from .siblings import Sibling, pooled_by, siblings_of
 from .truncation import TruncationStats, truncation_of, warn_once
 
@@ -186,8 +186,6 @@ class Engine:
         features[names.DOCUMENT_LENGTHS] = tuple(map(len, ids))
         if self.siblings:
             return self._forward_with_siblings(features)
-        if self.settings.collect is sentence_embeddings:
-            features[names.POOLING] = self.model[1]
         # by __call__, so that model.compile() has an effect
         result: Features = self.model(features, **self.settings.forward_kwargs)
         return result
