@@ -58,10 +58,11 @@ class MappedRotary(nn.Module):
         self.layer_type: str | None = None
         prefix = ""
         rope = config.rope_parameters
-        if hasattr(base, "layer_types"):
+        nested = getattr(base, "layer_types", None)
+        if nested is not None:
             self.layer_type = "full_attention"
             prefix = "full_attention_"
-            if self.layer_type not in base.layer_types:
+            if self.layer_type not in nested:
                 raise ModelError(
                     f"{type(base).__name__} has no layers with full attention, which we could extend."
                 )
