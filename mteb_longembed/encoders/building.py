@@ -60,8 +60,10 @@ def build(
         if checkpoint.saved:
             model = _load_saved(checkpoint, device, model_kwargs)
         else:
-            read_from = checkpoint.path if base is None else None
-            base = base or load_base(checkpoint, device, model_kwargs)
+            read_from = None
+            if base is None:
+                base = load_base(checkpoint, device, model_kwargs)
+                read_from = checkpoint.path
             model = _extended(base, checkpoint, read_from)
         _check_vocabulary(model.first, checkpoint.path)
     for module in list(model)[1:]:
@@ -187,7 +189,7 @@ def copy_of_base(loaded: SentenceTransformer, checkpoint: BaseCheckpoint) -> Bas
 
 
 def _extended(base: BaseModel, checkpoint: BaseCheckpoint, read_from: str | None) -> LongModel:
-    """The extended model, made from the modules of a private base; its files, if they were just read."""
+    """The extended model, made from the modules of a private base. `read_from` is as in `from_transformer`."""
     strategy = checkpoint.strategy
     settings = settings_of(base)
     first = LongTransformer.from_transformer(

@@ -185,7 +185,9 @@ def _rows(model: Model) -> dict[str, str]:
     }
     for part in model:
         if isinstance(part, SpanPooling):
-            span = "each window" if part.vectors == "window" else f"{part.vectors} tokens"
+            span = f"{part.vectors} tokens"
+            if part.vectors == "window":
+                span = "each window"
             rows["vectors a document"] = f"one for {span}"
         if isinstance(part, TokenWeights):
             rows["corpus weights"] = part.counted
@@ -199,14 +201,15 @@ def _with_data(model: Model, text: str, tags: Sequence[str]) -> str:
         base_card = card_data(model.checkpoint.files)
     inherited = {key: base_card[key] for key in _INHERITED if base_card.get(key)}
     first = _first(model)
-    on_hub = bool(first.base_name) and not first.base_name.startswith("local/")
-    trained = [TRAINED] if _was_trained(model) else []
+    if first.base_name and not first.base_name.startswith("local/"):
+        inherited |= {"base_model": first.base_name, "base_model_revision": first.base_revision}
+    all_tags = [*tags]
+    if _was_trained(model):
+        all_tags.append(TRAINED)
     data = ModelCardData(
         **json.loads(json.dumps(inherited, default=str)),
-        base_model=first.base_name if on_hub else None,
-        base_model_revision=first.base_revision if on_hub else None,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
-        tags=[*tags, *trained],
+        tags=all_tags,
     )
     return f"---\n{data.to_yaml()}\n---\n\n{text}\n{_CITATION}"

@@ -227,13 +227,13 @@ class SmallFiles:
         files: where they are.
         name: a hub id or `local/NAME`.
         revision: the hub's commit, or a hash of the local files.
-        modules: the entries of modules.json. None without that file.
+        modules: the entries of modules.json.
         config_files: where the transformer's config.json is: with an adapter of PEFT, the files of its base.
         folder: the transformer's folder there.
         config: config.json.
         transformer: sentence_bert_config.json.
         tokenizer: tokenizer_config.json.
-        model: config_sentence_transformers.json. None without that file.
+        model: config_sentence_transformers.json.
         pooling: the configuration of the first pooling.
         extension: our own file, if `save_pretrained` wrote the model.
         has_code: whether the repository brings code of its own.
@@ -243,13 +243,13 @@ class SmallFiles:
     files: Files
     name: str
     revision: str | None
-    modules: tuple[ModuleEntry, ...] | None
+    modules: tuple[ModuleEntry, ...]
     config_files: Files
     folder: str
     config: Json
     transformer: Json
     tokenizer: Json
-    model: Json | None
+    model: Json
     pooling: Json
     extension: Json | None
     has_code: bool
@@ -258,7 +258,7 @@ class SmallFiles:
     @property
     def are_ours(self) -> bool:
         """Whether they are those of an extended model that `save_pretrained` wrote."""
-        return list_ours(self.modules or ())
+        return list_ours(self.modules)
 
 
 def open_files(path: str, revision: str | None, trust_remote_code: bool) -> SmallFiles:
@@ -279,30 +279,35 @@ def open_files(path: str, revision: str | None, trust_remote_code: bool) -> Smal
 def _read(files: Files, trust_remote_code: bool) -> SmallFiles:
     modules = files.modules()
     inside = files.transformer_folder()
-    config_files = files.adapter_base or files
-    folder = inside if files.adapter_base is None else ""
-    config = config_files.json(f"{folder}config.json", optional=False)
+    config_files = files
+    folder = inside
+    if files.adapter_base is not None:
+        config_files = files.adapter_base
+        folder = ""
+    # checked first, because a folder that is no model may be a whole disk
+    config = _checked(files.path, config_files.json(f"{folder}config.json", optional=False), modules)
     tokenizer = files.json(f"{inside}tokenizer_config.json") or {}
-    # first, because a folder that is no model may be a whole disk
-    config = _checked(files.path, config, modules)
-    is_foreign = any(not module["type"].startswith(_STOCK) for module in modules or ())
-    has_code = is_foreign or "auto_map" in config or "auto_map" in tokenizer
+    has_code = "auto_map" in config or "auto_map" in tokenizer
+    pooling: Json = {}
+    for module in modules or ():
+        has_code = has_code or not module["type"].startswith(_STOCK)
+        if not pooling and module["type"].endswith("Pooling"):
+            pooling = files.json(f"{module['path']}/config.json") or {}
     if list_ours(modules or ()):
         has_code = False
     runs_code = has_code and trust_remote_code
-    pooling = next((module for module in modules or () if module["type"].endswith("Pooling")), None)
     return SmallFiles(
         files=files,
         name=files.name,
         revision=files.revision(code=runs_code),
-        modules=None if modules is None else tuple(modules),
+        modules=tuple(modules or ()),
         config_files=config_files,
         folder=folder,
         config=config,
         transformer=files.json(f"{inside}sentence_bert_config.json") or {},
         tokenizer=tokenizer,
-        model=files.json("config_sentence_transformers.json"),
-        pooling={} if pooling is None else files.json(f"{pooling['path']}/config.json") or {},
+        model=files.json("config_sentence_transformers.json") or {},
+        pooling=pooling,
         extension=files.json(f"{inside}{STRATEGY_FILE}"),
         has_code=has_code,
         runs_code=runs_code,
@@ -319,7 +324,9 @@ def _with_adapter_base(files: Files) -> Files:
     revision = adapter.get("revision")
     if not isinstance(base, str):
         return files
-    return replace(files, adapter_base=Files.open(base, revision if isinstance(revision, str) else None))
+    if not isinstance(revision, str):
+        revision = None
+    return replace(files, adapter_base=Files.open(base, revision))
 
 
 def _checked(path: str, config: Json | None, modules: list[ModuleEntry] | None) -> Json:

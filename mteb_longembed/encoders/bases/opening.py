@@ -72,7 +72,7 @@ def open_checkpoint(spec: ModelSpec) -> BaseCheckpoint:
 @functools.lru_cache(maxsize=128)
 def _base(files: SmallFiles, entry: ZooEntry | None) -> BaseCheckpoint:
     """A base alone. What the zoo knows stands above or beside what the files say."""
-    settings = files.model or {}
+    settings = files.model
     similarity = settings.get("similarity_fn_name")
     kinds = {str(settings.get("model_type")), str(similarity)}
     is_late = "vectors" not in files.pooling and bool(kinds & _LATE_INTERACTION)
@@ -87,7 +87,9 @@ def _base(files: SmallFiles, entry: ZooEntry | None) -> BaseCheckpoint:
     config = _config(files)
     family = family_of(config)
     limits.append(family.trained_len(config))
-    model_type = str(files.config.get("model_type"))
+    native: str | None = str(files.config.get("model_type"))
+    if native not in NATIVE:
+        native = None
     base = BaseCheckpoint(
         name=files.name,
         files=files.files,
@@ -95,9 +97,9 @@ def _base(files: SmallFiles, entry: ZooEntry | None) -> BaseCheckpoint:
         trained_len=min(filter(_is_length, limits), default=None),
         family=family,
         config=config,
-        native=model_type if model_type in NATIVE else None,
+        native=native,
         entry=entry,
-        modules=files.modules or (),
+        modules=files.modules,
         settings=settings,
         pooling=pooling,
         similarity=similarity if isinstance(similarity, str) else None,
