@@ -105,10 +105,9 @@ def load_base(
     """
     entry = checkpoint.entry or ZooEntry(hub_id=checkpoint.name)
     dtype = DTYPES.get(checkpoint.spec.dtype or "")
-    if dtype is None:
-        computed = {}
-    else:
-        computed = {"dtype": getattr(torch, dtype)}
+    computed = {}
+    if dtype is not None:
+        computed["dtype"] = getattr(torch, dtype)
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     source: AbstractContextManager[str] = contextlib.nullcontext(checkpoint.path)
     if checkpoint.native is not None:
@@ -204,10 +203,7 @@ def _extended(base: BaseModel, checkpoint: BaseCheckpoint, read_from: str | None
     if checkpoint.late_interaction:
         first.prepare_late_interaction(checkpoint.name)
     elif "windows" in strategy.hooks() or checkpoint.vectors is not None:
-        if len(modules) > 1:
-            pooling = modules[1]
-        else:
-            pooling = None
+        pooling = next(iter(modules[1:]), None)
         if not isinstance(pooling, Pooling):
             reason = f"{strategy.key()} averages pooled windows"
             if checkpoint.vectors is not None:

@@ -37,10 +37,9 @@ def current_meta(meta: ModelMeta, model: BaseModel, identity: Identity) -> Model
         model: of ours, or loaded by stock code from a folder of ours.
         identity: what it is now.
     """
+    ours = None
     if isinstance(model, LongModelMixin):
         ours = model
-    else:
-        ours = None
     fields: dict[str, Any] = {}
     if identity.changed_from is not None:
         # what search adds to a revision stays
@@ -48,10 +47,9 @@ def current_meta(meta: ModelMeta, model: BaseModel, identity: Identity) -> Model
             known = ours.checkpoint.model_revision
         else:
             known = str(meta.revision)
+        suffix = ""
         if str(meta.revision).startswith(known):
             suffix = str(meta.revision)[len(known) :]
-        else:
-            suffix = ""
         fields |= {"name": identity.name, "revision": identity.revision + suffix}
         fields |= {"adapted_from": identity.changed_from, "loader": None}
     if ours and ours.dimensions != ours.built_dimensions:
@@ -96,10 +94,9 @@ class DescribedNow:
     def _settings(self) -> dict[str, str]:
         """What changes scores and is in no name: settings of mteb's class, here and in the encoder inside."""
         inner = getattr(self, "vectors", getattr(self, "encoder", None))
+        settings = {}
         if isinstance(inner, DescribedNow):
             settings = inner._settings()
-        else:
-            settings = {}
         present = vars(self).keys() & {"model_prompts", "weights"}
         return settings | {key: repr(vars(self)[key]) for key in sorted(present)}
 

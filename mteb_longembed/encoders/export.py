@@ -26,7 +26,7 @@ from .families.absolute import Absolute
 from .families.family import UnknownPositions
 from .families.rotary import Rotary, lift_window
 from .modules import LongTransformer
-from .plain import lost_in, plain_rope, refuse, rope_of
+from .plain import RopeParameters, lost_in, plain_rope, refuse, rope_of
 from .strategies import Strategy
 
 #: The modules that every reader knows, by the names of their classes.
@@ -56,9 +56,11 @@ def export(
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"the folder to export to must be empty or not exist, got {folder}.")
-    source = copy.deepcopy(model) if isinstance(model, (SentenceTransformer, MultiVectorEncoder)) else load(
-        model, device="cpu", trust_remote_code=trust_remote_code
-    )  # fmt: skip
+    source: SentenceTransformer | MultiVectorEncoder
+    if isinstance(model, (SentenceTransformer, MultiVectorEncoder)):
+        source = copy.deepcopy(model)
+    else:
+        source = load(model, device="cpu", trust_remote_code=trust_remote_code)
     first = source[0]
     if not isinstance(first, LongTransformer):
         raise InputError("only an extended model can be exported: extend it first.")
@@ -75,12 +77,9 @@ def export(
         if rope is None:
             _write_table(first.family, inner, strategy, state)
         else:
-            by_layer = "full_attention" in inner.config.rope_parameters
-            all_layers = {**inner.config.rope_parameters, "full_attention": rope}
-            if by_layer:
-                inner.config.rope_parameters = all_layers
-            else:
-                inner.config.rope_parameters = rope
+            if "full_attention" in inner.config.rope_parameters:
+                rope = {**inner.config.rope_parameters, "full_attention": rope}
+            inner.config.rope_parameters = rope
             lift_window(inner.config, strategy)
     lost = lost_in(first.family, strategy)
     if isinstance(first.family, Rotary) and rope_of(inner.config).get("rope_type") == "longrope":
@@ -149,10 +148,9 @@ def _take_longer_inputs(
     limit = getattr(config, "max_position_embeddings", None)
     if limit is None or limit < 1 or limit >= strategy.target_len:
         return
+    rope: RopeParameters = {}
     if isinstance(family, Rotary):
         rope = rope_of(config)
-    else:
-        rope = {}
     kind = rope.get("rope_type", "default")
     if kind == "dynamic" or (kind in ("yarn", "longrope") and rope.get("factor") is None):
         reason = f"its rope scaling of type {kind} is made for at most {limit} tokens"

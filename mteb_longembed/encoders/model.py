@@ -70,9 +70,8 @@ class LongModelMixin(BuiltModel):
                 )
         asked = EncodeSettings(call["prompt"], call["batch_size"], kwargs, to_host=call["save_to_cpu"])
         settings, finish = self._form(asked, call)
-        if settings.form == "tokens":
-            store = None
-        else:
+        store = None
+        if settings.form != "tokens":
             store = self.store
         engine = Engine(self.eval(), self._resolve_inference_device(device), settings, store)
         texts = list(dict.fromkeys(inputs))

@@ -141,10 +141,9 @@ def loaded_checkpoint(model: SentenceTransformer) -> BaseCheckpoint:
         files = Files(source, card.base_model_revision)
     else:
         files = Files("", stamp=())
+    pooling = None
     if len(model) > 1:
         pooling = getattr(model[1], "pooling_mode", None)
-    else:
-        pooling = None
     limits = [family.trained_len(first.config), model.max_seq_length]
     return BaseCheckpoint(
         name=card.model_name or local_name(path),

@@ -70,9 +70,8 @@ class Engine:
         self.truncation = TruncationStats()
         form = settings.form
         kwargs = settings.forward_kwargs
-        if self.store is None:
-            self.row_keys = None
-        else:
+        self.row_keys = None
+        if self.store is not None:
             self.row_keys = row_keys(model, device, form, kwargs)
         self.siblings: list[Sibling] = []
         if self.store is not None and self.row_keys is not None:
@@ -127,10 +126,9 @@ class Engine:
             keys = []
         else:
             keys = self.row_keys(ids, self.settings.prompt)
+        stored = {}
         if self.store is not None and keys:
             stored = self.store.get_many(keys)
-        else:
-            stored = {}
         missing = [i for i in range(len(ids)) if not keys or keys[i] not in stored]
         self._bar.skip(sum(map(len, ids)) - sum(len(ids[i]) for i in missing))
         pieces = []
