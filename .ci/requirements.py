@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 #: Extras whose packages the package itself imports.
-EXTRAS = ("api", "peft", "ray", "tune")
+EXTRAS = ("api", "peft", "tune")
 
 
 def declared() -> list[str]:

@@ -10,7 +10,6 @@ DESCRIPTION = "Write an extended model as a checkpoint that needs none of our co
 OPTIONS: Options = {"": [
     ("model", {}, "a name such as e5-base+pi@4096, or a folder of ours"),
     ("folder", {}, "where to write it; must be empty or not exist"),
-    ("--results", {}, "folder of results whose scores go into the model card"),
     TRUST,
 ]}  # fmt: skip
 
@@ -29,7 +28,7 @@ def main(args: argparse.Namespace) -> int:
     """
     from mteb_longembed.encoders.export import export
 
-    lost = export(args.model, args.folder, trust_remote_code=args.trust_remote_code, results=args.results)
+    lost = export(args.model, args.folder, trust_remote_code=args.trust_remote_code)
     print(f"wrote {args.folder}")
     for sentence in lost:
         print(f"not in it: {sentence}")

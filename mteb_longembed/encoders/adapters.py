@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.utils.import_utils import is_peft_available
 
 from mteb_longembed.encoders.transformers_parts import mark_adapters, without_adapters
 from mteb_longembed.errors import ModelError
@@ -23,14 +22,6 @@ ADAPTERS = "adapters"
 _PREFIX = "base_model.model."
 #: Where a module with an adapter around it keeps the module that it had before.
 _INNER = ("base_layer", "original_module")
-
-
-def check_peft(path: str) -> None:
-    """Raise ModelError if a model has an adapter and PEFT is not installed."""
-    if not is_peft_available():
-        raise ModelError(
-            f"{path} has an adapter (LoRA), which needs PEFT: pip install 'mteb-longembed[peft]'."
-        )
 
 
 def adapters_on(model: nn.Module) -> list[str]:
@@ -86,23 +77,14 @@ def load_adapters(model: PreTrainedModel, folder: str | None, names: list[str]) 
         folder: the folder of the adapters.
         names: their names, in the order of their numbers.
     """
-    check_peft(str(folder))
-    from peft import PeftConfig, inject_adapter_in_model, set_peft_model_state_dict
-    from safetensors.torch import load_file
-
     for number, name in enumerate(names):
         adapter_folder = Path(str(folder), str(number))
-        config = PeftConfig.from_pretrained(str(adapter_folder))
-        config.inference_mode = False  # its training can go on
-        inject_adapter_in_model(config, model, name)
-        state = load_file(adapter_folder / "adapter_model.safetensors")
-        state = {key.removeprefix(_PREFIX): value for key, value in state.items()}
-        loaded: Any = set_peft_model_state_dict(model, state, adapter_name=name)
+        # its training can go on
+        loaded = model.load_adapter(str(adapter_folder), adapter_name=name, is_trainable=True)
         if lost := [key for key in loaded.missing_keys if name in key.split(".")]:
             raise ModelError(
                 f"the adapter in {adapter_folder} lacks weights that it needs: {', '.join(lost[:3])}."
             )
-    mark_adapters(model, has_adapters=True)
     model.set_adapter(names)
     model.eval()
 
@@ -114,11 +96,9 @@ def copy_adapters(source: PreTrainedModel, target: PreTrainedModel) -> None:
         source: has the adapters.
         target: of the same class. It is changed in place.
     """
-    from peft import inject_adapter_in_model
-
     for name, config in vars(source)["peft_config"].items():
-        inject_adapter_in_model(config, target, name)
-        mark_adapters(target, has_adapters=True)
+        if name not in vars(target).get("peft_config", {}):
+            target.add_adapter(copy.copy(config), name)
     target.set_adapter(adapters_on(source))
 
 

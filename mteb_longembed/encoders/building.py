@@ -26,13 +26,12 @@ from .adapters import copy_adapters
 from .bases.checkpoint import BaseCheckpoint
 from .bases.identity import digest
 from .bases.model_files import OUR_CLASSES, translated_errors
-from .bases.native import NATIVE, native_folder
+from .bases.native import native_folder
 from .bases.opening import loaded_checkpoint, open_checkpoint
 from .bases.spec import DTYPES, ModelSpec, Settings
 from .model import LongMultiVectorEncoder, LongSentenceTransformer
 from .modules import LongTransformer, WindowPooling
 from .span_pooling import GroupByDocument, PooledVectors, SpanPooling
-from .transformers_parts import check_all_loaded
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
@@ -61,8 +60,11 @@ def build(
         if checkpoint.saved:
             model = _load_saved(checkpoint, device, model_kwargs)
         else:
-            base = base or load_base(checkpoint, device, model_kwargs)
-            model = _extended(base, checkpoint)
+            read_from = None
+            if base is None:
+                base = load_base(checkpoint, device, model_kwargs)
+                read_from = checkpoint.path
+            model = _extended(base, checkpoint, read_from)
         _check_vocabulary(model.first, checkpoint.path)
     for module in list(model)[1:]:
         module.float()  # the transformer returns fp32, whatever its dtype is
@@ -103,15 +105,13 @@ def load_base(
     """
     entry = checkpoint.entry or ZooEntry(hub_id=checkpoint.name)
     dtype = DTYPES.get(checkpoint.spec.dtype or "")
-    if dtype is None:
-        computed = {}
-    else:
-        computed = {"dtype": getattr(torch, dtype)}
+    computed = {}
+    if dtype is not None:
+        computed["dtype"] = getattr(torch, dtype)
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
-    kind = str((checkpoint.files.json("config.json") or {}).get("model_type", ""))
     source: AbstractContextManager[str] = contextlib.nullcontext(checkpoint.path)
-    if kind in NATIVE:
-        source = native_folder(checkpoint.files, kind)
+    if checkpoint.native is not None:
+        source = native_folder(checkpoint.files, checkpoint.native)
     with source as path:
         kwargs: dict[str, Any] = {
             "trust_remote_code": checkpoint.runs_code,
@@ -133,9 +133,6 @@ def load_base(
             inner = Transformer.load(path, **kwargs)
             modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
             model = SentenceTransformer(modules=modules, **options)
-    first = model[0]
-    if isinstance(first, Transformer):
-        check_all_loaded(first.model, checkpoint.path)
     if entry.append_eos:
         _append_eos(model.tokenizer)
     elif checkpoint.wants_eos and checkpoint.pooling == "lasttoken":
@@ -190,12 +187,15 @@ def copy_of_base(loaded: SentenceTransformer, checkpoint: BaseCheckpoint) -> Bas
     return base
 
 
-def _extended(base: BaseModel, checkpoint: BaseCheckpoint) -> LongModel:
-    """The extended model, made from the modules of a private base."""
+def _extended(base: BaseModel, checkpoint: BaseCheckpoint, read_from: str | None) -> LongModel:
+    """The extended model, made from the modules of a private base. `read_from` is as in `from_transformer`."""
     strategy = checkpoint.strategy
     settings = settings_of(base)
     first = LongTransformer.from_transformer(
-        cast("Transformer", base[0]), strategy, extended=checkpoint.interpolated is not None
+        cast("Transformer", base[0]),
+        strategy,
+        extended=checkpoint.interpolated is not None,
+        read_from=read_from,
     )
     first.base_name = checkpoint.base_name
     first.base_revision = checkpoint.base_revision
@@ -203,10 +203,7 @@ def _extended(base: BaseModel, checkpoint: BaseCheckpoint) -> LongModel:
     if checkpoint.late_interaction:
         first.prepare_late_interaction(checkpoint.name)
     elif "windows" in strategy.hooks() or checkpoint.vectors is not None:
-        if len(modules) > 1:
-            pooling = modules[1]
-        else:
-            pooling = None
+        pooling = next(iter(modules[1:]), None)
         if not isinstance(pooling, Pooling):
             reason = f"{strategy.key()} averages pooled windows"
             if checkpoint.vectors is not None:
@@ -230,15 +227,15 @@ def _extended(base: BaseModel, checkpoint: BaseCheckpoint) -> LongModel:
 def _load_saved(checkpoint: BaseCheckpoint, device: str | None, model_kwargs: Settings | None) -> LongModel:
     """Load a model that we saved. Only our classes and sentence-transformers' own modules are trusted."""
     path = checkpoint.path
-    config = checkpoint.files.json("config_sentence_transformers.json", optional=False)
-    if config is None:
+    config = checkpoint.settings
+    if not config:
         raise ModelError(f"{path} must hold config_sentence_transformers.json.")
     options: dict[str, Any] = {**checkpoint.files.load_options(), "model_kwargs": dict(model_kwargs or {})}
     modules: list[nn.Module] = []
     for entry in checkpoint.modules:
         kind = _module_class(path, entry["type"])
         modules.append(kind.load(path, subfolder=entry["path"], **options))
-    settings = {key: config[key] for key in ("prompts", "default_prompt_name")}
+    settings: dict[str, Any] = {key: config[key] for key in ("prompts", "default_prompt_name")}
     settings |= {key: config.get(key) for key in ("similarity_fn_name", "truncate_dim")}
     return _model_of(modules, checkpoint, device, settings)
 

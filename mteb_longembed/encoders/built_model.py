@@ -100,10 +100,7 @@ def identity_of(model: BaseModel) -> Identity | None:
     """What a model is now, also one that stock code loaded from a folder of ours. None for other models."""
     if isinstance(model, BuiltModel):
         return model.identity()
-    if len(model):
-        first = model[0]
-    else:
-        first = None
+    first = next(iter(model), None)
     if not isinstance(first, LongTransformer) or not first.saved_in:
         return None
     path, revision = first.saved_in

@@ -17,7 +17,6 @@ from sentence_transformers.base import BaseModel
 from mteb_longembed.encoders.model import LongModelMixin, LongMultiVectorEncoder, LongSentenceTransformer
 
 from .bases.identity import Identity, changed
-from .engine.cluster import Cluster
 from .engine.truncation import TruncationStats
 from .store.store import EmbeddingStore
 from .strategies.pcw import ParallelContextWindows
@@ -38,10 +37,9 @@ def current_meta(meta: ModelMeta, model: BaseModel, identity: Identity) -> Model
         model: of ours, or loaded by stock code from a folder of ours.
         identity: what it is now.
     """
+    ours = None
     if isinstance(model, LongModelMixin):
         ours = model
-    else:
-        ours = None
     fields: dict[str, Any] = {}
     if identity.changed_from is not None:
         # what search adds to a revision stays
@@ -49,10 +47,9 @@ def current_meta(meta: ModelMeta, model: BaseModel, identity: Identity) -> Model
             known = ours.checkpoint.model_revision
         else:
             known = str(meta.revision)
+        suffix = ""
         if str(meta.revision).startswith(known):
             suffix = str(meta.revision)[len(known) :]
-        else:
-            suffix = ""
         fields |= {"name": identity.name, "revision": identity.revision + suffix}
         fields |= {"adapted_from": identity.changed_from, "loader": None}
     if ours and ours.dimensions != ours.built_dimensions:
@@ -97,10 +94,9 @@ class DescribedNow:
     def _settings(self) -> dict[str, str]:
         """What changes scores and is in no name: settings of mteb's class, here and in the encoder inside."""
         inner = getattr(self, "vectors", getattr(self, "encoder", None))
+        settings = {}
         if isinstance(inner, DescribedNow):
             settings = inner._settings()
-        else:
-            settings = {}
         present = vars(self).keys() & {"model_prompts", "weights"}
         return settings | {key: repr(vars(self)[key]) for key in sorted(present)}
 
@@ -108,7 +104,7 @@ class DescribedNow:
 class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ignore[misc]
     """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
-    The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`) and `cluster` (`MTEB_LONGEMBED_WORKERS`).
+    The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`).
 
     Args:
         model: with one vector for each text.
@@ -119,7 +115,6 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ign
         super().__init__(model, **kwargs)
         self.embedder, self.mteb_model_meta = model, self._meta  # mteb sets its prompts after its description
         model.store = EmbeddingStore.from_environment()
-        model.cluster = Cluster.from_environment()
         #: How much of the documents was read, by task and split.
         self.truncations: dict[tuple[str, str], TruncationStats] = {}
 
@@ -168,7 +163,6 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
         self.embedder = model
         self.mteb_model_meta = self._meta
         model.store = EmbeddingStore.from_environment()
-        model.cluster = Cluster.from_environment()
 
     def around(self, model: LongMultiVectorEncoder) -> LongMultiVectorSearch:
         """The same search around a model that pools in another way."""

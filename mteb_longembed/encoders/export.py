@@ -16,17 +16,17 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
-from .bases.model_files import Json
 from .bases.opening import POOLING_SWITCHES
+from .bases.strategy_file import Json
 from .building import settings_of
-from .card import exported_card, scores_in
+from .card import exported_card
 from .extend import load
 from .families import Family
 from .families.absolute import Absolute
 from .families.family import UnknownPositions
 from .families.rotary import Rotary, lift_window
 from .modules import LongTransformer
-from .plain import lost_in, plain_rope, refuse, rope_of
+from .plain import RopeParameters, lost_in, plain_rope, refuse, rope_of
 from .strategies import Strategy
 
 #: The modules that every reader knows, by the names of their classes.
@@ -38,7 +38,6 @@ def export(
     folder: str | Path,
     *,
     trust_remote_code: bool = False,
-    results: str | Path | None = None,
 ) -> list[str]:
     """Write an extended model as a plain sentence-transformers folder.
 
@@ -46,7 +45,6 @@ def export(
         model: a name, a folder that we saved, or a loaded extended model. A loaded model is not changed.
         folder: must be empty or not exist.
         trust_remote_code: run the base repository's own model code.
-        results: folder of results. The scores of the extended model in it go into the model card.
 
     Returns:
         One sentence for each difference between the plain checkpoint and our model. The model card has them too.
@@ -54,14 +52,15 @@ def export(
     Raises:
         IncompatibleError: if a plain checkpoint would be another method.
         InputError: if the folder is not empty, or the model is not an extended one.
-        DataError: if `results` has no results of the model.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"the folder to export to must be empty or not exist, got {folder}.")
-    source = copy.deepcopy(model) if isinstance(model, (SentenceTransformer, MultiVectorEncoder)) else load(
-        model, device="cpu", trust_remote_code=trust_remote_code
-    )  # fmt: skip
+    source: SentenceTransformer | MultiVectorEncoder
+    if isinstance(model, (SentenceTransformer, MultiVectorEncoder)):
+        source = copy.deepcopy(model)
+    else:
+        source = load(model, device="cpu", trust_remote_code=trust_remote_code)
     first = source[0]
     if not isinstance(first, LongTransformer):
         raise InputError("only an extended model can be exported: extend it first.")
@@ -71,7 +70,6 @@ def export(
             "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
             "save_pretrained."
         )
-    scores = scores_in(results, source)
     inner = first.model
     state = inner.state_dict()
     if strategy.key() != "none":
@@ -79,12 +77,9 @@ def export(
         if rope is None:
             _write_table(first.family, inner, strategy, state)
         else:
-            by_layer = "full_attention" in inner.config.rope_parameters
-            all_layers = {**inner.config.rope_parameters, "full_attention": rope}
-            if by_layer:
-                inner.config.rope_parameters = all_layers
-            else:
-                inner.config.rope_parameters = rope
+            if "full_attention" in inner.config.rope_parameters:
+                rope = {**inner.config.rope_parameters, "full_attention": rope}
+            inner.config.rope_parameters = rope
             lift_window(inner.config, strategy)
     lost = lost_in(first.family, strategy)
     if isinstance(first.family, Rotary) and rope_of(inner.config).get("rope_type") == "longrope":
@@ -104,7 +99,7 @@ def export(
         result = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
         result.save_pretrained(str(folder), create_model_card=False)
     _write_for_other_readers(folder, strategy.target_len)
-    card = exported_card(source, folder.resolve().name, lost, scores)
+    card = exported_card(source, folder.resolve().name, lost)
     (folder / "README.md").write_text(card, encoding="utf-8")
     return lost
 
@@ -153,10 +148,9 @@ def _take_longer_inputs(
     limit = getattr(config, "max_position_embeddings", None)
     if limit is None or limit < 1 or limit >= strategy.target_len:
         return
+    rope: RopeParameters = {}
     if isinstance(family, Rotary):
         rope = rope_of(config)
-    else:
-        rope = {}
     kind = rope.get("rope_type", "default")
     if kind == "dynamic" or (kind in ("yarn", "longrope") and rope.get("factor") is None):
         reason = f"its rope scaling of type {kind} is made for at most {limit} tokens"

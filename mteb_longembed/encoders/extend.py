@@ -141,23 +141,18 @@ def extend(
         )
     others: dict[str, Any] = {k: params.pop(k) for k in ("max_vectors", *SEARCH_PARAMETERS) if k in params}
     general = revision, dtype, trust_remote_code, vectors
-    if isinstance(base, SentenceTransformer):
-        loaded = base
-    else:
-        loaded = None
-    if loaded is None:
+    source = ""
+    if not isinstance(base, SentenceTransformer):
         source = str(base)
-    else:
-        source = ""
     spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params, **others)
     spec.check_no_search()
-    if loaded is None:
+    if not isinstance(base, SentenceTransformer):
         return build(open_checkpoint(spec), device=device)
-    _check_loaded(loaded, spec)
-    if isinstance(loaded, LongSentenceTransformer) and loaded.checkpoint:
-        spec = replace(spec, dtype=loaded.checkpoint.spec.dtype)  # the base keeps its compute type
-    checkpoint = base_of(loaded).extended_by(spec)
-    return build(checkpoint, copy_of_base(loaded, checkpoint), device)
+    _check_loaded(base, spec)
+    if isinstance(base, LongSentenceTransformer) and base.checkpoint:
+        spec = replace(spec, dtype=base.checkpoint.spec.dtype)  # the base keeps its compute type
+    checkpoint = base_of(base).extended_by(spec)
+    return build(checkpoint, copy_of_base(base, checkpoint), device)
 
 
 @overload

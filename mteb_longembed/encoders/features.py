@@ -15,8 +15,6 @@ Ids = np.ndarray
 TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 #: The number of tokens of each text, as a tuple, so that a forward pass need not wait for the device to count them.
 DOCUMENT_LENGTHS = "document_lengths"
-#: The pooling that follows a forward pass, where nothing else needs token embeddings.
-POOLING = "pooling"
 #: `[b]` leading tokens of each text that are special or part of the prompt, and the number of special ones at its end.
 WINDOW_PREFIX = "window_prefix"
 SPECIAL_SUFFIX = "special_suffix"

@@ -129,10 +129,9 @@ class TextInputs(Transformer):
             and set(self._words.model_input_names) <= set(TOKEN_FEATURES)
             and self._words.pad_token_id is not None
         )
+        cutter = None
         if plain:
             cutter = prefix_tokenizer_of(self.tokenizer, self.split)
-        else:
-            cutter = None
         if cutter is None:
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.longest)

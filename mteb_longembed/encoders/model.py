@@ -16,14 +16,13 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import torch
-from huggingface_hub import EvalResult
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor
 
 from mteb_longembed.encoders.built_model import BuiltModel
-from mteb_longembed.encoders.card import Model, extended_card, scores_in
-from mteb_longembed.encoders.engine.cluster import Cluster, engine_for
+from mteb_longembed.encoders.card import Model, extended_card
+from mteb_longembed.encoders.engine.engine import Engine
 from mteb_longembed.encoders.engine.settings import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.truncation import TruncationStats
 from mteb_longembed.encoders.modules import LongTransformer
@@ -46,12 +45,8 @@ _THREADS = "OMP_NUM_THREADS"
 class LongModelMixin(BuiltModel):
     """What our two models share: they run on our engine, and are saved with our model card."""
 
-    #: The cluster that encodes the texts. mteb runs set it. None means only this process.
-    cluster: Cluster | None = None
     #: How much of the texts the last call of `encode` read. Equal texts count once.
     truncation: TruncationStats | None = None
-    #: The scores that go into the model card while it is written.
-    _scores: Sequence[EvalResult] = ()
     #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
     OF_CALL = frozenset((
         "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
@@ -75,13 +70,10 @@ class LongModelMixin(BuiltModel):
                 )
         asked = EncodeSettings(call["prompt"], call["batch_size"], kwargs, to_host=call["save_to_cpu"])
         settings, finish = self._form(asked, call)
-        if settings.form == "tokens":
-            store = None
-        else:
+        store = None
+        if settings.form != "tokens":
             store = self.store
-        engine = engine_for(
-            self.eval(), self._resolve_inference_device(device), settings, store, self.cluster
-        )
+        engine = Engine(self.eval(), self._resolve_inference_device(device), settings, store)
         texts = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
         for indices, arrays in engine.encode(texts, show=call["show_progress_bar"]):
@@ -96,41 +88,11 @@ class LongModelMixin(BuiltModel):
         """The settings with the arrays that a call asks for, and what is done with these."""
         raise NotImplementedError
 
-    def save_pretrained(
-        self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
-    ) -> None:
-        """Save the model as sentence-transformers does, with our model card.
-
-        The scores of this model in `results`, a folder of mteb's results, go into the card.
-
-        Raises:
-            DataError: if the folder has no results of this model.
-        """
-        with self._showing(results):
-            super().save_pretrained(path, *args, **kwargs)
-
-    def push_to_hub(self, repo_id: str, *args: Any, results: str | Path | None = None, **kwargs: Any) -> str:
-        """Upload the model as sentence-transformers does, with our model card. `results` is as in `save_pretrained`.
-
-        Raises:
-            DataError: if the folder has no results of this model.
-        """
-        with self._showing(results):
-            return str(super().push_to_hub(repo_id, *args, **kwargs))
-
-    @contextmanager
-    def _showing(self, results: str | Path | None) -> Iterator[None]:
-        self._scores = scores_in(results, cast("Model", self))
-        try:
-            yield
-        finally:
-            self._scores = ()
-
     def _create_model_card(self, path: str, model_name: str | None = None, *args: Any) -> None:
         """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""
         repository = model_name or getattr(self.model_card_data, "model_id", None)
         name = repository or Path(path).resolve().name
-        card = extended_card(cast("Model", self), name, self._scores, is_repository="/" in (repository or ""))
+        card = extended_card(cast("Model", self), name, is_repository="/" in (repository or ""))
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> dict[str, Any]:
@@ -200,11 +162,9 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     On a base with late interaction (ColBERT) it is one vector for each token of both.
     """
 
-    def save_pretrained(
-        self, path: str, *args: Any, results: str | Path | None = None, **kwargs: Any
-    ) -> None:
+    def save_pretrained(self, path: str, *args: Any, **kwargs: Any) -> None:
         """Save with a sentence for other classes, which ask transformers for the model's type."""
-        super().save_pretrained(path, *args, results=results, **kwargs)
+        super().save_pretrained(path, *args, **kwargs)
         Path(path, "config.json").write_text(json.dumps({"model_type": _SEVERAL}) + "\n", encoding="utf-8")
 
     @property

@@ -15,7 +15,7 @@ import torch
 from sentence_transformers.base import BaseModel
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WordWeights
-from torch import Tensor, nn
+from torch import Tensor
 
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 
@@ -52,14 +52,28 @@ class LongTransformer(TextInputs):
 
     @classmethod
     def from_transformer(
-        cls, transformer: Transformer, strategy: Strategy, *, extended: bool = False
+        cls,
+        transformer: Transformer,
+        strategy: Strategy,
+        *,
+        extended: bool = False,
+        read_from: str | None = None,
     ) -> Self:
-        """Turn a private `Transformer` into a `LongTransformer`, in place. `extended`: its weights are so already."""
+        """Turn a private `Transformer` into a `LongTransformer`, in place.
+
+        Args:
+            transformer: of sentence-transformers' own class.
+            strategy: with all lengths and parameters.
+            extended: whether the weights are so already.
+            read_from: the files from which the weights have just been read. All that the model needs must be there.
+        """
         if not isinstance(transformer, Transformer) or transformer.backend != "torch":
             raise ModelError(
                 f"only sentence-transformers' Transformer on the torch backend can be extended, got "
                 f"{type(transformer).__name__}."
             )
+        if read_from is not None:
+            check_all_loaded(transformer.model, read_from)
         transformer.__class__ = cls  # the subclass only adds attributes, so no part of the base is rebuilt
         long = cast("Self", transformer)
         long.strategy = strategy
@@ -123,7 +137,6 @@ class LongTransformer(TextInputs):
             )
         features = dict(features)
         known = features.pop(keys.DOCUMENT_LENGTHS, None)
-        pooling: nn.Module | None = features.pop(keys.POOLING, None)
         if known is None:
             lengths = features["attention_mask"].sum(1).cpu()
         else:
@@ -136,13 +149,12 @@ class LongTransformer(TextInputs):
             return {**features, self.module_output_name: tokens}
         in_windows = long and "windows" in self.strategy.hooks()
         if in_windows and self.windows_are_pooled:
-            out = self._run(
-                *split_windows(features, lengths, self._ends(features), self.strategy), pooling, **kwargs
-            )
+            windows, sizes = split_windows(features, lengths, self._ends(features), self.strategy)
+            out = self._run(windows, sizes, **kwargs)
         elif in_windows or bool((lengths > self.strategy.target_len).any()):
             out = self._run_in_parts(features, lengths, **kwargs)
         else:
-            out = self._run_apart(features, lengths, pooling, **kwargs)
+            out = self._run_apart(features, lengths, **kwargs)
         if self.tells_content:
             out[keys.DOCUMENT_LENGTHS] = lengths
         embeddings = out[self.module_output_name]
@@ -150,10 +162,8 @@ class LongTransformer(TextInputs):
             out[self.module_output_name] = embeddings.float()
         return out
 
-    def _run(
-        self, features: Features, lengths: Tensor, pooling: nn.Module | None = None, **kwargs: Any
-    ) -> Features:
-        """The pass on documents of one kind, packed if possible. `pooling` follows if only its result is needed."""
+    def _run(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
+        """The pass on documents of one kind, packed if possible."""
         prepared = self.family.prepare(features, lengths)
         device = features["input_ids"].device
         name = self.module_output_name
@@ -162,8 +172,7 @@ class LongTransformer(TextInputs):
             documents = PackedDocuments(lengths.tolist(), device)
             with encoding(documents):
                 tokens = super().forward(self.family.pack(prepared, documents), **kwargs)[name][0]
-            pooled = pooled_by_segment(pooling, features, tokens, documents, name)
-            return pooled or {**features, name: unpacked(tokens, documents, features["input_ids"].shape)}
+            return {**features, name: unpacked(tokens, documents, features["input_ids"].shape)}
         self._keep_documents()
         with encoding(Documents(lengths.tolist(), device, expanded)):
             out = super().forward(prepared, **kwargs)
@@ -209,13 +218,11 @@ class LongTransformer(TextInputs):
             prefixes = known.tolist()
         return [(prefix, suffix) for prefix in prefixes]
 
-    def _run_apart(
-        self, features: Features, lengths: Tensor, pooling: nn.Module | None = None, **kwargs: Any
-    ) -> Features:
+    def _run_apart(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
         """Run the short and the long documents of a batch one after the other, and join the results in order."""
         long = lengths > self.strategy.whole_len
         if bool(long.all()) or not bool(long.any()):
-            return self._run(features, lengths, pooling, **kwargs)
+            return self._run(features, lengths, **kwargs)
         merged: Tensor | None = None
         for rows in (long.nonzero()[:, 0], (~long).nonzero()[:, 0]):
             subset = rows_of(features, rows)
@@ -252,12 +259,13 @@ class LongTransformer(TextInputs):
         config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **source)
         saved = StrategyFile.from_json(config, f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}")
         transformer = Transformer.load(model_name_or_path, **source, **kwargs)
-        check_all_loaded(transformer.model, model_name_or_path)
         if saved.adapters:
             source["subfolder"] = str(PurePosixPath(subfolder, ADAPTERS))
             folder = Module.load_dir_path(model_name_or_path, **source)
             load_adapters(transformer.model, folder, list(saved.adapters))
-        loaded = cls.from_transformer(transformer, saved.strategy, extended=True)
+        loaded = cls.from_transformer(
+            transformer, saved.strategy, extended=True, read_from=model_name_or_path
+        )
         loaded.base_name = saved.base_name
         loaded.base_revision = saved.base_revision
         loaded.saved_in = model_name_or_path, None if Path(model_name_or_path).is_dir() else revision
@@ -303,33 +311,3 @@ def unpacked(tokens: Tensor, documents: PackedDocuments, shape: tuple[int, int])
     padded = tokens.new_zeros(shape[0] * shape[1], tokens.shape[-1])
     padded.index_copy_(0, documents.padded_indices(shape[1]), tokens)
     return padded.view(*shape, -1)
-
-
-def pooled_by_segment(
-    pooling: nn.Module | None, features: Features, tokens: Tensor, documents: PackedDocuments, name: str
-) -> Features | None:
-    """Features with the pooled token of each document (sums in fp32) in the place of its tokens.
-
-    None for a pooling that reads more of the tokens.
-
-    Args:
-        pooling: the module that follows. None if there is none.
-        features: of the padded batch.
-        tokens: `[tokens, d]` of packed documents.
-        documents: the tokens of each document.
-        name: of the features that get the result.
-    """
-    if (
-        not isinstance(pooling, Pooling)
-        or type(pooling) not in (Pooling, WindowPooling)
-        or pooling.pooling_mode not in ("mean", "cls", "lasttoken")
-        or not (pooling.include_prompt or "prompt_length" not in features)
-    ):
-        return None
-    starts = documents.starts().long()
-    if pooling.pooling_mode == "mean":
-        pooled = unpacked(tokens, documents, features["input_ids"].shape).sum(1, dtype=torch.float32)
-        pooled = pooled / documents.lengths_on_device()[:, None]
-    else:
-        pooled = tokens[starts[:-1] if pooling.pooling_mode == "cls" else starts[1:] - 1].float()
-    return {**features, name: pooled[:, None], "attention_mask": features["attention_mask"][:, :1]}

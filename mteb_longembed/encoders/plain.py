@@ -96,13 +96,3 @@ def lost_in(family: Family, strategy: Strategy) -> list[str]:
     if strategy.past_target == "read":
         lost.append(f"inputs beyond {strategy.target_len} tokens are cut.")
     return lost
-
-
-def can_be_plain(family: Family, strategy: Strategy, config: PretrainedConfig) -> bool:
-    """Whether transformers has settings for what a strategy does to a family's positions."""
-    try:
-        if strategy.key() != "none":
-            plain_rope(family, strategy, config)
-    except IncompatibleError:
-        return False
-    return True

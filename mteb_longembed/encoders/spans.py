@@ -156,10 +156,9 @@ def _checked(model: SentenceTransformer) -> LongSentenceTransformer:
         )
     pooling = model.pooling
     if not isinstance(pooling, Pooling) or pooling.pooling_mode != "mean":
+        kind = "no"
         if isinstance(pooling, Pooling):
             kind = pooling.pooling_mode
-        else:
-            kind = "no"
         raise IncompatibleError(
             f"encode_spans averages the tokens of each span, but the base was trained with {kind} pooling, not "
             "mean: cut the text and encode each piece."

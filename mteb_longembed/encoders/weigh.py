@@ -130,7 +130,6 @@ def weighted(model: Model, counts: TokenCounts, rule: Rule) -> Model:
         # its rows are in the store under the model's name with a digest of the weights
         made.checkpoint = model.checkpoint
         made.store = model.store
-        made.cluster = model.cluster
     return cast("Model", made)
 
 

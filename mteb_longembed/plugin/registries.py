@@ -112,7 +112,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         return made and made.meta
 
     def _find_on_hub(self, name: str, revision: str | None) -> _Made | None:
-        from mteb_longembed.encoders.bases.model_files import Files
+        from mteb_longembed.encoders.bases.model_files import Files, list_ours
         from mteb_longembed.encoders.bases.spec import ModelSpec
         from mteb_longembed.encoders.strategies import ALGORITHM
 
@@ -120,7 +120,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         if name.count("/") != 1 or name.startswith((".", "/", "~")) or Path(name).is_dir():
             return None
         try:
-            if not Files(name, revision).are_ours():
+            if not list_ours(Files(name, revision).modules() or ()):
                 return None
         except (HubError, ModelError):  # mteb reports it in its own way
             return None

@@ -8,7 +8,7 @@ from pathlib import Path
 import mteb
 import numpy as np
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import ModelCard, constants
 from mteb.cli.build_cli import main as mteb_main
 from mteb.models import model_implementations
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
@@ -42,6 +42,7 @@ def test_a_pushed_model_is_loaded_by_its_hub_id(online, strategy) -> None:
     same_vectors(loaded.encode(TEXTS), model.encode(TEXTS))
     same_vectors(loaded.encode_query(TEXTS), model.encode_query(TEXTS))
     assert loaded.model_card_data.model_name == repository
+    assert f"mteb run -m {repository} -t" in ModelCard.load(repository).text
     assert loaded.model_card_data.base_model_revision == f"{commit(online, repository)}-{ALGORITHM}"
 
 

@@ -15,7 +15,7 @@ from mteb_longembed.names.zoo import ZooEntry
 
 from .model_files import Files, ModuleEntry
 from .spec import DTYPES, ModelSpec
-from .strategy_file import StrategyFile
+from .strategy_file import Json, StrategyFile
 
 #: Content tokens for each vector, or one vector for each window.
 Vectors = int | Literal["window"]
@@ -34,8 +34,10 @@ class BaseCheckpoint:
         trained_len: the longest input in tokens that the base was trained on.
         family: how positions enter the model.
         config: transformers' configuration.
+        native: the type of a model that we read as another class than its files name (`native.py`).
         entry: that of the zoo.
         modules: the entries of modules.json.
+        settings: the content of config_sentence_transformers.json.
         pooling: the pooling's mode, or several.
         similarity: by sentence-transformers' name.
         dtype: the type of the weights, by torch's name.
@@ -55,8 +57,10 @@ class BaseCheckpoint:
     trained_len: int | None
     family: type[Family]
     config: PretrainedConfig
+    native: str | None = None
     entry: ZooEntry | None = None
     modules: tuple[ModuleEntry, ...] = ()
+    settings: Json = field(default_factory=dict)
     pooling: str | tuple[str, ...] | None = None
     similarity: str | None = None
     dtype: str | None = None
@@ -108,6 +112,11 @@ class BaseCheckpoint:
     def saved(self) -> bool:
         """Whether we saved it: its modules are ours, and its name is that of an extended model."""
         return self.carried is not None
+
+    @property
+    def has_adapter(self) -> bool:
+        """Whether its files hold an adapter of PEFT."""
+        return self.files.adapter_base is not None or bool(self.carried and self.carried.adapters)
 
     @property
     def interpolated(self) -> int | None:

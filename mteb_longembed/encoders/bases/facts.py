@@ -14,8 +14,9 @@ from mteb_longembed.errors import HubError, ModelError
 from mteb_longembed.hub import hub_answers
 
 from .checkpoint import BaseCheckpoint
-from .model_files import Files, Json
+from .model_files import Files
 from .opening import parameters_by_type
+from .strategy_file import Json
 
 #: Bytes of a number, by its type's name in safetensors files. All other types have 4.
 _BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
@@ -46,7 +47,7 @@ def facts(base: BaseCheckpoint) -> Json:
     config = base.config
     vocabulary = getattr(config, "vocab_size", None)
     hidden = getattr(config, "hidden_size", None)
-    prompts = (_quietly(base.files, "config_sentence_transformers.json") or {}).get("prompts")
+    prompts = base.settings.get("prompts")
     counts, published = (_counts_in(Path(base.path)), None) if base.files.local else _ask_hub(base)
     size = sum(count * _BYTES.get(kind, 4) for kind, count in counts.items())
     return {
@@ -70,24 +71,20 @@ def _width(base: BaseCheckpoint, hidden: int | None) -> int | None:
     """Dimensions of a vector: from the last Dense module, otherwise from the pooling, otherwise from a token."""
     width = hidden
     for entry in base.modules:
-        kind = str(entry.get("type", ""))
-        folder = str(entry.get("path", ""))
-        if folder:
-            config = _quietly(base.files, f"{folder}/config.json")
-        else:
-            config = None
+        kind = entry["type"]
+        config = None
+        if entry["path"]:
+            config = _quietly(base.files, f"{entry['path']}/config.json")
         if not config:
             continue
         if kind.endswith("Pooling"):
             one = config.get("embedding_dimension") or config.get("word_embedding_dimension") or hidden
+            modes = 1
             if isinstance(base.pooling, tuple):
                 modes = len(base.pooling)
-            else:
-                modes = 1
+            width = None
             if isinstance(one, int) and one:
                 width = one * modes
-            else:
-                width = None
         elif kind.endswith(".Dense") and isinstance(out := config.get("out_features"), int):
             width = out
     return width
@@ -105,7 +102,7 @@ def _ask_hub(base: BaseCheckpoint) -> tuple[Mapping[str, int], str | None]:
     """How many parameters of each type a repository has, and the day on which it was created."""
     if not hub_answers():
         return {}, None
-    modules = {str(entry.get("path", "")) for entry in base.modules} - {""}
+    modules = {entry["path"] for entry in base.modules} - {""}
     try:
         api = HfApi()
         info = api.model_info(base.path, revision=base.revision)

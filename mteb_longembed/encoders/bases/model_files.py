@@ -1,28 +1,28 @@
-"""The small files of a model, in a folder or at one commit of a repository, and the revision that they have."""
+"""The files of a model, in a folder or at one commit of a repository, and what its small files hold."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
 import re
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, TypedDict, TypeVar
+from typing import TypedDict, TypeVar
 
 import torch
 from huggingface_hub import constants, errors
 
-from mteb_longembed.encoders.adapters import check_peft
 from mteb_longembed.errors import HubError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import download, hub_answers, translate_hub_errors
 from mteb_longembed.names.grammar import holds_model, is_folder
 
-#: The content of a JSON object.
-Json = dict[str, object]
+from .strategy_file import STRATEGY_FILE, Json
+
 T = TypeVar("T")
 #: The classes of ours that a saved model may name in modules.json. Exactly these are trusted.
 OUR_CLASSES = frozenset(
@@ -36,6 +36,12 @@ OUR_CLASSES = frozenset(
         "token_weights.TokenWeights",
     )
 )
+#: Packages of modules that load without code of the repository. sentence-transformers reads PyLate's as its own.
+_STOCK = ("sentence_transformers.", "pylate.")
+#: Classes of modules that give something else than dense vectors.
+_NOT_DENSE = ("cross_encoder", "SparseEncoder", "Splade")
+#: Heads of models that classify and do not embed.
+_CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
@@ -67,8 +73,7 @@ class Files:
     path: str
     commit: str | None = None
     stamp: Stamp | None = None
-    adapter_base: Files | None = None  #: the files of the base, if these are only an adapter of PEFT
-    _read: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    adapter_base: Files | None = None
 
     @classmethod
     def open(cls, path: str, revision: str | None = None) -> Files:
@@ -84,9 +89,9 @@ class Files:
             raise ModelError(
                 f"{path!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."
             )
-        if revision is not None and _COMMIT.fullmatch(revision):
-            return cls(path, revision)  # nobody is asked
         files = cls(path, revision)
+        if revision is not None and _COMMIT.fullmatch(revision):
+            return files  # nobody is asked
         # the folder of a file in the hub's cache is named by the commit
         file = files.find("modules.json", optional=True) or files.find("config.json")
         if file and _COMMIT.fullmatch(file.parent.name):
@@ -97,6 +102,13 @@ class Files:
     def local(self) -> bool:
         """Whether they are in a folder."""
         return self.stamp is not None
+
+    @property
+    def name(self) -> str:
+        """The name of a base with these files: the hub id, or `local/NAME`."""
+        if self.local:
+            return local_name(self.path)
+        return self.path
 
     def revision(self, *, code: bool = False) -> str | None:
         """The commit on the hub, or SHA-256 (40 hex digits) over a folder's weights and settings, by their names."""
@@ -116,12 +128,6 @@ class Files:
         base_is_unchanged = self.adapter_base is None or self.adapter_base.are_unchanged()
         return base_is_unchanged and (not self.local or _stamp(self.path) == self.stamp)
 
-    def name(self) -> str:
-        """The name of a base with these files: the hub id, or `local/NAME`."""
-        if self.local:
-            return local_name(self.path)
-        return self.path
-
     def check_unchanged(self, revision: str | None, *, code: bool) -> None:
         """Raise InputError if a folder no longer has the revision that it had when it was read."""
         if self.are_unchanged():
@@ -129,25 +135,9 @@ class Files:
         now = self.revision(code=code)
         if now != revision:
             raise InputError(
-                f"{self.name()} must still be at revision {revision}, got {now}: its files have changed during the "
+                f"{self.name} must still be at revision {revision}, got {now}: its files have changed during the "
                 "run, so start again."
             )
-
-    def with_adapter_base(self) -> Files:
-        """These files, with those of the base if they are only an adapter of PEFT."""
-        inside = self.transformer_folder()
-        has_config = self.find(f"{inside}config.json", optional=True) is not None
-        if has_config:
-            adapter = {}
-        else:
-            adapter = self.json(f"{inside}adapter_config.json") or {}
-        base = adapter.get("base_model_name_or_path")
-        revision = adapter.get("revision")
-        if not isinstance(base, str):
-            return self
-        base_files = Files.open(base, revision if isinstance(revision, str) else None)
-        check_peft(self.path)
-        return replace(self, adapter_base=base_files)
 
     def load_options(self) -> dict[str, str | bool | None]:
         """The options with which transformers and sentence-transformers load these files and no others."""
@@ -196,7 +186,7 @@ class Files:
         if modules is None:
             return None
         is_right = all(_is_well_formed(module) for module in modules)
-        if is_right and _lists_ours(modules):
+        if is_right and list_ours(modules):
             is_right = modules[0]["type"] in OUR_CLASSES
         if not is_right:
             raise ModelError(
@@ -204,10 +194,6 @@ class Files:
                 f"{str(modules)[:80]!r}."
             )
         return modules
-
-    def are_ours(self) -> bool:
-        """Whether they are those of an extended model that `save_pretrained` wrote."""
-        return _lists_ours(self.modules() or [])
 
     def transformer_folder(self) -> str:
         """The folder of the transformer, with a slash. Empty if it is in the folder of the whole model."""
@@ -217,25 +203,164 @@ class Files:
         return f"{modules[0]['path']}/"
 
     def _content(self, name: str, kind: type[T], optional: bool) -> T | None:
-        if name not in self._read:
-            file = self.find(name, optional=optional)
-            try:
-                if file is None:
-                    content = None
-                else:
-                    content = json.loads(file.read_text(encoding="utf-8"))
-            except (OSError, ValueError, RecursionError) as error:
-                raise ModelError(
-                    f"{name} of {self.path} cannot be read as JSON: {str(error)[:80]}."
-                ) from error
-            if content is not None and not isinstance(content, kind):
-                if kind is dict:
-                    wanted = "an object"
-                else:
-                    wanted = "a list"
-                raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
-            self._read[name] = content
-        return self._read[name]
+        file = self.find(name, optional=optional)
+        if file is None:
+            return None
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise ModelError(f"{name} of {self.path} cannot be read as JSON: {str(error)[:80]}.") from error
+        if isinstance(content, kind):
+            return content
+        if kind is dict:
+            wanted = "an object"
+        else:
+            wanted = "a list"
+        raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
+
+
+@dataclass(frozen=True, eq=False)
+class SmallFiles:
+    """What the small files of an embedding model hold, as it is written there.
+
+    Args:
+        files: where they are.
+        name: a hub id or `local/NAME`.
+        revision: the hub's commit, or a hash of the local files.
+        modules: the entries of modules.json.
+        config_files: where the transformer's config.json is: with an adapter of PEFT, the files of its base.
+        folder: the transformer's folder there.
+        config: config.json.
+        transformer: sentence_bert_config.json.
+        tokenizer: tokenizer_config.json.
+        model: config_sentence_transformers.json.
+        pooling: the configuration of the first pooling.
+        extension: our own file, if `save_pretrained` wrote the model.
+        has_code: whether the repository brings code of its own.
+        runs_code: whether that code may run.
+    """
+
+    files: Files
+    name: str
+    revision: str | None
+    modules: tuple[ModuleEntry, ...]
+    config_files: Files
+    folder: str
+    config: Json
+    transformer: Json
+    tokenizer: Json
+    model: Json
+    pooling: Json
+    extension: Json | None
+    has_code: bool
+    runs_code: bool
+
+    @property
+    def are_ours(self) -> bool:
+        """Whether they are those of an extended model that `save_pretrained` wrote."""
+        return list_ours(self.modules)
+
+
+def open_files(path: str, revision: str | None, trust_remote_code: bool) -> SmallFiles:
+    """What the small files of an embedding model hold. Each state of a model is read once in a process.
+
+    Args:
+        path: a folder, or a hub id.
+        revision: commit, branch or tag on the hub.
+        trust_remote_code: whether code of the repository may run. Then it counts in the revision of a folder.
+
+    Raises:
+        HubError, ModelError: if they cannot be read, or are not those of an embedding model.
+    """
+    return _read(_with_adapter_base(Files.open(path, revision)), trust_remote_code)
+
+
+@functools.lru_cache(maxsize=128)
+def _read(files: Files, trust_remote_code: bool) -> SmallFiles:
+    modules = files.modules()
+    inside = files.transformer_folder()
+    config_files = files
+    folder = inside
+    if files.adapter_base is not None:
+        config_files = files.adapter_base
+        folder = ""
+    # checked first, because a folder that is no model may be a whole disk
+    config = _checked(files.path, config_files.json(f"{folder}config.json", optional=False), modules)
+    tokenizer = files.json(f"{inside}tokenizer_config.json") or {}
+    has_code = "auto_map" in config or "auto_map" in tokenizer
+    pooling: Json = {}
+    for module in modules or ():
+        has_code = has_code or not module["type"].startswith(_STOCK)
+        if not pooling and module["type"].endswith("Pooling"):
+            pooling = files.json(f"{module['path']}/config.json") or {}
+    if list_ours(modules or ()):
+        has_code = False
+    runs_code = has_code and trust_remote_code
+    return SmallFiles(
+        files=files,
+        name=files.name,
+        revision=files.revision(code=runs_code),
+        modules=tuple(modules or ()),
+        config_files=config_files,
+        folder=folder,
+        config=config,
+        transformer=files.json(f"{inside}sentence_bert_config.json") or {},
+        tokenizer=tokenizer,
+        model=files.json("config_sentence_transformers.json") or {},
+        pooling=pooling,
+        extension=files.json(f"{inside}{STRATEGY_FILE}"),
+        has_code=has_code,
+        runs_code=runs_code,
+    )
+
+
+def _with_adapter_base(files: Files) -> Files:
+    """The files, with those of the base if they are only an adapter of PEFT."""
+    inside = files.transformer_folder()
+    if files.find(f"{inside}config.json", optional=True) is not None:
+        return files
+    adapter = files.json(f"{inside}adapter_config.json") or {}
+    base = adapter.get("base_model_name_or_path")
+    revision = adapter.get("revision")
+    if not isinstance(base, str):
+        return files
+    if not isinstance(revision, str):
+        revision = None
+    return replace(files, adapter_base=Files.open(base, revision))
+
+
+def _checked(path: str, config: Json | None, modules: list[ModuleEntry] | None) -> Json:
+    """The content of config.json, if the model is a dense embedding model.
+
+    Raises:
+        ModelError: if there is no such file, or the model classifies or gives sparse vectors.
+    """
+    if config is None:
+        inner = ""
+        if modules:
+            inner = f" (its modules: {[module['path'] for module in modules]})"
+        raise ModelError(
+            f"{path} has no config.json{inner}, so it is not a transformers model and cannot be extended."
+        )
+    types = [module["type"] for module in modules or ()]
+    for kind in types:
+        if any(name in kind for name in _NOT_DENSE):
+            raise ModelError(f"{path} is not a dense embedding model: its modules are {', '.join(types)}.")
+    what = _what_else(config)
+    if modules is None and what is not None:
+        raise ModelError(f"{path} is not an embedding model: it has no modules.json and is {what}.")
+    return config
+
+
+def _what_else(config: Json) -> str | None:
+    """What a configuration of transformers describes, if it is no encoder."""
+    architectures = config.get("architectures")
+    for name in architectures if isinstance(architectures, list) else ():
+        if str(name).endswith(_CLASSIFIERS):
+            return str(name)
+    if not {"model_type", "auto_map"} & set(config):
+        return "a configuration without model_type"
+    return None
 
 
 def _is_well_formed(entry: object) -> bool:
@@ -248,7 +373,8 @@ def _is_well_formed(entry: object) -> bool:
     return not (PurePosixPath(path).is_absolute() or PureWindowsPath(path).anchor or ".." in path)
 
 
-def _lists_ours(modules: list[ModuleEntry]) -> bool:
+def list_ours(modules: Iterable[ModuleEntry]) -> bool:
+    """Whether modules of ours are among these."""
     return any(module["type"] in OUR_CLASSES for module in modules)
 
 

@@ -10,8 +10,8 @@ from mteb_longembed.encoders.adapters import ADAPTERS
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError
 
-from .model_files import Json
-
+#: The content of a JSON object.
+Json = dict[str, object]
 #: The name of the file.
 STRATEGY_FILE = "longembed_config.json"
 

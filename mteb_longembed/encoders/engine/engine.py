@@ -23,7 +23,7 @@ from .batching import Budget, delayed, divide, estimated_tokens, plan, tokenised
 from .keys import row_keys
 from .progress import TokenBar
 from .running import AHEAD, Results, Runner, in_fp32, measured_tokens
-from .settings import DEFAULT_BATCH, EncodeSettings, sentence_embeddings
+from .settings import DEFAULT_BATCH, EncodeSettings
 from .siblings import Sibling, pooled_by, siblings_of
 from .truncation import TruncationStats, truncation_of, warn_once
 
@@ -70,9 +70,8 @@ class Engine:
         self.truncation = TruncationStats()
         form = settings.form
         kwargs = settings.forward_kwargs
-        if self.store is None:
-            self.row_keys = None
-        else:
+        self.row_keys = None
+        if self.store is not None:
             self.row_keys = row_keys(model, device, form, kwargs)
         self.siblings: list[Sibling] = []
         if self.store is not None and self.row_keys is not None:
@@ -127,10 +126,9 @@ class Engine:
             keys = []
         else:
             keys = self.row_keys(ids, self.settings.prompt)
+        stored = {}
         if self.store is not None and keys:
             stored = self.store.get_many(keys)
-        else:
-            stored = {}
         missing = [i for i in range(len(ids)) if not keys or keys[i] not in stored]
         self._bar.skip(sum(map(len, ids)) - sum(len(ids[i]) for i in missing))
         pieces = []
@@ -186,8 +184,6 @@ class Engine:
         features[names.DOCUMENT_LENGTHS] = tuple(map(len, ids))
         if self.siblings:
             return self._forward_with_siblings(features)
-        if self.settings.collect is sentence_embeddings:
-            features[names.POOLING] = self.model[1]
         # by __call__, so that model.compile() has an effect
         result: Features = self.model(features, **self.settings.forward_kwargs)
         return result

@@ -10,17 +10,6 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 #: The bar of a run with many calls. Calls inside it show no bar of their own but advance this one.
 _RUN_BAR: ContextVar[tqdm | None] = ContextVar("_RUN_BAR", default=None)
-#: Seconds between two lines of progress where there is no terminal.
-_LINE_EVERY = 30.0
-
-
-@contextmanager
-def progress_lines(label: str) -> Iterator[None]:
-    """Show a line now and then for all calls of `encode` inside, of any models: a bar where there is no terminal."""
-    options = {"desc": label, "unit_scale": True, "miniters": 1, "leave": False}
-    line = "{desc}: {n_fmt} tokens, {elapsed} so far\n"
-    with tqdm(bar_format=line, mininterval=_LINE_EVERY, delay=_LINE_EVERY, **options) as bar, shared_bar(bar):
-        yield
 
 
 @contextmanager

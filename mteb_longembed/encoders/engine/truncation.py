@@ -84,10 +84,9 @@ def truncation_of(
         sample = [text[:_SAMPLE_CHARS] for text, _ in cut[:_SAMPLE_TEXTS]]
         sampled = cutter.contents(sample, max(map(len, sample)))
         rate = sum(map(len, sampled)) / max(sum(map(len, sample)), 1)
+    added = 0
     if cut:
         added = len(tokenise([""])[0])
-    else:
-        added = 0
     lost = [(max(round(len(text) * rate) - (n - added), 0), n) for text, n in cut]
     return TruncationStats(
         len(texts), read, read + sum(n for n, _ in lost), sum(more > n for more, n in lost)

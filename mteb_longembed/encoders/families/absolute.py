@@ -47,15 +47,11 @@ class Absolute(Family):
         embeddings: Any = model.embeddings
         table: nn.Embedding = embeddings.position_embeddings
         # MPNet's is always 1, even if the configuration says something else
-        self.padding_idx: int | None
+        self.padding_idx: int | None = None
+        self.first_row = 0
         if kind in FROM_PADDING:
             self.padding_idx = embeddings.padding_idx
-        else:
-            self.padding_idx = None
-        if self.padding_idx is None:
-            self.first_row = 0
-        else:
-            self.first_row = self.padding_idx + 1
+            self.first_row = embeddings.padding_idx + 1
         self.model = model
         self.has_table = "position_table" in strategy.hooks()
         if self.has_table and not extended:

@@ -177,10 +177,9 @@ class Relative(Family):
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         super().__init__(model, strategy)
+        plan = None
         if "attention" in strategy.hooks():
             plan = strategy.attention()
-        else:
-            plan = None
         settings = LayerAttention(strategy)
         install(model, settings, ATTENTION)
         for layer in model.modules():

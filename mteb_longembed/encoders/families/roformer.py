@@ -95,8 +95,6 @@ class _SelfAttention(nn.Module):
         k = self.rotation.apply(k, scaled)
         if self.rotary_value:
             v = self.rotation.apply(v, turn)
-        else:
-            v = v
         out, _ = long_attention(self, q, k, v, real, dropout=self.dropout.p if self.training else 0.0)
         return out.reshape(b, n, -1), None
 

@@ -54,25 +54,19 @@ class MappedRotary(nn.Module):
         self.base = base
         self.strategy = strategy
         self.config = config
-        nested = getattr(base, "layer_types", None)
         #: the type of the layers that are extended; sliding layers never see more tokens than in training
-        self.layer_type: str | None
-        if nested is None:
-            self.layer_type = None
-        else:
+        self.layer_type: str | None = None
+        prefix = ""
+        rope = config.rope_parameters
+        nested = getattr(base, "layer_types", None)
+        if nested is not None:
             self.layer_type = "full_attention"
-        if nested is not None and self.layer_type not in nested:
-            raise ModelError(
-                f"{type(base).__name__} has no layers with full attention, which we could extend."
-            )
-        if nested is None:
-            prefix = ""
-        else:
             prefix = "full_attention_"
-        if nested is None:
-            rope = config.rope_parameters
-        else:
-            rope = config.rope_parameters["full_attention"]
+            if self.layer_type not in nested:
+                raise ModelError(
+                    f"{type(base).__name__} has no layers with full attention, which we could extend."
+                )
+            rope = rope["full_attention"]
         self.rope_type: str = rope.get("rope_type", "default")
         self.theta = float(rope.get("rope_theta", 10_000.0))
         # a base that has encoded a long input may still have the frequencies of its length: two tokens reset them
@@ -170,11 +164,9 @@ def mapped_frequencies(strategy: Strategy, n: Tensor, inv_freq: Tensor, theta: f
     """
     if inv_freq.ndim == 2:
         rows = inv_freq.expand(len(n), -1)
-    else:
-        rows = inv_freq[None]
-    if inv_freq.ndim == 2:
         lengths = n[:, None]
     else:
+        rows = inv_freq[None]
         lengths = n[None]
     changed = [strategy.inv_freq(row, theta, of) for row, of in zip(rows, lengths, strict=True)]
     return torch.cat([c if c.ndim == 2 else c[None] for c in changed])

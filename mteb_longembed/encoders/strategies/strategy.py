@@ -101,8 +101,6 @@ class Strategy:
             value = getattr(self, declared.name)
             if value is None:
                 value = defaults.get(declared.name)
-            else:
-                value = value
             self._keep(declared.name, self.declared()[declared.name].read(value), **declared.metadata)
         self.check()
 
@@ -207,8 +205,6 @@ class Strategy:
         """
         if seen is None:
             seen = n
-        else:
-            seen = seen
         shape = torch.broadcast_shapes(n.shape, seen.shape)
         if not self.logn:
             return torch.ones(shape, dtype=torch.float32, device=n.device)

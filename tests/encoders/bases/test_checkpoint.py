@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.bases import opening
+from mteb_longembed.encoders.bases import model_files
 from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
 from mteb_longembed.encoders.bases.opening import open_checkpoint
 from mteb_longembed.encoders.bases.spec import ModelSpec
@@ -206,7 +206,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
     ],
 )
 def test_a_wrong_value_is_told_before_the_base_is_read(asked, error, message, monkeypatch) -> None:
-    monkeypatch.setattr(opening.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
+    monkeypatch.setattr(model_files.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(error, match=message):
         open_checkpoint(ModelSpec("x", **{"strategy": "se", **asked}))
 

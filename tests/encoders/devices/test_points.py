@@ -117,7 +117,7 @@ def test_packed_short_texts_fill_the_memory_whatever_the_default_batch_size(gib,
 
 
 @pytest.mark.parametrize("mode", ["mean", "cls", "lasttoken"])
-def test_packed_documents_are_pooled_without_tokens_in_fp32(mode):
+def test_packed_documents_are_pooled_as_on_the_host(mode):
     def made() -> object:
         model = extended("bert", "pi")
         model[1].pooling_mode = mode
@@ -127,10 +127,7 @@ def test_packed_documents_are_pooled_without_tokens_in_fp32(mode):
     host[0].model.bfloat16()
     with H100.fresh().present() as seen:
         model = seen.moved(made())
-        shapes = []
-        model[1].register_forward_pre_hook(lambda _, given: shapes.append(given[0]["token_embeddings"].shape))
         got = model.encode(TEXTS)
-        assert {shape[1] for shape in shapes[1:]} == {1}
         tokens = model.encode(TEXTS[:2], output_value="token_embeddings")
     assert abs(got - host.encode(TEXTS)).max() < 1e-2
     assert [len(rows) for rows in tokens] == [3, 15]

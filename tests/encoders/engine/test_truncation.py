@@ -5,7 +5,7 @@ import logging
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine import progress, truncation
+from mteb_longembed.encoders.engine import truncation
 from tests import tiny
 
 
@@ -55,15 +55,3 @@ def test_the_warning_comes_once_and_can_be_switched_off(model, caplog) -> None:
 def test_less_than_half_is_cut_without_a_warning(model, caplog) -> None:
     model.encode([tiny.text(100, 3)])
     assert model.truncation.mostly_cut == 0 and warnings(caplog) == []
-
-
-def test_without_a_terminal_progress_is_a_line_now_and_then(model, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(progress, "_LINE_EVERY", 0.0)
-    with progress.progress_lines("Running"):
-        model.encode(["a b c", "d e"])
-    lines = [line.strip() for line in capsys.readouterr().err.splitlines() if line.strip()]
-    assert lines and all(line.startswith("Running: ") and " tokens, " in line for line in lines)
-    monkeypatch.setattr(progress, "_LINE_EVERY", 30.0)
-    with progress.progress_lines("Running"):
-        model.encode(["a b c"])
-    assert not capsys.readouterr().err.strip()
