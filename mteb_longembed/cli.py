@@ -24,7 +24,6 @@ COMMANDS = {
     "report": "tables and figures from a folder of results",
     "tune": "train the position rows that an extension added",
     "export": "a plain checkpoint that needs none of our code",
-    "leaderboard": "mteb's leaderboard on a folder of results, without network",
     "doctor": "versions, hub, devices, caches, and what is wrong",
 }
 #: Commands that people look for here, and the sentence that says what to type instead.
@@ -32,6 +31,7 @@ _ELSEWHERE = {
     "run": "there is no command run: type mteb run, or mteb-longembed compare.",
     "diagnose": "there is no command diagnose: mteb-longembed compare says on its page whether the data need long "
     "documents.",
+    "leaderboard": "there is no command leaderboard: type mteb leaderboard, or mteb-longembed report --html.",
     "submit-check": "there is no command submit-check: type mteb submit-results.",
 }
 #: Commands that keep finished work and continue from it when they are started again.

@@ -142,8 +142,7 @@ def test_the_tested_set_lies_within_the_ranges(described) -> None:
     assert pinned["torch"] == "2.13.0"
     for requirement in requirements:
         name = requirement.name.lower().replace("_", "-")
-        # the extra `leaderboard` wants older versions: setup.cfg says why
-        if name not in ("mteb-longembed", "pip") and 'extra == "leaderboard"' not in str(requirement.marker):
+        if name not in ("mteb-longembed", "pip"):
             assert requirement.specifier.contains(pinned[name]), requirement
 
 

@@ -28,7 +28,7 @@ _REGISTER: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("mteb.evaluate:_apply_precision_to_meta", "naming:with_arguments_of_encode"),
         ("mteb.models.get_model_meta:get_model_meta", "naming:ask_hub"),
         ("mteb.models.get_model_meta:get_model_metas", "naming:find_metas_by_any_name"),
-        ("mteb.results:BenchmarkResults.get_benchmark_result", "leaderboard.registration:list_ours"),
+        ("mteb.results:BenchmarkResults.get_benchmark_result", "benchmark_table:list_ours"),
     ),
     "mteb.benchmarks.benchmarks": ("registries:register_benchmark",),
     "mteb.cli": (("mteb.cli:main", "command_line:main_in_one_sentence"),),

@@ -1,1 +1,0 @@
-"""mteb's leaderboard: what it shows, and how it starts without network."""
