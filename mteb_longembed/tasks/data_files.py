@@ -38,6 +38,10 @@ JUDGEMENTS = {
 }
 #: What a judgement may lack: a score is then 1, and the document has no judged passage.
 _OPTIONAL = ("score", "start", "end", "answer")
+#: What each judgement may have or not.
+_PASSAGE = ("start", "end", "answer")
+#: The numbers of a judgement. Text files have no types, and an answer such as 1969 stays a text.
+_NUMBERS = ("score", "start", "end")
 #: Query id -> document id -> passages that answer, each as its first character and the one behind its last.
 Passages = dict[str, dict[str, list[tuple[int, int]]]]
 #: The second column of TREC's judgements, which nothing reads.
@@ -160,6 +164,8 @@ def _passages_of_row(row: Row, text: str, where: str) -> list[tuple[int, int]]:
     end = row.get("end")
     if answer not in (None, ""):
         answer = _text(answer, "answer", where)
+        if not answer.strip():
+            raise DataError(f"{where}: an answer must have words, got {_brief(answer)}.")
         places = [match.span() for match in re.finditer(re.escape(answer), text)]
         if not places:
             raise DataError(
@@ -171,6 +177,10 @@ def _passages_of_row(row: Row, text: str, where: str) -> list[tuple[int, int]]:
         raise DataError(
             f"{where}: start and end must be whole numbers of characters with 0 <= start < end <= {len(text):,}, "
             f"the length of the text, got {_brief(start)} and {_brief(end)}."
+        )
+    if not text[start:end].strip():
+        raise DataError(
+            f"{where}: a passage must have words, got {_brief(text[start:end])} from {start} to {end}."
         )
     return [(start, end)]
 
@@ -231,12 +241,14 @@ def _rows(path: Path, shown: str | None, columns: Mapping[str, Sequence[str]]) -
             chosen = _choose(row, columns, where)
         if missing := [column for column in chosen.values() if column not in row]:
             raise DataError(f"{where}: {missing[0]} is missing (found: {_names(row)}).")
-        if "score" in columns and "score" not in chosen and len(row) > len(chosen):
+        passage = [what for what in _PASSAGE if what in columns and what in row]
+        if "score" in columns and "score" not in chosen and len(row) > len(chosen) + len(passage):
             raise DataError(
                 f"{where}: a judgement has a query, a document and a score ({', '.join(columns['score'])}), got "
                 f"{_names(row)}."
             )
         values = {"title": row.get("title"), **{what: row[column] for what, column in chosen.items()}}
+        values |= {what: row[what] for what in passage}
         if "id" in values:
             values["id"] = _id(values["id"], "id", where)
             if values["id"] in known:
@@ -279,6 +291,8 @@ def _raw_rows(path: Path, name: str, columns: Mapping[str, Sequence[str]]) -> It
 def _choose(row: Row, columns: Mapping[str, Sequence[str]], where: str) -> dict[str, str]:
     chosen = {}
     for meaning, names in columns.items():
+        if meaning in _PASSAGE:
+            continue
         if column := next((name for name in names if name in row), None):
             chosen[meaning] = column
         elif meaning not in _OPTIONAL:
@@ -390,9 +404,10 @@ def _separated_rows(
         row: Row = dict(zip(heading, fields, strict=True))
         if row.pop("", "0") not in _ITERATIONS:
             raise DataError(f"{where}: expected 0 in the second of four columns, got {_brief(fields[1])}.")
-        for column in (name for what in _OPTIONAL for name in columns.get(what, ())):
-            if column in row and _INTEGER.fullmatch(row[column]):
-                row[column] = int(row[column])
+        for what in _NUMBERS:
+            for column in columns.get(what, ()):
+                if column in row and _INTEGER.fullmatch(row[column]):
+                    row[column] = int(row[column])
         yield number, row
 
 
