@@ -23,7 +23,7 @@ from datasets import Dataset
 from transformers import AutoTokenizer
 
 from experiments.measured_collections import read
-from experiments.measuring import write_part
+from experiments.measuring import with_ends, write_part
 from mteb_longembed.encoders.token_weights import LEAST_IDF, NO_WEIGHT
 from mteb_longembed.retrieval.bm25 import BM25
 from mteb_longembed.retrieval.searcher import options_of_documents
@@ -284,16 +284,6 @@ def page() -> None:
     write_part(PAGE_OF_MODELS, "both", both_models_table())
 
 
-#: Rows of the table of both models: what is shown, and the way that is measured.
-SIDE_BY_SIDE = {
-    "first window": "first window",
-    "one vector": "one vector",
-    "best window": "best window",
-    "all windows": "all windows",
-    "all windows, fused with BM25": "all windows + BM25 0.5",
-}
-
-
 def both_models_table() -> str:
     """QMSum's whole meetings: each model without and with weights, with 95 % intervals."""
     known = {(r["model"], r["rule"], r["way"]): r for r in meetings_rows() if r["windows"] is None}
@@ -301,12 +291,12 @@ def both_models_table() -> str:
         "| all tokens are read | " + " | ".join(f"{model} | weighed" for model in READ) + " |",
         "|---|" + "---:|---:|" * len(READ),
     ]
-    for shown, way in SIDE_BY_SIDE.items():
+    for way in ("first window", *MEETINGS):
         cells = []
         for model in READ:
             for rule in ("mean", "sif 0.0001"):
                 cells.append(with_interval(known.get((model, rule, way))))
-        rows.append(f"| {shown} | {' | '.join(cells)} |")
+        rows.append(f"| {way} | {' | '.join(cells)} |")
     bm25 = with_interval(known.get((next(iter(READ)), "BM25", "BM25")))
     rows.append(f"| BM25 | {bm25} |" + " |" * (2 * len(READ) - 1))
     return "\n".join(rows)
@@ -316,8 +306,7 @@ def with_interval(row: dict[str, Any] | None) -> str:
     """A score with its 95 % interval, a dash if it is not measured."""
     if row is None:
         return "–"
-    mean, low, high = row["score"]
-    return f"{mean:.1f} ({low:.0f}–{high:.0f})"
+    return with_ends(Interval(*row["score"]))
 
 
 def meetings_rows() -> list[dict[str, Any]]:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import torch
 
+from mteb_longembed.statistics.intervals import Interval
+
 EVIDENCE = Path("mteb_longembed/comparing/evidence.json")
 
 
@@ -42,6 +44,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     text = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
     first, *others = ["| " + " | ".join(line) + " |" for line in [list(head), *text]]
     return "\n".join([first, "|---|" + "---:|" * (len(head) - 1), *others])
+
+
+def with_ends(interval: Interval) -> str:
+    """A score with its interval.
+
+    >>> with_ends(Interval(29.02, 27.4, 30.6))
+    '29.0 (27–31)'
+    """
+    return f"{interval.mean:.1f} ({interval.low:.0f}–{interval.high:.0f})"
 
 
 def write_part(file: Path, name: str, part: str) -> None:

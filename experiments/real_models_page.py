@@ -7,7 +7,7 @@ from pathlib import Path
 
 import mteb
 
-from experiments.measuring import EVIDENCE, write_evidence, write_part
+from experiments.measuring import EVIDENCE, with_ends, write_evidence, write_part
 from experiments.ranked import Line, Measurements, scores
 from experiments.real_models import NEEDLE, PAPER, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
 from mteb_longembed.reports.figures.drawing import draw_lines, ends, new_drawing, style
@@ -30,12 +30,6 @@ SENSITIVE = 4096  # tokens: where the position sensitivity is shown
 def percent(line: Line) -> Interval:
     """The score with its interval."""
     return mean_interval(scores(line)).scaled(100)
-
-
-def with_ends(line: Line) -> str:
-    """The score in percent with its interval, such as `29.0 (27–31)`."""
-    known = percent(line)
-    return f"{known.mean:.1f} ({known.low:.0f}–{known.high:.0f})"
 
 
 def by_length(lines: Sequence[Line | None], digits: int) -> str:
@@ -68,11 +62,11 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
     ]
     for name in sorted(meetings, key=lambda name: -scores(meetings[name]).mean()):
         p = "" if name not in p_values else f"{p_values[name]:.3f}" if p_values[name] >= 0.001 else "<0.001"
-        cells = [with_ends(meetings[name]), p]
+        cells = [with_ends(percent(meetings[name])), p]
         same = [lines.get((name.replace("@2048", f"@{length}"), QMSUM, "test")) for length in LONGER.values()]
         cells.append(by_length(same, 1) if "@2048" in name and any(same) else "")
         larger = lines.get((name.replace(BASE, LARGER), QMSUM, "test"))
-        cells.append(with_ends(larger) if larger and BASE in name else "")
+        cells.append(with_ends(percent(larger)) if larger and BASE in name else "")
         rows.append(f"| `{name.removeprefix(f'{BASE}+')}` | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -100,7 +94,7 @@ def evidence(lines: dict[tuple[str, str, str], Line], base: str) -> dict[str, st
     """The meetings' scores of a base and of the paper's strategies at 2,048 tokens."""
     names = {"base": "none", **{key: f"{key}@2048" for key in ("none", *PAPER)}}
     known = {key: lines.get((f"{base}+{name}", QMSUM, "test")) for key, name in names.items()}
-    return {key: with_ends(line) for key, line in known.items() if line is not None}
+    return {key: with_ends(percent(line)) for key, line in known.items() if line is not None}
 
 
 def draw(lines: dict[tuple[str, str, str], Line]) -> None:

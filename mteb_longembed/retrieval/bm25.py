@@ -32,8 +32,9 @@ class BM25(BM25Search):
             super().index(corpus, **options)
             self._has_words = True
         except ValueError as error:
-            # bm25s takes the max() of no words if stop words and punctuation are all that there is
-            if "empty sequence" not in str(error):
+            # bm25s takes the max() of no words if stop words and punctuation are all that there is; the rest of
+            # Python's message differs between its versions
+            if not str(error).startswith("max()"):
                 raise
             self.corpus_idx_to_id = dict(enumerate(corpus["id"]))
             self._has_words = False
