@@ -18,6 +18,11 @@ from mteb_longembed.tasks.scoring import data_identity
 from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
 
 _ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".trec")
+#: A Parquet file, perhaps one of several, as the datasets library and the hub name them; older ones end with a hash.
+_PARQUET = re.compile(
+    r"(?P<split>.*?)(-(?P<number>[0-9]{1,9})-of-(?P<total>[0-9]{1,9})(-[0-9a-f]{16})?)?\.parquet",
+    re.IGNORECASE | re.DOTALL,
+)
 ENGLISH = "eng-Latn"
 
 
@@ -28,7 +33,7 @@ def beir_task(
 
     Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and under a heading lines of
     query id, document id and score with tabs between them. Queries without a relevant document are left out.
-    Each file may have any format of `data_files.py`, also with gzip. If there is only one split, its judgements may be
+    Each file may have any format of `file_rows.py`, also with gzip. If there is only one split, its judgements may be
     in `qrels.jsonl` (LongEmbed's own layout). Tables of the `datasets` library are `corpus`, `queries` and `qrels` as
     folders of `save_to_disk` or as Parquet files. `splits` are those of the judgements; `language` as for `files_task`.
 
@@ -146,9 +151,11 @@ class LocalFiles(AbsTaskRetrieval):
             )
             self._passages[split] = data_files.read_passages(path, self.corpus_file)
             n = len(queries) - len(asked)
-            self.unjudged[split] = [
-                f"{path.name}: {n:,} of {len(queries):,} queries have no relevant document and are not scored."
-            ] * bool(n)
+            self.unjudged[split] = []
+            if n:
+                self.unjudged[split].append(
+                    f"{path.name}: {n:,} of {len(queries):,} queries have no relevant document and are not scored."
+                )
         self.data_loaded = True
 
     def passages(self, split: str) -> Passages:
@@ -167,21 +174,72 @@ def _find(root: Path, name: str, split: str, *, alone: bool = True) -> Path:
     Raises:
         DataError: there is none, or there are several.
     """
-    stems = [f"{name}/{split}"] + ([name] if alone else [])
-    files = [root / f"{stem}{ending}{gz}" for stem in stems for ending in _ENDINGS for gz in ("", ".gz")]
-    paths = [path for path in files if path.is_file()]
-    table = data_files.find_table(root, name, split)
+    paths = _find_texts(root / name / split)
+    if alone:
+        paths += _find_texts(root / name)
+    table = _find_table(root, name, split)
     if table is not None and (alone or table.parent == root / name):
         paths.append(table)
     if len(paths) > 1:
         names = " and ".join(str(path.relative_to(root)) for path in paths)
         raise DataError(f"{root}: expected one file for {name}, found {names}: remove all but one.")
     if not paths:
-        wanted = f"qrels/{split}.tsv" if name == "qrels" else f"{name}.jsonl"
+        wanted = f"{name}.jsonl"
+        if name == "qrels":
+            wanted = f"qrels/{split}.tsv"
         others = sorted(path.name for path in (root / name).glob("*"))
-        known = f" (found in {name}: {', '.join(others)[:200]})" if others else ""
+        known = ""
+        if others:
+            known = f" (found in {name}: {', '.join(others)[:200]})"
         raise DataError(f"{root}: expected a folder in BEIR's format, found no {wanted} in it{known}.")
     return paths[0]
+
+
+def _find_texts(stem: Path) -> list[Path]:
+    """The files of lines with this path before their ending."""
+    found = {}
+    for path in _files(stem.parent):
+        ending = path.name.removeprefix(stem.name).lower().removesuffix(".gz")
+        if path.name.startswith(stem.name) and ending in _ENDINGS:
+            found[path] = _ENDINGS.index(ending)
+    return sorted(found, key=lambda path: found[path])
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files in a folder, sorted, without hidden ones; none if there is no folder."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+
+
+def _find_table(root: Path, name: str, split: str) -> Path | None:
+    """The table `name` of a folder, None if there is none.
+
+    It is `NAME/SPLIT/` or `NAME/` (of `save_to_disk`, or with Parquet files), `NAME/SPLIT*.parquet`, or
+    `NAME.parquet`. If `NAME` has only one split, that split is used, whatever its name.
+    """
+    folder = root / name
+    if (folder / split).is_dir():
+        return folder / split
+    splits: dict[str, list[Path]] = {}
+    for path in _files(folder):
+        match = _PARQUET.fullmatch(path.name)
+        if match:
+            splits.setdefault(match["split"], []).append(path)
+    if len(splits) == 1:
+        return folder
+    if splits:
+        if split not in splits:
+            return None
+        if len(splits[split]) == 1:
+            return splits[split][0]
+        return None
+    if folder.is_dir() and any(folder.glob("*.json")):
+        return folder
+    for path in _files(root):
+        if path.stem == name and path.suffix.lower() == ".parquet":
+            return path
+    return None
 
 
 def check_language(language: str) -> None:

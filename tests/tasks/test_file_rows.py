@@ -1,0 +1,51 @@
+"""Rows of files: each format gives the same rows, and a heading is never taken for data."""
+
+import gzip
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from mteb_longembed.tasks.data_files import read_documents
+
+QUERIES = {"q1": "who", "q2": "when"}
+DOCUMENTS = {"d1": "in 1969", "d2": "b"}
+JUDGED = {"q1": {"d1": 1}, "q2": {"d2": 2}}
+
+
+def made(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+# ---- passages of judgements ----------------------------------------------------------------------------
+
+
+# ---- lines without a heading ---------------------------------------------------------------------------
+
+
+DOCUMENT_IDS = "_id or id or doc_id or docid"
+QUERY_TEXTS = "text or query or query_text"
+
+
+# ---- numbers and endings -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["D.CSV", "d.Csv.GZ", "D.JSONL", "D.TSV", "D.PARQUET", "folder"])
+def test_endings_may_be_written_in_capitals(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    tables = {".csv": 'id,text\nd1,"a, b"\n', ".tsv": "id\ttext\nd1\ta, b\n"}
+    tables[".jsonl"] = '\n{"id": "d1", "text": "a, b"}\n'
+    ending = Path(name.lower().removesuffix(".gz")).suffix
+    if ending in tables:
+        content = tables[ending].encode()
+        path.write_bytes(gzip.compress(content) if name.endswith("GZ") else content)
+    else:
+        table = pyarrow.Table.from_pylist([{"id": "d1", "text": "a, b"}])
+        file = path
+        if not ending:
+            path.mkdir()
+            file = path / "TRAIN.PARQUET"
+        pyarrow.parquet.write_table(table, file)
+    assert read_documents(path) == {"d1": "a, b"}
