@@ -36,7 +36,7 @@ _JUDGEMENTS = Columns(
     },
     score=_SCORE,
     optional=("start", "end", "answer"),
-    numbers=(*_SCORE, "start", "end", "answer"),
+    numbers=(*_SCORE, "start", "end"),
     without_heading=[("query-id", "corpus-id", "score"), ("query-id", ITERATION, "corpus-id", "score")],
     may_be_trec=True,
 )

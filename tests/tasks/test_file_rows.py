@@ -1,13 +1,14 @@
 """Rows of files: each format gives the same rows, and a heading is never taken for data."""
 
 import gzip
+import json
 from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
-from mteb_longembed.tasks.data_files import read_documents
+from mteb_longembed.tasks.data_files import read_documents, read_passages
 
 QUERIES = {"q1": "who", "q2": "when"}
 DOCUMENTS = {"d1": "in 1969", "d2": "b"}
@@ -20,6 +21,15 @@ def made(path: Path, text: str) -> Path:
 
 
 # ---- passages of judgements ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", ["1969", "1969.0", "+1"])
+@pytest.mark.parametrize("sign", [",", "\t"])
+def test_an_answer_of_digits_is_a_text(tmp_path: Path, sign: str, answer: str) -> None:
+    documents = made(tmp_path / "d.jsonl", json.dumps({"id": "d1", "text": f"in {answer}"}) + "\n")
+    lines = f"qid,docid,score,answer\nq1,d1,1,{answer}\n".replace(",", sign)
+    path = made(tmp_path / ("j.csv" if sign == "," else "j.tsv"), lines)
+    assert read_passages(path, documents) == {"q1": {"d1": [(3, 3 + len(answer))]}}
 
 
 # ---- lines without a heading ---------------------------------------------------------------------------
