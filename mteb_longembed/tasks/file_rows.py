@@ -148,8 +148,7 @@ def _choose(row: Row, columns: Columns, where: str) -> dict[str, str]:
     if missing:
         raise DataError(f"{where}: {missing[0]} is missing (found: {_names(row)}).")
     chosen = {}
-    optional = {column: (column,) for column in columns.optional if column != "title"}
-    for meaning, names in {**columns.required, "score": columns.score, **optional}.items():
+    for meaning, names in {**columns.required, "score": columns.score}.items():
         for column in names:
             if column in row:
                 chosen[meaning] = column
@@ -169,8 +168,7 @@ def _by_meaning(row: Row, chosen: Mapping[str, str], columns: Columns, where: st
                 f"{where}: a judgement has a query, a document and a score ({', '.join(columns.score)}), got "
                 f"{_names(row)}."
             )
-    values = dict.fromkeys(columns.optional)
-    values["title"] = row.get("title")
+    values = {column: row.get(column) for column in columns.optional}
     for meaning, column in chosen.items():
         values[meaning] = row[column]
     return values

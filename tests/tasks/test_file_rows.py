@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from mteb_longembed.tasks.data_files import read_documents, read_passages
+from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_passages
 
 QUERIES = {"q1": "who", "q2": "when"}
 DOCUMENTS = {"d1": "in 1969", "d2": "b"}
@@ -30,6 +30,26 @@ def test_an_answer_of_digits_is_a_text(tmp_path: Path, sign: str, answer: str) -
     lines = f"qid,docid,score,answer\nq1,d1,1,{answer}\n".replace(",", sign)
     path = made(tmp_path / ("j.csv" if sign == "," else "j.tsv"), lines)
     assert read_passages(path, documents) == {"q1": {"d1": [(3, 3 + len(answer))]}}
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_each_judgement_may_have_a_passage_or_not(tmp_path: Path, ending: str, first: int) -> None:
+    documents = made(tmp_path / "d.jsonl", '{"id": "d1", "text": "in 1969"}\n')
+    rows = [{"qid": "q1", "docid": "d1"}, {"qid": "q2", "docid": "d1", "answer": "1969"}]
+    rows += [{"qid": "q3", "docid": "d1", "start": 0, "end": 2}]
+    rows = rows[first:] + rows[:first]
+    path = tmp_path / "judged.jsonl"
+    if ending == "parquet":
+        path = tmp_path / "judged"
+        path.mkdir()
+        for number, row in enumerate(rows):
+            table = pyarrow.Table.from_pylist([row])
+            pyarrow.parquet.write_table(table, path / f"test-0000{number}-of-00003.parquet")
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert read_passages(path, documents) == {"q2": {"d1": [(3, 7)]}, "q3": {"d1": [(0, 2)]}}
+    assert len(read_judgements(path, {"q1": "a", "q2": "b", "q3": "c"}, DOCUMENTS)) == 3
 
 
 # ---- lines without a heading ---------------------------------------------------------------------------
