@@ -298,8 +298,11 @@ def _separated_rows(
         row: Row = dict(zip(heading, fields, strict=True))
         iteration = row.pop(ITERATION, "0")
         # nothing reads it, but an id in its place shows that the columns are in another order
-        if iteration not in ("0", "Q0"):
-            raise DataError(f"{where}: expected 0 in the second of four columns, got {brief(iteration)}.")
+        if iteration != "Q0" and not _NUMBER.fullmatch(iteration):
+            raise DataError(
+                f"{where}: expected 0 in the second of four columns, or another number, because they are query, "
+                f"iteration, document, score, got {brief(iteration)}."
+            )
         for column in columns.numbers:
             whole = _WHOLE.fullmatch(row.get(column, ""))
             if whole:

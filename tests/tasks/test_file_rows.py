@@ -8,6 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from mteb_longembed.errors import DataError
 from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_passages
 
 QUERIES = {"q1": "who", "q2": "when"}
@@ -53,6 +54,23 @@ def test_each_judgement_may_have_a_passage_or_not(tmp_path: Path, ending: str, f
 
 
 # ---- lines without a heading ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("iteration", ["0", "Q0", "1", "0.5", "4.5", "-1"])
+@pytest.mark.parametrize("sign", [" ", "\t", ","])
+def test_the_second_column_of_trec_may_be_any_number(tmp_path: Path, sign: str, iteration: str) -> None:
+    lines = f"q1 0 d1 1\nq2 {iteration} d2 2\n".replace(" ", sign)
+    path = made(tmp_path / ("j.csv" if sign == "," else "qrels.txt"), lines)
+    assert read_judgements(path, QUERIES, DOCUMENTS) == JUDGED
+
+
+def test_columns_of_trec_in_another_order_are_refused(tmp_path: Path) -> None:
+    path = made(tmp_path / "qrels.txt", "q1 d1 0 1\n")
+    rule = (
+        r"line 1: expected 0 in the second of four columns, .* query, iteration, document, score, got 'd1'\.$"
+    )
+    with pytest.raises(DataError, match=rule):
+        read_judgements(path, QUERIES, DOCUMENTS)
 
 
 DOCUMENT_IDS = "_id or id or doc_id or docid"
