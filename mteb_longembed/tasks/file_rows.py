@@ -67,6 +67,12 @@ class Columns:
         """
         return [" or ".join(names) for names in self.required.values() if not set(names) & set(found)]
 
+    def knows_one_of(self, fields: Iterable[str]) -> bool:
+        """Whether one of the fields is the name of a column, also in capitals."""
+        known = {*self.score, *self.optional}
+        known.update(*self.required.values())
+        return any(field.strip().lower() in known for field in fields)
+
 
 # ---- every format ------------------------------------------------------------------------------------------
 
@@ -320,7 +326,7 @@ def _columns_without_heading(fields: list[str], columns: Columns, *, is_csv: boo
         if numbers:
             if all(_NUMBER.fullmatch(number) for number in numbers):
                 return names
-        elif not is_csv and columns.missing(fields):  # two texts, as in the TSV files of MS MARCO
+        elif not is_csv and not columns.knows_one_of(fields):  # two texts, as in the TSV files of MS MARCO
             return names
     return None
 
@@ -328,8 +334,8 @@ def _columns_without_heading(fields: list[str], columns: Columns, *, is_csv: boo
 def _checked_heading(fields: list[str], columns: Columns, where: str) -> list[str]:
     missing = columns.missing(fields)
     if missing:
-        wanted = f"expected a heading with {', '.join(columns.missing([]))}"
-        if columns.may_be_trec:
+        wanted = f"expected a heading with {', '.join(missing)}"
+        if columns.may_be_trec and not columns.knows_one_of(fields):
             wanted += ", or query id, document id and score with tabs between them"
         raise DataError(f"{where}: {wanted}, got {brief(fields)}.")
     if len(set(fields)) < len(fields) or "" in fields:

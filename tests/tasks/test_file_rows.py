@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_passages
+from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_passages, read_queries
 
 QUERIES = {"q1": "who", "q2": "when"}
 DOCUMENTS = {"d1": "in 1969", "d2": "b"}
@@ -75,6 +75,35 @@ def test_columns_of_trec_in_another_order_are_refused(tmp_path: Path) -> None:
 
 DOCUMENT_IDS = "_id or id or doc_id or docid"
 QUERY_TEXTS = "text or query or query_text"
+
+
+@pytest.mark.parametrize(
+    ("heading", "read", "missing"),
+    [
+        ("id\tbody", read_documents, "text or contents"),
+        ("title\tbody", read_documents, f"{DOCUMENT_IDS}, text or contents"),
+        ("key\tcontents", read_documents, DOCUMENT_IDS),
+        ("ID\tText", read_documents, f"{DOCUMENT_IDS}, text or contents"),
+        ("key\t Text ", read_documents, f"{DOCUMENT_IDS}, text or contents"),
+        ("qid\tquestion", read_queries, QUERY_TEXTS),
+        ("number\tquery", read_queries, "_id or id or qid or query_id or q_id"),
+    ],
+)
+def test_a_heading_with_one_known_name_is_no_row(tmp_path: Path, heading, read, missing) -> None:
+    path = made(tmp_path / "file.tsv", f"{heading}\n1\twords\n")
+    with pytest.raises(DataError) as error:
+        read(path)
+    fields = heading.split("\t")
+    assert str(error.value) == f"{path}, line 1: expected a heading with {missing}, got {fields!r}."
+
+
+def test_a_heading_of_judgements_names_the_column_that_is_missing(tmp_path: Path) -> None:
+    path = made(tmp_path / "j.csv", "qid,document,score\nq1,d1,1\n")
+    rule = (
+        r"line 1: expected a heading with corpus-id or corpus_id or doc_id or docid, got \['qid', 'document'"
+    )
+    with pytest.raises(DataError, match=rule):
+        read_judgements(path, QUERIES, DOCUMENTS)
 
 
 # ---- numbers and endings -------------------------------------------------------------------------------
