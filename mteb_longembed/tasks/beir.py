@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.languages import check_language_code
 
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.tasks import data_files
+from mteb_longembed.tasks import data_files, file_rows
 from mteb_longembed.tasks.data_files import Passages, text_table
 from mteb_longembed.tasks.scoring import data_identity
 from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
@@ -217,6 +218,9 @@ def _find_table(root: Path, name: str, split: str) -> Path | None:
 
     It is `NAME/SPLIT/` or `NAME/` (of `save_to_disk`, or with Parquet files), `NAME/SPLIT*.parquet`, or
     `NAME.parquet`. If `NAME` has only one split, that split is used, whatever its name.
+
+    Raises:
+        DataError: a file of the split is missing.
     """
     folder = root / name
     if (folder / split).is_dir():
@@ -227,19 +231,40 @@ def _find_table(root: Path, name: str, split: str) -> Path | None:
         if match:
             splits.setdefault(match["split"], []).append(path)
     if len(splits) == 1:
+        _one_table(*splits.popitem())
         return folder
     if splits:
         if split not in splits:
             return None
-        if len(splits[split]) == 1:
-            return splits[split][0]
-        return None
+        return _one_table(split, splits[split])
     if folder.is_dir() and any(folder.glob("*.json")):
         return folder
     for path in _files(root):
         if path.stem == name and path.suffix.lower() == ".parquet":
             return path
     return None
+
+
+def _one_table(split: str, paths: list[Path]) -> Path:
+    """The path for all files of a split: a pattern if there are several.
+
+    Raises:
+        DataError: there are fewer or more of them than their names say.
+    """
+    first = paths[0]
+    numbered = _PARQUET.fullmatch(first.name)
+    whole = first
+    n_files = 1
+    if numbered and numbered["total"]:
+        n_files = int(numbered["total"])
+        number = "?" * len(numbered["number"])  # not *, because a split may be called train-new
+        whole = first.with_name(f"{glob.escape(split)}-{number}-of-{numbered['total']}*.parquet")
+    if len(paths) != n_files or file_rows.parts(whole) != paths:
+        names = ", ".join(path.name for path in paths)
+        raise DataError(f"{first.parent}: expected {n_files:,} files of {split}, found {names[:200]}.")
+    if n_files == 1:
+        return first
+    return whole
 
 
 def check_language(language: str) -> None:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def read_rows(path: Path, name: str, columns: Columns) -> Iterator[tuple[str, Ro
     A row has a `score` if the file has one. An optional value that it lacks is None.
 
     Args:
-        path: a file or a folder.
+        path: a file or a folder, or a pattern such as `train-*.parquet` for the parts of a table.
         name: what messages call it.
         columns: the columns of the file.
 
@@ -111,7 +112,7 @@ def _raw_rows(path: Path, name: str, columns: Columns) -> Iterator[tuple[int, Ro
     if path.exists() and not path.is_file():  # it can be read only once
         raise DataError(f"{name}: expected a file or a folder, got a pipe or a device: write it to a file.")
     if _ending(path) == ".parquet":
-        return _parquet_rows([path], path, name)
+        return _parquet_rows(parts(path), path, name)
     form = _form(path, name)
     if form == "csv":
         return _separated_rows(_csv_records(path, name), name, columns, is_csv=True)
@@ -403,6 +404,15 @@ def ignored_files(folder: Path) -> dict[str, int]:
         else:
             counts[path.name] += 1
     return dict(counts)
+
+
+def parts(path: Path) -> list[Path]:
+    """The files of a table: one, or all that fit a pattern such as `train-*.parquet`, sorted."""
+    if path.exists() or not path.parent.is_dir():
+        return [path]
+    pattern = path.name.lower()
+    found = sorted(file for file in path.parent.iterdir() if fnmatchcase(file.name.lower(), pattern))
+    return found or [path]
 
 
 def _parquet_rows(files: Sequence[Path], path: Path, name: str) -> Iterator[tuple[int, Row]]:
