@@ -156,8 +156,9 @@ def read_passages(path: Path, corpus: Path) -> Passages:
         full_text = f"{title} {text}"
         n_stripped = len(full_text) - len(full_text.lstrip())
         shift = len(title) + 1 - n_stripped
+        length = len(full_text.strip())
         spans = passages.setdefault(str(row["query"]), {}).setdefault(str(row["document"]), [])
-        spans += [(max(start + shift, 0), end + shift) for start, end in found]
+        spans += [(max(start + shift, 0), min(end + shift, length)) for start, end in found]
     return passages
 
 
@@ -179,6 +180,9 @@ def _passages_of_row(row: Row, text: str, where: str) -> list[tuple[int, int]]:
                 f"the length of the text, got {brief(row['start'])} and {brief(row['end'])}."
             )
         places = [(start, end)]
+    first, last = places[0]
+    if not text[first:last].strip():  # every passage would cover it
+        raise DataError(f"{where}: a judged passage must have a letter or a sign, got white space alone.")
     return places
 
 

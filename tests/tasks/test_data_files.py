@@ -451,3 +451,33 @@ def test_a_judged_answer_is_found_in_its_document_or_refused_with_its_line(tmp_p
         DataError, match=r"line 1: the answer must stand in the text of 'd1' .* got 'The key'"
     ):
         read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")
+
+
+@pytest.mark.parametrize(
+    "passage",
+    [
+        {"start": 0, "end": 2},
+        {"start": 5, "end": 6},
+        {"start": 9, "end": 11},
+        {"answer": "  "},
+        {"answer": " "},
+    ],
+)
+def test_a_judged_passage_of_white_space_is_refused(tmp_path: Path, passage: dict[str, Any]) -> None:
+    (tmp_path / "docs.jsonl").write_text('{"id": "d1", "text": "  the key  \\n"}\n')
+    row = {"query-id": "q1", "corpus-id": "d1", **passage}
+    (tmp_path / "qrels.jsonl").write_text(json.dumps(row) + "\n")
+    rule = r"qrels\.jsonl, line 1: a judged passage must have a letter or a sign, got white space alone\.$"
+    with pytest.raises(DataError, match=rule):
+        read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")
+
+
+@pytest.mark.parametrize("title", [None, "A title", " "])
+def test_a_judged_passage_ends_where_its_document_ends(tmp_path: Path, title: str | None) -> None:
+    text = "  the key  \n"
+    (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d1", "title": title, "text": text}) + "\n")
+    row = {"query-id": "q1", "corpus-id": "d1", "start": 0, "end": len(text)}
+    (tmp_path / "qrels.jsonl").write_text(json.dumps(row) + "\n")
+    (((start, end),),) = read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")["q1"].values()
+    full = read_documents(tmp_path / "docs.jsonl")["d1"]
+    assert full[start:end].strip() == "the key" and 0 <= start < end <= len(full)
