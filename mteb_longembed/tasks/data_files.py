@@ -172,9 +172,9 @@ def _passages_of_row(row: Row, text: str, where: str) -> list[tuple[int, int]]:
                 f"{where}: the answer must stand in the text of {row['document']!r} word by word, got {brief(answer)}."
             )
     else:
-        start = row["start"]
-        end = row["end"]
-        if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
+        start = _whole_number(row["start"])
+        end = _whole_number(row["end"])
+        if start is None or end is None or not 0 <= start < end <= len(text):
             raise DataError(
                 f"{where}: start and end must be whole numbers of characters with 0 <= start < end <= {len(text):,}, "
                 f"the length of the text, got {brief(row['start'])} and {brief(row['end'])}."

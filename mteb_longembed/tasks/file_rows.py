@@ -32,7 +32,7 @@ Row = dict[str, Any]
 #: The second column of TREC's judgements, which nothing reads. No heading has a column without a name.
 ITERATION = ""
 # Python's int() refuses texts of more than 4,300 digits.
-_WHOLE = re.compile(r"([+-]?[0-9]{1,4000})")
+_WHOLE = re.compile(r"([+-]?[0-9]{1,4000})(\.0+)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)")
 _TABLES = (".parquet", ".arrow", ".jsonl", ".ndjson", ".csv", ".tsv")
 _BATCH = 1024  # rows

@@ -4,6 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
+import pandas as pd
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -107,6 +108,32 @@ def test_a_heading_of_judgements_names_the_column_that_is_missing(tmp_path: Path
 
 
 # ---- numbers and endings -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_whole_numbers_may_be_written_with_a_point(tmp_path: Path, ending: str) -> None:
+    documents = made(tmp_path / "d.jsonl", '{"id": "d1", "text": "in 1969"}\n{"id": "d2", "text": "b"}\n')
+    frame = pd.DataFrame({"qid": ["q1", "q2"], "docid": ["d1", "d2"], "score": [1.0, 2.0]})
+    frame["start"] = [3.0, None]
+    frame["end"] = [7.0, None]
+    path = tmp_path / f"judged.{ending}"
+    if ending == "parquet":
+        frame.to_parquet(path)
+    elif ending == "jsonl":
+        rows = [{"qid": "q1", "docid": "d1", "score": 1.0, "start": 3.0, "end": 7.0}]
+        rows += [{"qid": "q2", "docid": "d2", "score": 2.0}]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        frame.to_csv(path, sep="," if ending == "csv" else "\t", index=False)
+    assert read_judgements(path, QUERIES, DOCUMENTS) == JUDGED
+    assert read_passages(path, documents) == {"q1": {"d1": [(3, 7)]}}
+
+
+@pytest.mark.parametrize("number", ["1.5", "1.", "1.0.0", ".0", "1e0", "1.00000001", "one"])
+def test_other_numbers_are_no_scores(tmp_path: Path, number: str) -> None:
+    path = made(tmp_path / "judged.csv", f"qid,docid,score\nq1,d1,{number}\n")
+    with pytest.raises(DataError, match=rf"line 2: the score must be an integer .* got '{number}'"):
+        read_judgements(path, QUERIES, DOCUMENTS)
 
 
 @pytest.mark.parametrize("name", ["D.CSV", "d.Csv.GZ", "D.JSONL", "D.TSV", "D.PARQUET", "folder"])
