@@ -339,8 +339,14 @@ def _checked_heading(fields: list[str], columns: Columns, where: str) -> list[st
         if columns.may_be_trec and not columns.knows_one_of(fields):
             wanted += ", or query id, document id and score with tabs between them"
         raise DataError(f"{where}: {wanted}, got {brief(fields)}.")
-    if len(set(fields)) < len(fields) or "" in fields:
+    if len(set(fields)) < len(fields):
         raise DataError(f"{where}: expected each column's name once, got {brief(fields)}.")
+    for number, field in enumerate(fields, start=1):
+        if not field.strip():
+            raise DataError(
+                f"{where}: expected a name for each column, but column {number} has none (pandas writes an index so: "
+                "use to_csv(index=False))."
+            )
     return fields
 
 

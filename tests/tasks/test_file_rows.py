@@ -107,6 +107,19 @@ def test_a_heading_of_judgements_names_the_column_that_is_missing(tmp_path: Path
         read_judgements(path, QUERIES, DOCUMENTS)
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_a_column_without_a_name_is_called_so(tmp_path: Path, ending: str) -> None:
+    frame = pd.DataFrame({"id": ["d1"], "text": ["a"]})
+    path = tmp_path / f"docs.{ending}"
+    frame.to_csv(path, sep="," if ending == "csv" else "\t")
+    with pytest.raises(DataError) as error:
+        read_documents(path)
+    told = "expected a name for each column, but column 1 has none"
+    assert str(error.value) == f"{path}, line 1: {told} (pandas writes an index so: use to_csv(index=False))."
+    frame.to_csv(path, sep="," if ending == "csv" else "\t", index=False)
+    assert read_documents(path) == {"d1": "a"}
+
+
 # ---- numbers and endings -------------------------------------------------------------------------------
 
 
