@@ -43,9 +43,10 @@ def beir_task(
         InputError: the language is not known.
     """
     root = Path(folder).absolute()
-    texts = _find(root, "corpus", splits[0]), _find(root, "queries", splits[0])
+    corpus = _find(root, "corpus", splits[0])
+    queries = _find(root, "queries", splits[0])
     qrels = {split: _find(root, "qrels", split, alone=len(splits) == 1) for split in splits}
-    return LocalFiles(root.name, *texts, qrels, language)
+    return LocalFiles(root.name, corpus, queries, qrels, language)
 
 
 def files_task(
@@ -100,7 +101,9 @@ class LocalFiles(AbsTaskRetrieval):
     ) -> None:
         check_language(language)
         #: The language of the files; None for English, which is the default everywhere.
-        self.language = None if language == ENGLISH else language
+        self.language: str | None = None
+        if language != ENGLISH:
+            self.language = language
         update: dict[str, object] = {"eval_splits": list(judgements), "eval_langs": [language]}
         self.metadata = self.metadata.model_copy(update=update)
         super().__init__()
@@ -110,7 +113,8 @@ class LocalFiles(AbsTaskRetrieval):
         self.judgement_files = judgements
         self._read()
         digest = self.identity()
-        name = f"{re.sub(r'[^A-Za-z0-9._-]', '_', stem)[:80] or 'data'}-{digest[:8]}"
+        readable = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80] or "data"
+        name = f"{readable}-{digest[:8]}"
         update = {"name": name, "dataset": {"path": name, "revision": digest}}
         self.metadata = self.metadata.model_copy(update=update)
 

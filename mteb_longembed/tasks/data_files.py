@@ -190,8 +190,10 @@ def text_table(texts: Mapping[str, str]) -> Dataset:
     """Ids and texts as mteb has them, in chunks, because one array of all texts is built in twice its size."""
     ids = list(texts)
     schema = pyarrow.schema([("id", pyarrow.string()), ("text", pyarrow.large_string())])
-    parts = [ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK)]
-    batches = [pyarrow.record_batch([part, [texts[name] for name in part]], schema=schema) for part in parts]
+    batches = []
+    for start in range(0, len(ids), _CHUNK):
+        chunk = ids[start : start + _CHUNK]
+        batches.append(pyarrow.record_batch([chunk, [texts[name] for name in chunk]], schema=schema))
     table = InMemoryTable(pyarrow.Table.from_batches(batches, schema=schema))
     # with a fingerprint the datasets library does not copy everything to hash it
     return Dataset(table, fingerprint=uuid.uuid4().hex)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow
 import pyarrow.parquet
@@ -182,7 +182,12 @@ def _by_meaning(row: Row, chosen: Mapping[str, str], columns: Columns, where: st
 
 
 def _names(row: Row) -> str:
-    shown = [key if key.isprintable() else ascii(key) for key in row]
+    shown = []
+    for key in row:
+        if key and key.isprintable():
+            shown.append(key)
+        else:
+            shown.append(ascii(key))
     return ", ".join(shown)[:200] or "nothing"
 
 
@@ -197,9 +202,7 @@ def brief(value: object) -> str:
 def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
     number = 0
     try:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"  # we look at the content: names may have no ending
-        with gzip.open(path, "rb") if packed else path.open("rb") as file:
+        with _open(path) as file:
             for number, line in enumerate(file, start=1):
                 encoding = "utf-8"
                 if number == 1:
@@ -214,6 +217,14 @@ def _lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
         ) from None
     except OSError as error:
         raise DataError(f"{name}: expected a readable file, got: {error.strerror or error}.") from None
+
+
+def _open(path: Path) -> BinaryIO | gzip.GzipFile:
+    with path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"  # we look at the content: names may have no ending
+    if packed:
+        return gzip.GzipFile(path)
+    return path.open("rb")
 
 
 def _whole_text(path: Path, name: str) -> str:
@@ -339,14 +350,14 @@ def _checked_heading(fields: list[str], columns: Columns, where: str) -> list[st
         if columns.may_be_trec and not columns.knows_one_of(fields):
             wanted += ", or query id, document id and score with tabs between them"
         raise DataError(f"{where}: {wanted}, got {brief(fields)}.")
-    if len(set(fields)) < len(fields):
-        raise DataError(f"{where}: expected each column's name once, got {brief(fields)}.")
     for number, field in enumerate(fields, start=1):
         if not field.strip():
             raise DataError(
                 f"{where}: expected a name for each column, but column {number} has none (pandas writes an index so: "
                 "use to_csv(index=False))."
             )
+    if len(set(fields)) < len(fields):
+        raise DataError(f"{where}: expected each column's name once, got {brief(fields)}.")
     return fields
 
 

@@ -118,6 +118,9 @@ def test_a_column_without_a_name_is_called_so(tmp_path: Path, ending: str) -> No
     assert str(error.value) == f"{path}, line 1: {told} (pandas writes an index so: use to_csv(index=False))."
     frame.to_csv(path, sep="," if ending == "csv" else "\t", index=False)
     assert read_documents(path) == {"d1": "a"}
+    path.write_text("id,text,,\nd1,a,,\n".replace(",", "," if ending == "csv" else "\t"))
+    with pytest.raises(DataError, match=r"but column 3 has none"):
+        read_documents(path)
 
 
 # ---- numbers and endings -------------------------------------------------------------------------------
