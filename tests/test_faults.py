@@ -69,6 +69,8 @@ def test_runs_killed_at_random_points_end_in_the_same_bits(base: Path, tmp_path:
     assert outcome["saved"] > 0  # some work of a killed run was not done again
 
 
+# how much memory the allocator still holds differs from run to run, so this one is not in the default run
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space are Linux's")
 def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not_fit(base, tmp_path) -> None:
     lines = run("-c", LIMITED, str(base), str(tmp_path / "store")).splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import hashlib
 import re
 import shlex
 import sys
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _TIME = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smh]?)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
 _QUERIES = 200
+ENGLISH = "eng-Latn"
+RESULTS = Path("results")
 
 
 def _keys(text: str) -> list[str]:
@@ -60,13 +63,13 @@ OPTIONS: Options = {
         ("--queries", {"type": Path, "metavar": "FILE"}, f"queries {_ROWS}"),
         ("--qrels", {"type": Path, "metavar": "FILE"},
          "query id, document id and score: the same formats, or TREC's"),
-        ("--language", {"default": "eng-Latn", "metavar": "CODE"},
+        ("--language", {"default": ENGLISH, "metavar": "CODE"},
          "the language of your own files, such as deu or zho-Hans; BM25 cuts words by it (default: eng-Latn)"),
         ("--metric", {"nargs": "+", "default": [], "metavar": "METRIC"},
          "such as nDCG@10 R@100 RR@10; the first one ranks (default: the task's main score)"),
         ("--make-queries",
          {"dest": "n_synthetic_queries", "nargs": "?", "type": int, "const": _QUERIES, "metavar": "N"},
-         f"only with --corpus: draw N sentences of the documents as queries (default: {_QUERIES}); they only "
+         f"only with --corpus: draw N sentences of the documents as queries ({_QUERIES} if N is not given); they only "
          "approximate real queries"),
         ("--writer", {"metavar": "MODEL"},
          "with --make-queries: a language model behind an OpenAI-compatible endpoint (OPENAI_BASE_URL, OPENAI_API_KEY) "
@@ -74,7 +77,7 @@ OPTIONS: Options = {
         ("--ignore-identical-ids", {"action": "store_true"},
          "a document with the id of the query does not count (BEIR's rule)"),
         ("--sample", {"type": int, "metavar": "N"},
-         "leave N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones"),
+         "keep N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones"),
     ],
     "candidates": [
         ("--strategies", {"type": _keys, "metavar": "KEY,KEY,..."}, "only these (default: all that fit)"),
@@ -89,7 +92,7 @@ OPTIONS: Options = {
         DEVICE,
     ],
     "output": [
-        ("--output-folder", {"dest": "folder", "type": Path, "default": Path("results"), "metavar": "DIR"},
+        ("--output-folder", {"dest": "folder", "type": Path, "default": RESULTS, "metavar": "DIR"},
          "(default: results)"),
         ("--figures", {"type": Path, "metavar": "DIR"},
          "write the figures as PNG and SVG, in a folder for each comparison"),
@@ -103,7 +106,7 @@ def main(args: argparse.Namespace) -> int:
     """Compare, print and write.
 
     Args:
-        args: the options. Those that are not of the printed answer go to `mteb_longembed.compare`.
+        args: the options. All but those for the output are passed on to `mteb_longembed.compare`.
 
     Returns:
         The exit status.
@@ -117,14 +120,13 @@ def main(args: argparse.Namespace) -> int:
         return _write_questions(args)
     own = ("command", "figures", "json", "explain", "writer")
     given = {key: value for key, value in vars(args).items() if key not in own}
-    # silence is first, because its imports say that the working folder is gone before torch ends the process
+    # without a working folder, `silence` raises a clear error; the imports below would end the process
     with silence():
         from mteb_longembed.comparing.compare import compare
         from mteb_longembed.comparing.page import as_json, write_all
         from mteb_longembed.comparing.pictures import drawings
 
-        # each candidate is followed by a search for garbage, and there is none in what the imports made
-        gc.freeze()
+        gc.freeze()  # the search for garbage after each candidate need not look through the imports
         comparison = compare(**given, show=not args.json)
         pictures = drawings(comparison)
     folder = write_all(comparison, args.folder, pictures, shlex.join(["mteb-longembed", *sys.argv[1:]]))
@@ -140,8 +142,9 @@ def main(args: argparse.Namespace) -> int:
 
 def _write_questions(args: argparse.Namespace) -> int:
     """Let a language model write questions, and say how to compare with them."""
-    if args.corpus is None or args.n_synthetic_queries is None or args.queries or args.qrels:
-        raise InputError("--writer needs --corpus and --make-queries N, without --queries and --qrels.")
+    other_data = args.queries or args.qrels or args.tasks or args.benchmarks or args.data
+    if args.corpus is None or args.n_synthetic_queries is None or other_data:
+        raise InputError("--writer needs --corpus and --make-queries N, without other data.")
     if args.n_synthetic_queries < 1:
         raise InputError(f"--make-queries must be at least 1 question, got {args.n_synthetic_queries}.")
     from mteb_longembed.comparing import question_writer
@@ -156,10 +159,18 @@ def _write_questions(args: argparse.Namespace) -> int:
         f"{len(passages):,} passages of {len(documents):,} documents: about {expected:,} tokens.",
         file=sys.stderr,
     )
-    folder = args.folder / "questions" / args.corpus.name.partition(".")[0]
+    # other documents have another folder, so that no question is taken for one about them
+    digest = hashlib.sha256(
+        "\0".join([*documents, *documents.values()]).encode("utf-8", "replace")
+    ).hexdigest()
+    folder = args.folder / "questions" / f"{args.corpus.name}-{digest[:8]}"
     questions = question_writer.write_questions(documents, args.n_synthetic_queries, writer, folder)
     print(printable(question_writer.summary(questions)))
     files = [f"--{name} {shlex.quote(str(folder / name))}.jsonl" for name in ("corpus", "queries", "qrels")]
+    if args.language != ENGLISH:
+        files.append(f"--language {shlex.quote(args.language)}")
+    if args.folder != RESULTS:
+        files.append(f"--output-folder {shlex.quote(str(args.folder))}")
     print(f"Read and edit {folder / 'queries.jsonl'}, then type:")
     print(f"  mteb-longembed compare {shlex.join(args.models)} {' '.join(files)}")
     return 0
@@ -187,9 +198,9 @@ def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:
         print(printable(sentence))
     if explain:
         for sentence in advice.notes:
-            print(sentence)
+            print(printable(sentence))
     for sentence in comparison.skipped:
-        print(f"Skipped because of the budget: {sentence}")
+        print(f"Skipped because of the budget: {printable(sentence)}")
     if explain:
         print(_encoded(comparison))
     more = " --explain says what the columns mean."

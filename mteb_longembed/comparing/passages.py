@@ -41,7 +41,7 @@ def show_passages(searcher: Searcher, task: AbsTaskRetrieval, split: str, judged
     """The best passage of each of the first documents, for each query with a judged passage.
 
     Args:
-        searcher: without documents.
+        searcher: an empty one; the documents are added here.
         task: a task that knows which passages answer.
         split: one of its splits.
         judged: the passages that answer.
@@ -52,7 +52,7 @@ def show_passages(searcher: Searcher, task: AbsTaskRetrieval, split: str, judged
         zip(data["corpus"]["id"], chain.from_iterable(texts_of(data["corpus"])), strict=True)
     )
     searcher.add(list(texts), list(texts.values()))
-    counter = Counter()
+    counter = Counter()  # of words / 0.75, for each candidate the same, whatever its tokenizer
     shown = {}
     for query, question in zip(data["queries"]["id"], data["queries"]["text"], strict=True):
         if query in judged:
@@ -83,7 +83,11 @@ def first_answers(shown: ShownPassages, judged: Passages) -> dict[str, tuple[flo
 
 def _covers_one(start: int, end: int, answers: Sequence[tuple[int, int]]) -> bool:
     """Whether a passage has at least `COVERED` of the characters of one that answers."""
-    return any(min(end, last) - max(start, first) >= COVERED * (last - first) for first, last in answers)
+    for answer_start, answer_end in answers:
+        shared = min(end, answer_end) - max(start, answer_start)
+        if shared >= COVERED * (answer_end - answer_start):
+            return True
+    return False
 
 
 def score_passages(by_split: Sequence[Mapping[str, tuple[float, float]]]) -> PassageScores:

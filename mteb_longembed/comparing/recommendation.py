@@ -15,13 +15,13 @@ from .costs import ENOUGH
 from .percent import percent
 from .ranking import LEAST_QUERIES, LEAST_TO_CLAIM, MARGIN, Expected, Row
 
-#: A number of further queries above so many times what there is, is called many.
+#: More than this many times the present queries are called many.
 MANY = 10
-#: So many equals of a leader are named.
+#: This many equals of a leader are named.
 _NAMED = 3
 
-#: `winner`: one is surely first. `equivalent`: a cheaper one is equal enough. `undecided`: the queries do not tell the
-#: first ones apart. `nothing`: too few queries for any claim.
+#: `winner`: one is surely first, or the only one. `equivalent`: a cheaper one is equal enough. `undecided`: the queries
+#: do not tell the first ones apart. `nothing`: too few queries for any claim.
 Verdict = Literal["winner", "equivalent", "undecided", "nothing"]
 
 
@@ -94,6 +94,25 @@ class Setting:
         return f"{self.n_queries:,} queries"
 
 
+@dataclass(frozen=True)
+class Shortfall:
+    """That the models read too little of the text, and could read more.
+
+    Args:
+        row: the model that is meant.
+        target: the value of `--target` with which it reads `ENOUGH`.
+    """
+
+    row: Row
+    target: str
+
+    @property
+    def words(self) -> str:
+        """Such as `reads 4 % of the text: raise --target to 32k to read 90 % or more`."""
+        share = percent(self.row.cost.share_read)
+        return f"reads {share} of the text: raise --target to {self.target} to read {percent(ENOUGH)} or more"
+
+
 def recommend(rows: Sequence[Row], setting: Setting, expected: Expected | None = None) -> Recommendation:
     """Choose by a fixed rule.
 
@@ -137,10 +156,10 @@ def recommend(rows: Sequence[Row], setting: Setting, expected: Expected | None =
 
 
 def cheapest(rows: Sequence[Row], best: Row) -> Row | None:
-    """The cheapest of some candidates; None if none is surely cheaper than the best.
+    """The cheapest of some candidates; None if none is cheaper than the best.
 
-    Cheaper is BM25, or what is surely faster without larger vectors, or what has smaller vectors and is not surely
-    slower. The fastest comes first.
+    BM25 is cheaper than all others. So is what is surely faster without larger vectors, and what has smaller vectors
+    and is not surely slower. The fastest comes first.
     """
     faster = []
     smaller = []
@@ -176,7 +195,7 @@ def _use(verdict: Verdict, row: Row, best: Row, shortfall: Shortfall | None) -> 
 
 def _certainty(verdict: Verdict, row: Row, best: Row, others: Sequence[Row], setting: Setting) -> str:
     if verdict == "nothing":
-        return f"{_capital(setting.queries)} cannot decide anything: judge {LEAST_QUERIES} or more, and compare again."
+        return f"{setting.queries} cannot decide anything: judge {LEAST_QUERIES} or more, and compare again."
     if verdict == "equivalent" and row.diff_to_best is not None and row.equivalence is not None:
         low, high = row.equivalence.low, row.equivalence.high
         return (
@@ -224,7 +243,7 @@ def _why_it_is_undecided(best: Row, others: Sequence[Row], setting: Setting) -> 
 
 
 def _more(n_more: float, n_queries: int) -> str:
-    """How many more queries would tell two candidates apart."""
+    """How many more queries would tell two candidates apart: to fives up to 99, to fifties up to 999, and so on."""
     if math.isinf(n_more) or n_more > MANY * n_queries:
         return "it would take many more queries like these"
     step = 5
@@ -301,25 +320,6 @@ def _about_bm25(row: Row, best: Row) -> str:
     return f"{sentence} against {best.label}."
 
 
-@dataclass(frozen=True)
-class Shortfall:
-    """That the models read too little of the text, and could read more.
-
-    Args:
-        row: the model that is meant.
-        target: the value of `--target` with which it reads `ENOUGH`.
-    """
-
-    row: Row
-    target: str
-
-    @property
-    def words(self) -> str:
-        """Such as `reads 4 % of the text: raise --target to 32k to read 90 % or more`."""
-        share = percent(self.row.cost.share_read)
-        return f"reads {share} of the text: raise --target to {self.target} to read {percent(ENOUGH)} or more"
-
-
 def reading_shortfall(rows: Sequence[Row], recommended: Row) -> Shortfall | None:
     """What the recommended model leaves unread, or the best model beside BM25.
 
@@ -329,13 +329,16 @@ def reading_shortfall(rows: Sequence[Row], recommended: Row) -> Shortfall | None
     if not models:
         return None
     model = models[0]
+    if model.cost.share_read >= ENOUGH:
+        return None
+    # chunks of one's own read a document without any target, so they say nothing of the others
     same_base = [row for row in rows if row.candidate.base == model.candidate.base]
     if any(row.cost.share_read >= ENOUGH and not row.candidate.chunks_of for row in same_base):
         return None
     enough = model.cost.enough_len
     if enough <= max(row.candidate.target_len or 0 for row in same_base):
         return None
-    if enough >= 1024:
+    if enough >= 1024:  # a power of two
         return Shortfall(model, f"{enough // 1024}k")
     return Shortfall(model, str(enough))
 
@@ -380,7 +383,3 @@ def _listed(words: Sequence[str]) -> str:
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

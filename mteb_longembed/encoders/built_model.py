@@ -1,4 +1,4 @@
-"""What a model of ours is: the checkpoint that it was built from, and its name as long as nobody changed it."""
+"""What a model of ours is: the checkpoint that it was built from, and its name as long as the model is unchanged."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class BuiltModel(BaseModel):
 
     #: What the model was built from.
     checkpoint: BaseCheckpoint | None = None
-    #: Its parts when `build` had made it. None for a model whose name does not hold.
+    #: Its parts as `build` made them. None for a model whose name does not hold.
     built: AsBuilt | None = None
-    #: To how many dimensions its embeddings were cut then.
+    #: To how many dimensions its embeddings were cut when it was built; another cut is an experiment of mteb's.
     built_dimensions: int | None = None
     #: Where finished embeddings are kept. mteb runs set it, plain `encode` does not.
     store: EmbeddingStore | None = None
@@ -49,6 +49,7 @@ class BuiltModel(BaseModel):
         card: Any = self.model_card_data
         card.model_name = checkpoint.model_name
         card.base_model = checkpoint.base_name
+        # mteb reads the revision of a loaded model from this field, so it is that of our model and not of the base
         card.base_model_revision = checkpoint.model_revision
         self.built = AsBuilt(self)
         self.built_dimensions = self.dimensions
@@ -81,6 +82,7 @@ class BuiltModel(BaseModel):
     @property
     def pooling(self) -> nn.Module | None:
         """The module that pools tokens. None if each token is a vector of the text."""
+        # it follows the transformer, or its corpus weights
         for module in list(self)[1:3]:
             if isinstance(module, Pooling):
                 return cast("nn.Module", module)

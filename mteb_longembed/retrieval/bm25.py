@@ -1,4 +1,4 @@
-"""mteb's BM25 baseline, which also takes documents and queries without words."""
+"""mteb's BM25 baseline, which also takes documents without words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# bm25s reads this when it is imported; else it shows bars for each query
+# bm25s, which mteb imports when it is first used, reads this; else it shows bars for each query
 os.environ.setdefault("DISABLE_TQDM", "1")
 
 
@@ -23,7 +23,7 @@ class BM25(BM25Search):
     mteb_model_meta = bm25_s
 
     def __init__(self) -> None:
-        super().__init__(k1=1.5, b=0.75, delta=0.5, method="lucene", freq_threshold=0.9)
+        super().__init__()
         self._has_words = False
 
     def index(self, corpus: Dataset, **options: Any) -> None:
@@ -31,15 +31,21 @@ class BM25(BM25Search):
         try:
             super().index(corpus, **options)
             self._has_words = True
-        except ValueError:
-            # bm25s refuses a corpus in which no word is left after stop words and punctuation
+        except ValueError as error:
+            # bm25s takes the max() of no words if stop words and punctuation are all that there is
+            if "empty sequence" not in str(error):
+                raise
             self.corpus_idx_to_id = dict(enumerate(corpus["id"]))
             self._has_words = False
 
     def search(self, queries: Dataset, *, top_k: int, **options: Any) -> dict[str, dict[str, float]]:
         """The best documents of each query with their scores."""
         if not self._has_words:
-            documents = list(self.corpus_idx_to_id.values())[:top_k]
-            return {query: dict.fromkeys(documents, 0.0) for query in queries["id"]}
-        found: dict[str, dict[str, float]] = super().search(queries, top_k=top_k, **options)
-        return found
+            documents = list(self.corpus_idx_to_id.values())
+            candidates = options.get("top_ranked") or {}
+            found = {}
+            for query in queries["id"]:
+                found[query] = dict.fromkeys(candidates.get(query, documents)[:top_k], 0.0)
+            return found
+        ranked: dict[str, dict[str, float]] = super().search(queries, top_k=top_k, **options)
+        return ranked

@@ -182,7 +182,7 @@ def _passages_of_row(row: Row, text: str, where: str) -> list[tuple[int, int]]:
         places = [(start, end)]
     first, last = places[0]
     if not text[first:last].strip():  # every passage would cover it
-        raise DataError(f"{where}: a judged passage must have a letter or a sign, got white space alone.")
+        raise DataError(f"{where}: a judged passage must have words, got white space alone.")
     return places
 
 

@@ -274,6 +274,12 @@ def test_the_command_writes_files_for_people_and_says_how_to_go_on(
     more = ["--strategies", "gp", "--no-bm25", "--target", "1k"]
     assert cli.main([*words[1:], *more]) == 0
     assert "4 quer" in capsys.readouterr().out
+    # other documents in a file of this name have their own folder, and the line has what BM25 and results need
+    Path("docs.jsonl").write_text("\n".join(lines[1:]))
+    assert cli.main([*call, "--language", "deu-Latn", "--output-folder", "out"]) == 0
+    *_, go_on = capsys.readouterr().out.strip().splitlines()
+    assert go_on.endswith("--language deu-Latn --output-folder out")
+    assert len({path.parent.name for path in Path().rglob("queries.jsonl")}) == 2
 
 
 @pytest.mark.parametrize(
@@ -282,6 +288,7 @@ def test_the_command_writes_files_for_people_and_says_how_to_go_on(
         ["--corpus", "docs.jsonl"],
         ["--make-queries", "4"],
         ["--corpus", "d", "--make-queries", "4", "--queries", "q"],
+        ["--corpus", "d", "--make-queries", "4", "-t", "LongEmbedPasskey"],
     ],
 )
 def test_a_writer_without_documents_or_with_queries_is_one_sentence(arguments, capsys) -> None:

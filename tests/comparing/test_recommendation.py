@@ -197,6 +197,9 @@ def test_a_longer_target_is_named_if_no_candidate_of_the_base_reads_enough() -> 
         "It encodes nothing and keeps no vectors; its index holds the words of whole documents, while +pcw@1024 "
         "reads 21 % of the text: raise --target to 8k to read 90 % or more."
     )
+    # a winner that reads all, by chunks of one's own, needs no longer target
+    chunks = replace(BEST, candidate=replace(BEST.candidate, chunks_of="org/mine", chunker="halves"))
+    assert "--target" not in said(advise(chunks, behind))
     whole = replace(behind, cost=replace(behind.cost, share_read=1.0))
     advice = advise(lexical, whole)
     assert advice.use == "Use bm25." and "--target" not in advice.price

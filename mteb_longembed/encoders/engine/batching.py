@@ -13,8 +13,8 @@ from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.errors import InputError
 
-#: The largest cost of a batch in tokens, attention included, by kind of device. On a CPU a thousand rows are enough
-#: for fast matrix products, and longer documents run alone, without padding or mask. Other devices need more.
+#: The largest cost of a batch in tokens (see `Budget.cost`), by kind of device. On a CPU a thousand tokens are enough
+#: for fast matrix products, and longer documents run alone, without padding or mask. Other devices need larger batches.
 TOKENS = {"cpu": 4096}
 TOKENS_ELSEWHERE = 65_536
 T = TypeVar("T")
@@ -22,13 +22,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of one forward pass. A document that costs more than a batch may runs alone.
+    """The limits of one forward pass. A document that alone costs more than `tokens` runs by itself.
 
     Args:
         tokens: the largest cost of a batch, in tokens of short documents.
         batch_size: the largest number of documents in a batch.
         trained_len: documents up to this length in tokens never share a batch with longer ones.
-        even_len: the length in tokens at which attention costs as much as the rest of the model.
+        even_len: the length in tokens at which attention costs as much as the rest of the model; infinite where
+            attention does not count.
         fill: padded tokens up to which any share of padding is cheaper than another forward pass.
         waste: the largest share of padding in a batch of more than `fill` tokens.
     """
@@ -84,7 +85,7 @@ def plan(lengths: Sequence[int], budget: Budget) -> list[list[int]]:
         batch.append(i)
         real += lengths[i]
     if batch:
-        return [*batches, batch]
+        batches.append(batch)
     return batches
 
 
@@ -107,7 +108,8 @@ _LATER = 64
 
 def estimated_tokens(text: str, max_len: int) -> int:
     """About how many tokens of a text are encoded, estimated without reading it."""
-    return min(int(len(text) / CHARS_PER_TOKEN) + 2, max_len)
+    special = 2  # one before the text and one behind it
+    return min(int(len(text) / CHARS_PER_TOKEN) + special, max_len)
 
 
 def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[int]]:
@@ -119,14 +121,15 @@ def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[i
         batch_tokens: tokens of a batch.
     """
     blocks: list[list[int]] = []
-    filled = limit = 0
+    room = 0  # tokens that the last block may still get
     for i in sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i)):
-        if filled >= limit:
+        if room <= 0:
+            room = batch_tokens * _LATER
+            if not blocks:
+                room = batch_tokens * _FIRST
             blocks.append([])
-            filled = 0
-            limit = batch_tokens * (_FIRST if len(blocks) == 1 else _LATER)
         blocks[-1].append(i)
-        filled += estimated_tokens(texts[i], max_len)
+        room -= estimated_tokens(texts[i], max_len)
     return blocks
 
 
