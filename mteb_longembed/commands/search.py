@@ -61,7 +61,8 @@ def main(args: argparse.Namespace) -> int:
     from mteb_longembed.encoders.tokenizing import without_surrogates
     from mteb_longembed.hub import silence
     from mteb_longembed.retrieval.searcher import search
-    from mteb_longembed.tasks.data_files import ignored_files, read_documents
+    from mteb_longembed.tasks.data_files import read_documents
+    from mteb_longembed.tasks.file_rows import ignored_files
 
     documents = read_documents(args.corpus)
     if not documents:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -12,12 +13,17 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.languages import check_language_code
 
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.tasks import data_files
+from mteb_longembed.tasks import data_files, file_rows
 from mteb_longembed.tasks.data_files import Passages, text_table
 from mteb_longembed.tasks.scoring import data_identity
 from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
 
 _ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".trec")
+#: A Parquet file, perhaps one of several, as the datasets library and the hub name them; older ones end with a hash.
+_PARQUET = re.compile(
+    r"(?P<split>.*?)(-(?P<number>[0-9]{1,9})-of-(?P<total>[0-9]{1,9})(-[0-9a-f]{16})?)?\.parquet",
+    re.IGNORECASE | re.DOTALL,
+)
 ENGLISH = "eng-Latn"
 
 
@@ -28,7 +34,7 @@ def beir_task(
 
     Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and under a heading lines of
     query id, document id and score with tabs between them. Queries without a relevant document are left out.
-    Each file may have any format of `data_files.py`, also with gzip. If there is only one split, its judgements may be
+    Each file may have any format of `file_rows.py`, also with gzip. If there is only one split, its judgements may be
     in `qrels.jsonl` (LongEmbed's own layout). Tables of the `datasets` library are `corpus`, `queries` and `qrels` as
     folders of `save_to_disk` or as Parquet files. `splits` are those of the judgements; `language` as for `files_task`.
 
@@ -37,9 +43,10 @@ def beir_task(
         InputError: the language is not known.
     """
     root = Path(folder).absolute()
-    texts = _find(root, "corpus", splits[0]), _find(root, "queries", splits[0])
+    corpus = _find(root, "corpus", splits[0])
+    queries = _find(root, "queries", splits[0])
     qrels = {split: _find(root, "qrels", split, alone=len(splits) == 1) for split in splits}
-    return LocalFiles(root.name, *texts, qrels, language)
+    return LocalFiles(root.name, corpus, queries, qrels, language)
 
 
 def files_task(
@@ -94,7 +101,9 @@ class LocalFiles(AbsTaskRetrieval):
     ) -> None:
         check_language(language)
         #: The language of the files; None for English, which is the default everywhere.
-        self.language = None if language == ENGLISH else language
+        self.language: str | None = None
+        if language != ENGLISH:
+            self.language = language
         update: dict[str, object] = {"eval_splits": list(judgements), "eval_langs": [language]}
         self.metadata = self.metadata.model_copy(update=update)
         super().__init__()
@@ -104,7 +113,8 @@ class LocalFiles(AbsTaskRetrieval):
         self.judgement_files = judgements
         self._read()
         digest = self.identity()
-        name = f"{re.sub(r'[^A-Za-z0-9._-]', '_', stem)[:80] or 'data'}-{digest[:8]}"
+        readable = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80] or "data"
+        name = f"{readable}-{digest[:8]}"
         update = {"name": name, "dataset": {"path": name, "revision": digest}}
         self.metadata = self.metadata.model_copy(update=update)
 
@@ -146,9 +156,11 @@ class LocalFiles(AbsTaskRetrieval):
             )
             self._passages[split] = data_files.read_passages(path, self.corpus_file)
             n = len(queries) - len(asked)
-            self.unjudged[split] = [
-                f"{path.name}: {n:,} of {len(queries):,} queries have no relevant document and are not scored."
-            ] * bool(n)
+            self.unjudged[split] = []
+            if n:
+                self.unjudged[split].append(
+                    f"{path.name}: {n:,} of {len(queries):,} queries have no relevant document and are not scored."
+                )
         self.data_loaded = True
 
     def passages(self, split: str) -> Passages:
@@ -167,21 +179,96 @@ def _find(root: Path, name: str, split: str, *, alone: bool = True) -> Path:
     Raises:
         DataError: there is none, or there are several.
     """
-    stems = [f"{name}/{split}"] + ([name] if alone else [])
-    files = [root / f"{stem}{ending}{gz}" for stem in stems for ending in _ENDINGS for gz in ("", ".gz")]
-    paths = [path for path in files if path.is_file()]
-    table = data_files.find_table(root, name, split)
+    paths = _find_texts(root / name / split)
+    if alone:
+        paths += _find_texts(root / name)
+    table = _find_table(root, name, split)
     if table is not None and (alone or table.parent == root / name):
         paths.append(table)
     if len(paths) > 1:
         names = " and ".join(str(path.relative_to(root)) for path in paths)
         raise DataError(f"{root}: expected one file for {name}, found {names}: remove all but one.")
     if not paths:
-        wanted = f"qrels/{split}.tsv" if name == "qrels" else f"{name}.jsonl"
+        wanted = f"{name}.jsonl"
+        if name == "qrels":
+            wanted = f"qrels/{split}.tsv"
         others = sorted(path.name for path in (root / name).glob("*"))
-        known = f" (found in {name}: {', '.join(others)[:200]})" if others else ""
+        known = ""
+        if others:
+            known = f" (found in {name}: {', '.join(others)[:200]})"
         raise DataError(f"{root}: expected a folder in BEIR's format, found no {wanted} in it{known}.")
     return paths[0]
+
+
+def _find_texts(stem: Path) -> list[Path]:
+    """The files of lines with this path before their ending."""
+    found = {}
+    for path in _files(stem.parent):
+        ending = path.name.removeprefix(stem.name).lower().removesuffix(".gz")
+        if path.name.startswith(stem.name) and ending in _ENDINGS:
+            found[path] = _ENDINGS.index(ending)
+    return sorted(found, key=lambda path: found[path])
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files in a folder, sorted, without hidden ones; none if there is no folder."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+
+
+def _find_table(root: Path, name: str, split: str) -> Path | None:
+    """The table `name` of a folder, None if there is none.
+
+    It is `NAME/SPLIT/` or `NAME/` (of `save_to_disk`, or with Parquet files), `NAME/SPLIT*.parquet`, or
+    `NAME.parquet`. If `NAME` has only one split, that split is used, whatever its name.
+
+    Raises:
+        DataError: a file of the split is missing.
+    """
+    folder = root / name
+    if (folder / split).is_dir():
+        return folder / split
+    splits: dict[str, list[Path]] = {}
+    for path in _files(folder):
+        match = _PARQUET.fullmatch(path.name)
+        if match:
+            splits.setdefault(match["split"], []).append(path)
+    if len(splits) == 1:
+        _one_table(*splits.popitem())
+        return folder
+    if splits:
+        if split not in splits:
+            return None
+        return _one_table(split, splits[split])
+    if folder.is_dir() and any(folder.glob("*.json")):
+        return folder
+    for path in _files(root):
+        if path.stem == name and path.suffix.lower() == ".parquet":
+            return path
+    return None
+
+
+def _one_table(split: str, paths: list[Path]) -> Path:
+    """The path for all files of a split: a pattern if there are several.
+
+    Raises:
+        DataError: there are fewer or more of them than their names say.
+    """
+    first = paths[0]
+    numbered = _PARQUET.fullmatch(first.name)
+    whole = first
+    n_files = 1
+    if numbered and numbered["total"]:
+        n_files = int(numbered["total"])
+        number = "?" * len(numbered["number"])  # not *, because a split may be called train-new
+        whole = first.with_name(f"{glob.escape(split)}-{number}-of-{numbered['total']}*.parquet")
+    if len(paths) != n_files or file_rows.parts(whole) != paths:
+        names = ", ".join(path.name for path in paths)
+        raise DataError(f"{first.parent}: expected {n_files:,} files of {split}, found {names[:200]}.")
+    if n_files == 1:
+        return first
+    return whole
 
 
 def check_language(language: str) -> None:

@@ -1,82 +1,20 @@
 """Own data: any valid data set reads the same from each format, and no mistake in a file changes a score unsaid."""
 
-import csv
 import gzip
-import io
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
 import pytest
-from datasets import Dataset, DatasetDict
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.errors import DataError
 from mteb_longembed.tasks.beir import beir_task, files_task
-from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_passages, read_queries
-from mteb_longembed.tasks.scoring import data_identity, left_out, score_queries
-
-Rows = list[dict[str, Any]]
-
-# ---- writers of each format ----------------------------------------------------------------------------
-
-
-def json_lines(rows: Rows, ascii_only: bool = True) -> bytes:
-    return "".join(json.dumps(row, ensure_ascii=ascii_only) + "\n" for row in rows).encode()
-
-
-def separated(rows: Rows, sign: str) -> bytes:
-    lines = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
-    if sign == "\t":
-        return "".join("\t".join(line) + "\n" for line in lines).encode()
-    made = io.StringIO(newline="")
-    csv.writer(made, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(lines)
-    return made.getvalue().encode()
-
-
-def parquet(rows: Rows, path: Path) -> None:
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-
-
-BYTES: dict[str, Callable[[Rows], bytes]] = {
-    "corpus.jsonl": json_lines,
-    "corpus.jsonl.gz": lambda rows: gzip.compress(json_lines(rows, False)),
-    "corpus.csv": lambda rows: separated(rows, ","),
-    "corpus.tsv": lambda rows: separated(rows, "\t"),
-}
-
-
-def write(root: Path, documents: Rows, queries: Rows, judged: Rows, ending: str = ".jsonl") -> Path:
-    """A folder with all three in one format; `saved` is `save_to_disk`, `.trec` is TREC's without a heading."""
-    root.mkdir(parents=True, exist_ok=True)
-    tables = {"corpus": documents, "queries": queries, "qrels": judged}
-    if ending == "saved":
-        DatasetDict({name: Dataset.from_list(rows) for name, rows in tables.items()}).save_to_disk(str(root))
-        return root
-    for name, rows in tables.items():
-        if ending == ".parquet":
-            parquet(rows, root / f"{name}.parquet")
-        elif ending in (".bare", ".trec"):
-            sign = "\t0\t" if ending == ".trec" else "\t"
-            if name == "qrels":
-                bare = (f"{row['query-id']}{sign}{row['corpus-id']}\t{row['score']}\n" for row in rows)
-                (root / "qrels.tsv").write_text("".join(bare), encoding="utf-8")
-            else:
-                (root / f"{name}.jsonl").write_bytes(json_lines(rows))
-        else:
-            (root / f"{name}{ending}").write_bytes(BYTES[f"corpus{ending}"](rows))
-    return root
-
-
-def content(task: Any, split: str = "test") -> tuple[Any, ...]:
-    data = task.dataset["default"][split]
-    return data["corpus"][:], data["queries"][:], data["relevant_docs"]
-
+from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_passages
+from mteb_longembed.tasks.scoring import left_out, score_queries
+from tests.data_formats import DOCUMENTS, HEADING, JUDGED, LINES, QUERY_ROWS, Rows, content, json_lines, write
 
 # ---- valid data ----------------------------------------------------------------------------------------
 
@@ -130,13 +68,6 @@ def test_valid_data_read_the_same_from_each_format(tmp_path_factory, made: tuple
         assert second.metadata.dataset["revision"] == first.metadata.dataset["revision"], ending
 
 
-DOCUMENTS: Rows = [{"_id": f"d{i}", "title": "", "text": f"word{i} word{i + 1}"} for i in range(6)]
-QUERY_ROWS: Rows = [{"_id": f"q{i}", "text": f"word{i}"} for i in range(6)]
-JUDGED: Rows = [{"query-id": f"q{i}", "corpus-id": f"d{i}", "score": 1} for i in range(6)]
-HEADING = "query-id\tcorpus-id\tscore\n"
-LINES = "".join(f"q{i}\td{i}\t1\n" for i in range(6))
-
-
 @pytest.mark.parametrize("document", ["_id", "id", "doc_id"])
 @pytest.mark.parametrize("query", ["_id", "qid", "query_id"])
 def test_ids_have_the_names_that_people_use_and_may_be_integers(tmp_path, document, query) -> None:
@@ -147,98 +78,6 @@ def test_ids_have_the_names_that_people_use_and_may_be_integers(tmp_path, docume
     task = files_task(corpus, queries, tmp_path / "j.jsonl")
     assert content(task)[0] == {"id": ["1", "b"], "text": ["x", "y"]}
     assert content(task)[2] == {"7": {"1": 1}}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda good: good.rstrip(b"\n"),
-        lambda good: good.replace(b"\n", b"\r\n"),
-        lambda good: b"\xef\xbb\xbf" + good,
-        lambda good: good + b"\n  \n",
-        lambda good: gzip.compress(good, mtime=0),
-    ],
-    ids=["no last newline", "windows", "byte order mark", "blank lines", "gzip"],
-)
-@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".tsv"])
-def test_what_people_s_files_look_like_is_accepted(tmp_path: Path, change: Any, ending: str) -> None:
-    good = content(beir_task(write(tmp_path / "good", DOCUMENTS, QUERY_ROWS, JUDGED)))
-    root = write(tmp_path / "other", DOCUMENTS, QUERY_ROWS, JUDGED, ending)
-    for path in root.iterdir():
-        path.write_bytes(change(path.read_bytes()))
-    assert content(beir_task(root)) == good
-
-
-def test_parts_of_a_published_table_are_one_and_splits_are_kept_apart(tmp_path: Path) -> None:
-    for name, rows in (("corpus", DOCUMENTS), ("queries", QUERY_ROWS)):
-        (tmp_path / name).mkdir()
-        for part in range(2):
-            parquet(rows[part::2], tmp_path / name / f"{name}-0000{part}-of-00002.parquet")
-    (tmp_path / "qrels").mkdir()
-    parquet(JUDGED[:4], tmp_path / "qrels" / "test-00000-of-00001.parquet")
-    parquet(JUDGED[4:], tmp_path / "qrels" / "dev-00000-of-00001.parquet")
-    splits = beir_task(tmp_path, ["dev", "test"]).dataset["default"]
-    assert {name: len(split["queries"]) for name, split in splits.items()} == {"dev": 2, "test": 4}
-    assert len(splits["dev"]["corpus"]) == 6
-
-
-def test_saved_tables_are_read_and_a_selection_keeps_its_order(tmp_path: Path) -> None:
-    write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED, "saved")
-    plain = beir_task(write(tmp_path / "x", DOCUMENTS, QUERY_ROWS, JUDGED))
-    assert content(beir_task(tmp_path)) == content(plain)
-    both = {"dev": Dataset.from_list(JUDGED), "test": Dataset.from_list(JUDGED).select([3])}
-    DatasetDict(both).save_to_disk(str(tmp_path / "qrels"))
-    assert content(beir_task(tmp_path))[2] == {"q3": {"d3": 1}}
-
-
-def test_several_splits_share_documents_and_have_their_own_queries(tmp_path: Path) -> None:
-    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
-    (root / "qrels.jsonl").unlink()
-    (root / "qrels").mkdir()
-    (root / "qrels" / "test.tsv").write_text(HEADING + "q0\td0\t2\n")
-    (root / "qrels" / "dev.tsv").write_text("q1\td1\t1\n")
-    task = beir_task(root, ["test", "dev"])
-    assert [list(content(task, split)[2]) for split in task.eval_splits] == [["q0"], ["q1"]]
-    assert task.unjudged["test"] == ["test.tsv: 5 of 6 queries have no relevant document and are not scored."]
-    with pytest.raises(DataError, match=r"found no qrels/train\.tsv in it \(.*: dev\.tsv, test\.tsv\)"):
-        beir_task(root, ["test", "train"])
-
-
-# ---- identity ------------------------------------------------------------------------------------------
-
-
-def test_a_task_is_named_by_what_is_in_its_files_and_never_like_another_task(tmp_path: Path) -> None:
-    def name(documents=DOCUMENTS, queries=QUERY_ROWS, judged=JUDGED, **options: str) -> str:
-        root = tmp_path / f"{len(list(tmp_path.iterdir()))}" / "LongEmbedPasskey"
-        return str(beir_task(write(root, documents, queries, judged), **options).metadata.name)
-
-    texts = [row["text"] for row in DOCUMENTS]
-    rotated = [{**row, "text": text} for row, text in zip(DOCUMENTS, texts[1:] + texts[:1], strict=True)]
-    other, better = {"_id": "q5", "text": "other"}, {**JUDGED[-1], "score": 2}
-    task_names = [name(), name(documents=rotated), name(language="deu")]
-    task_names += [name(queries=[*QUERY_ROWS[:-1], other]), name(judged=[*JUDGED[:-1], better])]
-    assert name() == task_names[0] and len(set(task_names)) == len(task_names)
-    assert all(re.fullmatch(r"LongEmbedPasskey-[0-9a-f]{8}", task_name) for task_name in task_names)
-
-
-def test_files_that_change_while_they_are_used_are_noticed(tmp_path: Path) -> None:
-    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
-    task = beir_task(root)
-    task.unload_data()
-    task.load_data()
-    identity = data_identity(task, "test")
-    (root / "corpus.jsonl").write_bytes(json_lines([{**row, "text": "other"} for row in DOCUMENTS]))
-    task.unload_data()
-    with pytest.raises(DataError, match=r"expected unchanged files, but they have changed"):
-        task.load_data()
-    assert identity != data_identity(beir_task(root), "test")
-
-
-def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
-    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
-    assert beir_task(root, language="jpn-Jpan").metadata.eval_langs == ["jpn-Jpan"]
-    with pytest.raises(InputError, match=r"a language must be an ISO 639-3 code, .* got 'klingon'"):
-        beir_task(root, language="klingon")
 
 
 # ---- corruptions: each is refused or counted, or changes no score ---------------------------------------
@@ -364,81 +203,6 @@ def test_mistakes_in_tables_are_named_with_the_row(tmp_path: Path, changed, mess
         beir_task(write(tmp_path, **rows, ending="saved"))
 
 
-@pytest.mark.parametrize("content", [b"PAR1 nothing", b""])
-def test_a_damaged_table_gets_one_sentence(tmp_path: Path, content: bytes) -> None:
-    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED, ".parquet")
-    (root / "corpus.parquet").write_bytes(content)
-    with pytest.raises(DataError, match=r"corpus\.parquet: expected a table that the datasets library"):
-        beir_task(root)
-
-
-def test_missing_files_are_named(tmp_path: Path) -> None:
-    root = write(tmp_path / "mine", DOCUMENTS, QUERY_ROWS, JUDGED, ".parquet")
-    (root / "queries.parquet").unlink()
-    with pytest.raises(DataError, match=r"mine: expected a folder in BEIR's format, found no queries\.jsonl"):
-        beir_task(root)
-    with pytest.raises(DataError, match=r"nothing\.jsonl: expected a file or a folder with files, found"):
-        files_task(tmp_path / "nothing.jsonl", root / "queries.parquet", root / "qrels.parquet")
-
-
-def test_csv_keeps_to_its_rules(tmp_path: Path) -> None:
-    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
-    (root / "corpus.jsonl").unlink()
-    for text in ('_id,text\nd0,"a', '_id,text\nd0,"a"b\n', "_id,text\nd0,a,b\n", "d0,a\n", "_id,_id,text\n"):
-        (root / "corpus.csv").write_text(text)
-        with pytest.raises(DataError, match=r"corpus\.csv, line [12]: expected"):
-            beir_task(root)
-
-
-def test_a_csv_text_may_be_longer_than_pythons_limit(tmp_path: Path) -> None:
-    root = write(tmp_path, [{"_id": "d0", "text": "long \n" * 50_000}], QUERY_ROWS[:1], JUDGED[:1], ".csv")
-    assert len(content(beir_task(root))[0]["text"][0]) == 299_998
-
-
-def test_a_folder_of_text_files_reads_as_json_lines_with_their_paths_as_ids(tmp_path) -> None:
-    texts = {"a.txt": "One.\nTwo.\n", "more/b.md": "# Title\n\nText.", "more/é.TXT": ""}
-    for name, text in {**texts, ".git/c.txt": "hidden", ".d.md": "hidden", "e.pdf": "no text"}.items():
-        path = tmp_path / "docs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    lines = tmp_path / "docs.jsonl"
-    lines.write_bytes(json_lines([{"_id": name, "text": texts[name]} for name in sorted(texts)]))
-    assert read_documents(tmp_path / "docs") == read_documents(lines)
-    (tmp_path / "docs" / "a.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match=r"docs/a\.txt, line 1: expected UTF-8 text"):
-        read_documents(tmp_path / "docs")
-
-
-def test_the_names_and_forms_of_other_tools_are_read(tmp_path: Path) -> None:
-    """Pyserini's `contents`, MS MARCO's files without a heading, judgements as one JSON object, and `q_id`."""
-    write = {
-        "docs.jsonl": '{"id": "d1", "contents": "a b"}\n{"id": "d2", "contents": "c d"}\n',
-        "collection.tsv": "d1\ta b\nd2\tc d\n",
-        "queries.tsv": "q1\twhere is a\nq2\twhere is c\n",
-        "queries.csv": "q_id,query_text\nq1,where is a\nq2,where is c\n",
-        "one.json": '{"q1": {"d1": 1}, "q2": {"d2": 2, "d1": 0}}',
-        "many.json": '{\n "q1": {"d1": 1},\n "q2": {"d2": 2,\n "d1": 0}}\n',
-        "judged.csv": "q_id,docid,rel\nq1,d1,1\nq2,d2,2\nq2,d1,0\n",
-    }
-    for name, text in write.items():
-        (tmp_path / name).write_text(text)
-    documents = {"d1": "a b", "d2": "c d"}
-    queries = {"q1": "where is a", "q2": "where is c"}
-    for name in ("docs.jsonl", "collection.tsv"):
-        assert read_documents(tmp_path / name) == documents
-    for name in ("queries.tsv", "queries.csv"):
-        assert read_queries(tmp_path / name) == queries
-    for name in ("one.json", "many.json", "judged.csv"):
-        judged = read_judgements(tmp_path / name, queries, documents)
-        assert judged == {"q1": {"d1": 1}, "q2": {"d2": 2, "d1": 0}}
-
-
-def test_an_unknown_heading_of_four_words_is_told_what_was_looked_for(tmp_path: Path) -> None:
-    (tmp_path / "qrels.csv").write_text("frage,runde,dokument,wert\nq1,0,d1,1\n")
-    with pytest.raises(DataError, match=r"line 1: expected a heading with query-id or query_id or qid"):
-        read_judgements(tmp_path / "qrels.csv", {"q1": "a"}, {"d1": "b"})
-
-
 def test_a_judged_answer_is_found_in_its_document_or_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "docs.jsonl").write_text('{"id": "d1", "title": "T", "text": "the key. A cat. the key"}\n')
     row = {"query-id": "q1", "corpus-id": "d1", "answer": "the key"}
@@ -451,6 +215,36 @@ def test_a_judged_answer_is_found_in_its_document_or_refused_with_its_line(tmp_p
         DataError, match=r"line 1: the answer must stand in the text of 'd1' .* got 'The key'"
     ):
         read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")
+
+
+@pytest.mark.parametrize(
+    "passage",
+    [
+        {"start": 0, "end": 2},
+        {"start": 5, "end": 6},
+        {"start": 9, "end": 11},
+        {"answer": "  "},
+        {"answer": " "},
+    ],
+)
+def test_a_judged_passage_of_white_space_is_refused(tmp_path: Path, passage: dict[str, Any]) -> None:
+    (tmp_path / "docs.jsonl").write_text('{"id": "d1", "text": "  the key  \\n"}\n')
+    row = {"query-id": "q1", "corpus-id": "d1", **passage}
+    (tmp_path / "qrels.jsonl").write_text(json.dumps(row) + "\n")
+    rule = r"qrels\.jsonl, line 1: a judged passage must have words, got white space alone\.$"
+    with pytest.raises(DataError, match=rule):
+        read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")
+
+
+@pytest.mark.parametrize("title", [None, "A title", " "])
+def test_a_judged_passage_ends_where_its_document_ends(tmp_path: Path, title: str | None) -> None:
+    text = "  the key  \n"
+    (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d1", "title": title, "text": text}) + "\n")
+    row = {"query-id": "q1", "corpus-id": "d1", "start": 0, "end": len(text)}
+    (tmp_path / "qrels.jsonl").write_text(json.dumps(row) + "\n")
+    (((start, end),),) = read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")["q1"].values()
+    full = read_documents(tmp_path / "docs.jsonl")["d1"]
+    assert full[start:end].strip() == "the key" and 0 <= start < end <= len(full)
 
 
 def test_an_answer_in_a_text_file_stays_a_text_though_it_is_a_number(tmp_path: Path) -> None:
