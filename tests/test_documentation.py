@@ -86,7 +86,7 @@ def test_the_table_of_families_is_what_fits(name) -> None:
     row = "learned" if name == "absolute" else name
     (line,) = re.findall(rf"^\| {row}.*$", page("which-strategy.md"), re.MULTILINE)
     cells = line.split("|")
-    (family,) = [f for f in families.FAMILIES if f.name == name and f.__name__ != "RoFormer"]
+    (family,) = [f for f in families.FAMILIES if f.name == name]
     for key in re.findall(r"`(\w+)(?:@TARGET)?`", cells[3] + cells[4]):
         assert family.fits(STRATEGIES[key])
     incompatible = {key for key, strategy in STRATEGIES.items() if not family.fits(strategy)}

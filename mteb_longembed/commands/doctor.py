@@ -165,13 +165,10 @@ def _paths(device: str) -> dict[str, Any]:
         except (RuntimeError, NotImplementedError) as error:
             paths[name] = {"fails": str(error).splitlines()[0]}
             continue
-        blocks = "scaled_dot_product_attention, biases in blocks"
-        if facts.has_flex(q.device):
-            blocks = "FlexAttention"
         paths[name] = {
             "absolute and rotary": facts.path(q.device, dtype),
-            "mpnet and roformer": facts.path(q.device, dtype, packs_documents=False),
-            "t5": f"padded batches, {blocks}",
+            "mpnet": facts.path(q.device, dtype, packs_documents=False),
+            "t5": "padded batches, scaled_dot_product_attention, biases in blocks",
             "se, rerope and dca": facts.path(q.device, dtype, planned=True),
         }
         why = facts.why_padded(q.device, dtype)

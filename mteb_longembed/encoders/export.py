@@ -88,7 +88,7 @@ def export(
             "longest input."
         )
     if not isinstance(first.family, Absolute):
-        _take_longer_inputs(first.family, inner.config, strategy, state)
+        _take_longer_inputs(first.family, inner.config, strategy)
     with tempfile.TemporaryDirectory() as temporary:
         inner.save_pretrained(temporary, state_dict=state)
         first.tokenizer.model_max_length = strategy.target_len
@@ -141,9 +141,7 @@ def _write_json(file: Path, content: object) -> None:
     file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def _take_longer_inputs(
-    family: Family, config: PretrainedConfig, strategy: Strategy, state: dict[str, Tensor]
-) -> None:
+def _take_longer_inputs(family: Family, config: PretrainedConfig, strategy: Strategy) -> None:
     """Set the longest input to the target length, because sentence-transformers cuts inputs at this setting."""
     limit = getattr(config, "max_position_embeddings", None)
     if limit is None or limit < 1 or limit >= strategy.target_len:
@@ -159,8 +157,6 @@ def _take_longer_inputs(
         reason = f"its files limit inputs to {limit} tokens"
         raise refuse(family, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
     config.max_position_embeddings = strategy.target_len
-    # RoFormer computes its table anew at the new length
-    state.pop("encoder.embed_positions.weight", None)
 
 
 def _write_table(

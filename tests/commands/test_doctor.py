@@ -43,7 +43,7 @@ def test_each_family_has_its_path_and_the_reason(quick) -> None:
     for dtype in ("float32", "bfloat16"):
         assert paths[dtype] == {
             "absolute and rotary": flash,
-            "mpnet and roformer": flash,
+            "mpnet": flash,
             "t5": "padded batches, scaled_dot_product_attention, biases in blocks",
             "se, rerope and dca": flash,
             "why padded": "only CUDA and ROCm devices run packed batches",
@@ -61,8 +61,8 @@ def test_the_kernel_that_is_named_is_the_one_that_runs(quick) -> None:
 @pytest.mark.parametrize(
     ("capability", "dtype", "paths", "why"),
     [
-        ((9, 0), "bfloat16", {"absolute and rotary": "packed", "mpnet and roformer": "padded"}, None),
-        ((9, 0), "float32", {"absolute and rotary": "padded", "t5": "Flex"}, ":dtype=bf16 is the faster"),
+        ((9, 0), "bfloat16", {"absolute and rotary": "packed", "mpnet": "padded"}, None),
+        ((9, 0), "float32", {"absolute and rotary": "padded", "t5": "blocks"}, ":dtype=bf16 is the faster"),
         ((7, 5), "float32", {"se, rerope and dca": "efficient", "t5": "blocks"}, "capability 8.0, got 7.5"),
     ],
 )

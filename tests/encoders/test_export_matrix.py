@@ -52,7 +52,6 @@ BASES: dict[str, tuple[str, dict]] = {
     "soft-capped-window": ("gemma2", {**GEMMA2, **LAYERS, "sliding_window": LO + 4}),
     "bidirectional": ("gemma3_text", {**GEMMA, "use_bidirectional_attention": True}),
     "dynamic-with-room": ("llama", {**GQA, "max_position_embeddings": LT, "rope_parameters": DYNAMIC}),
-    "roformer": ("roformer", {"embedding_size": 32}),
     "absolute": ("bert", {}),
     "absolute-from-padding": ("roberta", {}),
     "relative": ("t5", {**RELATIVE, "n_positions": LO}),

@@ -58,11 +58,6 @@ def has_efficient(device: torch.device, dtype: torch.dtype) -> bool:
     )
 
 
-def has_flex(device: torch.device) -> bool:
-    """Whether FlexAttention is compiled for a device. On other devices it would store all scores."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
-
-
 def head_width(config: PretrainedConfig) -> int:
     """Dimensions of a head, from a transformer's configuration: of the widest one. 64 if it does not say."""
     if getattr(config, "is_heterogeneous", False):  # Gemma 4: the layers differ

@@ -6,9 +6,6 @@ without a kernel, a block of rows at a time.
 
 from __future__ import annotations
 
-import functools
-import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -23,8 +20,6 @@ from mteb_longembed.encoders.torch_parts import (
 )
 
 from .devices import has_efficient, has_flash
-
-logger = logging.getLogger(__name__)
 
 #: How many rows the path without a kernel scores at a time, so that its memory grows linearly with n.
 _MATH_ROWS = 256
@@ -192,46 +187,3 @@ def _math_backward(
         grad_k = grad_k.unflatten(1, (kv_heads, -1)).sum(2)
         grad_v = grad_v.unflatten(1, (kv_heads, -1)).sum(2)
     return grad_q, grad_k.to(k.dtype), grad_v.to(v.dtype)
-
-
-#: Why FlexAttention did not compile in this process.
-_NOT_COMPILED: list[str] = []
-
-
-@functools.cache
-def compiled() -> Callable[..., Tensor]:
-    """FlexAttention as one kernel. The first call compiles it for all lengths."""
-    from torch.nn.attention.flex_attention import flex_attention
-
-    return torch.compile(flex_attention, dynamic=True)
-
-
-def attend_biased(
-    q: Tensor, k: Tensor, v: Tensor, table: Tensor, positions: Tensor, *, scale: float
-) -> Tensor | None:
-    """Softmax attention with a bias: token i sees token j with the bias of the distance between their positions.
-
-    `q`, `k` and `v` are `[b, h, n, d]`. `table` has `[h, 2 m + 1]` biases of the distances -m to m, `positions` has
-    `[n]` integers, at most m apart. Scores are scaled before the bias is added.
-
-    Returns:
-        `[b, h, n, d]`. None on a machine where FlexAttention does not compile; the first time there is a warning.
-    """
-    middle = table.shape[1] // 2
-
-    def biased(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return score + table[h, positions[j] - positions[i] + middle]
-
-    if _NOT_COMPILED:
-        return None
-    try:
-        return compiled()(q, k, v, score_mod=biased, scale=scale)
-    except Exception as error:  # the compilers under torch.compile have errors of their own
-        if "out of memory" in str(error).lower():
-            raise
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        _NOT_COMPILED.append(reason)
-        logger.warning(
-            "FlexAttention does not compile here (%s); T5's biases are made in blocks, slower.", reason
-        )
-    return None

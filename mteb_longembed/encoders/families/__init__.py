@@ -9,11 +9,10 @@ from mteb_longembed.errors import ModelError
 from .absolute import Absolute
 from .family import Family, UnknownPositions
 from .relative import Relative
-from .roformer import RoFormer
 from .rotary import Rotary
 
 #: UnknownPositions takes the models that no other family knows, so it is the last.
-FAMILIES: tuple[type[Family], ...] = (Absolute, Rotary, RoFormer, Relative, UnknownPositions)
+FAMILIES: tuple[type[Family], ...] = (Absolute, Rotary, Relative, UnknownPositions)
 
 
 def family_of(config: PretrainedConfig) -> type[Family]:

@@ -109,66 +109,96 @@ def long_attention(
     _check_supported(module, attention_mask, kwargs)
     if settings.probe is not None:
         settings.probe.append((module, query, key))
-    strategy = settings.strategy
-    if is_causal is None:
-        causal = module.is_causal
-    else:
-        causal = is_causal
-    scale = _scale(scaling, query)
-    window = settings.window(sliding_window)
+    call = _Call(
+        settings=settings,
+        causal=module.is_causal if is_causal is None else is_causal,
+        scale=_scale(scaling, query),
+        window=settings.window(sliding_window),
+        dropout=dropout,
+    )
     b, _, width, _ = query.shape
     documents = documents_of(attention_mask, b, width, query.device)
-    is_long = window is None and documents.longest > strategy.trained_len
-    if isinstance(documents, PackedDocuments):  # all are up to the trained length, or all above it
+    if isinstance(documents, PackedDocuments):
+        return call.packed(query, key, value, documents)[None], None
+    return call.padded(query, key, value, documents).transpose(1, 2).contiguous(), None
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call of our attention function, whatever the form of its batch.
+
+    A layer with a window never sees more tokens than in training, so there is nothing to extend in it.
+    """
+
+    settings: LayerAttention
+    causal: bool
+    scale: float
+    window: int | None
+    dropout: float
+
+    def _extends(self, documents: Documents) -> bool:
+        """Whether a document is longer than in training, in a layer that sees all of it."""
+        return self.window is None and documents.longest > self.settings.strategy.trained_len
+
+    def packed(self, query: Tensor, key: Tensor, value: Tensor, documents: PackedDocuments) -> Tensor:
+        """Of `[1, h, tokens, d]`: `[tokens, h, d]`. Documents are all up to the trained length, or all above it."""
+        strategy = self.settings.strategy
+        planned = self.settings.planned
         q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-        if is_long and strategy.logn:
-            factors = _packed_query_scales(documents, strategy, causal)
+        extends = self._extends(documents)
+        if extends and strategy.logn:
+            factors = _packed_query_scales(documents, strategy, self.causal)
             q = (q * factors[:, None, None]).to(q.dtype)
-        if is_long and settings.planned is not None:
-            out = attend_packed_by_plan(documents, q, k, v, settings.planned, scale=scale, causal=causal)
-        else:
-            out = attend_packed(documents, q, k, v, scale=scale, causal=causal, window=window)
-        return out[None], None
-    # A sliding layer never sees more tokens than in training, so there is nothing to extend in it.
-    factor = torch.ones(b)
-    planned = None
-    if window is None:
-        factor = strategy.query_scale(documents.n)
-        planned = settings.planned
-    if causal and is_long and strategy.logn:
-        rows = documents.on_device(
-            "query scale",
-            lambda: strategy.query_scale(documents.n[:, None], torch.arange(1, width + 1))[:, None, :, None],
-        )
-        query = (query * rows).to(query.dtype)
-        factor = torch.ones(b)
-    padded = min(documents.lengths) < width
-    if documents.expanded:
+        if extends and planned is not None:
+            return attend_packed_by_plan(documents, q, k, v, planned, scale=self.scale, causal=self.causal)
+        return attend_packed(documents, q, k, v, scale=self.scale, causal=self.causal, window=self.window)
+
+    def padded(self, query: Tensor, key: Tensor, value: Tensor, documents: Documents) -> Tensor:
+        """Of `[b, h, n, d]`: the same shape, with any numbers in padding."""
+        strategy = self.settings.strategy
+        width = query.shape[2]
+        is_padded = min(documents.lengths) < width
         most = strategy.trained_len
-    else:
-        most = min(_MASKED_UP_TO, strategy.trained_len)
-    if padded and documents.longest <= most:
-        # up to the trained length no factor differs from 1
-        out = attend_plain(
-            query, key, value, scale=scale, causal=causal, window=window, lengths=documents.lengths_on_device(),
-            dropout=dropout,
-        )  # fmt: skip
-    else:
+        if not documents.expanded:
+            most = min(_MASKED_UP_TO, most)
+        if is_padded and documents.longest <= most:
+            # up to the trained length no factor differs from 1
+            return self._plain(query, key, value, self.scale, documents.lengths_on_device())
+        factor = torch.ones(len(documents.lengths))
+        if self.causal and strategy.logn and self._extends(documents):
+            query = (query * _query_scales_by_row(documents, strategy, width)).to(query.dtype)
+        elif self.window is None:
+            factor = strategy.query_scale(documents.n)
 
         def run(q: Tensor, k: Tensor, v: Tensor, first: int) -> Tensor:
             # all documents here have one length and so one factor: as part of the scale it costs nothing
-            scaled = scale * float(factor[first])
-            if planned is None or q.shape[2] <= strategy.trained_len:
-                return attend_plain(q, k, v, scale=scaled, causal=causal, window=window, dropout=dropout)
-            if dropout > 0:
-                warnings.warn(
-                    "this strategy changes relative positions, so its attention runs without dropout.",
-                    stacklevel=2,
-                )
-            return planned(q, k, v, scale=scaled, causal=causal)
+            return self._one_length(q, k, v, self.scale * float(factor[first]))
 
-        out = each_length(query, key, value, documents, run)
-    return out.transpose(1, 2).contiguous(), None
+        return each_length(query, key, value, documents, run)
+
+    def _one_length(self, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+        """Attention of documents without padding."""
+        planned = self.settings.planned
+        if planned is None or self.window is not None or q.shape[2] <= self.settings.strategy.trained_len:
+            return self._plain(q, k, v, scale)
+        if self.dropout > 0:
+            warnings.warn(
+                "this strategy changes relative positions, so its attention runs without dropout.",
+                stacklevel=2,
+            )
+        return planned(q, k, v, scale=scale, causal=self.causal)
+
+    def _plain(self, q: Tensor, k: Tensor, v: Tensor, scale: float, lengths: Tensor | None = None) -> Tensor:
+        return attend_plain(
+            q,
+            k,
+            v,
+            scale=scale,
+            causal=self.causal,
+            window=self.window,
+            lengths=lengths,
+            dropout=self.dropout,
+        )
 
 
 def _scale(scaling: float | None, query: Tensor) -> float:
@@ -176,6 +206,14 @@ def _scale(scaling: float | None, query: Tensor) -> float:
     if scaling is None:
         return float(query.shape[-1] ** -0.5)
     return scaling
+
+
+def _query_scales_by_row(documents: Documents, strategy: Strategy, width: int) -> Tensor:
+    """The factor `[b, 1, width, 1]` of each token's query in a causal model, where token i sees i + 1 tokens."""
+    return documents.on_device(
+        "query scale",
+        lambda: strategy.query_scale(documents.n[:, None], torch.arange(1, width + 1))[:, None, :, None],
+    )
 
 
 def _packed_query_scales(documents: PackedDocuments, strategy: Strategy, causal: bool) -> Tensor:

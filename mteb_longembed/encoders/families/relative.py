@@ -10,10 +10,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PretrainedConfig, PreTrainedModel
 
-from mteb_longembed.encoders.attention import devices
 from mteb_longembed.encoders.attention.context import Documents
 from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.attention.kernels import attend_biased
 from mteb_longembed.encoders.attention.plan import Plan
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.encoders.transformers_parts import distance_buckets
@@ -146,11 +144,6 @@ def relative_attention(
     def run(q: Tensor, k: Tensor, v: Tensor, first: int) -> Tensor:
         length = q.shape[2]
         scaled = scale * float(factor[first])
-        if dropout == 0 and not torch.is_grad_enabled() and devices.has_flex(q.device):
-            table = position_bias.by_distance(documents, length)
-            out = table and attend_biased(q, k, v, table[0].to(q.dtype), table[1], scale=scaled)
-            if out is not None:
-                return out
         size = max(_BLOCK // (h * length), 16)
         blocks = []
         for start in range(0, length, size):

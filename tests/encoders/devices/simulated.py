@@ -22,7 +22,7 @@ from torch.autograd.grad_mode import inference_mode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from mteb_longembed.encoders.attention import devices, kernels
+from mteb_longembed.encoders.attention import devices
 from mteb_longembed.encoders.engine import running as memory
 
 aten = torch.ops.aten
@@ -190,7 +190,6 @@ class Accelerator:
                     cached.cache_clear()
                     stack.callback(cached.cache_clear)
             stack.enter_context(mock.patch.multiple(inference_mode, __enter__=_enter, __exit__=_leave))
-            stack.enter_context(mock.patch.object(kernels, "compiled", return_value=self.flex))
             stack.enter_context(mock.patch.multiple(memory, _PROBE=64))  # slow kernels need not measure much
             original = torch._C._only_lift_cpu_tensors()
             torch._C._set_only_lift_cpu_tensors(True)
@@ -297,15 +296,6 @@ class Accelerator:
         how = {"attn_mask": mask, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
         out = nn.functional.scaled_dot_product_attention(*(x.host.float() for x in given[:3]), **how)
         return OnDevice(out.to(q.dtype))
-
-    def flex(self, q: Tensor, k: Tensor, v: Tensor, *, score_mod: Any, scale: float) -> Tensor:
-        """Compiled FlexAttention."""
-        self.calls["flex"] += 1
-        check(q.dtype == k.dtype == v.dtype, "FlexAttention takes one type")
-        at = [torch.arange(size, device=self.device) for size in (*q.shape[:3], k.shape[2])]
-        b, h, i, j = (x.view([-1 if d == axis else 1 for d in range(4)]) for axis, x in enumerate(at))
-        scores = score_mod((q @ k.transpose(-1, -2)).float() * scale, b, h, i, j)
-        return (scores.softmax(-1) @ v.float()).to(q.dtype)
 
 
 class _Event:

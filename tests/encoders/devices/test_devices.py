@@ -31,7 +31,6 @@ MODELS: dict[str, tuple[dict[str, Any], bool]] = {
     "qwen3": (GQA, True),
     "mistral": ({**GQA, "sliding_window": LO}, True),
     "gemma3_text": (GEMMA, True),
-    "roformer": ({}, False),
 }
 #: The largest difference of a number in two unit vectors: the goals of docs/speed.md.
 LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from torch.nn.attention.flex_attention import flex_attention
 
-from mteb_longembed.encoders.attention import devices, kernels
 from mteb_longembed.encoders.families import relative as family
 from tests import tiny
 from tests.encoders.oracle_matrix.architectures import SPECIAL
@@ -100,24 +98,6 @@ def test_biases_come_in_blocks_and_never_as_a_whole(base, monkeypatch):
     monkeypatch.setattr(family, "_BLOCK", 4 * LT * 20)
     same_vectors(extended(base, "gp").encode(TEXTS), want)
     assert {rows for n, rows in sizes if n == LT} == {20, 4}
-
-
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize("key", ["none", "gp", "rp", "pi", "se"])
-def test_flex_attention_gives_the_same_from_a_table_of_distances(base, key, monkeypatch):
-    model = extended(base, key, logn=True)
-    want = model.encode(TEXTS)
-    asked = []
-
-    def flex(*args, **kwargs):
-        asked.append(args[0].shape[2])
-        return flex_attention(*args, **kwargs)  # not compiled: it scores n x n, which is the slow oracle
-
-    monkeypatch.setattr(kernels, "compiled", lambda: flex)
-    monkeypatch.setattr(devices, "has_flex", lambda device: True)
-    same_vectors(model.encode(TEXTS), want)
-    assert (LT in asked) == (key != "se"), "planned positions are no function of one distance"
-    assert LO in asked
 
 
 def test_half_precision_stays_within_two_percent(base):

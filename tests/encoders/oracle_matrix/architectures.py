@@ -33,7 +33,6 @@ _MROPE = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [2, 1
 SPECIAL: dict[str, dict] = {
     **{kind: {"max_position_embeddings": tiny.TRAINED + 2} for kind in ("camembert", "xlm-roberta-xl")},
     "electra": {"embedding_size": 32},
-    "roformer": {"embedding_size": 32},
     **{
         kind: {
             "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2, "n_positions": tiny.TRAINED,

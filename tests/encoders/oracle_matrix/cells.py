@@ -9,11 +9,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
-from mteb_longembed.encoders.families import Absolute, Relative, RoFormer, Rotary
+from mteb_longembed.encoders.families import Absolute, Relative, Rotary
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
 from tests import tiny
-from tests.encoders.families import test_absolute, test_relative, test_roformer
+from tests.encoders.families import test_absolute, test_relative
 from tests.encoders.families.test_rotary import LO, LT, through, windows
 
 from . import architectures
@@ -105,8 +105,6 @@ def oracle_of(family, base, label, logn, dtypes):
         return lambda text: test_absolute.oracle(base, label, text, logn)
     if family is Relative:
         return lambda text: test_relative.oracle(base, label, text, logn)
-    if family is RoFormer:
-        return lambda text: test_roformer.oracle(base, label, text)
     plain = DENSE if label in RELATIVE else "none"
     if plain not in dtypes:
         dtypes[plain] = precision(base, plain)

@@ -21,7 +21,6 @@ from .oracle import VARIANTS, Oracle
 USUAL = {
     "bert": ["pi", "pcw"],
     "t5": ["se"],
-    "roformer": ["ntk"],
     "qwen2": ["pi scale", "se"],
     "qwen3_moe": ["gp target", "dca"],
     "deepseek_v3": ["none", "ntk"],
