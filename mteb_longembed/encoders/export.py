@@ -12,7 +12,7 @@ import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
@@ -64,44 +64,52 @@ def export(
     first = source[0]
     if not isinstance(first, LongTransformer):
         raise InputError("only an extended model can be exported: extend it first.")
-    strategy = first.strategy
     if not isinstance(source, SentenceTransformer):
         raise IncompatibleError(
             "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
             "save_pretrained."
         )
+    stock = _plain_transformer(first, trust_remote_code=trust_remote_code)
+    modules = [stock, *list(source)[1:]]
+    result = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
+    result.save_pretrained(str(folder), create_model_card=False)
+    _write_for_other_readers(folder, first.strategy.target_len)
+    lost = lost_in(first.family, first.strategy)
+    if isinstance(first.family, Rotary) and rope_of(first.model.config).get("rope_type") == "longrope":
+        lost.append(
+            "frequencies by each document's own length: transformers chooses those of a whole batch by its "
+            "longest input."
+        )
+    card = exported_card(source, folder.resolve().name, lost)
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    return lost
+
+
+def _plain_transformer(first: LongTransformer, *, trust_remote_code: bool) -> Transformer:
+    """sentence-transformers' own first module, with the strategy in its weights and settings. `first` is changed."""
+    strategy = first.strategy
+    family = first.family
     inner = first.model
+    tokenizer = cast("PreTrainedTokenizerBase", first.tokenizer)
     state = inner.state_dict()
     if strategy.key() != "none":
-        rope = plain_rope(first.family, strategy, inner.config)
+        rope = plain_rope(family, strategy, inner.config)
         if rope is None:
-            _write_table(first.family, inner, strategy, state)
+            _write_table(cast("Absolute", family), inner, strategy, state)
         else:
             if "full_attention" in inner.config.rope_parameters:
                 rope = {**inner.config.rope_parameters, "full_attention": rope}
             inner.config.rope_parameters = rope
             lift_window(inner.config, strategy)
-    lost = lost_in(first.family, strategy)
-    if isinstance(first.family, Rotary) and rope_of(inner.config).get("rope_type") == "longrope":
-        lost.append(
-            "frequencies by each document's own length: transformers chooses those of a whole batch by its "
-            "longest input."
-        )
-    if not isinstance(first.family, Absolute):
-        _take_longer_inputs(first.family, inner.config, strategy)
+    if not isinstance(family, Absolute):
+        _take_longer_inputs(family, inner.config, strategy)
+    tokenizer.model_max_length = strategy.target_len
     with tempfile.TemporaryDirectory() as temporary:
         inner.save_pretrained(temporary, state_dict=state)
-        first.tokenizer.model_max_length = strategy.target_len
-        first.tokenizer.save_pretrained(temporary)
-        stock = Transformer.load(temporary, trust_remote_code=trust_remote_code)
-        stock.max_seq_length = strategy.target_len
-        modules = [stock, *list(source)[1:]]
-        result = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
-        result.save_pretrained(str(folder), create_model_card=False)
-    _write_for_other_readers(folder, strategy.target_len)
-    card = exported_card(source, folder.resolve().name, lost)
-    (folder / "README.md").write_text(card, encoding="utf-8")
-    return lost
+        tokenizer.save_pretrained(temporary)
+        stock: Transformer = Transformer.load(temporary, trust_remote_code=trust_remote_code)
+    stock.max_seq_length = strategy.target_len
+    return stock
 
 
 def _write_for_other_readers(folder: Path, max_seq_length: int) -> None:
