@@ -28,17 +28,17 @@ def run_python(card: ModelCard) -> list[dict]:
     return left
 
 
-@pytest.mark.parametrize("name", ["org/modernbert+se@64", "org/bert+pi@64:vectors=8"])
-def test_the_code_in_the_card_of_a_saved_model_runs(online, tmp_path, monkeypatch, capsys, name) -> None:
-    longembed.load(name, device="cpu").save_pretrained(str(tmp_path / "longer"))
-    monkeypatch.chdir(tmp_path)
-    [left] = run_python(card_in(tmp_path / "longer"))
-    assert left["model"].max_seq_length == 64 and capsys.readouterr().out.count("tensor(") == 1
+def code_runs(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Whether the code of a card loads the model of its folder and shows one result."""
+    monkeypatch.chdir(folder.parent)
+    [left] = run_python(card_in(folder))
+    return left["model"].max_seq_length == 64 and capsys.readouterr().out.count("tensor(") == 1
 
 
-def test_the_card_says_what_the_model_is_and_what_it_was_made_of(online, tmp_path) -> None:
+def test_the_card_says_what_the_model_is_and_its_code_runs(online, tmp_path, monkeypatch, capsys) -> None:
     model = longembed.load("org/modernbert+se@64:g=9", device="cpu")
     model.save_pretrained(str(tmp_path / "longer"))
+    assert code_runs(tmp_path / "longer", monkeypatch, capsys)
     card = card_in(tmp_path / "longer")
     sha = online.find("model", "org/modernbert", "main").sha
     text = card.text
@@ -66,8 +66,11 @@ def test_the_card_claims_no_training_that_did_not_happen(online, tmp_path) -> No
         assert "Weights were then trained" in card_in(tmp_path / name).text
 
 
-def test_several_vectors_are_named_in_the_card(online, tmp_path) -> None:
-    longembed.load("org/bert+pi@128,max_vectors=2,vectors=8").save_pretrained(str(tmp_path / "first"))
+def test_several_vectors_are_named_in_the_card_and_its_code_runs(
+    online, tmp_path, monkeypatch, capsys
+) -> None:
+    longembed.load("org/bert+pi@64,max_vectors=2,vectors=8").save_pretrained(str(tmp_path / "first"))
+    assert code_runs(tmp_path / "first", monkeypatch, capsys)
     longembed.load(tmp_path / "first").save_pretrained(str(tmp_path / "second"))
     for folder in ("first", "second"):
         assert "`one for 8 tokens`" in card_in(tmp_path / folder).text
