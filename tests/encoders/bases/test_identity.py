@@ -29,7 +29,7 @@ from tests.encoders.oracle_matrix.architectures import SPECIAL
 
 TEXTS = [tiny.text(n) for n in (5, 40, 100)]
 SIZES: dict[str, dict[str, Any]] = {
-    "bert": {}, "mpnet": {}, "mistral": {"num_key_value_heads": 2, "head_dim": 8},
+    "bert": {}, "mistral": {"num_key_value_heads": 2, "head_dim": 8},
     "modernbert": {"local_attention": 8, "cls_token_id": 0, "sep_token_id": 2},
     "t5": SPECIAL["t5"],
 }  # fmt: skip
