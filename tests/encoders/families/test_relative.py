@@ -1,6 +1,7 @@
 """Strategies on T5 equal a slow oracle: one document, one explicit bias for each pair of tokens."""
 
 import copy
+import functools
 import math
 
 import numpy as np
@@ -37,6 +38,7 @@ def sharpened(model: SentenceTransformer) -> SentenceTransformer:
     return model
 
 
+@functools.cache
 def bucket(distance: int) -> int:
     """T5's bucket of a distance (key minus query), from its paper's description."""
     per_side, exact = 6, 3
