@@ -70,7 +70,7 @@ class Api(BaseHTTPRequestHandler):
 @pytest.fixture
 def api(monkeypatch) -> Iterator[type[Api]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     Api.seen = []
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
