@@ -25,14 +25,16 @@ from mteb_longembed.encoders.families import family_of
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import ModelError
 from tests import tiny
+from tests.encoders.families.test_rotary import GQA
 from tests.encoders.oracle_matrix.architectures import SPECIAL
 
 TEXTS = [tiny.text(n) for n in (5, 40, 100)]
 SIZES: dict[str, dict[str, Any]] = {
-    "bert": {}, "mistral": {"num_key_value_heads": 2, "head_dim": 8},
+    "bert": {},
+    "mistral": GQA,
     "modernbert": {"local_attention": 8, "cls_token_id": 0, "sep_token_id": 2},
     "t5": SPECIAL["t5"],
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
