@@ -48,6 +48,7 @@ def vector(text: str) -> np.ndarray:
 
 
 class Api(BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True  # a body does not wait until its headers are confirmed
     seen: list[dict[str, Any]] = []
 
     def do_POST(self) -> None:
