@@ -16,6 +16,7 @@ from mteb_longembed.encoders.token_weights import LEAST_IDF, NO_WEIGHT, SIF_A
 from mteb_longembed.encoders.weigh import count_tokens
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
+from tests.encoders.families.test_rotary import gap
 
 #: Some words are in many documents, and some documents are longer than the model was trained on.
 CORPUS = [f"aa {tiny.text(6 + 5 * i, i)} aa bb {'cc' if i % 2 else 'dd'}" for i in range(8)]
@@ -71,10 +72,6 @@ def weighted_mean(states: Any, weights: list[float]) -> np.ndarray:
     rows = np.asarray(torch.as_tensor(states), np.float64)
     total = sum(weight * row for weight, row in zip(weights, rows, strict=True))
     return total / np.linalg.norm(total)
-
-
-def gap(a: Any, b: Any) -> float:
-    return float(np.abs(np.asarray(torch.as_tensor(a)) - np.asarray(b)).max())
 
 
 @pytest.mark.parametrize("rule", ["sif", "idf"])

@@ -15,7 +15,7 @@ from tests.encoders.oracle_matrix.architectures import SPECIAL
 from tests.encoders.oracle_matrix.oracle import relative
 from tests.limits import same_vectors
 
-from .test_rotary import LO, LT, extended, gap, through
+from .test_rotary import LO, LT, extended, gap, through, windows
 
 LENGTHS = (3, LO - 1, LO, LO + 1, 2 * LO + 3, LT, LT + 1)
 TEXTS = [tiny.text(n) for n in LENGTHS]
@@ -81,9 +81,10 @@ def test_equals_the_oracle_whatever_else_is_in_the_batch(base, key):
         assert gap(got, oracle(base, key, text, logn)) < 1e-5
 
 
-@pytest.mark.parametrize("key", ["none", "pcw", "gp", "se"])
-def test_short_inputs_are_untouched(base, key):
-    same_vectors(extended(base, key).encode(TEXTS[:3]), base.encode(TEXTS[:3]))
+def test_windows_are_pooled_one_by_one_and_short_inputs_untouched(base):
+    *short, long = extended(base, "pcw").encode(TEXTS[:5])
+    same_vectors(np.stack(short[:3]), base.encode(TEXTS[:3]))
+    assert gap(long, windows(base, TEXTS[4])) < 1e-5
 
 
 def test_biases_come_in_blocks_and_never_as_a_whole(base, monkeypatch):

@@ -83,7 +83,7 @@ def make(name: str, tmp_path_factory) -> SentenceTransformer:
 
 
 #: Models that differ in what our code sees: causal or not, windows, rotary modules by layer, rope scaling. On the
-#: others one strategy acts in attention and one outside of it; the oracle matrix has every pair.
+#: others one strategy acts in attention and one outside of it; the long oracle matrix has every pair.
 DIFFERENT = ("mistral", "llama", "embeddinggemma", "modernbert", "jina-v3")
 CELLS = [
     (name, key)
