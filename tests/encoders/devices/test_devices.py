@@ -46,14 +46,14 @@ ROCM = Accelerator("ROCm", capability=(9, 4), hip=True)
 #: other models and devices what passes through code of its own.
 USUAL = {
     (H100.name, "modernbert"): [*STRATEGIES],
-    (H100.name, "qwen3"): ["gp", "se", "dca"],
+    (H100.name, "qwen3"): ["gp", "se"],
     (H100.name, "bert"): ["pcw", "rp", "pi", "ntk"],
     (H100.name, "t5"): ["gp", "pi", "se"],
     **{(H100.name, name): ["pi"] for name in ("roberta", "mpnet", "mistral", "gemma3_text")},
     (H100.name, "jina_embeddings_v3"): ["se"],
     (H100_FP32.name, "modernbert"): ["se"],
     (H100_FP32.name, "bert"): ["pi"],
-    (T4.name, "modernbert"): ["none", "pcw", "pi", "se", "dca"],
+    (T4.name, "modernbert"): ["none", "pcw", "pi", "se"],
     (T4.name, "qwen3"): ["gp", "se"],
     (T4.name, "bert"): ["pi"],
     (T4.name, "t5"): ["se"],

@@ -38,7 +38,6 @@ def sharpened(model: SentenceTransformer) -> SentenceTransformer:
     return model
 
 
-@functools.cache
 def bucket(distance: int) -> int:
     """T5's bucket of a distance (key minus query), from its paper's description."""
     per_side, exact = 6, 3
@@ -64,7 +63,8 @@ def oracle(base: SentenceTransformer, key: str, text: str, logn: bool) -> np.nda
         # T5 learns biases in its first layer, UMT5 in each
         if hasattr(layer, "relative_attention_bias"):
             weight = layer.relative_attention_bias.weight.detach().double().numpy()
-            bias = np.array([[learned(weight, -relative(key, i, j, n)) for j in range(n)] for i in range(n)])
+            at = functools.cache(functools.partial(learned, weight))
+            bias = np.array([[at(-relative(key, i, j, n)) for j in range(n)] for i in range(n)])
             made = torch.from_numpy(bias).float().permute(2, 0, 1)[None]
             layer.compute_bias = lambda *args, made=made, **kwargs: made
     if logn and n > LO:
