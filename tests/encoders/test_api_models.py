@@ -48,6 +48,7 @@ def vector(text: str) -> np.ndarray:
 
 
 class Api(BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True  # a body does not wait until its headers are confirmed
     seen: list[dict[str, Any]] = []
 
     def do_POST(self) -> None:
@@ -70,7 +71,7 @@ class Api(BaseHTTPRequestHandler):
 @pytest.fixture
 def api(monkeypatch) -> Iterator[type[Api]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     Api.seen = []
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")

@@ -28,17 +28,17 @@ def run_python(card: ModelCard) -> list[dict]:
     return left
 
 
-@pytest.mark.parametrize("name", ["org/modernbert+se@64", "org/bert+pi@64:vectors=8"])
-def test_the_code_in_the_card_of_a_saved_model_runs(online, tmp_path, monkeypatch, capsys, name) -> None:
-    longembed.load(name, device="cpu").save_pretrained(str(tmp_path / "longer"))
-    monkeypatch.chdir(tmp_path)
-    [left] = run_python(card_in(tmp_path / "longer"))
-    assert left["model"].max_seq_length == 64 and capsys.readouterr().out.count("tensor(") == 1
+def code_runs(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Whether the code of a card loads the model of its folder and shows one result."""
+    monkeypatch.chdir(folder.parent)
+    [left] = run_python(card_in(folder))
+    return left["model"].max_seq_length == 64 and capsys.readouterr().out.count("tensor(") == 1
 
 
-def test_the_card_says_what_the_model_is_and_what_it_was_made_of(online, tmp_path) -> None:
+def test_the_card_says_what_the_model_is_and_its_code_runs(online, tmp_path, monkeypatch, capsys) -> None:
     model = longembed.load("org/modernbert+se@64:g=9", device="cpu")
     model.save_pretrained(str(tmp_path / "longer"))
+    assert code_runs(tmp_path / "longer", monkeypatch, capsys)
     card = card_in(tmp_path / "longer")
     sha = online.find("model", "org/modernbert", "main").sha
     text = card.text
@@ -53,34 +53,32 @@ def test_the_card_says_what_the_model_is_and_what_it_was_made_of(online, tmp_pat
     assert data.library_name == "sentence-transformers"
 
 
-def test_the_card_claims_no_training_that_did_not_happen(online, tmp_path) -> None:
+def test_a_card_says_of_training_what_happened_and_inherits_a_licence_without_a_short_name(
+    online, tmp_path
+) -> None:
     model = longembed.load("org/bert+pi@128", device="cpu")
     model.save_pretrained(str(tmp_path / "longer"))
     text = str(card_in(tmp_path / "longer")).lower()
     assert not re.search("fine-?tun|trained then|were then trained", text)
     model.model_card_data.tags.append(TRAINED)
     model.save_pretrained(str(tmp_path / "trained"))
-    reloaded = longembed.load(tmp_path / "trained", device="cpu")
-    reloaded.save_pretrained(str(tmp_path / "again"))
-    for name in ("trained", "again"):
-        assert "Weights were then trained" in card_in(tmp_path / name).text
+    longembed.load(tmp_path / "trained", device="cpu").save_pretrained(str(tmp_path / "again"))
+    for name in ("longer", "trained", "again"):
+        card = card_in(tmp_path / name)
+        assert ("Weights were then trained" in card.text) == (name != "longer")
+        assert (card.data.license, card.data.license_name) == ("other", "some-licence")
+        assert card.data.license_link == "https://example.org/licence"
+        assert card.data.base_model == "org/bert"
 
 
-def test_several_vectors_are_named_in_the_card(online, tmp_path) -> None:
-    longembed.load("org/bert+pi@128,max_vectors=2,vectors=8").save_pretrained(str(tmp_path / "first"))
+def test_several_vectors_are_named_in_the_card_and_its_code_runs(
+    online, tmp_path, monkeypatch, capsys
+) -> None:
+    longembed.load("org/bert+pi@64,max_vectors=2,vectors=8").save_pretrained(str(tmp_path / "first"))
+    assert code_runs(tmp_path / "first", monkeypatch, capsys)
     longembed.load(tmp_path / "first").save_pretrained(str(tmp_path / "second"))
     for folder in ("first", "second"):
         assert "`one for 8 tokens`" in card_in(tmp_path / folder).text
-
-
-def test_a_licence_without_a_short_name_is_inherited_whole(online, tmp_path) -> None:
-    longembed.load("org/bert+pi@128", device="cpu").save_pretrained(str(tmp_path / "longer"))
-    longembed.load(tmp_path / "longer", device="cpu").save_pretrained(str(tmp_path / "again"))
-    for name in ("longer", "again"):
-        data = card_in(tmp_path / name).data
-        assert (data.license, data.license_name) == ("other", "some-licence")
-        assert data.license_link == "https://example.org/licence"
-        assert data.base_model == "org/bert"
 
 
 def test_the_card_of_a_local_base_names_no_path(base_folder, tmp_path) -> None:

@@ -34,7 +34,7 @@ def packed(monkeypatch) -> list[int]:
 
 
 @pytest.mark.parametrize("key", ["none", "pi", "se", "dynamic"])
-@pytest.mark.parametrize("name", ["jina-v3", "modernbert", "gte", "qwen3", "mistral", "embeddinggemma"])
+@pytest.mark.parametrize("name", ["jina-v3", "modernbert", "mistral", "embeddinggemma"])
 def test_rotary_models_equal_the_oracle(name, key, packed, tmp_path_factory):
     base = rotary.make(name, tmp_path_factory)
     model = rotary.extended(base, key, logn=True)
@@ -50,8 +50,8 @@ def absolute(request, tmp_path_factory) -> SentenceTransformer:
     return tiny.sentence_transformer(request.param, folder, name=f"tiny/{request.param}")
 
 
-@pytest.mark.parametrize("key", ["none", "pcw", "gp", "pi", "ntk"])
-def test_every_strategy_on_absolute_positions_equals_its_padded_form(absolute, key, request):
+@pytest.mark.parametrize("key", ["none", "pcw", "pi"])
+def test_every_kind_of_strategy_on_absolute_positions_equals_its_padded_form(absolute, key, request):
     kwargs = {} if key == "none" else {"target_len": 64, "logn": key != "pcw"}
     texts = TEXTS + ["[PAD] ab [PAD] cd " * 3]
     padded = longembed.extend(absolute, key, **kwargs).encode(texts)

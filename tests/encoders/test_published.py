@@ -1,7 +1,6 @@
 """A model that `push_to_hub` uploaded is loaded again by everything that takes a hub id."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,13 +10,14 @@ import pytest
 from huggingface_hub import ModelCard, constants
 from mteb.cli.build_cli import main as mteb_main
 from mteb.models import model_implementations
-from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed import hub as hub_module
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, InputError
 from tests import tiny
+from tests.encoders.without_us import without_us
 from tests.limits import same_vectors
 from tests.loopback_hub import LoopbackHub
 
@@ -34,27 +34,24 @@ def commit(hub: LoopbackHub, repository: str, branch: str = "main") -> str:
     return hub.find("model", repository, branch).sha
 
 
-@pytest.mark.parametrize("strategy", ["gp@128", "pcw@128"])
-def test_a_pushed_model_is_loaded_by_its_hub_id(online, strategy) -> None:
-    repository = f"me/bert-{strategy.partition('@')[0]}"
-    model = push(f"org/bert+{strategy}", repository)
+@pytest.fixture(scope="module")
+def published(hub, tmp_path_factory) -> str:
+    """The hub id of `org/bert+pi@128`, which was pushed once for several tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        hub.patch(patch, tmp_path_factory.getbasetemp() / "hf-home")
+        push("org/bert+pi@128", "me/published")
+    return "me/published"
+
+
+def test_a_pushed_model_is_loaded_by_its_hub_id(online) -> None:
+    repository = "me/bert-pcw"
+    model = push("org/bert+pcw@128", repository)
     loaded = longembed.load(repository, device="cpu")
     same_vectors(loaded.encode(TEXTS), model.encode(TEXTS))
     same_vectors(loaded.encode_query(TEXTS), model.encode_query(TEXTS))
     assert loaded.model_card_data.model_name == repository
     assert f"mteb run -m {repository} -t" in ModelCard.load(repository).text
     assert loaded.model_card_data.base_model_revision == f"{commit(online, repository)}-{ALGORITHM}"
-
-
-def test_several_vectors_a_document_make_the_round_trip(online) -> None:
-    model = push("org/bert+pi@128:vectors=8", "me/several")
-    loaded = longembed.load("me/several", device="cpu")
-    assert isinstance(loaded, MultiVectorEncoder)
-    stock = MultiVectorEncoder("me/several", trust_remote_code=True, device="cpu")
-    encoded = (one.encode_document(TEXTS) for one in (model, loaded, stock))
-    for expected, ours, theirs in zip(*encoded, strict=True):
-        same_vectors(ours, expected)
-        same_vectors(theirs, expected)
 
 
 def test_every_revision_stays_loadable(online) -> None:
@@ -100,20 +97,18 @@ def test_mteb_takes_any_of_its_revisions(online) -> None:
     assert mteb.get_model("me/moved", first, device="cpu").mteb_model_meta.revision == f"{first}-{ALGORITHM}"
 
 
-def test_a_model_that_sentence_transformers_loaded_has_the_same_name_in_mteb(online) -> None:
-    push("org/bert+pi@128", "me/loaded-by-others")
-    stock = SentenceTransformer("me/loaded-by-others", trust_remote_code=True, device="cpu")
+def test_a_model_that_sentence_transformers_loaded_has_the_same_name_in_mteb(online, published) -> None:
+    stock = SentenceTransformer(published, trust_remote_code=True, device="cpu")
     meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
-    same = mteb.get_model_meta("me/loaded-by-others")
+    same = mteb.get_model_meta(published)
     assert (meta.name, meta.revision, meta.adapted_from) == (same.name, same.revision, "org/bert")
     with pytest.raises(ValueError, match=r"mteb_longembed\.encoders\.modules\.LongTransformer"):
-        SentenceTransformer("me/loaded-by-others", device="cpu")
+        SentenceTransformer(published, device="cpu")
 
 
-def test_search_parameters_are_added_to_a_published_name(online) -> None:
-    push("org/bert+pi@128", "me/searched")
-    meta = mteb.get_model_meta("me/searched+none:center=corpus")
-    assert meta.name == "me/searched+none,center=corpus"
+def test_search_parameters_are_added_to_a_published_name(online, published) -> None:
+    meta = mteb.get_model_meta(f"{published}+none:center=corpus")
+    assert meta.name == f"{published}+none,center=corpus"
     assert mteb.get_model_meta(meta.name).revision == meta.revision
 
 
@@ -130,13 +125,12 @@ def test_the_hub_is_asked_once_for_a_plain_name_and_the_answer_is_kept(online, t
     assert name not in registry and registry.get(name) is None
 
 
-def test_looking_a_published_model_up_again_asks_nobody(online) -> None:
-    push("org/bert+pi@128", "me/asked")
-    first = mteb.get_model_meta("me/asked")
+def test_looking_a_published_model_up_again_asks_nobody(online, published) -> None:
+    first = mteb.get_model_meta(published)
     online.requests.clear()
     registry = model_implementations.MODEL_REGISTRY
-    assert "me/asked" in registry and registry["me/asked"] is registry.get("me/asked") is first
-    assert mteb.get_model_meta("me/asked") is first
+    assert published in registry and registry[published] is registry.get(published) is first
+    assert mteb.get_model_meta(published) is first
     assert online.requests == []
 
 
@@ -159,25 +153,23 @@ def test_a_dead_hub_is_not_asked_again_for_other_names(online, monkeypatch) -> N
     assert asked == [1]
 
 
-def test_what_is_in_the_cache_loads_without_the_hub(online, monkeypatch) -> None:
-    model = push("org/bert+pi@128", "me/cached")
-    longembed.load("me/cached", device="cpu")
+def test_what_is_in_the_cache_loads_without_the_hub(online, published, monkeypatch) -> None:
+    model = longembed.load(published, device="cpu")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    loaded = longembed.load("me/cached", device="cpu")
+    loaded = longembed.load(published, device="cpu")
     same_vectors(loaded.encode(TEXTS), model.encode(TEXTS))
-    assert mteb.get_model_meta("me/cached").name == "me/cached"
+    assert mteb.get_model_meta(published).name == published
 
 
 # ---- what goes wrong ---------------------------------------------------------------------------------------
 
 
-def test_a_published_model_cannot_be_extended_again(online) -> None:
-    push("org/bert+pi@128", "me/extended")
-    for name in ("me/extended+gp@64", "me/extended+none@64", "me/extended+none:dtype=bf16"):
-        with pytest.raises(InputError, match=r"^me/extended is extended already and accepts no strategy"):
-            longembed.load(name)
-    with pytest.raises(HubError, match="'me/extended' at revision nowhere"):
-        longembed.load("me/extended", revision="nowhere")
+def test_a_published_model_cannot_be_extended_again(online, published) -> None:
+    for tail in ("+gp@64", "+none@64", "+none:dtype=bf16"):
+        with pytest.raises(InputError, match=rf"^{published} is extended already and accepts no strategy"):
+            longembed.load(published + tail)
+    with pytest.raises(HubError, match=f"'{published}' at revision nowhere"):
+        longembed.load(published, revision="nowhere")
 
 
 def test_files_outside_of_the_repository_are_not_read(online) -> None:
@@ -188,45 +180,15 @@ def test_files_outside_of_the_repository_are_not_read(online) -> None:
         longembed.load("me/hostile")
 
 
-WITHOUT_US = """
-import importlib.abc, importlib.metadata, sys
-
-class Refuse(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "mteb_longembed":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Refuse())
-version = importlib.metadata.version
-def hidden(name):
-    if name.replace("_", "-") == "mteb-longembed":
-        raise importlib.metadata.PackageNotFoundError(name)
-    return version(name)
-importlib.metadata.version = hidden
-from sentence_transformers import SentenceTransformer
-for trusted in (True, False):
-    try:
-        SentenceTransformer("me/needs-us", trust_remote_code=trusted, device="cpu")
-    except Exception as error:
-        print(type(error).__name__, *str(error).split())
-"""
+def test_without_our_package_it_fails_and_names_what_is_missing(online, published) -> None:
+    for trusted in (True, False):
+        with without_us(), pytest.raises(ImportError, match=r"(?s)mteb-longembed.*pip install"):
+            SentenceTransformer(published, trust_remote_code=trusted, device="cpu")
 
 
-def test_without_our_package_it_fails_and_names_what_is_missing(online, tmp_path: Path) -> None:
-    push("org/bert+pi@128", "me/needs-us")
-    env = online.env(tmp_path, MTEB_LONGEMBED_AUTOLOAD="0")
-    command = [sys.executable, "-c", WITHOUT_US]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    trusted, plain = done.stdout.splitlines()
-    for message in (trusted, plain):
-        assert message.startswith("ImportError") and "mteb-longembed" in message and "pip install" in message
-
-
-def test_the_mteb_command_runs_a_published_model(online, tmp_path: Path, monkeypatch) -> None:
-    push("org/bert+pi@128", "me/commanded")
-    command = ["mteb", "run", "-m", "me/commanded", "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
+def test_the_mteb_command_runs_a_published_model(online, published, tmp_path: Path, monkeypatch) -> None:
+    command = ["mteb", "run", "-m", published, "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
     monkeypatch.setattr(sys, "argv", [*command, "--output-folder", str(tmp_path / "out"), "-v", "0"])
     mteb_main()
     [file] = (tmp_path / "out").rglob("LongEmbedPasskey.json")
-    assert file.parts[-3:-1] == ("me__commanded", f"{commit(online, 'me/commanded')}-{ALGORITHM}")
+    assert file.parts[-3:-1] == ("me__published", f"{commit(online, published)}-{ALGORITHM}")

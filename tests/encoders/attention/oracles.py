@@ -40,28 +40,20 @@ def matrix(relative: Relative, n: int) -> Tensor:
     return torch.tensor([[float(relative(i, j)) for j in range(n)] for i in range(n)], dtype=torch.float64)
 
 
-def turned(x: Tensor, by: Tensor, inv_freq: Tensor, interleaved: bool = False) -> Tensor:
-    """The first `2 * len(inv_freq)` dimensions of x `[..., d]` turned by positions `by` `[...]`."""
-    pairs = len(inv_freq)
+def turned(x: Tensor, by: Tensor, inv_freq: Tensor) -> Tensor:
+    """x `[..., d]` turned by positions `by` `[...]`, in pairs of dimensions `i` and `i + d/2`."""
     angle = by[..., None] * inv_freq
-    rotated, rest = x[..., : 2 * pairs], x[..., 2 * pairs :]
-    if interleaved:
-        a, b = rotated[..., 0::2], rotated[..., 1::2]
-    else:
-        a, b = rotated[..., :pairs], rotated[..., pairs:]
-    c, d = a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()
-    out = torch.stack([c, d], -1).flatten(-2) if interleaved else torch.cat([c, d], -1)
-    return torch.cat([part.expand(*out.shape[:-1], part.shape[-1]) for part in (out, rest)], -1)
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
 
 
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, relative: Relative, inv_freq: Tensor, scale: float, causal: bool,
-    interleaved: bool = False,
-) -> Tensor:  # fmt: skip
+    q: Tensor, k: Tensor, v: Tensor, relative: Relative, inv_freq: Tensor, scale: float, causal: bool
+) -> Tensor:
     """Unrotated q `[b, h, n, d]`, k and v `[b, hk, n, d]`, all float64."""
     n, groups = q.shape[2], q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-    moved = turned(q[:, :, :, None], matrix(relative, n), inv_freq.double(), interleaved)
+    moved = turned(q[:, :, :, None], matrix(relative, n), inv_freq.double())
     scores = (moved * k[:, :, None]).sum(-1) * scale
     if causal:
         scores = scores.masked_fill(~torch.ones(n, n).tril().bool(), -torch.inf)

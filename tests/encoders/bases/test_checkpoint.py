@@ -111,7 +111,7 @@ def test_what_changes_only_search_is_no_model(folders, key, value) -> None:
         extend(folders["bert"], "pcw", **{key: value})
 
 
-VALUES = {bool: st.booleans(), int: st.integers(1, 15), float: st.floats(0.25, 1e18).map(lambda x: x)}
+VALUES = {bool: st.booleans(), int: st.integers(1, 15), float: st.floats(0.25, 1e18)}
 
 
 @st.composite

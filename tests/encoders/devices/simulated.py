@@ -357,24 +357,12 @@ def _varlen(
     return out, lse, torch.zeros(2, dtype=torch.uint8)
 
 
-def _dense(on, q, k, v, scale, left, right):
-    """FlashAttention of `[b, n, h, d]`."""
-    on.flash_check(q, k, v)
-    documents = zip(*(x.transpose(1, 2) for x in (q, k, v)), strict=True)
-    both = [attention(*one, scale, left, right) for one in documents]
-    return torch.stack([out.transpose(0, 1) for out, _ in both]), torch.stack([lse for _, lse in both])
-
-
-def _flash_forward(on: Accelerator, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> Any:
-    check(args[0] is None, "starts of dense documents")
-    sides = _sides(kwargs["window_size_left"], kwargs["window_size_right"], args[5], k.shape[1])
-    return *_dense(on, q, k, v, kwargs["scale"], *sides), torch.zeros(2), torch.zeros(()), torch.zeros(0)
-
-
 def _sdpa_flash(on: Accelerator, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> Any:
+    on.flash_check(q, k, v)
     sides = _sides(-1, -1, args[1:2] == (True,), k.shape[2])
-    out, lse = _dense(on, *(x.transpose(1, 2) for x in (q, k, v)), kwargs["scale"], *sides)
-    return out.transpose(1, 2), lse, None, None, 0, 0, torch.zeros(2), torch.zeros(()), torch.zeros(0)
+    both = [attention(*one, kwargs["scale"], *sides) for one in zip(q, k, v, strict=True)]
+    out, lse = (torch.stack(parts) for parts in zip(*both, strict=True))
+    return out, lse, None, None, 0, 0, torch.zeros(2), torch.zeros(()), torch.zeros(0)
 
 
 def _sdpa_efficient(on: Accelerator, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -397,7 +385,6 @@ def _sdpa_efficient(on: Accelerator, q: Tensor, k: Tensor, v: Tensor, *args: Any
 
 _KERNELS: dict[str, Callable[..., Any]] = {
     "torch_attn::_varlen_attn": _varlen,
-    "aten::_flash_attention_forward": _flash_forward,
     "aten::_scaled_dot_product_flash_attention": _sdpa_flash,
     "aten::_scaled_dot_product_efficient_attention": _sdpa_efficient,
 }

@@ -18,7 +18,7 @@ from mteb_longembed.encoders.families.relative import DistanceBias
 from tests import tiny
 
 from .simulated import OnDevice
-from .test_devices import H100, LT, OTHERS, TEXTS, base, encoded, extended
+from .test_devices import APPLE, H100, H100_FP32, LT, ROCM, T4, TEXTS, base, encoded, extended
 
 CPU = torch.device("cpu")
 ROTATION = Rotation(100.0 ** -(torch.arange(4) / 4))
@@ -46,7 +46,7 @@ def test_attention_of_a_document_does_not_depend_on_its_batch():
         alone = attend_packed(document, q[one], k[one], v[one], scale=0.3, causal=False)
         assert torch.equal(together.host[one], alone.host)
         assert devices.varlen_options()["num_splits"] == 1
-    with OTHERS[3].fresh().present():
+    with ROCM.fresh().present():
         assert "num_splits" not in devices.varlen_options()
 
 
@@ -59,12 +59,12 @@ def test_a_torch_without_flash_attention_runs_padded():
 
 
 def test_half_precision_on_an_old_device_stays_in_half_precision_inside_attention():
-    _, seen = encoded(OTHERS[1], "qwen3", "se")
+    _, seen = encoded(T4, "qwen3", "se")
     assert seen.calls["_scaled_dot_product_efficient_attention"]
-    with OTHERS[1].fresh().present() as old:
+    with T4.fresh().present() as old:
         path = devices.path(old.device, torch.float16)
         assert path == "padded batches, scaled_dot_product_efficient_attention"
-    with OTHERS[2].fresh().present() as apple:
+    with APPLE.fresh().present() as apple:
         assert devices.path(apple.device, torch.float32) == "padded batches, scaled_dot_product_attention"
         assert "matrix products" in devices.path(apple.device, torch.float32, planned=True)
 
@@ -123,7 +123,7 @@ def test_packed_documents_are_pooled_as_on_the_host(mode):
 
 
 def test_one_line_says_what_half_precision_is_for(caplog):
-    with OTHERS[0].fresh().present() as seen, caplog.at_level(logging.INFO):
+    with H100_FP32.fresh().present() as seen, caplog.at_level(logging.INFO):
         model = seen.moved(extended("bert", "pi"))
         model.encode(TEXTS[:1])
         model.encode(TEXTS[:1])

@@ -80,8 +80,6 @@ def test_a_changed_model_never_reads_old_rows_and_says_so(base_folder, tmp_path:
 
 
 def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(base_folder, tmp_path, monkeypatch) -> None:
-    from mteb_longembed.encoders.strategies import pi
-
     pairs = []
     for number, divisor in enumerate((1, 2)):
         file = tmp_path / f"own{number}.py"
@@ -103,4 +101,3 @@ def test_the_source_of_a_strategy_of_ones_own_is_part_of_the_key(base_folder, tm
     monkeypatch.setitem(STRATEGIES, "own", made["Own"])
     with pytest.warns(RuntimeWarning, match="the source of Own cannot be read"):
         assert row_keys(longembed.extend(base_folder, "own"), CPU, "", {}) is None
-    assert pi.PositionInterpolation in made["Own"].__mro__

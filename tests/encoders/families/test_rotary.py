@@ -68,11 +68,6 @@ def extended(base: SentenceTransformer, key: str, target: int = LT, **params) ->
 _BASES: dict[str, SentenceTransformer] = {}
 
 
-@pytest.fixture(params=sorted(MODELS))
-def base(request, tmp_path_factory) -> SentenceTransformer:
-    return make(request.param, tmp_path_factory)
-
-
 @pytest.fixture
 def make_base(tmp_path_factory) -> Callable[[str], SentenceTransformer]:
     return lambda name: make(name, tmp_path_factory)
@@ -87,8 +82,20 @@ def make(name: str, tmp_path_factory) -> SentenceTransformer:
     return _BASES[name]
 
 
-@pytest.mark.parametrize("key", sorted(STRATEGY_PARAMETERS))
-def test_equals_the_oracle_whatever_else_is_in_the_batch(base, key):
+#: Models that differ in what our code sees: causal or not, windows, rotary modules by layer, rope scaling. On the
+#: others one strategy acts in attention and one outside of it; the long oracle matrix has every pair.
+DIFFERENT = ("mistral", "llama", "embeddinggemma", "modernbert", "jina-v3")
+CELLS = [
+    (name, key)
+    for name in sorted(MODELS)
+    for key in sorted(STRATEGY_PARAMETERS)
+    if name in DIFFERENT or key in ("se", "pi")
+]
+
+
+@pytest.mark.parametrize(("name", "key"), CELLS)
+def test_equals_the_oracle_whatever_else_is_in_the_batch(make_base, name, key):
+    base = make_base(name)
     together = extended(base, key, **STRATEGY_PARAMETERS[key]).encode(TEXTS)
     oracle = Oracle(base, key, logn=True)
     for text, got in zip(TEXTS, together, strict=True):
@@ -118,7 +125,7 @@ def test_windows_are_pooled_one_by_one_and_averaged(make_base, name):
 
 
 @pytest.mark.parametrize("name", ["mistral", "jina-v3", "modernbert", "embeddinggemma"])
-@pytest.mark.parametrize("key", ["se", "dca", "pi"])
+@pytest.mark.parametrize("key", ["se", "pi"])
 def test_half_precision_stays_within_two_percent(make_base, name, key):
     base = make_base(name)
     exact = extended(base, key).encode(TEXTS)

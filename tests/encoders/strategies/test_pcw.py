@@ -119,18 +119,17 @@ def oracle(base, text, size=LO, overlap=0, agg="mean", short="keep", prompt="", 
 
 
 @pytest.mark.parametrize(
-    ("size", "overlap", "agg", "short"),
+    ("size", "overlap", "agg", "short", "prompt"),
     [
-        (8, 0, "mean", "keep"),
-        (8, 3, "mean", "cut"),
-        (9, 4, "mean-normalized", "keep"),
-        (LO, 5, "mean-normalized", "cut"),
-        (8, 0, "max", "keep"),
-        (8, 3, "norm-topk", "cut"),
-        (9, 0, "norm-softmax", "keep"),
+        (8, 0, "mean", "keep", ""),
+        (8, 3, "mean", "cut", "query : "),
+        (9, 4, "mean-normalized", "keep", "query : "),
+        (LO, 5, "mean-normalized", "cut", ""),
+        (8, 0, "max", "keep", "query : "),
+        (8, 3, "norm-topk", "cut", ""),
+        (9, 0, "norm-softmax", "keep", "query : "),
     ],
 )
-@pytest.mark.parametrize("prompt", ["", "query : "])
 def test_embeddings_are_those_of_each_window_by_itself(base, size, overlap, agg, short, prompt):
     model = longembed.extend(base, "pcw", size=size, overlap=overlap, agg=agg, short=short)
     together = model.encode(TEXTS, prompt=prompt)

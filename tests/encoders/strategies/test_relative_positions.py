@@ -67,23 +67,3 @@ def test_the_papers_figure_of_twelve_tokens():
     assert relative[5, :6].tolist() == [5, 4, 3, 2, 1, 0]
     assert relative[6].tolist() == [6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0]
     assert relative[11].tolist() == [9, 8, 7, 6, 5, 4, 5, 4, 3, 2, 1, 0]
-
-
-def chunk_llama(i: int, j: int, trained: int) -> int:
-    """ChunkLlama's code, token by token: `chunk_size`, `local_window` and its three sets of positions."""
-    chunk_size, local_window = trained * 3 // 4, trained // 16
-    chunk_len = chunk_size - local_window
-    key = j % chunk_len
-    if i // chunk_len == j // chunk_len:
-        return i % chunk_len - key
-    if i // chunk_len == j // chunk_len + 1:
-        return min(i % chunk_len + chunk_len, chunk_size) - key
-    return chunk_size - key
-
-
-def test_chunk_llamas_own_sizes_can_be_given():
-    dca = DualChunkAttention(trained_len=64, target_len=256, chunk=11 * 64 // 16, limit=3 * 64 // 4)
-    n = 200
-    relative = dca.attention().relative(slice(0, n), n, causal=True)
-    assert all(relative[i, j] == chunk_llama(i, j, 64) for i in range(n) for j in range(i + 1))
-    assert relative.max() == 48
