@@ -253,6 +253,7 @@ class _Refused(Exception):
 class _Handler(BaseHTTPRequestHandler):
     hub: LoopbackHub
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or each answer waits 40 ms for the client
 
     def log_message(self, *args: object) -> None:
         """Print nothing: `LoopbackHub.requests` is the log."""
