@@ -60,9 +60,10 @@ def run(*command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
 def test_runs_killed_at_random_points_end_in_the_same_bits(base: Path, tmp_path: Path) -> None:
-    n_kills, seed = 4, 1
+    n_kills, seed = 40, 1
     outcome = json.loads(run("-m", "tests.fault_runner", str(base), str(tmp_path), str(n_kills), str(seed)))
     assert outcome["errors"] == 0 and outcome["kills"] >= n_kills
     assert outcome["equal"] == outcome["finished"] > 0
