@@ -32,10 +32,15 @@ def joined(datasets: dict[Any, list[Dataset]]) -> list[str]:
     return [f"{row.get('title') or ''} {row['text']}".strip() for row in rows]
 
 
-@pytest.mark.parametrize("prompt", ["", "passage: "])
 @pytest.mark.parametrize(
-    "tail",
-    ["none", "gp@64", "pi@64:vectors=5", "pcw@64:vectors=window", "pcw@128:size=10,short=cut,vectors=window"],
+    ("tail", "prompt"),
+    [
+        ("none", "passage: "),
+        ("gp@64", ""),
+        ("pi@64:vectors=5", "passage: "),
+        ("pcw@64:vectors=window", ""),
+        ("pcw@128:size=10,short=cut,vectors=window", "passage: "),
+    ],
 )
 def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, prompt) -> None:
     model: Any = mteb_longembed.load(f"{base}+{tail}")

@@ -141,7 +141,7 @@ CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("qrels.tsv", bare("q0\td0\t0.5\n" + LINES), "line 1: the score must be an integer"),
     ("qrels.tsv", bare("q0\td0\n" + LINES), "line 1: expected a heading with query-id or .* or query id"),
     ("qrels.tsv", bare("q0 0 d0 1\n" + LINES), "line 2: expected 4 columns, got 3"),
-    ("qrels.tsv", bare("q0\td0\t1\t0\n"), "line 1: expected 0 in the second of four columns"),
+    ("qrels.tsv", bare("q0\td0\t1\t0\n"), "line 1: expected 0 in the second .* document, score, got 'd0'"),
     ("qrels.tsv", bare("topic\tdocument\tlabel\n" + LINES), "line 1: expected a heading with query-id or query_id"),
     ("qrels.tsv", bare("query-id\tcorpus-id\tscore\tscore\n"), "line 1: expected each column's name once"),
     ("qrels.jsonl", bare(json_lines(JUDGED).decode().replace('"score"', '"grade"')), "a judgement has a query"),
