@@ -21,8 +21,8 @@ EACH_LANGUAGE = pytest.mark.parametrize("code", known_languages())
 HASHES = {"distractors": "75395ea803bd", "twohop": "3c5163bca48c", "negation": "286969403a16"}
 
 
-def hidden(kind: str, code: str = "eng", n: int = 100):
-    return hidden_by(kind, find_language(code), Draws("any"), n)
+def hidden(kind: str, code: str = "eng"):
+    return hidden_by(kind, find_language(code), Draws("any"), 100)
 
 
 def bag(text: str) -> Counter:
