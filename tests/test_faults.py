@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import mteb_longembed as longembed
+from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from tests import tiny
 
 ROOT = Path(__file__).parents[1]
@@ -58,6 +61,28 @@ def run(*command: str) -> str:
     done = subprocess.run(python, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
+
+
+def test_an_interrupted_call_keeps_the_batches_that_it_had_finished(
+    base: Path, tmp_path: Path, monkeypatch
+) -> None:
+    model = longembed.load(f"{base}+pi@64", device="cpu")
+    model.store = EmbeddingStore(tmp_path)
+    texts = [tiny.text(40, seed) for seed in range(8)]
+    forward, calls = LongTransformer.forward, []
+
+    def interrupted(self, features, **kwargs):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return forward(self, features, **kwargs)
+
+    monkeypatch.setattr(LongTransformer, "forward", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.encode(texts, batch_size=2)
+    assert model.store.counts.rows_encoded == 4
+    model.encode(texts, batch_size=2)
+    assert (model.store.counts.rows_read, model.store.counts.rows_encoded) == (4, 8)
 
 
 @pytest.mark.long
