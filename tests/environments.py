@@ -48,7 +48,7 @@ class Environment:
 
         The parent environment may have our package too (as in tox). That installation must have no effect.
         """
-        options = ("--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed")
+        options = ("--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed", "--no-compile")
         self.pip("install", *options, *arguments)
 
 

@@ -6,7 +6,6 @@ The four real tasks get exactly as many documents and queries as the published d
 
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
 from mteb_longembed.tasks.quick import TASKS
@@ -22,24 +21,10 @@ Rows = list[dict[str, object]]
 
 def serve(hub: LoopbackHub) -> None:
     """Add both repositories to a hub: `dwzhu/LongEmbed`, and mteb's repository with Passkey."""
-    folders = {task.metadata.dataset["name"]: rows(task) for task in REAL} | {"needle": _by_length()}
+    folders = {task.metadata.dataset["name"]: _rows(task.size) for task in REAL} | {"needle": _by_length()}
     hub.add(REPOSITORY, _longembed(folders), repo_type="dataset", sha=REVISION)
     repository, revision = PASSKEY
     hub.add(repository, _passkey(), repo_type="dataset", sha=revision)
-
-
-def rows(task: type[HubRetrieval]) -> dict[str, Rows]:
-    """The rows of a real task's three files."""
-    assert task.size is not None
-    return _rows(task.size)
-
-
-def save(task: type[HubRetrieval], folder: Path) -> None:
-    """Write the three files to disk in the form that `MTEB_LONGEMBED_DATA` needs."""
-    target = folder / task.metadata.dataset["name"]
-    target.mkdir(parents=True)
-    for kind, content in rows(task).items():
-        (target / f"{kind}.jsonl").write_text(_lines(content), encoding="utf-8")
 
 
 def _text(number: int, n_chars: float) -> str:
@@ -64,7 +49,7 @@ def _by_length() -> dict[str, Rows]:
     return {kind: [row for part in parts for row in part[kind]] for kind in parts[0]}
 
 
-def repository(configs: Mapping[str, Mapping[str, Rows]], **card: object) -> dict[str, str]:
+def _repository(configs: Mapping[str, Mapping[str, Rows]], **card: object) -> dict[str, str]:
     """The files of a data set: a file of rows for each configuration and split, and the card."""
     files, known = {}, []
     for config, splits in configs.items():
@@ -89,7 +74,7 @@ def _longembed(folders: Mapping[str, dict[str, Rows]]) -> dict[str, str]:
             columns["context_length"] = "int64"
         features = [{"name": name, "dtype": kind} for name, kind in columns.items()]
         info.append({"config_name": folder, "features": features})
-    return repository(folders, dataset_info=info)
+    return _repository(folders, dataset_info=info)
 
 
 def _passkey() -> dict[str, str]:
@@ -100,7 +85,7 @@ def _passkey() -> dict[str, str]:
         "queries": [{"_id": row["qid"], "text": row["text"]} for row in made["queries"]],
         "default": [{"query-id": r["qid"], "corpus-id": r["doc_id"], "score": 1} for r in made["qrels"]],
     }
-    return repository({kind: {f"test_{n}": content for n in LENGTHS} for kind, content in kinds.items()})
+    return _repository({kind: {f"test_{n}": content for n in LENGTHS} for kind, content in kinds.items()})
 
 
 def _lines(rows: Iterable[Mapping[str, object]]) -> str:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import mteb_longembed as longembed
+from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.store.store import EmbeddingStore
 from tests import tiny
 
 ROOT = Path(__file__).parents[1]
@@ -60,9 +63,32 @@ def run(*command: str) -> str:
     return done.stdout
 
 
+def test_an_interrupted_call_keeps_the_batches_that_it_had_finished(
+    base: Path, tmp_path: Path, monkeypatch
+) -> None:
+    model = longembed.load(f"{base}+pi@64", device="cpu")
+    model.store = EmbeddingStore(tmp_path)
+    texts = [tiny.text(40, seed) for seed in range(8)]
+    forward, calls = LongTransformer.forward, []
+
+    def interrupted(self, features, **kwargs):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return forward(self, features, **kwargs)
+
+    monkeypatch.setattr(LongTransformer, "forward", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.encode(texts, batch_size=2)
+    assert model.store.counts.rows_encoded == 4
+    model.encode(texts, batch_size=2)
+    assert (model.store.counts.rows_read, model.store.counts.rows_encoded) == (4, 8)
+
+
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
 def test_runs_killed_at_random_points_end_in_the_same_bits(base: Path, tmp_path: Path) -> None:
-    n_kills, seed = 4, 1
+    n_kills, seed = 40, 1
     outcome = json.loads(run("-m", "tests.fault_runner", str(base), str(tmp_path), str(n_kills), str(seed)))
     assert outcome["errors"] == 0 and outcome["kills"] >= n_kills
     assert outcome["equal"] == outcome["finished"] > 0

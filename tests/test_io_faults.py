@@ -54,9 +54,9 @@ class SmallRun:
         return {name for name in names if not name.startswith("store")}
 
 
-def _shorten(data: dict, n: int = 6) -> None:
+def _shorten(data: dict) -> None:
     """Keep a few queries and their documents."""
-    kept = list(data["relevant_docs"])[:n]
+    kept = list(data["relevant_docs"])[:6]
     data["relevant_docs"] = {query: data["relevant_docs"][query] for query in kept}
     documents = {document for judged in data["relevant_docs"].values() for document in judged}
     data["queries"] = data["queries"].filter(lambda row: row["id"] in kept)

@@ -120,8 +120,8 @@ def test_each_comparison_has_its_folder_and_links_to_the_others(base, data, file
     def pages() -> dict[str, bytes]:
         return {path.parent.name: path.read_bytes() for path in tmp_path.rglob("compare.html")}
 
-    (tmp_path / "docs.jsonl").write_text((data / "docs.jsonl").read_text().replace('"d0"', '"d00"'))
-    (tmp_path / "qrels.tsv").write_text((data / "qrels.tsv").read_text().replace("d0\t", "d00\t"))
+    (tmp_path / "docs.jsonl").write_text((data / "corpus.jsonl").read_text().replace('"d0"', '"d00"'))
+    (tmp_path / "qrels.tsv").write_text((data / "qrels/test.tsv").read_text().replace("d0\t", "d00\t"))
     line = ["compare", base, *files, "--no-bm25", "--strategies", "gp", "--output-folder", str(tmp_path)]
     assert cli.main(line) == 0
     first = pages()
@@ -181,15 +181,10 @@ def test_the_python_call_returns_what_the_command_writes(tmp_path, monkeypatch, 
 
 
 def test_the_data_object_and_the_keywords_give_the_same(base, data, tmp_path) -> None:
-    paths = {"corpus": "docs.jsonl", "queries": "questions.jsonl", "qrels": "qrels.tsv"}
+    paths = {"corpus": "corpus.jsonl", "queries": "queries.jsonl", "qrels": "qrels/test.tsv"}
     files = {name: data / path for name, path in paths.items()}
-    options = {
-        "strategies": ["gp"],
-        "bm25": False,
-        "show": False,
-        "on_message": lambda _: None,
-        "folder": tmp_path,
-    }
+    options = {"strategies": ["gp"], "bm25": False, "show": False, "folder": tmp_path}
+    options["on_message"] = lambda _: None
     made = mteb_longembed.Data.from_files(**files)
     results = mteb_longembed.compare(base, made, **options), mteb_longembed.compare(base, **files, **options)
     scores = [{row.name: row.score for row in one.rows} for one in results]

@@ -1,4 +1,3 @@
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.tasks.beir import files_task
 from tests import tiny
+from tests.own_data import beir
 
 
 def compare(candidates: Sequence[Candidate], task: Any, out: Path, **options: Any) -> Comparison:
@@ -29,24 +29,16 @@ def data(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     texts = [tiny.text(40, seed) for seed in range(12)]
     queries = [" ".join(text.split()[:6] if i % 2 else text.split()[-6:]) for i, text in enumerate(texts)]
-    rows = {
-        "docs.jsonl": [{"_id": f"d{i}", "text": text} for i, text in enumerate(texts)],
-        "questions.jsonl": [{"_id": f"q{i}", "text": text} for i, text in enumerate(queries)],
-    }
-    for name, lines in rows.items():
-        (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    judged = "".join(f"q{i}\td{i}\t1\n" for i in range(12))
-    (folder / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
-    return folder
+    return beir(folder, texts, queries)
 
 
 @pytest.fixture
 def task(data: Path) -> Any:
-    return files_task(data / "docs.jsonl", data / "questions.jsonl", data / "qrels.tsv")
+    return files_task(data / "corpus.jsonl", data / "queries.jsonl", data / "qrels/test.tsv")
 
 
 @pytest.fixture(scope="module")
 def files(data: Path) -> list[str]:
     """The options of the command for these data."""
-    names = {"corpus": "docs.jsonl", "queries": "questions.jsonl", "qrels": "qrels.tsv"}
+    names = {"corpus": "corpus.jsonl", "queries": "queries.jsonl", "qrels": "qrels/test.tsv"}
     return [word for option, name in names.items() for word in (f"--{option}", str(data / name))]

@@ -2,8 +2,6 @@
 
 import gc
 import json
-import subprocess
-import sys
 import weakref
 from typing import Any
 
@@ -30,28 +28,19 @@ def small(base) -> list[Candidate]:
 def test_candidates_are_the_base_and_what_fits_it(base) -> None:
     names = [candidate.name.removeprefix(base) for candidate in candidates_of(base)]
     weighted = [f"+{tail.replace(':', '@128:')}" for tail in WEIGHTED]
-    windows = ["+pcw@128:vectors=window", *weighted]
     # windows of 128 tokens do not fit into this model
-    assert names == [
-        "+none@16",
-        "+pcw@128",
-        "+ntk@128",
-        *windows,
-        "+gp@128",
-        "+ntk@128:vectors=64",
-        "+pi@128",
-    ]
-    first = candidates_of(base)[0]
-    assert first.is_base and (first.trained_len, first.target_len) == (16, 16)
+    first, last = ["+none@16", "+pcw@128", "+ntk@128"], ["+gp@128", "+ntk@128:vectors=64", "+pi@128"]
+    assert names == [*first, "+pcw@128:vectors=window", *weighted, *last]
+    (of_base,) = candidates_of(base, ["none"])
+    assert of_base == candidates_of(base)[0] and of_base.is_base
+    assert (of_base.trained_len, of_base.target_len) == (16, 16)
     assert [c.target_len for c in candidates_of(base, ["gp"], 64)] == [16, 64]
-    assert candidates_of(base, ["none"]) == [first]
 
 
 def test_plain_extrapolation_takes_part_where_the_positions_allow_it(base) -> None:
     rotary = [candidate.name for candidate in candidates_of("mini-rope")]
     assert {"mini-rope+none@4096", "mini-rope+se@4096"} < set(rotary) and len(set(rotary)) == MOST
     assert "mini-rope+none@1024" in [c.name for c in candidates_of("mini-rope", ["none"], "1k")]
-    assert [c.name.removeprefix(base) for c in candidates_of(base) if "+none" in c.name] == ["+none@16"]
 
 
 def test_names_with_a_strategy_are_compared_with_their_base_if_it_takes_part(base) -> None:
@@ -70,14 +59,29 @@ def test_candidates_that_cannot_be_are_told(base) -> None:
         candidates_of(base, ["none"], 64)
 
 
-def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, task, small, tmp_path) -> None:
+def test_the_ranking_is_that_of_mteb_and_each_model_is_loaded_once_and_alone(
+    base, task, small, tmp_path, monkeypatch
+) -> None:
+    load = mteb.get_model
+    alive = weakref.WeakSet()
+    names = []
+
+    def recorded(name: str, **options: Any) -> Any:
+        gc.collect()
+        assert not alive, "the model before is still there"
+        names.append(name)
+        model = load(name, **options)
+        alive.add(model)
+        return model
+
+    monkeypatch.setattr(running.mteb, "get_model", recorded)
     compared = compare(small, task, tmp_path)
+    assert sorted(names) == sorted(candidate.name for candidate in small)
     assert {row.name.removeprefix(base) for row in compared.rows} == {"+none@16", "+gp@128", "+rp@128"}
-    assert compared.n_queries == 12
+    assert compared.n_queries == 12 and len(compared.scores) == 3 * 12
     cache = mteb.ResultCache(tmp_path)
     for row in compared.rows:
-        meta = mteb.get_model_meta(row.name)
-        result = cache.load_task_result(compared.tasks[0], meta)
+        result = cache.load_task_result(compared.tasks[0], mteb.get_model_meta(row.name))
         assert result is not None and result.get_score() * 100 == pytest.approx(row.score.mean, abs=1e-3)
         assert row.cost.tokens_per_second > 0 and row.cost.vectors == 1 and row.cost.bytes == 32 * 4
     plain = json.loads(pages.as_json(compared))
@@ -85,26 +89,11 @@ def test_the_ranking_is_that_of_mteb_and_everything_is_written(base, task, small
     page = pages.page(compared, drawings(compared))
     assert all(row.label in page.replace("<wbr>", "") for row in compared.rows)
     assert set(compared.costs["candidate"]) == {row.name for row in compared.rows}
-    assert len(compared.scores) == 3 * 12
     assert pages.split_table(compared) is None
 
-
-def test_a_quiet_call_writes_nothing(base, tmp_path) -> None:
-    code = f"""
-import mteb_longembed
-options = dict(strategies=["gp"], show=False, on_message=lambda sentence: None)
-compared = mteb_longembed.compare({base!r}, tasks=["LongEmbedPasskey-quick"], eval_splits=["test_256"], **options)
-assert len(compared.rows) == 4 and compared.passages
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_finished_candidates_are_not_loaded_again(base, task, small, tmp_path, monkeypatch) -> None:
-    first = compare(small, task, tmp_path)
-    monkeypatch.setattr(running.mteb, "get_model", lambda name, **_: pytest.fail(f"{name} was loaded"))
-    second = compare(small, task, tmp_path)
-    assert [(row.score, row.cost) for row in first.rows] == [(row.score, row.cost) for row in second.rows]
+    again = compare(small, task, tmp_path)
+    assert len(names) == len(small), "what has finished was loaded again"
+    assert [(row.score, row.cost) for row in again.rows] == [(row.score, row.cost) for row in compared.rows]
 
 
 def test_a_candidate_that_cannot_run_costs_itself_only(base, task, small, tmp_path, monkeypatch) -> None:
@@ -118,6 +107,23 @@ def test_a_candidate_that_cannot_run_costs_itself_only(base, task, small, tmp_pa
     monkeypatch.setattr(running.mteb, "get_model", failing)
     result = compare(small, task, tmp_path)
     assert len(result.rows) == 2 and result.left_out[0].endswith("is left out: gp does not work today.")
+
+
+def test_after_an_interrupt_only_what_is_missing_runs(base, task, small, tmp_path, monkeypatch) -> None:
+    load = mteb.get_model
+    names = []
+
+    def interrupted(name: str, **options: Any) -> Any:
+        names.append(name)
+        if len(names) == 3:
+            raise KeyboardInterrupt
+        return load(name, **options)
+
+    monkeypatch.setattr(running.mteb, "get_model", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compare(small, task, tmp_path)
+    assert len(compare(small, task, tmp_path).rows) == 3
+    assert names[3:] == names[2:3]
 
 
 def test_under_a_budget_free_ones_run_first_then_named_and_what_would_take_longer_is_named(
@@ -139,26 +145,6 @@ def test_under_a_budget_free_ones_run_first_then_named_and_what_would_take_longe
         compare(small[2:], task, tmp_path / "x", budget=600)
     with pytest.raises(InputError, match=r"^compare needs at least one candidate"):
         compare([], task, tmp_path / "r")
-
-
-def test_only_one_model_is_in_memory_and_each_is_loaded_once(
-    base, task, small, tmp_path, monkeypatch
-) -> None:
-    load = mteb.get_model
-    alive = weakref.WeakSet()
-    names = []
-
-    def recorded(name: str, **options: Any) -> Any:
-        gc.collect()
-        assert not alive, "the model before is still there"
-        names.append(name)
-        model = load(name, **options)
-        alive.add(model)
-        return model
-
-    monkeypatch.setattr(running.mteb, "get_model", recorded)
-    compare(small, task, tmp_path)
-    assert sorted(names) == sorted(candidate.name for candidate in small)
 
 
 def test_the_bar_is_never_done_before_its_candidates_are() -> None:

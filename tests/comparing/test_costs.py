@@ -19,10 +19,10 @@ from tests import tiny
 from tests.comparing.conftest import compare
 
 
-def corpora(n: int = 25, seed: int = 0) -> dict[tuple[str, str], list[Dataset]]:
+def corpora() -> dict[tuple[str, str], list[Dataset]]:
     """Documents of 0 to 200 words in two splits, one of them with titles."""
-    rng = random.Random(seed)
-    texts = ["", *(tiny.text(rng.randint(1, 200), i) for i in range(n))]
+    rng = random.Random(0)
+    texts = ["", *(tiny.text(rng.randint(1, 200), i) for i in range(25))]
     titled = {"title": ["a title", "", None], "text": [tiny.text(70, 90), tiny.text(3, 91), tiny.text(9, 92)]}
     return {("A", "test"): [Dataset.from_dict({"text": texts})], ("B", "test"): [Dataset.from_dict(titled)]}
 
@@ -32,10 +32,15 @@ def joined(datasets: dict[Any, list[Dataset]]) -> list[str]:
     return [f"{row.get('title') or ''} {row['text']}".strip() for row in rows]
 
 
-@pytest.mark.parametrize("prompt", ["", "passage: "])
 @pytest.mark.parametrize(
-    "tail",
-    ["none", "gp@64", "pi@64:vectors=5", "pcw@64:vectors=window", "pcw@128:size=10,short=cut,vectors=window"],
+    ("tail", "prompt"),
+    [
+        ("none", "passage: "),
+        ("gp@64", ""),
+        ("pi@64:vectors=5", "passage: "),
+        ("pcw@64:vectors=window", ""),
+        ("pcw@128:size=10,short=cut,vectors=window", "passage: "),
+    ],
 )
 def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, prompt) -> None:
     model: Any = mteb_longembed.load(f"{base}+{tail}")

@@ -86,27 +86,27 @@ def test_more_documents_in_a_ranking_are_another_evaluation(base, tmp_path) -> N
     assert len(files) == 2
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda ranks: [ranks.pop(query) for query in list(ranks)[:4]],
-        lambda ranks: ranks["q0"].update(d0=float("nan")),
-        lambda ranks: ranks["q0"].update(d0=[1.0]),
-        lambda ranks: ranks["q0"].update(d0="1.0"),
-        lambda ranks: ranks["q0"].update(d99=1.0),
-        lambda ranks: ranks.update(q0=[]),
-    ],
-    ids=["half of the queries", "NaN", "a list", "a text", "an unknown document", "no scores"],
-)
-def test_a_ranking_that_is_not_complete_runs_again_and_that_is_said(base, tmp_path, damage) -> None:
-    first, _ = run(base, beir_task(folder(tmp_path)), tmp_path / "out")
+DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
+    "half of the queries": lambda ranks: [ranks.pop(query) for query in list(ranks)[:4]],
+    "NaN": lambda ranks: ranks["q0"].update(d0=float("nan")),
+    "a list": lambda ranks: ranks["q0"].update(d0=[1.0]),
+    "a text": lambda ranks: ranks["q0"].update(d0="1.0"),
+    "an unknown document": lambda ranks: ranks["q0"].update(d99=1.0),
+    "no scores": lambda ranks: ranks.update(q0=[]),
+}
+
+
+def test_a_ranking_that_is_not_complete_runs_again_and_that_is_said(base, tmp_path) -> None:
+    task = beir_task(folder(tmp_path))
+    first, _ = run(base, task, tmp_path / "out")
     (path,) = (tmp_path / "out").rglob("*_predictions.json")
-    saved = json.loads(path.read_text())
-    damage(saved["default"]["test"])
-    path.write_text(json.dumps(saved))
-    second, messages = run(base, beir_task(folder(tmp_path)), tmp_path / "out")
-    assert score(second) == score(first)
-    assert any("is not complete, so it runs again." in sentence for sentence in messages)
+    for name, damage in DAMAGE.items():
+        saved = json.loads(path.read_text())
+        damage(saved["default"]["test"])
+        path.write_text(json.dumps(saved))
+        second, messages = run(base, task, tmp_path / "out")
+        assert score(second) == score(first), name
+        assert any("is not complete, so it runs again." in sentence for sentence in messages), name
 
 
 def test_what_is_left_out_is_said_and_on_the_page_and_in_json(base, tmp_path, capsys) -> None:
@@ -240,17 +240,35 @@ def test_memory_for_documents_grows_with_their_text_and_no_faster(tmp_path) -> N
     assert peaks[2000] - peaks[100] < 3 * 1.9 * text
 
 
-def test_two_comparisons_at_one_folder_share_work_and_lose_nothing(base, tmp_path) -> None:
-    asked = command(base, folder(tmp_path), tmp_path / "out", "--json")
-    line = [sys.executable, "-m", "mteb_longembed", *asked]
+QUIET_CALL = """
+import json, sys
+from pathlib import Path
+import mteb_longembed
+model, folder, scores = sys.argv[1:]
+options = {"strategies": ["gp"], "show": False, "on_message": lambda sentence: None, "folder": folder}
+found = mteb_longembed.compare(model, tasks=["LongEmbedPasskey-quick"], eval_splits=["test_256"], **options)
+assert found.passages
+Path(scores).write_text(json.dumps({row.name: row.score.mean for row in found.rows}))
+"""
+
+
+def test_a_command_and_a_call_at_one_folder_share_work_and_lose_nothing_and_a_quiet_call_writes_nothing(
+    base, tmp_path
+) -> None:
+    scores, out = tmp_path / "scores.json", str(tmp_path / "out")
+    line = ["compare", base, "-t", "LongEmbedPasskey-quick", "--eval-splits", "test_256"]
+    line += ["--strategies", "gp", "--output-folder", out, "--json"]
+    starts = (["-m", "mteb_longembed", *line], ["-c", QUIET_CALL, base, out, str(scores)])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MTEB_LONGEMBED_STORE": str(tmp_path / "store")}
-    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    both = [subprocess.Popen(line, env=environment, **piped) for _ in range(2)]
+    options = {"env": environment, "cwd": tmp_path, "text": True}
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    both = [subprocess.Popen([sys.executable, *start], **options) for start in starts]
     outputs = [process.communicate() for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
-    first, second = ({c["name"]: c["score"] for c in json.loads(out)["candidates"]} for out, _ in outputs)
-    assert first == second and len(first) == 2
-    assert len(list((tmp_path / "out").rglob("*_predictions.json"))) == 2
+    assert outputs[1] == ("", "")
+    printed = {c["name"]: c["score"][0] for c in json.loads(outputs[0][0])["candidates"]}
+    assert printed == json.loads(scores.read_text()) and len(printed) == 4
+    assert len(list((tmp_path / "out").rglob("*_predictions.json"))) == 4
 
 
 # ---- no traceback ---------------------------------------------------------------------------------------

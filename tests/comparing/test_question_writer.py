@@ -1,10 +1,9 @@
 """Questions that a language model writes: the rules, odd answers of a server on this machine, and a killed run."""
 
+import contextlib
 import json
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from mteb_longembed import cli
 from mteb_longembed.comparing import question_writer
 from mteb_longembed.comparing.question_writer import (
+    Question,
     QuestionWriter,
     draw_passages,
     expected_tokens,
@@ -23,6 +23,7 @@ from mteb_longembed.comparing.question_writer import (
 )
 from mteb_longembed.errors import InputError, WriterError
 from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_passages, read_queries
+from tests.loopback_server import serving
 
 FILLER = "The weather was fine and everybody went about their usual work as on any other day of the week. "
 DOCUMENTS = {
@@ -31,67 +32,32 @@ DOCUMENTS = {
 }
 
 
-class Server:
-    """An OpenAI-compatible endpoint. `answer` gets the messages and gives the text, or a status and a body."""
-
-    def __init__(self, answer: Callable[[list[dict[str, str]]], Any]) -> None:
-        self.asked: list[list[dict[str, str]]] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append(body["messages"])
-                said = answer(body["messages"])
-                status, content = said if isinstance(said, tuple) else (200, outer.body(said))
-                data = content.encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._server.server_port}/v1"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    @staticmethod
-    def body(text: str | None) -> str:
-        message = {"role": "assistant", "content": text}
-        usage = {"prompt_tokens": 70, "completion_tokens": 30, "total_tokens": 100}
-        choice = {"index": 0, "finish_reason": "stop", "message": message}
-        return json.dumps(
-            {
-                "id": "x",
-                "object": "chat.completion",
-                "created": 0,
-                "model": "m",
-                "choices": [choice],
-                "usage": usage,
-            }
-        )
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+def completion(text: str | None) -> str:
+    """What an OpenAI-compatible endpoint answers."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+    usage = {"prompt_tokens": 70, "completion_tokens": 30, "total_tokens": 100}
+    about = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
+    return json.dumps({**about, "choices": [choice], "usage": usage})
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
-    servers: list[Server] = []
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[list[dict[str, str]]]]]:
+    """Start an endpoint; the messages that it gets. `answer` makes of them the text, or a status and a body."""
+    with contextlib.ExitStack() as servers:
 
-    def start(answer: Callable[[list[dict[str, str]]], Any]) -> Server:
-        servers.append(Server(answer))
-        monkeypatch.setenv("OPENAI_BASE_URL", servers[-1].address)
-        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-        return servers[-1]
+        def start(answer: Callable[[list[dict[str, str]]], Any]) -> list[list[dict[str, str]]]:
+            asked = []
 
-    yield start
-    for server in servers:
-        server.close()
+            def respond(_: str, body: dict[str, Any]) -> str | tuple[int, str]:
+                asked.append(body["messages"])
+                said = answer(body["messages"])
+                return said if isinstance(said, tuple) else completion(said)
+
+            monkeypatch.setenv("OPENAI_BASE_URL", f"{servers.enter_context(serving(respond))}/v1")
+            monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+            return asked
+
+        yield start
 
 
 @pytest.fixture(autouse=True)
@@ -106,9 +72,13 @@ def numbered(messages: list[dict[str, str]]) -> str:
     return f"Which purchase did number {abs(hash(messages[0]['content'])) % 10**9} make on a journey?"
 
 
+def write(n: int, folder: Path, documents: dict[str, str] = DOCUMENTS) -> list[Question]:
+    return write_questions(documents, n, QuestionWriter("m"), folder / "out", show=False)
+
+
 def test_what_is_written_is_what_compare_reads(serve, tmp_path: Path) -> None:
     serve(numbered)
-    questions = write_questions(DOCUMENTS, 8, QuestionWriter("m"), tmp_path / "out", show=False)
+    questions = write(8, tmp_path)
     assert len(questions) == 8 and all(question.text for question in questions)
     documents = read_documents(tmp_path / "out" / "corpus.jsonl")
     queries = read_queries(tmp_path / "out" / "queries.jsonl")
@@ -159,24 +129,24 @@ def test_the_cost_is_expected_before() -> None:
 def test_an_answer_that_breaks_a_rule_is_asked_again_then_dropped_and_counted(
     serve, tmp_path, answer, reason
 ) -> None:
-    server = serve(lambda messages: answer)
+    asked = serve(lambda messages: answer)
     documents = {"d1": DOCUMENTS["d1"][280:700]}
-    (question,) = write_questions(documents, 1, QuestionWriter("m"), tmp_path / "out", show=False)
+    (question,) = write(1, tmp_path, documents)
     assert question.text == "" and question.reason.startswith(reason)
-    assert len(server.asked) == question_writer.TRIES
-    assert reason in server.asked[1][-1]["content"] and question.tokens == 100 * question_writer.TRIES
+    assert len(asked) == question_writer.TRIES
+    assert reason in asked[1][-1]["content"] and question.tokens == 100 * question_writer.TRIES
     assert f"0 of 1 questions are kept; dropped: 1 because the question {reason}" in summary([question])
 
 
 def test_a_second_try_is_kept(serve, tmp_path: Path) -> None:
     serve(lambda messages: "" if len(messages) == 1 else "Which purchase was made on the journey?")
-    (question,) = write_questions(DOCUMENTS, 1, QuestionWriter("m"), tmp_path / "out", show=False)
+    (question,) = write(1, tmp_path)
     assert question.text == "Which purchase was made on the journey?" and question.tokens == 200
 
 
 def test_a_question_that_comes_twice_is_dropped(serve, tmp_path: Path) -> None:
     serve(lambda messages: "Which purchase was made on the journey?")
-    questions = write_questions(DOCUMENTS, 3, QuestionWriter("m"), tmp_path / "out", show=False)
+    questions = write(3, tmp_path)
     assert [bool(question.text) for question in questions] == [True, False, False]
     assert questions[1].reason == "was written before"
 
@@ -189,9 +159,7 @@ def test_an_endpoint_that_is_busy_is_asked_again(serve, tmp_path: Path) -> None:
         return (429, '{"error": {"message": "slow down"}}') if len(calls) < 3 else numbered(messages)
 
     serve(busy_at_first)
-    (question,) = write_questions(
-        {"d": DOCUMENTS["d1"]}, 1, QuestionWriter("m"), tmp_path / "out", show=False
-    )
+    (question,) = write(1, tmp_path, {"d": DOCUMENTS["d1"]})
     assert question.text and len(calls) == 3
 
 
@@ -207,7 +175,7 @@ def test_an_endpoint_that_is_busy_is_asked_again(serve, tmp_path: Path) -> None:
 def test_an_endpoint_that_fails_is_one_sentence(serve, tmp_path: Path, answer: tuple[int, str]) -> None:
     serve(lambda messages: answer)
     with pytest.raises(WriterError, match=r"the writer m at http://127\.0\.0\.1.* gave no answer"):
-        write_questions(DOCUMENTS, 2, QuestionWriter("m"), tmp_path / "out", show=False)
+        write(2, tmp_path)
 
 
 def test_a_killed_run_goes_on_and_asks_nothing_twice(serve, tmp_path: Path) -> None:
@@ -219,22 +187,22 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(serve, tmp_path: Path) -> N
 
     serve(dies)
     with pytest.raises(WriterError):
-        write_questions(DOCUMENTS, 5, QuestionWriter("m"), tmp_path / "out", show=False)
+        write(5, tmp_path)
     with (tmp_path / "out" / "progress.jsonl").open("a") as file:
         file.write('\n{"writer": "m", "docu')  # a kill in the middle of a line
     assert not (tmp_path / "out" / "queries.jsonl").exists()
-    questions = write_questions(DOCUMENTS, 5, QuestionWriter("m"), tmp_path / "out", show=False)
+    questions = write(5, tmp_path)
     assert len(questions) == 5 and all(question.text for question in questions) and len(calls) == 6
     (tmp_path / "out" / "queries.jsonl").unlink()  # as if the second run had been killed at its end
-    assert write_questions(DOCUMENTS, 5, QuestionWriter("m"), tmp_path / "out", show=False) == questions
+    assert write(5, tmp_path) == questions
     assert len(calls) == 6
 
 
 def test_edited_questions_are_not_replaced(serve, tmp_path: Path) -> None:
     serve(numbered)
-    write_questions(DOCUMENTS, 2, QuestionWriter("m"), tmp_path / "out", show=False)
+    write(2, tmp_path)
     with pytest.raises(InputError, match="has questions already, which you may have edited"):
-        write_questions(DOCUMENTS, 2, QuestionWriter("m"), tmp_path / "out", show=False)
+        write(2, tmp_path)
 
 
 def test_what_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch, serve, tmp_path: Path) -> None:
@@ -246,7 +214,7 @@ def test_what_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch, serve,
         QuestionWriter("m")
     serve(numbered)
     with pytest.raises(InputError, match="a document needs a passage of at least 200 characters"):
-        write_questions({"d": "short"}, 2, QuestionWriter("m"), tmp_path / "out", show=False)
+        write(2, tmp_path, {"d": "short"})
 
 
 def test_rare_words_are_those_of_few_passages() -> None:

@@ -1,9 +1,7 @@
 """`+pcw` on an encoder behind an API: a loopback server speaks it, the tokenizer is made here."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from unittest.mock import Mock
 
@@ -21,6 +19,7 @@ from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
+from tests.loopback_server import serving
 
 tiktoken = pytest.importorskip("tiktoken")
 pytest.importorskip("openai")
@@ -47,40 +46,23 @@ def vector(text: str) -> np.ndarray:
     return out / np.linalg.norm(out)
 
 
-class Api(BaseHTTPRequestHandler):
-    disable_nagle_algorithm = True  # a body does not wait until its headers are confirmed
-    seen: list[dict[str, Any]] = []
+@pytest.fixture
+def asked(monkeypatch) -> Iterator[list[dict[str, Any]]]:
+    """What a server that speaks the API gets."""
+    seen = []
 
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        type(self).seen.append({"path": self.path, **asked})
-        vectors = [vector(text).tolist() for text in asked["input"]]
+    def embed(path: str, call: dict[str, Any]) -> str:
+        seen.append({"path": path, **call})
+        vectors = [vector(text).tolist() for text in call["input"]]
         data = [{"object": "embedding", "index": i, "embedding": one} for i, one in enumerate(vectors)]
         usage = {"prompt_tokens": 0, "total_tokens": 0}
-        body = json.dumps({"object": "list", "data": data, "model": asked["model"], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        return json.dumps({"object": "list", "data": data, "model": call["model"], "usage": usage})
 
-    def log_message(self, *args: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def api(monkeypatch) -> Iterator[type[Api]]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    Api.seen = []
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setitem(tiktoken.registry.ENCODINGS, "cl100k_base", ENCODING)
-    yield Api
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(embed) as address:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{address}/v1")
+        yield seen
 
 
 def encode(model: Any, texts: list[str]) -> np.ndarray:
@@ -102,7 +84,7 @@ def count(text: str) -> int:
     return len(ENCODING.encode_ordinary(text))
 
 
-def test_a_named_api_model_averages_the_vectors_of_its_windows(api):
+def test_a_named_api_model_averages_the_vectors_of_its_windows(asked):
     meta = windowed(mteb.get_model_meta(ADA), ModelSpec.parse(f"{ADA}+pcw@60,trained_len=20"))
     assert meta.name == f"{ADA}+pcw@60,trained_len=20"
     assert (meta.max_tokens, meta.adapted_from, meta.revision) == (60, ADA, f"3-{ALGORITHM}")
@@ -110,9 +92,9 @@ def test_a_named_api_model_averages_the_vectors_of_its_windows(api):
     assert model.mteb_model_meta.name == meta.name
     texts = ["alpha beta", document(12), document(80, 1), "  "]
     got = encode(model, texts)
-    sent = [text for call in api.seen for text in call["input"]]
+    sent = [text for call in asked for text in call["input"]]
     assert all(count(text) <= 20 for text in sent)
-    assert {call["model"] for call in api.seen} == {"text-embedding-ada-002"}
+    assert {call["model"] for call in asked} == {"text-embedding-ada-002"}
     for text, vec in zip(texts[:3], got, strict=False):
         want = np.mean([vector(piece) for piece in model.windows(text)], axis=0)
         assert np.abs(vec - want).max() < 1e-6
@@ -121,7 +103,7 @@ def test_a_named_api_model_averages_the_vectors_of_its_windows(api):
     assert not got[3].any()
 
 
-def test_short_texts_are_sent_as_they_are_and_equal_the_stock_encoder(api):
+def test_short_texts_are_sent_as_they_are_and_equal_the_stock_encoder(asked):
     texts = ["  alpha\nbeta ", "gamma"]
     stock = encode(mteb.get_model(ADA), texts)
     ours = encode(windowed(mteb.get_model_meta(ADA), ModelSpec.parse(f"{ADA}+pcw@32k")).load_model(), texts)

@@ -37,11 +37,11 @@ def test_weights_are_halves_on_disk_and_floats_at_work(mini):
 
 def test_passkeys_are_found_within_the_trained_length(mini):
     name, model = mini
-    made = LongEmbedPasskey.generate("test_512")
+    made = type(LongEmbedPasskey.variant(n_documents=50)).generate("test_512")
     documents = model.encode([row["text"] for row in made["corpus"]])
     queries = model.encode([row["text"] for row in made["queries"]])
     ids = [row["id"] for row in made["corpus"]]
     nearest = [ids[i] for i in (queries @ documents.T).argmax(1)]
     right = [made["relevant_docs"][row["id"]] for row in made["queries"]]
     share = np.mean([d in r for d, r in zip(nearest, right, strict=True)])
-    assert share >= {"mini-ape": 0.8, "mini-rope": 0.82}[name]
+    assert share >= {"mini-ape": 0.92, "mini-rope": 0.9}[name]

@@ -134,8 +134,7 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not hasattr(os, "fork"):
         pytest.skip("children are forks")
     folder = tmp_path_factory.mktemp("forked")
-    root = str(Path(__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
     command = [sys.executable, "-c", FORKS, str(folder), *ENDINGS]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]

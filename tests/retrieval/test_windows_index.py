@@ -11,9 +11,9 @@ from mteb_longembed.retrieval.vectors import BLOCK_BYTES, TEMPERATURE, CorpusVec
 from mteb_longembed.retrieval.windows_index import WindowIndex
 
 
-def corpus(seed: int, most: int = 9) -> tuple[list[np.ndarray], np.ndarray]:
+def corpus(seed: int) -> tuple[list[np.ndarray], np.ndarray]:
     generator = np.random.default_rng(seed)
-    documents = [generator.normal(size=(generator.integers(1, most + 1), 6)) for _ in range(40)]
+    documents = [generator.normal(size=(generator.integers(1, 10), 6)) for _ in range(40)]
     # one document whose windows crowd out all others at first
     documents[3] = np.tile([2.0, 0, 0, 0, 0, 0], (200, 1)) + 0.01 * generator.normal(size=(200, 6))
     return documents, generator.normal(size=(12, 6))

@@ -25,12 +25,12 @@ def like_ndcg(rng: np.random.Generator, n_candidates: int, n_queries: int) -> Pa
     return paired(*scores[order].tolist())
 
 
-@pytest.mark.parametrize(("n_candidates", "n_queries"), [(2, 50), (2, 12), (4, 50)])
-def test_of_equal_candidates_one_is_named_in_at_most_five_percent(n_candidates, n_queries) -> None:
+def test_of_equal_candidates_one_is_named_in_at_most_five_percent() -> None:
     rng = np.random.default_rng(1)
     n_named = 0
     for _ in range(1000):
-        scores = like_ndcg(rng, n_candidates, n_queries)
+        # with so few queries the bootstrap alone would name one in eleven percent
+        scores = like_ndcg(rng, n_candidates=2, n_queries=12)
         shares = scores.first_shares(n_resamples=1000)
         # the share is looked at first, because the tests take longer
         if max(shares.values()) >= 0.975:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.tasks.beir import beir_task, files_task
-from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_passages
+from mteb_longembed.tasks.data_files import read_documents, read_passages
 from mteb_longembed.tasks.scoring import left_out, score_queries
 from tests.data_formats import DOCUMENTS, HEADING, JUDGED, LINES, QUERY_ROWS, Rows, content, json_lines, write
 
@@ -141,7 +141,7 @@ CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("qrels.tsv", bare("q0\td0\t0.5\n" + LINES), "line 1: the score must be an integer"),
     ("qrels.tsv", bare("q0\td0\n" + LINES), "line 1: expected a heading with query-id or .* or query id"),
     ("qrels.tsv", bare("q0 0 d0 1\n" + LINES), "line 2: expected 4 columns, got 3"),
-    ("qrels.tsv", bare("q0\td0\t1\t0\n"), "line 1: expected 0 in the second of four columns"),
+    ("qrels.tsv", bare("q0\td0\t1\t0\n"), "line 1: expected 0 in the second .* document, score, got 'd0'"),
     ("qrels.tsv", bare("topic\tdocument\tlabel\n" + LINES), "line 1: expected a heading with query-id or query_id"),
     ("qrels.tsv", bare("query-id\tcorpus-id\tscore\tscore\n"), "line 1: expected each column's name once"),
     ("qrels.jsonl", bare(json_lines(JUDGED).decode().replace('"score"', '"grade"')), "a judgement has a query"),
@@ -245,31 +245,3 @@ def test_a_judged_passage_ends_where_its_document_ends(tmp_path: Path, title: st
     (((start, end),),) = read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")["q1"].values()
     full = read_documents(tmp_path / "docs.jsonl")["d1"]
     assert full[start:end].strip() == "the key" and 0 <= start < end <= len(full)
-
-
-def test_an_answer_in_a_text_file_stays_a_text_though_it_is_a_number(tmp_path: Path) -> None:
-    (tmp_path / "docs.jsonl").write_text(
-        json.dumps({"_id": "d1", "text": "In 1969 men walked there."}) + "\n"
-    )
-    judged = tmp_path / "qrels.tsv"
-    judged.write_text("query-id\tcorpus-id\tscore\tanswer\nq1\td1\t1\t1969\n")
-    assert read_passages(judged, tmp_path / "docs.jsonl") == {"q1": {"d1": [(3, 7)]}}
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_each_judgement_may_have_a_passage_or_none(tmp_path: Path, order: int) -> None:
-    (tmp_path / "docs.jsonl").write_text(json.dumps({"_id": "d1", "text": "Paris"}) + "\n")
-    rows = [{"query-id": "q1", "corpus-id": "d1"}, {"query-id": "q2", "corpus-id": "d1", "answer": "Paris"}]
-    judged = tmp_path / "qrels.jsonl"
-    judged.write_text("".join(json.dumps(row) + "\n" for row in rows[::order]))
-    assert read_passages(judged, tmp_path / "docs.jsonl") == {"q2": {"d1": [(0, 5)]}}
-    assert set(read_judgements(judged, {"q1": "a", "q2": "b"}, {"d1": "Paris"})) == {"q1", "q2"}
-
-
-@pytest.mark.parametrize("passage", [{"start": 0, "end": 2}, {"answer": " "}])
-def test_a_passage_of_white_space_is_refused(tmp_path: Path, passage: dict[str, object]) -> None:
-    (tmp_path / "docs.jsonl").write_text(json.dumps({"_id": "d1", "text": "  x Paris"}) + "\n")
-    judged = tmp_path / "qrels.jsonl"
-    judged.write_text(json.dumps({"query-id": "q1", "corpus-id": "d1", **passage}) + "\n")
-    with pytest.raises(DataError, match=r"line 1: .* must have words, got"):
-        read_passages(judged, tmp_path / "docs.jsonl")

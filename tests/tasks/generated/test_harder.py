@@ -21,8 +21,8 @@ EACH_LANGUAGE = pytest.mark.parametrize("code", known_languages())
 HASHES = {"distractors": "75395ea803bd", "twohop": "3c5163bca48c", "negation": "286969403a16"}
 
 
-def hidden(kind: str, code: str = "eng", n: int = 100):
-    return hidden_by(kind, find_language(code), Draws("any"), n)
+def hidden(kind: str, code: str = "eng"):
+    return hidden_by(kind, find_language(code), Draws("any"), 100)
 
 
 def bag(text: str) -> Counter:
@@ -48,15 +48,13 @@ def test_a_hundred_documents_answer_a_hundred_different_questions(kind: str, cod
     assert len({item.query for item in hidden(kind, code)}) == 100
 
 
-def read_distractors(texts: list[str]) -> dict[str, str]:
-    """By person, where they spend the winter."""
-    return dict(re.fullmatch(r"(.+) spends every winter in (\w+)\.", text).groups() for text in texts)  # type: ignore[union-attr]
-
-
 def test_distractors_change_the_name_alone() -> None:
     """Only one document of the hundred speaks of the person asked for, each name of whom four have."""
     items = hidden("distractors")
-    facts = [read_distractors([item.text, *item.others]) for item in items]
+    facts = []
+    for item in items:
+        texts = [item.text, *item.others]
+        facts.append({re.fullmatch(r"(.+) spends every winter in \w+\.", text)[1] for text in texts})
     for number, item in enumerate(items):
         person = re.fullmatch(r"Where does (.+) spend every winter\?", item.query)[1]  # type: ignore[index]
         assert [i for i, known in enumerate(facts) if person in known] == [number]
@@ -105,10 +103,8 @@ def test_documents_are_as_long_as_those_of_plain_needles(kind: str) -> None:
 
 @EACH_KIND
 def test_sentences_stand_apart_at_sentence_ends_and_depth_tells_where_the_answer_is(kind: str) -> None:
-    task = type(LongEmbedNeedle.variant(kind=kind, depth=0.5))
-    draws = Draws(f"{task.generator}/{task.__name__}/0/2048")
-    known = task.hidden(draws, 100)
-    for item, row in zip(known, task.generate("test_2048")["corpus"], strict=True):
+    corpus = type(LongEmbedNeedle.variant(kind=kind, depth=0.5)).generate("test_2048")["corpus"]
+    for item, row in zip(corpus.hidden, corpus, strict=True):
         for text in (item.text, *item.others):
             assert re.search(rf'(^|[.!?"]\s+){re.escape(text)}(\s|$)', row["text"]), text
         assert row["text"].index(item.text) / len(row["text"]) == pytest.approx(row["depth"], abs=0.1)
@@ -129,10 +125,8 @@ def test_passkey_has_no_harder_form_and_an_unknown_kind_is_told() -> None:
 @EACH_KIND
 def test_a_model_that_only_matches_words_finds_one_in_four_and_a_reader_all(kind: str) -> None:
     """Slow oracles: a matcher that counts words, ties drawn by lot, and one that finds the sentence itself."""
-    task = type(LongEmbedNeedle.variant(kind=kind))
-    data = task.generate("test_1024")
-    draws = Draws(f"{task.generator}/{task.__name__}/0/1024")
-    answer = {item.query: {item.text, *item.others} for item in task.hidden(draws, 100)}
+    data = type(LongEmbedNeedle.variant(kind=kind)).generate("test_1024")
+    answer = {item.query: {item.text, *item.others} for item in data["corpus"].hidden}
     texts = {row["id"]: row["text"] for row in data["corpus"]}
     bags = {name: bag(text) for name, text in texts.items()}
     lot = random.Random(0)

@@ -14,7 +14,7 @@ from tests.own_data import bm25
 QUERIES = (60.48, 57.3, 58.28, 59.92, 55.86, 59.6, 59.12, 58.34)
 
 
-@pytest.mark.parametrize(("length", "query"), zip(LENGTHS, QUERIES, strict=True))
+@pytest.mark.parametrize(("length", "query"), list(zip(LENGTHS, QUERIES, strict=True)))
 def test_character_statistics_are_near_the_published_ones(length: int, query: float) -> None:
     """Documents within one percent."""
     data = LongEmbedNeedle.generate(f"test_{length}")

@@ -108,17 +108,3 @@ def test_a_variant_keeps_its_name_after_its_data_are_unloaded(task: type[Synthet
     assert all(abs(depth - 0.25) < 0.1 for depth in variant.dataset["default"]["test_256"]["corpus"]["depth"])
     variant.unload_data()
     assert variant.metadata.name == f"{task.metadata.name}-depth0.25"
-
-
-@given(st.integers(0, 10_000), st.integers(1, 60))
-def test_distinct_numbers_are_in_range_and_never_repeat(seed: int, n: int) -> None:
-    drawn = Draws(str(seed)).distinct(n, 60)
-    assert len(set(drawn)) == n
-    assert all(0 <= number < 60 for number in drawn)
-
-
-@given(st.lists(st.integers(), max_size=30), st.text(max_size=5))
-def test_shuffling_keeps_the_items_and_the_original(items: list[int], key: str) -> None:
-    original = list(items)
-    assert sorted(Draws(key).shuffled(items)) == sorted(items)
-    assert items == original
