@@ -1,7 +1,8 @@
 """The one rule for the interval of a mean over queries, and the paired randomisation test of a difference.
 
 - A share of right answers in one split has Wilson's interval.
-- Other means have a bootstrap interval. With several splits, each split is resampled on its own (stratified).
+- Other means have a bootstrap interval. With several splits, each split is resampled on its own (stratified). The mean
+  of more than `BCA_MAX` queries is drawn from the normal distribution that its resamples have.
 - Queries with equal scores cannot be resampled, but they are not certain: see `_unseen`. So no interval has width 0.
 
 Source: Efron 1987, Better bootstrap confidence intervals, https://doi.org/10.1080/01621459.1987.10478410; for the

@@ -23,12 +23,15 @@ def test_one_mean_has_scipys_bca_interval():
     assert interval.high == pytest.approx(theirs.confidence_interval.high, abs=0.01)
 
 
-def test_a_mean_of_many_queries_has_the_normal_interval():
-    scores = np.random.default_rng(2).random(4000)
-    half_width = 1.96 * scores.std() / np.sqrt(len(scores))
+def test_a_mean_of_many_queries_has_the_bootstraps_interval_also_if_most_are_zero():
+    rng = np.random.default_rng(2)
+    scores = rng.random(1100) * (rng.random(1100) < 0.1)
+    resampled = stats.bootstrap((scores,), np.mean, n_resamples=9999, batch=500, method="percentile", rng=rng)
+    ends = resampled.confidence_interval
+    half_width = (ends.high - ends.low) / 2
     interval = mean_interval(scores)
-    assert interval.low == pytest.approx(scores.mean() - half_width, abs=0.05 * half_width)
-    assert interval.high == pytest.approx(scores.mean() + half_width, abs=0.05 * half_width)
+    assert interval.low == pytest.approx(ends.low, abs=0.1 * half_width)
+    assert interval.high == pytest.approx(ends.high, abs=0.1 * half_width)
 
 
 def test_a_paired_difference_forgets_what_both_share():
@@ -117,6 +120,17 @@ def test_the_p_value_is_that_of_all_sign_flips():
     signs = np.array(list(itertools.product((1, -1), repeat=8)))
     expected = (abs((signs * (second - first)).mean(axis=1)) >= seen - 1e-12).mean()
     assert randomisation_test([first], [second]) == pytest.approx(expected)
+
+
+def test_of_many_queries_the_p_value_is_that_of_scipys_permutation_test():
+    rng = np.random.default_rng(5)
+    first = rng.random(40)
+    second = first + rng.normal(0.05, 0.15, 40)
+    expected = stats.permutation_test(
+        (second - first,), np.sum, permutation_type="samples", n_resamples=20_000, rng=rng
+    ).pvalue
+    assert 0.02 < expected < 0.5
+    assert randomisation_test([first], [second]) == pytest.approx(expected, abs=0.01)
 
 
 def test_groups_weigh_the_same_in_the_test():
