@@ -183,7 +183,7 @@ def _drawn(table: Table, is_stacked: bool, widest: int | None) -> RichTable:
     for row in table.rows:
         texts = []
         for cell, is_words in zip(row, words, strict=True):
-            text = cell.text.replace(" ", sign)
+            text = re.sub(r" (?=[\[(])", sign, cell.text)
             if is_words:
                 text = _on_lines(cell.text, widest)
             texts.append(_styled(cell, text, sign))

@@ -54,9 +54,10 @@ def test_a_narrow_terminal_breaks_names_at_their_signs_alone() -> None:
     out = io.StringIO()
     comparison: Any = SimpleNamespace(**{**vars(COMPARISON), "rows": rows})
     show([ranking_table(comparison)], Console(file=out, width=80), notes=False)
-    assert max(map(len, out.getvalue().splitlines())) <= 80
-    words = out.getvalue().split()
-    assert words.count("vectors=window,") == words.count("weights=sif") == len(rows)
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("vectors=window,") == text.count("weights=sif") == len(rows)
+    assert "60 %" in text, "only intervals stand below their numbers"
 
 
 @pytest.mark.parametrize("width", [80, 100])
