@@ -76,7 +76,7 @@ def write(page: Page) -> str:
 
 def _breakable(title: str) -> Markup:
     """A title such as SummScreenFD, or a model's name, with places where the browser may break the line."""
-    return Markup(re.sub("(?<=[a-z])(?=[A-Z])|(?=[+@])|(?<=[/,_])", "<wbr>", str(escape(printable(title)))))
+    return Markup(re.sub("(?<=[a-z])(?=[A-Z])|(?=[+])|(?<=[/:,_])", "<wbr>", str(escape(printable(title)))))
 
 
 def _picture(drawing: Drawing) -> Markup:
