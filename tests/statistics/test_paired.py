@@ -25,7 +25,9 @@ def like_ndcg(rng: np.random.Generator, n_candidates: int, n_queries: int) -> Pa
     return paired(*scores[order].tolist())
 
 
-@pytest.mark.parametrize("n_queries", [12, 50])  # with 12 the bootstrap alone would name one in eleven percent
+@pytest.mark.parametrize(
+    "n_queries", [12, 50]
+)  # with 12 the bootstrap alone would name one in eleven percent
 def test_of_equal_candidates_one_is_named_in_at_most_five_percent(n_queries: int) -> None:
     rng = np.random.default_rng(1)
     n_named = 0
