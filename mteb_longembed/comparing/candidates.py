@@ -93,17 +93,20 @@ class Candidate:
     @property
     def matches_words(self) -> bool:
         """Whether it is BM25, or a candidate with BM25's scores added."""
-        return self.name == BM25 or _FUSED in self.name
+        if self.name == BM25:
+            return True
+        return not self.is_mtebs and ModelSpec.parse(self.name).fuse is not None
 
 
 def candidates_of(
     base: str, strategies: Sequence[str] | None = None, target_len: int | str | None = None
 ) -> list[Candidate]:
-    """The candidates of a base: itself, and the first of `DEFAULT` that fit. A name with a strategy gives only one.
+    """The candidates of a base: itself, and the first of `DEFAULT` that fit. A name with a strategy is only itself.
 
     Args:
         base: an alias, a hub id or a folder, or such a one with a strategy.
-        strategies: the keys of the only ones to try, each on its own, and `pcw` also as `PIECES`.
+        strategies: the keys of the only ones to try, each on its own, and `pcw` also with a vector a window and with
+            corpus weights.
         target_len: in tokens. Default: 8 times the trained length.
 
     Raises:
@@ -122,6 +125,8 @@ def candidates_of(
     resolved = open_checkpoint(spec)
     first = _as_candidate(resolved, spec.base)
     candidates = [first]
+    # `none` at the trained length is the base, which takes part already
+    asked = [key for key in strategies or () if key != "none"]
     refused: list[InputError] = []
     for tail in _tails(resolved, strategies, target_len):
         if strategies is None and len(candidates) == MOST:
@@ -129,15 +134,14 @@ def candidates_of(
         try:
             candidates.append(_candidate(f"{base}+{tail}"))
         except IncompatibleError as error:
-            refused.append(error)
+            if not (asked and tail.startswith("none")):
+                refused.append(error)
         except InputError as error:
-            if tail in STRATEGIES and strategies:
+            if tail in STRATEGIES and strategies:  # a key alone, without a target or settings of ours
                 raise
             refused.insert(0, error)  # a wrong length says more than a strategy that does not fit
-    # `none` at the trained length is the base, which takes part already
-    asked = [key for key in strategies or () if key != "none"] or target_len is not None
-    if len(candidates) == 1 and asked and refused:
-        tried = strategies or [f"a target of {target_len}"]
+    if len(candidates) == 1 and refused and (asked or target_len is not None):
+        tried = asked or strategies or [f"a target of {target_len}"]
         what = f"none of {', '.join(tried)} fits"
         if len(tried) == 1:
             what = f"{tried[0]} does not fit"

@@ -185,10 +185,11 @@ class LongTransformer(TextInputs):
             wrap_gradient_checkpointing(self.model, _knowing_documents)
 
     def packs_on(self, device: torch.device) -> bool:
-        """Whether documents run without padding: only if the call needs no gradients and no inner states."""
+        """Whether documents run without padding: only if the call needs no gradients, dropout or inner states."""
         config = self.config.get_text_config()
         asked = getattr(config, "output_hidden_states", False) or getattr(config, "output_attentions", False)
-        other = asked or torch.is_grad_enabled() or torch.is_autocast_enabled(device.type)
+        learns = torch.is_grad_enabled() or self.model.training
+        other = asked or learns or torch.is_autocast_enabled(device.type)
         if other or not self.family.packs:
             return False
         return devices.packs(device, self.model.dtype, devices.head_width(config))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
 
@@ -46,8 +46,8 @@ class Page:
         tables: in order.
         drawings: the figures. With an answer they come before the tables.
         answer: what comes first.
-        cautions: sentences that limit the answer.
-        conclusions: further sentences.
+        cautions: sentences that limit the answer; shown only with one.
+        conclusions: further sentences, also only with an answer.
         problems: sentences about what is not there.
         facts: pairs of a title and a text: what was run, when and how. With an answer they stand at the foot.
         links: the relative address and the text of other pages of this kind.
@@ -66,12 +66,20 @@ class Page:
 
 def write(page: Page) -> str:
     """The page's text."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown
+    )
     environment.filters.update(breakable=_breakable, rounded=rounded, picture=_picture)
     template = (files("mteb_longembed.reports") / "data" / "report.html.j2").read_text(encoding="utf-8")
     cells = list(chain.from_iterable(table.cells.to_numpy().flat for table in page.tables))
-    safe = replace(page, problems=[printable(problem) for problem in page.problems])
-    return environment.from_string(template).render(page=safe, searchable=_SEARCHABLE, cells=cells)
+    return environment.from_string(template).render(page=page, searchable=_SEARCHABLE, cells=cells)
+
+
+def _shown(value: object) -> object:
+    """What the page shows of a value of the template: texts of others, such as paths, without control characters."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return printable(value)
+    return value
 
 
 def _breakable(title: str) -> Markup:

@@ -55,6 +55,8 @@ def test_candidates_that_cannot_be_are_told(base) -> None:
         candidates_of(base, ["gpp"])
     with pytest.raises(InputError, match=r"^se does not fit .*, a model with absolute .*fit: none, pcw"):
         candidates_of(base, ["se"])
+    with pytest.raises(InputError, match=r"^se does not fit"):
+        candidates_of(base, ["none", "se"])
     with pytest.raises(InputError, match=r"^none does not fit .*takes at most its 16 trained positions"):
         candidates_of(base, ["none"], 64)
 

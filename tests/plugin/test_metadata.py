@@ -1,14 +1,20 @@
 """A model's `ModelMeta` holds what mteb asks of a submission, wherever some file says it."""
 
+import shutil
 import warnings
 from pathlib import Path
 
 import mteb
 import pytest
+import torch
 from mteb.models import model_implementations
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.bases.facts import facts
+from mteb_longembed.encoders.bases.opening import open_checkpoint
+from mteb_longembed.encoders.bases.spec import ModelSpec
+from tests import tiny
 
 #: What a submission must say; of training data only mteb's own entry of a base can know.
 WANTED = {
@@ -44,6 +50,29 @@ def test_a_name_on_a_base_that_nobody_listed_is_complete(online) -> None:
     assert (meta.license, meta.languages, meta.open_weights) == ("mit", ["deu-Latn", "eng-Latn"], True)
     assert (meta.release_date, meta.use_instructions) == ("2024-04-18", False)
     assert meta.reference == "https://huggingface.co/org/unlisted"
+
+
+def test_sizes_are_those_of_the_model_alone_whatever_else_lies_in_its_folder(tmp_path) -> None:
+    base = tiny.sentence_transformer(
+        "electra", tmp_path / "base", embedding_size=16, intermediate_size=32_768
+    )
+    base[0].model.to(torch.float8_e4m3fn)
+    folder = tmp_path / "mine"
+    base.save_pretrained(str(folder))
+    (folder / "checkpoint-10").mkdir()
+    shutil.copy(folder / "model.safetensors", folder / "checkpoint-10")
+    found = facts(open_checkpoint(ModelSpec(str(folder))))
+    n = sum(p.numel() for p in base.parameters())
+    assert (found["n_parameters"], found["n_embedding_parameters"]) == (n, 16 * base[0].config.vocab_size)
+    assert found["memory_usage_mb"] == round(n / 2**20) == 4
+
+
+def test_weights_that_cannot_be_read_have_no_size(tmp_path) -> None:
+    folder = tiny.saved("bert", tmp_path)
+    header = b'{"a": 5}'
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    found = facts(open_checkpoint(ModelSpec(str(folder))))
+    assert found["n_parameters"] is found["memory_usage_mb"] is None
 
 
 ORIGINS = {"e5-base": "intfloat/e5-base-v2", "org/unlisted": "org/unlisted"}

@@ -162,3 +162,14 @@ def test_a_part_of_a_cell_is_marked_and_escaped_around_it() -> None:
 def test_a_folded_table_is_open_if_it_is_the_only_one() -> None:
     assert "<details open>" in html_page.write(html_page.Page(title="x", tables=[FOLDED]))
     assert "<details open>" not in html_page.write(html_page.Page(title="x", tables=[FOLDED, FOLDED]))
+
+
+def test_texts_of_others_have_no_control_characters_wherever_they_stand() -> None:
+    odd = "a\x1b[31m\udcff"
+    page = html_page.Page(
+        title=odd, answer=html_page.Answer("Use it.", odd, (odd,)), cautions=[odd], conclusions=[odd],
+        problems=[odd], facts=[(odd, odd)], links=[("other.html", odd)],
+    )  # fmt: skip
+    text = html_page.write(page)
+    assert "\x1b" not in text and text.encode()
+    assert text.count("a\ufffd[31m\ufffd") == 9

@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -131,6 +132,20 @@ def test_of_many_queries_the_p_value_is_that_of_scipys_permutation_test():
     ).pvalue
     assert 0.02 < expected < 0.5
     assert randomisation_test([first], [second]) == pytest.approx(expected, abs=0.01)
+
+
+def test_differences_that_cancel_are_no_difference():
+    assert randomisation_test([[0.1, 0.3, 0.6, 0.9]], [[0.5, 0.5, 0.5, 0.4]]) == 1.0
+
+
+def test_an_interval_stays_among_the_possible_scores():
+    assert mean_interval([1.0] * 1000 + [0.5]).high == 1.0
+    assert mean_interval([0.0] * 1000 + [0.5]).low == 0.0
+
+
+def test_a_score_that_is_no_number_is_an_error():
+    with pytest.raises(DataError, match="a number for every query, got nan"):
+        mean_of_means_interval([[math.nan, 1.0, 0.0], [1.0, 0.0]])
 
 
 def test_groups_weigh_the_same_in_the_test():

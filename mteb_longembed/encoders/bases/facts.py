@@ -18,8 +18,13 @@ from .model_files import Files
 from .opening import parameters_by_type
 from .strategy_file import Json
 
-#: Bytes of a number, by its type's name in safetensors files. All other types have 4.
-_BYTES = {"F64": 8, "I64": 8, "F16": 2, "BF16": 2, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+#: Bytes of a number, by its type's name in safetensors files.
+_BYTES = {
+    **dict.fromkeys(("F64", "I64", "U64", "C64"), 8),
+    **dict.fromkeys(("F32", "I32", "U32"), 4),
+    **dict.fromkeys(("F16", "BF16", "I16", "U16"), 2),
+    **dict.fromkeys(("F8_E4M3", "F8_E5M2", "I8", "U8", "BOOL"), 1),
+}
 _MEBI = 2**20
 
 
@@ -29,10 +34,7 @@ def card_data(files: Files) -> Json:
         return {}
     try:
         file = files.find("README.md", optional=True)
-        if file is None:
-            data = None
-        else:
-            data = metadata_load(file)
+        data = metadata_load(file) if file else None
     except Exception:  # YAML's errors are in a package that we do not require; a bad card must not end a run
         return {}
     if isinstance(data, dict):
@@ -41,18 +43,26 @@ def card_data(files: Files) -> Json:
 
 
 def facts(base: BaseCheckpoint) -> Json:
-    """The facts about a model by mteb's names. None for what its files do not say. Never raises."""
+    """The facts about a model by mteb's names. None for what its files do not say, and for what cannot be read."""
     if not base.path:  # a model that was made in memory
         return {}
     config = base.config
     vocabulary = getattr(config, "vocab_size", None)
     hidden = getattr(config, "hidden_size", None)
+    factored = (
+        getattr(config, "embedding_size", None) or hidden
+    )  # ELECTRA's tables are narrower than its layers
     prompts = base.settings.get("prompts")
-    counts, published = (_counts_in(Path(base.path)), None) if base.files.local else _ask_hub(base)
+    counts: Mapping[str, int]
+    if base.files.local:
+        counts = _counts_in(base)
+        published = None
+    else:
+        counts, published = _ask_hub(base)
     size = sum(count * _BYTES.get(kind, 4) for kind, count in counts.items())
     return {
         "n_parameters": sum(counts.values()) or None,
-        "n_embedding_parameters": vocabulary * hidden if vocabulary and hidden else None,
+        "n_embedding_parameters": vocabulary * factored if vocabulary and factored else None,
         "memory_usage_mb": round(size / _MEBI) if size else None,
         "embed_dim": _width(base, hidden),
         "release_date": published,
@@ -90,12 +100,16 @@ def _width(base: BaseCheckpoint, hidden: int | None) -> int | None:
     return width
 
 
-def _counts_in(folder: Path) -> Counter[str]:
-    """How many parameters of each type the safetensors files of a folder have."""
-    try:
-        return sum(map(parameters_by_type, folder.rglob("*.safetensors")), Counter())
-    except ModelError:
-        return Counter()
+def _counts_in(base: BaseCheckpoint) -> Counter[str]:
+    """How many parameters of each type the safetensors files of a folder have, without those of a training."""
+    counts = Counter[str]()
+    for folder in {"", *(entry["path"] for entry in base.modules)}:
+        for file in Path(base.path, folder).glob("*.safetensors"):
+            try:
+                counts += parameters_by_type(file)
+            except ModelError:
+                return Counter()
+    return counts
 
 
 def _ask_hub(base: BaseCheckpoint) -> tuple[Mapping[str, int], str | None]:

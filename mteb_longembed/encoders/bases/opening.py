@@ -226,7 +226,12 @@ def parameters_by_type(file: Path) -> Counter[str]:
     """How many parameters of each type a safetensors file has, by the types' names in such files."""
     try:
         return Counter(parse_local_safetensors_file_metadata(file).parameter_count)
-    except (SafetensorsParsingError, OSError) as error:
+    except (
+        SafetensorsParsingError,
+        OSError,
+        TypeError,
+        AttributeError,
+    ) as error:  # of a header of another form
         raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error
 
 

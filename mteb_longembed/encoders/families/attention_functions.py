@@ -337,7 +337,7 @@ def probe_attention(model: PreTrainedModel, settings: LayerAttention, tokens: in
         settings: those of its layers.
         tokens: length of the text.
     """
-    # neither a special token nor padding
+    # not padding
     if getattr(model.config, "pad_token_id", None) == 3:
         token = 4
     else:
@@ -363,8 +363,8 @@ def probe_attention(model: PreTrainedModel, settings: LayerAttention, tokens: in
     layers = getattr(model.config, "num_hidden_layers", len(calls))
     if len(calls) != layers:
         raise ModelError(
-            f"{type(model).__name__} has {layers} layers, but only {len(calls)} attention calls used our "
-            "function: it cannot be extended inside attention."
+            f"{type(model).__name__} has {layers} layers, but {len(calls)} attention calls used our function: it "
+            "cannot be extended inside attention."
         )
     return calls
 

@@ -10,7 +10,7 @@ import hashlib
 import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypedDict, cast
 
@@ -32,7 +32,9 @@ N_QUERIES = 50
 
 # The revision is a hash over these splits. Longer splits came later, and must not change the revision of old results.
 _HASHED = LENGTHS + (65536, 131072)
-# The version of harder kinds and of other languages; a language's kind that gives other documents now has its own.
+# Digits of a depth in a name, and so of a depth.
+_DEPTH_DIGITS = 9
+# The version of harder kinds and of other languages; a language's kind that gave other documents before has its own.
 _VERSION = "v1"
 _VERSIONS = {("eng", "twohop"): "v2"}
 _IN_MEMORY = 64 * 2**20  # characters of a corpus; a larger one is written to disk document by document
@@ -56,12 +58,15 @@ class Recipe:
         >>> Recipe(seed=7, depth=0.25, language="deu").suffix()
         '-deu-seed7-depth0.25'
         """
+        depth = None
+        if self.depth is not None:
+            depth = f"{self.depth:.{_DEPTH_DIGITS}f}".rstrip("0").rstrip(".")
         given = (
             ("", self.language, ENGLISH),
             ("", self.kind, ""),
             ("seed", self.seed, 0),
             ("docs", self.n_documents, Recipe.n_documents),
-            ("depth", None if self.depth is None else f"{self.depth:g}", None),
+            ("depth", depth, None),
             ("queries", self.n_queries, N_QUERIES),
         )
         return "".join(f"-{name}{value}" for name, value, default in given if value != default)
@@ -257,8 +262,17 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         recipe = Recipe(**cast("dict[str, Any]", settings))
         if recipe.kind not in ("", *cls.kinds):
             raise UnknownNameError("kind of needle", recipe.kind, cls.kinds)
-        if recipe.depth is not None and not 0 <= recipe.depth <= 1:
-            raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
+        for key in ("seed", "n_documents", "n_queries"):
+            number = getattr(recipe, key)
+            if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+                raise InputError(f"{key} must be a whole number of at least 0, got {number!r}.")
+        if recipe.depth is not None:
+            if not isinstance(recipe.depth, (int, float)) or not 0 <= recipe.depth <= 1:
+                raise InputError(
+                    f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth!r}."
+                )
+            # the name says all of it
+            recipe = replace(recipe, depth=abs(round(recipe.depth, _DEPTH_DIGITS)))
         language = find_language(recipe.language)
         suffix = recipe.suffix()
         extra = cls.digest_of(recipe)

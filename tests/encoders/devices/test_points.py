@@ -122,6 +122,14 @@ def test_packed_documents_are_pooled_as_on_the_host(mode):
     assert [len(rows) for rows in tokens] == [3, 15]
 
 
+def test_a_model_that_learns_runs_padded_also_without_gradients():
+    """Packed attention has no dropout, and a loss with cached gradients first runs without them."""
+    with H100.fresh().present() as seen, torch.no_grad():
+        model = seen.moved(extended("bert", "pi"))
+        assert model.eval().first.packs_on(seen.device)
+        assert not model.train().first.packs_on(seen.device)
+
+
 def test_one_line_says_what_half_precision_is_for(caplog):
     with H100_FP32.fresh().present() as seen, caplog.at_level(logging.INFO):
         model = seen.moved(extended("bert", "pi"))

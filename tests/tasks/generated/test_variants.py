@@ -13,6 +13,8 @@ from mteb_longembed.tasks.generated.variants import TaskRegistry, find_variant
     [
         LongEmbedPasskey.variant(seed=7, n_documents=200, depth=0.25),
         LongEmbedPasskey.variant(depth=0.0),
+        LongEmbedPasskey.variant(depth=0.010010567347),
+        LongEmbedPasskey.variant(depth=1e-5),
         LongEmbedNeedle.variant(n_documents=60, depth=1.0),
         LongEmbedNeedle.variant(seed=12345),
         LongEmbedPasskey.variant(seed=7, n_documents=200, depth=0.25, n_queries=200),
@@ -31,6 +33,29 @@ def test_mteb_finds_a_variant_by_the_name_it_has_in_python(variant) -> None:
     made, wanted = (type(task).generate("test_256") for task in (loaded, variant))
     assert list(made["corpus"]) == list(wanted["corpus"])
     assert made["queries"] == wanted["queries"] and made["relevant_docs"] == wanted["relevant_docs"]
+
+
+def test_depths_have_nine_digits_so_two_names_are_two_places() -> None:
+    names = [
+        LongEmbedPasskey.variant(depth=depth).metadata.name for depth in (0.0100105673, 0.0100105674, -0.0)
+    ]
+    tails = [name.removeprefix("LongEmbedPasskey-depth") for name in names]
+    assert tails == ["0.010010567", "0.010010567", "0"]
+    assert LongEmbedPasskey.variant(depth=0.0100105673).recipe.depth == 0.010010567
+
+
+@pytest.mark.parametrize(
+    ("settings", "rule"),
+    [
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ({"seed": 7.0}, "seed must be a whole number of at least 0, got 7.0"),
+        ({"n_documents": "60"}, "n_documents must be a whole number of at least 0, got '60'"),
+        ({"depth": "0.5"}, "depth must be from 0 .* got '0.5'"),
+    ],
+)
+def test_settings_that_no_name_can_have_are_told(settings, rule) -> None:
+    with pytest.raises(InputError, match=rule):
+        LongEmbedPasskey.variant(**settings)
 
 
 def test_every_document_can_have_a_query_of_its_own() -> None:
