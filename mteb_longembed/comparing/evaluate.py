@@ -17,7 +17,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
-from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
+from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch, model_inside
 from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.retrieval.searcher import Searcher
@@ -114,7 +114,7 @@ class OneModel:
     @property
     def encoder(self) -> LongModel | None:
         """Our encoder inside it, None if there is none."""
-        inner = getattr(self.model, "embedder", None) or getattr(self.model, "model", None)
+        inner = model_inside(self.model)
         if isinstance(inner, LongModel):
             return inner
         return None

@@ -180,6 +180,11 @@ class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):
             self._is_encoding = False
 
 
+def model_inside(encoder: object) -> Any:
+    """The model inside one of mteb's encoders or searches, None if there is none."""
+    return getattr(encoder, "embedder", None) or getattr(encoder, "model", None)
+
+
 def _show() -> bool:
     """Whether a progress bar is shown by default."""
     return sys.stderr.isatty() and logging.getLogger("mteb").getEffectiveLevel() < logging.CRITICAL

@@ -19,7 +19,7 @@ from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 from torch.utils.data import DataLoader
 
-from mteb_longembed.encoders.encoder import DescribedNow, LongEncoder
+from mteb_longembed.encoders.encoder import DescribedNow, LongEncoder, model_inside
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import InputError
 
@@ -56,7 +56,7 @@ class ChunkEncoder(DescribedNow):
         self._encoder = encoder
         self.passages = passages
         self.similarity_name = similarity_of(encoder)
-        self.embedder = self.model = getattr(encoder, "embedder", None) or getattr(encoder, "model", None)
+        self.embedder = self.model = model_inside(encoder)
         self.mteb_model_meta = encoder.mteb_model_meta
 
     def around(self, model: LongSentenceTransformer) -> ChunkEncoder:

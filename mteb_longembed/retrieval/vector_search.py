@@ -15,7 +15,7 @@ from mteb._create_dataloaders import create_dataloader  # mteb has no public nam
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.types import PromptType
 
-from mteb_longembed.encoders.encoder import DescribedNow
+from mteb_longembed.encoders.encoder import DescribedNow, model_inside
 from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.encoders.weigh import check_weighable, count_tokens, weighted
 from mteb_longembed.errors import IncompatibleError, InputError
@@ -105,7 +105,7 @@ class VectorSearch(DescribedNow):
         score: Score = "max",
     ) -> None:
         self.encoder: Any = encoder
-        self.embedder: Any = getattr(encoder, "embedder", None) or getattr(encoder, "model", None)
+        self.embedder: Any = model_inside(encoder)
         self.mteb_model_meta = encoder.mteb_model_meta
         self.settings: VectorSettings = {"center": center, "index": index, "weights": weights, "score": score}
         #: Further rules of corpus weights whose vectors go into the store, from the same passes.
