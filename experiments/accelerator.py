@@ -97,7 +97,7 @@ from experiments.materials import tokenizer as wordpiece  # noqa: E402
 from experiments.measuring import table  # noqa: E402
 from mteb_longembed.encoders.attention import devices, kernels  # noqa: E402
 from mteb_longembed.encoders.attention.context import PackedDocuments  # noqa: E402
-from mteb_longembed.encoders.attention.packed import attend_packed  # noqa: E402
+from mteb_longembed.encoders.attention.packed import attend_packed, attend_packed_by_plan  # noqa: E402
 from mteb_longembed.encoders.attention.plan import (  # noqa: E402
     DualChunkPlan,
     RelativePositionAttention,
@@ -105,7 +105,6 @@ from mteb_longembed.encoders.attention.plan import (  # noqa: E402
     SelfExtendPlan,
 )
 from mteb_longembed.encoders.attention.rotation import Rotation  # noqa: E402
-from mteb_longembed.encoders.engine.engine import path_of  # noqa: E402
 from mteb_longembed.encoders.families.attention_functions import attend_plain  # noqa: E402
 
 Row = list[object]
@@ -203,7 +202,9 @@ def kernel_paths() -> Iterator[tuple[str, Callable[..., Tensor], Callable[..., T
     ) -> Callable[..., Tensor]:
         def run(q: Tensor, k: Tensor, v: Tensor, lengths: list[int]) -> Tensor:
             held = PackedDocuments(lengths, q.device)
-            return attend_packed(held, q, k, v, scale=0.125, causal=causal, window=window, planned=planned)
+            if planned is None:
+                return attend_packed(held, q, k, v, scale=0.125, causal=causal, window=window)
+            return attend_packed_by_plan(held, q, k, v, planned, scale=0.125, causal=causal)
 
         return run
 
@@ -305,7 +306,14 @@ def model_rows(
         want = longembed.extend(base, key, target_len=target_len).encode(texts)
         for dtype in ("float32", *scale.half_dtypes):
             model = extended(base, key, target_len, dtype, scale.device)
-            yield [f"{name}+{key}", dtype, path_of(model, model.device), cosine(model.encode(texts), want)]
+            yield [f"{name}+{key}", dtype, form_of(model), cosine(model.encode(texts), want)]
+
+
+@torch.inference_mode()
+def form_of(model: Any) -> str:
+    """A model's type, and whether its documents run packed or padded."""
+    form = "packed" if model.first.packs_on(model.device) else "padded"
+    return f"{str(model.first.model.dtype).removeprefix('torch.')}, {form} batches"
 
 
 def extended(
@@ -365,7 +373,7 @@ def end_rows(make: Callable[..., SentenceTransformer], name: str, n: int, scale:
             )
             padded = "padded" if unpad is False else "unpadded"
             used = stock.model.config._attn_implementation
-            yield [*row, f"{used}, {padded}", path_of(ours, ours.device)]
+            yield [*row, f"{used}, {padded}", form_of(ours)]
 
 
 def settings(scale: Scale) -> list[tuple[str, str, bool | None]]:
@@ -464,7 +472,8 @@ def machine(scale: Scale) -> dict[str, Any]:
         facts["device"] = torch.cuda.get_device_name(0)
         facts["memory, GiB"] = round(torch.cuda.mem_get_info(0)[1] / 2**30, 1)
     for dtype in ("float32", *scale.half_dtypes):
-        facts[f"path in {dtype}"] = devices.path(torch.device(scale.device), getattr(torch, dtype))
+        why = devices.why_padded(torch.device(scale.device), getattr(torch, dtype))
+        facts[f"batches in {dtype}"] = f"padded: {why}" if why else "packed"
     return facts
 
 

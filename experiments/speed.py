@@ -31,7 +31,6 @@ import mteb_longembed as longembed
 from experiments.materials import MIXES, SIZES, base_model, documents, rotary_model, tokenizer
 from experiments.measuring import interleaved, table
 from mteb_longembed.encoders.tokenizing import CACHE, IdCache, PrefixTokenizer
-from mteb_longembed.retrieval.searcher import Searcher
 
 Row = list[object]
 BATCH_SIZES = (1, 4, 8, 32)
@@ -244,6 +243,9 @@ def mteb_overhead(args: argparse.Namespace) -> Iterator[Row]:
 
 def indexing(args: argparse.Namespace) -> Iterator[Row]:
     """Ids are not kept between rounds. A row's last column compares its `encode` with that of the row of `pcw`."""
+    # this needs mteb, and the kit for accelerators, which uses this file, runs without it
+    from mteb_longembed.retrieval.searcher import Searcher
+
     texts = documents("qmsum", args.docs)
     keys = list(map(str, range(len(texts))))
     tails = ["none", *(f"pcw:size=128,{split}vectors=window" for split in ("", "split=sentence,"))]

@@ -21,7 +21,7 @@ _PACKAGES = (
     "faiss-cpu",
 )  # fmt: skip
 DESCRIPTION = (
-    "Show versions, whether mteb finds this package, whether the hub answers, the devices and their attention kernels, "
+    "Show versions, whether mteb finds this package, whether the hub answers, how attention runs on the devices, "
     "the caches, and the store of embeddings. The exit status is 1 if there is a problem, otherwise 0."
 )
 OPTIONS: Options = {"": [JSON]}
@@ -134,10 +134,10 @@ def autoload_state() -> Section:
 
 
 def devices() -> Section:
-    """The devices: for each number type, the path of each family, and why it is not a faster one."""
+    """The devices: for each number type, whether documents run packed, without padding, and why not."""
     import torch
 
-    section: Section = {"cpu threads": torch.get_num_threads(), "cpu": _paths("cpu")}
+    section: Section = {"cpu threads": torch.get_num_threads(), "cpu": _forms("cpu")}
     kind = torch.accelerator.current_accelerator()
     if kind is not None:
         for number in range(torch.accelerator.device_count()):
@@ -145,36 +145,29 @@ def devices() -> Section:
             title = name
             if kind.type == "cuda":
                 title = f"{name} {torch.cuda.get_device_name(number)}"
-            section[title] = _paths(name)
+            section[title] = _forms(name)
     return section
 
 
-def _paths(device: str) -> dict[str, Any]:
-    """How each family's attention runs on a device, for each number type: tried with a small tensor."""
+def _forms(device: str) -> dict[str, str]:
+    """How attention runs on a device, for each number type: tried with a small tensor."""
     import torch
 
-    from mteb_longembed.encoders.attention import devices as facts
+    from mteb_longembed.encoders.attention.devices import why_padded
     from mteb_longembed.encoders.attention.kernels import attend
 
-    paths = {}
+    forms = {}
     for dtype in (torch.float32, torch.bfloat16):
         name = str(dtype).removeprefix("torch.")
         try:
             q = torch.zeros(1, 1, 4, 64, dtype=dtype, device=device)
             attend(q, q, q, scale=1.0)
         except (RuntimeError, NotImplementedError) as error:
-            paths[name] = {"fails": str(error).splitlines()[0]}
+            forms[name] = f"fails: {str(error).splitlines()[0]}"
             continue
-        paths[name] = {
-            "absolute and rotary": facts.path(q.device, dtype),
-            "mpnet": facts.path(q.device, dtype, packs_documents=False),
-            "t5": "padded batches, scaled_dot_product_attention, biases in blocks",
-            "se, rerope and dca": facts.path(q.device, dtype, planned=True),
-        }
-        why = facts.why_padded(q.device, dtype)
-        if why:
-            paths[name]["why padded"] = why
-    return paths
+        why = why_padded(q.device, dtype)
+        forms[name] = f"padded batches: {why}" if why else "packed batches"
+    return forms
 
 
 def _folder(folder: Path | None) -> Section:

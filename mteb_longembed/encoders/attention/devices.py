@@ -66,31 +66,6 @@ def head_width(config: PretrainedConfig) -> int:
     return getattr(config, "head_dim", None) or (config.hidden_size // heads if heads else 64)
 
 
-def path(
-    device: torch.device,
-    dtype: torch.dtype,
-    head: int = 64,
-    *,
-    packs_documents: bool = True,
-    planned: bool = False,
-) -> str:
-    """One line that says which path runs, by what the family can (pack) and whether the strategy acts in attention."""
-    if packs_documents and packs(device, dtype, head):
-        return "packed batches, varlen_attn (FlashAttention by documents)"
-    if device.type == "cpu":
-        kernel = "scaled_dot_product_flash_attention_for_cpu"
-    elif has_flash(device, dtype, head):
-        kernel = "scaled_dot_product_flash_attention"
-    elif has_efficient(device, dtype):
-        kernel = "scaled_dot_product_efficient_attention"
-    else:
-        if planned:
-            kernel = "matrix products, some rows at a time"
-        else:
-            kernel = "scaled_dot_product_attention"
-    return f"padded batches, {kernel}"
-
-
 def why_padded(device: torch.device, dtype: torch.dtype, head: int = 64) -> str | None:
     """Why documents do not run packed, and what helps. None where they do."""
     if packs(device, dtype, head):

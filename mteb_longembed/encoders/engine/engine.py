@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders import features as names
-from mteb_longembed.encoders.attention.devices import head_width, path, to_device, why_padded
+from mteb_longembed.encoders.attention.devices import head_width, to_device, why_padded
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.features import Features, Ids
 from mteb_longembed.encoders.store.store import EmbeddingStore
@@ -82,7 +82,6 @@ class Engine:
         if tokens and batch_size >= DEFAULT_BATCH and model.first.packs_on(device):
             batch_size = tokens  # packed short texts: only memory limits them
         self.budget = Budget.of(model.first, device.type, batch_size, tokens)
-        logger.debug("%s: %s", device, path_of(model, device))
         inner = model.first.model
         width = head_width(inner.config.get_text_config())
         reason = why_padded(device, next(inner.parameters()).dtype, width) or ""
@@ -229,13 +228,3 @@ class Engine:
             f"in fp32{' too' if is_half else ''}: the model's weights or its extension overflow on it, so no result is "
             "written."
         )
-
-
-def path_of(model: BuiltModel, device: torch.device) -> str:
-    """One line that says how a model's documents run on a device."""
-    first = model.first
-    dtype = next(first.model.parameters()).dtype
-    width = head_width(first.config.get_text_config())
-    planned = "attention" in first.strategy.hooks()
-    line = path(device, dtype, width, packs_documents=first.family.packs, planned=planned)
-    return f"{str(dtype).removeprefix('torch.')}, {line}"
