@@ -93,9 +93,7 @@ class Candidate:
     @property
     def matches_words(self) -> bool:
         """Whether it is BM25, or a candidate with BM25's scores added."""
-        if self.name == BM25:
-            return True
-        return not self.is_mtebs and ModelSpec.parse(self.name).fuse is not None
+        return self.name == BM25 or _FUSED in self.name.removeprefix(self.base)  # a folder may be called so
 
 
 def candidates_of(

@@ -64,6 +64,11 @@ def test_tasks_weigh_the_same_however_many_splits_they_have() -> None:
     assert row.by_split["A", "test_1"].mean == pytest.approx(100)
 
 
+def test_a_folder_may_be_called_like_a_fusion() -> None:
+    assert not Candidate("/x/fuse=bm25+pcw@512", "/x/fuse=bm25").matches_words
+    assert Candidate("/x/mine+pcw@512:fuse=bm25", "/x/mine").matches_words
+
+
 def test_from_synthetic_queries_the_best_is_never_one_that_matches_words() -> None:
     scores = {LEXICAL: {KEY: answers(39)}, GOOD: {KEY: answers(30)}, BASE: {KEY: answers(8)}}
     rows = ranked(scores, synthetic_queries=True)
