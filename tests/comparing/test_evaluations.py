@@ -207,15 +207,13 @@ GROWTH = """
 import json, resource, sys
 from pathlib import Path
 from mteb_longembed.comparing.evaluations import Evaluations
-from mteb_longembed.comparing.comparison import corpora_of
 from mteb_longembed.tasks.beir import files_task
 folder = Path(sys.argv[1])
 task = files_task(folder / "c.jsonl", folder / "q.jsonl", folder / "j.tsv")
 evaluations = Evaluations(folder / "out")
 evaluations.prepare(task)
-(corpora,) = corpora_of([task]).values()
 evaluations.identity(task, "test")
-print(sum(map(len, corpora)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(len(task.dataset["default"]["test"]["corpus"]), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
