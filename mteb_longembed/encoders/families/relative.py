@@ -53,9 +53,9 @@ class DistanceBias:
 
     def block(self, rows: slice, documents: Documents, n: int) -> Tensor:
         """The biases `[h, rows, n]` between some tokens of a document and all its `n` tokens."""
-        by_distance = self.by_distance(documents, n)
-        if by_distance is not None:
-            table, positions = by_distance
+        found = self._by_distance(documents, n)
+        if found is not None:
+            table, positions = found
             return table[:, positions - positions[rows, None] + table.shape[1] // 2]
         # from relative positions of fp32 or whole ones, on the host: Apple's devices have no float64
         if self.plan is not None and n > self.strategy.trained_len:
@@ -65,7 +65,7 @@ class DistanceBias:
             distance = (p - p[rows, None]).double()
         return self._at(distance, documents.device).permute(2, 0, 1)
 
-    def by_distance(self, documents: Documents, n: int) -> tuple[Tensor, Tensor] | None:
+    def _by_distance(self, documents: Documents, n: int) -> tuple[Tensor, Tensor] | None:
         """The same biases as a table `[h, 2 m + 1]` by distance, and each token's place `[n]`, on the device.
 
         None where they do not depend on one distance alone: where relative positions are planned, and where mapped

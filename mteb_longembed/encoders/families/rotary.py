@@ -138,7 +138,7 @@ class MappedRotary(nn.Module):
         if position_ids.ndim == 3:
             # time, height and width of models that also see pictures: in a text the three are equal
             position_ids = position_ids[0]
-        inv_freq = mapped_frequencies(self.strategy, lengths, self.frequencies(lengths), self.theta)
+        inv_freq = self._mapped_frequencies(lengths)
         inv_freq = documents.expand_to_tokens(inv_freq.expand(len(lengths), -1))
         n = documents.expand_to_tokens(documents.lengths_on_device())
         p = position_ids.expand(len(n), -1)
@@ -152,24 +152,17 @@ class MappedRotary(nn.Module):
         sin = angles.sin() * size
         return cos.to(x.dtype), sin.to(x.dtype)
 
-
-def mapped_frequencies(strategy: Strategy, n: Tensor, inv_freq: Tensor, theta: float) -> Tensor:
-    """The strategy's inverse frequencies `[b or 1, r/2]`, from the base's `[r/2]`, or `[b, r/2]` if they vary.
-
-    Args:
-        strategy: changes frequencies.
-        n: `[b]` tokens of each document.
-        inv_freq: the base's frequencies, `[r/2]`, or `[b, r/2]` if they vary.
-        theta: the model's rope base.
-    """
-    if inv_freq.ndim == 2:
-        rows = inv_freq.expand(len(n), -1)
-        lengths = n[:, None]
-    else:
-        rows = inv_freq[None]
-        lengths = n[None]
-    changed = [strategy.inv_freq(row, theta, of) for row, of in zip(rows, lengths, strict=True)]
-    return torch.cat([c if c.ndim == 2 else c[None] for c in changed])
+    def _mapped_frequencies(self, n: Tensor) -> Tensor:
+        """The strategy's inverse frequencies `[b or 1, r/2]` for documents of `n` `[b]` tokens."""
+        inv_freq = self.frequencies(n)
+        if inv_freq.ndim == 2:
+            rows = inv_freq.expand(len(n), -1)
+            lengths = n[:, None]
+        else:
+            rows = inv_freq[None]
+            lengths = n[None]
+        changed = [self.strategy.inv_freq(row, self.theta, of) for row, of in zip(rows, lengths, strict=True)]
+        return torch.cat([c if c.ndim == 2 else c[None] for c in changed])
 
 
 def lift_window(config: PretrainedConfig, strategy: Strategy) -> None:
