@@ -19,23 +19,36 @@ from mteb_longembed.names.zoo import ZOO, entry_of
 from mteb_longembed.retrieval.chunks import Chunker, register
 
 BM25 = "bm25"
-#: Windows with a vector each: of the trained length, and small ones.
-PIECES = ("pcw:vectors=window", "pcw:size=128,short=cut,vectors=window")
+#: Windows with a vector each, of the trained length.
+WINDOWS = "pcw:vectors=window"
+#: The same with small windows.
+SMALL_WINDOWS = "pcw:size=128,short=cut,vectors=window"
 #: Tokens weighted by their rarity in the corpus, with one vector and with a vector a window. On two real models each
-#: was best or near the best somewhere (docs/corpus-weights.md). Those of one form share a pass.
-WEIGHTED = (
-    "pcw:vectors=window,weights=sif",
-    "pcw:score=softmax,vectors=window,weights=sif",
-    "pcw:vectors=window,weights=idf",
-    "pcw:weights=sif",
-    "pcw:weights=idf",
-)
+#: form that a base tries was best or near the best somewhere (docs/corpus-weights.md). Those of one form share a pass.
+WEIGHTED = "pcw:weights=sif"
+WEIGHTED_WINDOWS = "pcw:vectors=window,weights=sif"
 #: What a base tries unless the user names strategies, the most telling first. On a real model (docs/real-models.md)
 #: each was best somewhere, or cheap and near the best. Averages of small windows never were. Centring was with a vector
 #: for each window of whole documents, which are read with a longer target, such as `pcw@32k:center=corpus,...`. `none`
 #: is plain extrapolation, or all rows of a table of which the base uses a part; `LATE` is late chunking by the first of
 #: `ntk` and `pi` that fits.
-DEFAULT = ("pcw", "ntk", "se", "none", "pcw:vectors=window", *WEIGHTED, "gp", PIECES[1], "LATE", "pi", "rp")
+DEFAULT = (
+    "pcw",
+    "ntk",
+    "se",
+    "none",
+    WINDOWS,
+    WEIGHTED_WINDOWS,
+    "pcw:score=softmax,vectors=window,weights=sif",
+    "pcw:vectors=window,weights=idf",
+    WEIGHTED,
+    "pcw:weights=idf",
+    "gp",
+    SMALL_WINDOWS,
+    "LATE",
+    "pi",
+    "rp",
+)
 #: So many candidates has a base, itself included. BM25 and the fusion with it make 14.
 MOST = 12
 _FUSED = "fuse=bm25"
@@ -213,7 +226,7 @@ def _tails(
     if strategies is not None:
         tails = list(strategies)
         if "pcw" in strategies:
-            tails += (*PIECES, WEIGHTED[0], WEIGHTED[3])
+            tails += [WINDOWS, SMALL_WINDOWS, WEIGHTED_WINDOWS, WEIGHTED]
     for tail in tails:
         if tail == "LATE":
             tail = "pi:vectors=64"

@@ -11,13 +11,16 @@ import pytest
 from mteb_longembed import cli
 from mteb_longembed.comparing import evaluate as running
 from mteb_longembed.comparing import page as pages
-from mteb_longembed.comparing.candidates import MOST, WEIGHTED, Candidate, candidates_of
+from mteb_longembed.comparing.candidates import DEFAULT, MOST, Candidate, candidates_of
 from mteb_longembed.comparing.pictures import drawings
 from mteb_longembed.comparing.time_left import CandidateBar
 from mteb_longembed.errors import InputError, UnknownNameError
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.encoders.oracle_matrix.architectures import SPECIAL
+
+#: What a base tries with corpus weights.
+WEIGHTED = [tail for tail in DEFAULT if "weights=" in tail]
 
 
 @pytest.fixture
