@@ -36,7 +36,7 @@ class StrategyParameters(TypedDict, total=False):
     size: int
     overlap: int
     split: Literal["token", "sentence", "paragraph"]
-    agg: Literal["mean", "mean-normalized", "max", "norm-topk", "norm-softmax"]
+    agg: Literal["mean", "mean-normalized"]
     g: int | Literal["document"]
     w: int
     chunk: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -108,24 +108,14 @@ def aggregated(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
     Args:
         pooled: `[w, d]`, the vectors of all windows.
         counts: `[b]` windows of each document, on the host.
-        agg: `mean`, `mean-normalized`, `max`, `norm-topk` or `norm-softmax`.
+        agg: `mean`, or `mean-normalized`, which divides each vector by its length (norm) first.
     """
-    if agg in _AGGREGATE:
-        return torch.stack([_AGGREGATE[agg](windows.float()) for windows in pooled.split(counts.tolist())])
     document = torch.repeat_interleave(torch.arange(len(counts)), counts)
     if agg == "mean-normalized":
         unit = torch.nn.functional.normalize(pooled.float(), dim=1)
         is_cut = to_device((counts[document] > 1)[:, None], pooled.device)
         pooled = torch.where(is_cut, unit, pooled.float())
     return mean_by(document, pooled, len(counts))
-
-
-#: Aggregation -> one document's vector `[d]` from its windows `[w, d]`; averages are made for all documents at once.
-_AGGREGATE: dict[str, Callable[[Tensor], Tensor]] = {
-    "max": lambda windows: windows.amax(0),
-    "norm-topk": lambda windows: windows[windows.norm(dim=1).topk(min(3, len(windows))).indices].mean(0),
-    "norm-softmax": lambda windows: windows.norm(dim=1).softmax(0) @ windows,
-}
 
 
 def most_context(windows: Tensor, prefix: int, suffix: int) -> Tensor:

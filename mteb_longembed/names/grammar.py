@@ -16,8 +16,11 @@ from mteb_longembed.names.zoo import ZOO
 MAX_LENGTH = 1000
 #: A target length after a base that has no strategy.
 _TARGET_ALONE = re.compile(r"(?P<base>[^+]+)@(?P<target>[0-9]+[kK]?)")
-#: Settings that end in the middle of a value: a `+` that follows them does not start a strategy.
-_INSIDE_A_VALUE = re.compile(r"\+[^+@:,/\\]*(@[^:,]*)?[:,]([^,=]+=[^,]*,)*[^,=]+=[^,]*")
+#: A name with a strategy. A key has no slash, as a folder's name may have, and no digit at its start, as `1e+5` has.
+_EXTENDED = re.compile(
+    r"(?P<base>.+)\+(?P<strategy>([^0-9+@:,/\\][^+@:,/\\]*)?)(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?",
+    re.DOTALL,
+)
 
 
 def is_extended_name(text: str) -> bool:
@@ -35,27 +38,15 @@ def is_extended_name(text: str) -> bool:
 def split_name(text: str) -> tuple[str, str | None, str | None, str]:
     """Base, strategy, target and settings: a name cut at its last `+` that starts a strategy, at `@` and `:` or `,`.
 
-    A part that is missing is None. A `+` in a folder's name, in an exponent (`1e+5`) or in a value
-    (`center=corpus+queries`) does not start a strategy.
+    A part that is missing is None. A `+` in a folder's name or in an exponent (`1e+5`) does not start a strategy.
 
     >>> split_name("intfloat/e5-base-v2+ntk@4096,sigma=4")
     ('intfloat/e5-base-v2', 'ntk', '4096', 'sigma=4')
     """
-    at = text.rfind("+")
-    while at > 0:
-        tail = text[at + 1 :]
-        if re.match(r"[^@:,]*[/\\]", tail):
-            break
-        earlier = text.rfind("+", 0, at)
-        inside = earlier > 0 and _INSIDE_A_VALUE.fullmatch(text, earlier, at)
-        if not re.match(r"[0-9]", tail) and not inside:
-            head, _, settings = tail.replace(":", ",", 1).partition(",")
-            strategy, at_sign, target = head.partition("@")
-            if not at_sign:
-                return text[:at], strategy, None, settings
-            return text[:at], strategy, target, settings
-        at = earlier
-    return text, None, None, ""
+    match = _EXTENDED.fullmatch(text)
+    if match is None:
+        return text, None, None, ""
+    return match["base"], match["strategy"], match["target"], match["settings"] or ""
 
 
 def split_settings(text: str, settings: str) -> dict[str, str]:

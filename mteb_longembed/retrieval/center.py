@@ -15,8 +15,7 @@ def center(vectors: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Subtract the mean vector and give every vector length 1 again. Use this for your own index.
 
     Documents that share most of their text have vectors with nearly the same direction. After the mean is subtracted,
-    only the differences are left. Scores then depend on the corpus, as in BM25. If you also center queries, subtract
-    another mean: that of texts that look like queries. Never compute it from the queries that you search with.
+    only the differences are left. Scores then depend on the corpus, as in BM25. Queries stay as they are.
 
     Source: Mu & Viswanath 2018, arXiv:1702.01417 (its first step, there for word vectors).
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
     from mteb.types import EncodeKwargs
     from sentence_transformers import SentenceTransformer
 
-#: So many sentences of the corpus are encoded as queries. Their mean is subtracted from queries.
-N_SENTENCES = 256
-_SEED = 0
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-
 
 class TaskOptions(TypedDict):
     """What mteb says to a search about the task of the texts, and how to encode them."""
@@ -49,7 +43,7 @@ class TaskOptions(TypedDict):
 class VectorSettings(TypedDict):
     """The settings of a `VectorSearch`, by the names of its arguments."""
 
-    center: str | None
+    center: Literal["corpus"] | None
     index: str | None
     weights: Rule | None
     score: Score
@@ -85,7 +79,7 @@ class VectorSearch(DescribedNow):
 
     Args:
         encoder: one of mteb's encoders. With several vectors for each document it is around one of our models.
-        center: the texts whose mean is subtracted: None, `corpus` or `corpus+queries`.
+        center: the texts whose mean vector is subtracted from documents: `corpus`, or None for no texts.
         index: the FAISS index that search uses. Then all vectors are in memory. `flat` compares all vectors, `ivf` a
             part of them. None compares all vectors without FAISS, one block after the other.
         weights: the rule of corpus weights, which are counted before the corpus is encoded. None for no weights.
@@ -99,7 +93,7 @@ class VectorSearch(DescribedNow):
         self,
         encoder: EncoderProtocol | DescribedNow,
         *,
-        center: str | None = None,
+        center: Literal["corpus"] | None = None,
         index: str | None = None,
         weights: Rule | None = None,
         score: Score = "max",
@@ -149,7 +143,6 @@ class VectorSearch(DescribedNow):
         self._weighted: Any = None
         self._index: WindowIndex | None = None
         self._document_mean: np.ndarray | None = None
-        self._query_mean: np.ndarray | None = None
 
     def index(self, corpus: Dataset, **where: Any) -> None:
         """Encode the corpus; `where` is what mteb says of the task, and how to encode."""
@@ -192,14 +185,8 @@ class VectorSearch(DescribedNow):
     def refresh(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
         """Compute again what depends on all documents."""
         self._index = None
-        self._query_mean = None
-        center = self.settings["center"]
-        if center is not None:
+        if self.settings["center"] is not None:
             self._document_mean = self._vectors.mean()
-        if center == "corpus+queries" and (sentences := sentences_of(corpus["text"])):
-            self._query_mean = np.concatenate(self._encode_texts(sentences, PromptType.query, **where)).mean(
-                0
-            )
         kind = self.settings["index"]
         if kind is not None and len(self._vectors):
             self._index = WindowIndex(self._blocks(), exact=kind != "ivf")
@@ -217,7 +204,7 @@ class VectorSearch(DescribedNow):
         Raises:
             InputError: if `index` was not called.
         """
-        vectors = self._centred_queries(self._encode(queries, PromptType.query, **where))
+        vectors = self._as_rows(self._encode(queries, PromptType.query, **where))
         ids = list(queries["id"])
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
@@ -225,7 +212,7 @@ class VectorSearch(DescribedNow):
 
     def query_vectors(self, queries: Sequence[str], **where: Unpack[TaskOptions]) -> np.ndarray:
         """The vectors of queries, `[n, d]`, as `ranked` and `best_vectors` take them."""
-        return self._centred_queries(self._encode_texts(queries, PromptType.query, **where))
+        return self._as_rows(self._encode_texts(queries, PromptType.query, **where))
 
     def document_vectors(self, texts: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text that is read like a document."""
@@ -255,13 +242,11 @@ class VectorSearch(DescribedNow):
                     best[key] = int((rows @ query).argmax())
         return best
 
-    def _centred_queries(self, vectors: Sequence[np.ndarray]) -> np.ndarray:
+    def _as_rows(self, queries: Sequence[np.ndarray]) -> np.ndarray:
+        """One matrix of all queries `[n, d]`, each of which has one vector."""
         if not len(self._vectors):
             raise InputError("search needs an indexed corpus: call index first.")
-        rows = np.concatenate(vectors)
-        if self._query_mean is not None:
-            rows = subtract(rows, self._query_mean, normalize=self._unit)
-        return rows
+        return np.concatenate(queries)
 
     def _encode_texts(
         self, texts: Sequence[str], kind: PromptType, **where: Unpack[TaskOptions]
@@ -323,19 +308,3 @@ class VectorSearch(DescribedNow):
                         ranked[query][self._ids[number]] = float(scores[query, number - first])
         best = [dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k]) for scores in ranked]
         return dict(zip(ids, best, strict=True))
-
-
-def sentences_of(texts: Sequence[str], n: int = N_SENTENCES, seed: int = _SEED) -> list[str]:
-    """`n` sentences drawn at random. Each draw first draws a text, so that long texts do not give most sentences.
-
-    >>> sentences_of(["Only this.", ""], n=2)
-    ['Only this.', 'Only this.']
-    """
-    generator = np.random.default_rng(seed)
-    filled = [i for i, text in enumerate(texts) if str(text).strip()]
-    drawn = []
-    for _ in range(n if filled else 0):
-        text = str(texts[filled[int(generator.integers(len(filled)))]])
-        sentences = [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
-        drawn.append(sentences[int(generator.integers(len(sentences)))])
-    return drawn

@@ -27,7 +27,7 @@ QUERY = tiny.text(6, 3)
 TAILS = [
     "+pi@64",
     "+pi@64:center=corpus",
-    "+pi@64:center=corpus+queries",
+    "+pi@64:center=corpus",
     "+pi@64:index=flat",
     "+pi@64:fuse=bm25",
     "+pi@64:vectors=8",
@@ -240,7 +240,7 @@ def test_documents_without_text_are_kept_and_never_found(folder: Path, tail: str
     assert [(hit.id, hit.score) for hit in made.search(QUERY)] == want
 
 
-@pytest.mark.parametrize("tail", ["+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,center=corpus+queries"])
+@pytest.mark.parametrize("tail", ["+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,center=corpus"])
 def test_an_interrupted_call_changes_nothing(
     folder: Path, tail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

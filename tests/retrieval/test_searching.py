@@ -14,7 +14,6 @@ from mteb_longembed.encoders import encoder as encoders
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval import vectors as corpus_vectors
-from mteb_longembed.retrieval.vector_search import sentences_of
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 
@@ -41,17 +40,16 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
-def expected(folder: Path, tail: str, documents: Dataset, center: str) -> dict[str, dict[str, float]]:
+def expected(
+    folder: Path, tail: str, documents: Dataset, *, is_centred: bool = False
+) -> dict[str, dict[str, float]]:
     """The score of every document by the definition, in loops, from the model's own `encode`."""
     model = longembed.load(f"{folder}{tail}", device="cpu")
     rows = [np.atleast_2d(np.asarray(v)) for v in model.encode_document(documents["text"])]
     queries = np.stack([np.atleast_2d(np.asarray(v))[0] for v in model.encode_query(QUERIES["text"])])
-    if center:
+    if is_centred:
         mean = np.concatenate(rows).mean(0)
         rows = [unit(vectors - mean) for vectors in rows]
-    if center == "corpus+queries":
-        sentences = model.encode_query(sentences_of(documents["text"]))
-        queries = unit(queries - np.mean([np.atleast_2d(np.asarray(v))[0] for v in sentences], axis=0))
     scores = {}
     for name, query in zip(QUERIES["id"], queries, strict=True):
         pairs = zip(documents["id"], rows, strict=True)
@@ -70,18 +68,17 @@ def check(got: dict[str, dict], want: dict[str, dict], error: float, top_k: int 
         assert min(scores[document] for document in got[query]) > bound - error
 
 
-@pytest.mark.parametrize("center", ["corpus", "corpus+queries"])
 @pytest.mark.parametrize("tail", ["+pi@128", "+pcw@128:size=9,short=cut,vectors=window"])
-def test_centred_scores_are_those_of_the_definition_for_every_corpus(folder, tail, center, monkeypatch):
+def test_centred_scores_are_those_of_the_definition_for_every_corpus(folder, tail, monkeypatch):
     # many blocks, so that the best documents come from several
     monkeypatch.setattr(corpus_vectors, "BLOCK_BYTES", 4 * 32 * 30)
     joint = ":" if ":" not in tail else ","
-    model = longembed.search(f"{folder}{tail}{joint}center={center}", device="cpu").protocol
+    model = longembed.search(f"{folder}{tail}{joint}center=corpus", device="cpu").protocol
     # half precision on disk
     error = 2e-3 if "vectors" in tail else 1e-5
     for seed in (0, 50):
         documents = corpus(seed)
-        check(run(model, documents), expected(folder, tail, documents, center), error)
+        check(run(model, documents), expected(folder, tail, documents, is_centred=True), error)
 
 
 def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
@@ -115,7 +112,7 @@ def test_several_vectors_run_in_mteb_with_documents_in_chunks_of_bytes(folder, m
     monkeypatch.setattr(encoders, "CHUNK_BYTES", 4 * 32 * 32 * 5)
     model = mteb.get_model(f"{folder}{tail}", device="cpu")
     assert model.corpus_chunk_size == 5
-    check(run(model, corpus(0)), expected(folder, tail, corpus(0), ""), 1e-5)
+    check(run(model, corpus(0)), expected(folder, tail, corpus(0)), 1e-5)
 
 
 @pytest.mark.parametrize("center", ["", "corpus"])
@@ -126,7 +123,7 @@ def test_search_through_the_flat_index_is_exact(folder, tail, center):
     model = mteb.get_model(name, device="cpu")
     assert not hasattr(model, "encode") and "index=flat" in model.mteb_model_meta.name
     for top_k in (3, 100):
-        want = expected(folder, tail, corpus(3), center)
+        want = expected(folder, tail, corpus(3), is_centred=bool(center))
         check(run(model, corpus(3), top_k), want, 2e-3 if "vectors" in tail else 1e-5, top_k)
 
 
@@ -146,7 +143,7 @@ def test_candidates_are_scored_among_themselves(folder, tail):
 
 def test_the_fused_score_is_the_weighted_sum_of_both_scaled_from_the_lowest_possible(folder):
     documents = corpus(0)
-    dense = expected(folder, "+pi@128", documents, "")
+    dense = expected(folder, "+pi@128", documents)
     bm25 = run(mteb.get_model("mteb/baseline-bm25s"), documents, 100)
     model = longembed.search(f"{folder}+pi@128:fuse=bm25,weight=0.3", device="cpu").protocol
     fused = run(model, documents, 100)
@@ -162,7 +159,7 @@ def test_the_fused_score_is_the_weighted_sum_of_both_scaled_from_the_lowest_poss
 def test_reciprocal_ranks_are_fused_by_their_definition(folder):
     documents = corpus(0)
     bm25 = run(mteb.get_model("mteb/baseline-bm25s"), documents, 100)
-    rankings = (expected(folder, "+pi@128", documents, ""), bm25)
+    rankings = (expected(folder, "+pi@128", documents), bm25)
     model = longembed.search(f"{folder}+pi@128:fuse=bm25,fusion=rrf", device="cpu").protocol
     assert model.mteb_model_meta.name == "local/model+pi@128,fuse=bm25,fusion=rrf"
     fused = run(model, documents, 100)
@@ -187,13 +184,6 @@ def test_a_base_that_compares_by_distance_cannot_be_centred(tmp_path):
     file.write_text(file.read_text().replace('"cosine"', '"euclidean"'))
     with pytest.raises(IncompatibleError, match="compared by cosine or dot product, got euclidean"):
         longembed.search(f"{tmp_path / 'model'}+pi@128:center=corpus", device="cpu")
-
-
-def test_sentences_are_drawn_by_seed():
-    texts = ["Aa. Bb! Cc", "", "  ", "Dd?\nEe"]
-    assert sentences_of(texts, 50) == sentences_of(texts, 50) != sentences_of(texts, 50, seed=1)
-    assert set(sentences_of(texts, 50)) == {"Aa.", "Bb!", "Cc", "Dd?", "Ee"}
-    assert sentences_of(["", " "]) == []
 
 
 # ---- centring, against hand arithmetic

@@ -42,7 +42,7 @@ OF_EVERY_NAME = (
 class SearchSettings(TypedDict, total=False):
     """The settings of search that a name gives, by the names of `ModelSpec`'s fields."""
 
-    center: Literal["corpus", "corpus+queries"]
+    center: Literal["corpus"]
     fuse: Literal["bm25"]
     fusion: Literal["rrf"]
     weight: float | str
@@ -86,7 +86,7 @@ class ModelSpec:
     trust_remote_code: bool | str = False
     vectors: int | str | None = None
     max_vectors: int | str | None = None
-    center: Literal["corpus", "corpus+queries"] | None = None
+    center: Literal["corpus"] | None = None
     fuse: Literal["bm25"] | None = None
     fusion: Literal["rrf"] | None = None
     weight: float | str | None = None

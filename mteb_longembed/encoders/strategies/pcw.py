@@ -20,8 +20,8 @@ class ParallelContextWindows(Strategy):
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1; Ratner et al. 2023, arXiv:2212.10947. Small windows keep
         more of a short passage than windows of the trained length. DICE (Lyu et al. 2026, arXiv:2606.18781) is
-        `size=1024,agg=mean,short=cut` without overlap; `max`, `norm-topk` and `norm-softmax` are its other
-        aggregations, by its authors' code (PunchlineAAAA/DICE). We had its abstract and code, not its full text.
+        `size=1024,short=cut`, by its authors' code (PunchlineAAAA/DICE). We had its abstract and code, not its full
+        text. Its other aggregations were tried, and lose (experiments/tried.md).
     Differs: the authors' code decodes chunks back to text, prepends a fixed prompt and truncates again, which
         loses about two tokens of each chunk. Here every token is read. By default, windows have the trained length
         and do not overlap, as in the paper. The last window moves back so that it is full. `size`, `overlap`,
@@ -32,9 +32,7 @@ class ParallelContextWindows(Strategy):
         overlap: content tokens that a window shares with the one before it; below the content tokens of a window.
         split: `token` fills every window. With `sentence` or `paragraph` a window has as many whole ones as fit; one
             that is longer is cut by tokens, and no window moves back.
-        agg: how the pooled vectors are joined: `mean`; `mean-normalized`, each divided by its length (norm) first;
-            `max` of each dimension; `norm-topk`, the mean of the three longest; `norm-softmax`, weighted by the softmax
-            of their lengths.
+        agg: how the pooled vectors are joined: `mean`; or `mean-normalized`, each divided by its length (norm) first.
         short: `keep` never cuts documents of at most the trained length; `cut` never cuts documents of at most `size`
             tokens.
 
@@ -55,9 +53,7 @@ class ParallelContextWindows(Strategy):
     split: Literal["token", "sentence", "paragraph"] = parameter(
         "token", "where windows end: when they are full, or after a whole sentence or paragraph"
     )
-    agg: Literal["mean", "mean-normalized", "max", "norm-topk", "norm-softmax"] = parameter(
-        "mean", "how the windows' vectors are joined"
-    )
+    agg: Literal["mean", "mean-normalized"] = parameter("mean", "how the windows' vectors are joined")
     short: Literal["keep", "cut"] = parameter(
         "keep", "inputs up to the trained length: keep them whole, or cut them too"
     )
