@@ -70,9 +70,11 @@ class LongModelMixin(BuiltModel):
                 )
         asked = EncodeSettings(call["prompt"], call["batch_size"], kwargs, to_host=call["save_to_cpu"])
         settings, finish = self._form(asked, call)
-        store = None
-        if settings.form != "tokens":
-            store = self.store
+        store = self.store
+        # to find one question again costs as much as to encode it
+        is_one_question = len(inputs) == 1 and arguments.get("task") == "query"
+        if settings.form == "tokens" or is_one_question:
+            store = None
         engine = Engine(self.eval(), self._resolve_inference_device(device), settings, store)
         texts = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import warnings
@@ -103,8 +104,13 @@ def _how_it_runs(device: torch.device) -> object:
         str(getattr(torch.backends, "fp32_precision", None)),
         str(getattr(torch.backends.mkldnn, "fp32_precision", None)),
         [str(getattr(torch.backends.cuda.matmul, name, None)) for name in _OF_MATMUL],
-        [version(name) for name in ("torch", "transformers", "sentence-transformers")],
+        _versions(),
     ]
+
+
+@functools.cache  # each is read from a file
+def _versions() -> list[str]:
+    return [version(name) for name in ("torch", "transformers", "sentence-transformers")]
 
 
 def _digest(*parts: object) -> bytes:
