@@ -123,10 +123,10 @@ class OneModel:
         """Tokens that were encoded, and tokens whose embeddings were known, up to now."""
         if not self._loaded:
             return 0, 0
-        store = getattr(self.encoder, "store", None)
-        if store is None:
+        if self.encoder is None or self.encoder.store is None:
             return 0, 0
-        return store.counts.tokens_encoded, store.counts.tokens_read
+        counts = self.encoder.store.counts
+        return counts.tokens_encoded, counts.tokens_read
 
     def __enter__(self) -> OneModel:
         return self
@@ -243,7 +243,9 @@ def _cost(candidate: Candidate, ground: Ground, loaded: OneModel) -> Cost:
     if known is not None:
         return known
     encoder = loaded.encoder
-    split_text = getattr(loaded.model, "chunks", None)
+    split_text = None
+    if isinstance(loaded.model, VectorSearch):
+        split_text = loaded.model.chunks
     cost = count(encoder, ground.corpora, candidate.target_len, split_text)
     if encoder is not None:
         device = ground.device or get_device_name()

@@ -16,6 +16,7 @@ from mteb_longembed.errors import InputError, ModelError
 from .families import Family
 from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, WINDOW_STARTS, Features, Ids
 from .strategies import Strategy
+from .strategies.pcw import ParallelContextWindows
 from .tokenizing import prefix_tokenizer_of
 
 #: The length of inputs that are not cut, in tokens.
@@ -77,7 +78,9 @@ class TextInputs(Transformer):
     @property
     def split(self) -> str:
         """Where windows end: `token`, `sentence` or `paragraph`."""
-        return getattr(self.strategy, "split", "token")
+        if isinstance(self.strategy, ParallelContextWindows):
+            return self.strategy.split
+        return "token"
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:

@@ -83,7 +83,7 @@ def lost_in(family: Family, strategy: Strategy) -> list[str]:
     key = strategy.key()
     lost = []
     # absolute rp and gp:factor=target read the same rows at every length
-    keeps = key not in ("none", "rp", "gp") and getattr(strategy, "short", "keep") == "keep"
+    keeps = key not in ("none", "rp", "gp") and not strategy.scales_short
     if keeps or (isinstance(family, Absolute) and key == "ntk"):
         lost.append(
             f"inputs of at most {lo} tokens are extended like longer ones, but the extended model "

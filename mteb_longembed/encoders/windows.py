@@ -14,7 +14,7 @@ from . import features as keys
 from .attention.devices import to_device
 from .features import Features
 from .strategies import Strategy
-from .strategies.pcw import full_windows
+from .strategies.pcw import ParallelContextWindows, full_windows
 
 
 def segments(strategy: Strategy, n: int, prefix: int, suffix: int) -> Tensor:
@@ -96,7 +96,9 @@ def split_windows(
     windows[keys.WINDOW_TOKENS] = index
     windows[keys.WINDOW_COUNTS] = torch.tensor(counts)
     windows[keys.DOCUMENT_MASK] = features["attention_mask"]
-    windows[keys.WINDOW_AGG] = getattr(strategy, "agg", "mean")
+    windows[keys.WINDOW_AGG] = "mean"
+    if isinstance(strategy, ParallelContextWindows):
+        windows[keys.WINDOW_AGG] = strategy.agg
     return windows, real.sum(1)
 
 

@@ -304,7 +304,7 @@ def _check_tunable(base: str, family: str, strategy: Strategy) -> None:
             f"the target length must be above the trained length of {strategy.trained_len} tokens, otherwise there "
             f"are no new rows to train, got {strategy.target_len}."
         )
-    if getattr(strategy, "short", "keep") != "keep":
+    if strategy.scales_short:
         raise InputError("tuning does not change short inputs, so short must be keep, got scale.")
 
 

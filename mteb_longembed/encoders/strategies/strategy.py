@@ -174,6 +174,11 @@ class Strategy:
         """`s = ceil(Lt / Lo)`."""
         return math.ceil(self.target_len / self.trained_len)
 
+    @property
+    def scales_short(self) -> bool:
+        """Whether documents of at most the trained length are scaled too (`short="scale"`)."""
+        return getattr(self, "short", "keep") == "scale"
+
     def check(self) -> None:
         """Raise InputError if a parameter breaks its rule. By default there is nothing to check."""
 
@@ -186,11 +191,11 @@ class Strategy:
             n: tokens of the document, special tokens and prompt included.
             hooks: the hooks that act on this model.
         """
-        return n <= self.whole_len and getattr(self, "short", "keep") != "scale"
+        return n <= self.whole_len and not self.scales_short
 
     def extends(self, n: torch.Tensor) -> torch.Tensor:
         """Which documents of `n` tokens are extended: long ones, and all with `short="scale"`."""
-        return (n > self.trained_len) | (getattr(self, "short", "keep") == "scale")
+        return (n > self.trained_len) | self.scales_short
 
     def query_scale(self, n: torch.Tensor, seen: torch.Tensor | None = None) -> torch.Tensor:
         """The factors of the attention queries, for documents of `n` tokens each (log-n scaling).
