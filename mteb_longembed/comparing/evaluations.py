@@ -24,6 +24,7 @@ from mteb_longembed.reports.safe_files import make_folder, slug, write_file
 from mteb_longembed.tasks.data import check_text_retrieval
 from mteb_longembed.tasks.data_files import Passages
 from mteb_longembed.tasks.diagnose import Diagnosis
+from mteb_longembed.tasks.mteb_parts import keep, n_kept
 from mteb_longembed.tasks.scoring import (
     Rankings,
     data_identity,
@@ -76,7 +77,7 @@ class Evaluations:
         # one more, because the document with the id of the query may not count
         ranks = {metric["cutoff"] + self.ignore_identical_ids for metric in self.metrics(task)}
         task.k_values = tuple(sorted({*task.k_values, *ranks}))
-        task._top_k = max(task._top_k, *ranks)
+        keep(task, max(n_kept(task), *ranks))
 
     def find(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> pd.DataFrame | None:
         """Each query's scores from an earlier run (see `COLUMNS`).
@@ -240,7 +241,7 @@ class Evaluations:
         return self._identities[key]
 
     def _rankings(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> Path:
-        digest = hashlib.sha256(f"{self.identity(task, split)} {task._top_k}".encode()).hexdigest()[:12]
+        digest = hashlib.sha256(f"{self.identity(task, split)} {n_kept(task)}".encode()).hexdigest()[:12]
         return self._folder(meta) / f"{slug(split)}-{digest}" / f"{task.metadata.name}_predictions.json"
 
     def _scores(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> Path:

@@ -26,7 +26,7 @@ from mteb_longembed.encoders.engine.engine import Engine
 from mteb_longembed.encoders.engine.settings import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.truncation import TruncationStats
 from mteb_longembed.encoders.modules import LongTransformer
-from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_methods
+from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_model
 from mteb_longembed.encoders.span_pooling import GroupByDocument
 from mteb_longembed.errors import InputError
 
@@ -200,7 +200,7 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
         return replace(settings, collect=token_embeddings, form="vectors", to_host=to_host_first), finish
 
 
-check_methods(SentenceTransformer, "_multi_process")
-check_methods(MultiVectorEncoder)
+check_model(SentenceTransformer, "_multi_process")
+check_model(MultiVectorEncoder)
 check_arguments(SentenceTransformer, LongSentenceTransformer.OF_CALL | {"inputs", "device"})
 check_arguments(MultiVectorEncoder, LongMultiVectorEncoder.OF_CALL | {"inputs", "device"})

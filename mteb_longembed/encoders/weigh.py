@@ -22,6 +22,7 @@ from .extend import load
 from .features import Ids
 from .model import LongModelMixin
 from .modules import LongTransformer
+from .sentence_transformers_parts import set_card
 from .spans import document_prompt
 from .token_weights import RULES, Rule, TokenCounts, TokenWeights, digest, weights_of, word_weights
 
@@ -221,5 +222,4 @@ def _describe(model: Model, base: str, rule: Rule, counts: TokenCounts) -> None:
     card.add_tags(["corpus-weights"])
     if not isinstance(model, LongModelMixin):
         numbers = {"n_tokens": counts.n_tokens, "n_documents": counts.n_documents}
-        # sentence-transformers writes this text as the card of a model that was not trained
-        vars(model)["_model_card_text"] = _CARD.format(name=card.model_name, base=base, rule=rule, **numbers)
+        set_card(model, _CARD.format(name=card.model_name, base=base, rule=rule, **numbers))

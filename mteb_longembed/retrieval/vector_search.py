@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 import numpy as np
 import torch
 from datasets import Dataset
-from mteb._create_dataloaders import create_dataloader  # mteb has no public name for it
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.types import PromptType
 
@@ -18,6 +17,7 @@ from mteb_longembed.encoders.encoder import DescribedNow, model_inside
 from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.encoders.weigh import check_weighable, count_tokens, weighted
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.tasks.mteb_parts import create_dataloader
 
 from .center import subtract
 from .passages import CutText

@@ -24,6 +24,7 @@ from mteb_longembed.statistics.bootstrap import mean_of_means_interval
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.cutting import Counter
 from mteb_longembed.tasks.data_files import Passages
+from mteb_longembed.tasks.mteb_parts import keep
 from mteb_longembed.tasks.scoring import answer_depths, mean_over_ties, score_queries, texts_of
 
 #: How many tokens of each document are read; then whole documents.
@@ -90,7 +91,7 @@ def diagnose(
     depth = task.metadata.main_score.rpartition("_at_")[2]
     if depth.isdigit():
         own.k_values = tuple(sorted({1, int(depth)}))  # mteb itself needs the first rank
-        own._top_k = int(depth)
+        keep(own, int(depth))
     parts = _parts(own)
     counter = Counter()
     measured = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.built_model import identity_of
 from mteb_longembed.encoders.card import TRAINED
 from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.sentence_transformers_parts import check_methods
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import DataError, IncompatibleError, InputError
 from mteb_longembed.reports.safe_files import read_json, write_file
@@ -143,7 +145,7 @@ def tune(
     fixed = {
         "model": known.name,
         "revision": known.revision,
-        "data": rows._fingerprint if isinstance(data, Dataset) else str(data),
+        "data": _hash_of(rows) if isinstance(data, Dataset) else str(data),
         "rows": len(rows),
         **{key: value for key, value in asdict(options).items() if key not in _FREE},
     }
@@ -223,6 +225,9 @@ class DistilledRankingLoss(losses.CachedMultipleNegativesRankingLoss):
         return loss
 
 
+check_methods(SentenceTransformerTrainer, "_save", "_load_from_checkpoint")
+
+
 class RowTrainer(SentenceTransformerTrainer):
     """Keeps only the trained rows in its checkpoints, and stops if the loss becomes infinite or nan."""
 
@@ -272,6 +277,14 @@ def restore(model: SentenceTransformer, table: AddedRows) -> None:
     first: Any = model[0]
     first.model.embeddings.position_embeddings = table.to_embedding()
     first.family = first.family.family
+
+
+def _hash_of(rows: Dataset) -> str:
+    """A hash of all rows."""
+    digest = hashlib.sha256()
+    for batch in rows.iter(batch_size=1000):
+        digest.update(json.dumps(batch).encode())
+    return digest.hexdigest()
 
 
 def _check_checkpoint(checkpoint: BaseCheckpoint) -> None:

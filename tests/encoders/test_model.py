@@ -12,7 +12,7 @@ from mteb_longembed.encoders import tokenizing, torch_parts, transformers_parts
 from mteb_longembed.encoders.engine import batching, running
 from mteb_longembed.encoders.engine.progress import TokenBar
 from mteb_longembed.encoders.model import LongSentenceTransformer
-from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_methods
+from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_model, set_card
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
 from tests import tiny
@@ -245,10 +245,10 @@ def test_another_sentence_transformers_is_refused_by_name_and_by_arguments() -> 
     without = type("Without", (), {})
     other = type("Other", (SentenceTransformer,), {"_inference": lambda self, inputs, *, chunks: None})
     wanted = LongSentenceTransformer.OF_CALL | {"inputs", "device"}
-    check_methods(SentenceTransformer)
+    check_model(SentenceTransformer)
     check_arguments(SentenceTransformer, wanted)
     with pytest.raises(LongEmbedError, match=r"has no Without\._inference, which mteb-longembed .* needs"):
-        check_methods(without)
+        check_model(without)
     with pytest.raises(LongEmbedError, match=r"has other arguments \(.*chunks.*\) of Other\._inference"):
         check_arguments(other, wanted)
 
@@ -263,3 +263,7 @@ def test_a_private_name_that_moved_is_told_in_one_sentence(monkeypatch) -> None:
         LongEmbedError, match=r"^transformers \S+ has no Linear\._relative_position_bucket, which"
     ):
         transformers_parts.distance_buckets(torch.nn.Linear(1, 1))
+    with pytest.raises(
+        LongEmbedError, match=r"^sentence-transformers \S+ has no Linear\._model_card_text, which"
+    ):
+        set_card(torch.nn.Linear(1, 1), "text")
