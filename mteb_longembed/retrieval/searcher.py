@@ -20,7 +20,7 @@ from mteb.models.models_protocols import MTEBModels
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.tokenizing import without_surrogates
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
-from mteb_longembed.hub import translate_hub_errors
+from mteb_longembed.hub import silence, translate_hub_errors
 from mteb_longembed.names.grammar import holds_model
 from mteb_longembed.tasks.beir import check_language
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
@@ -112,7 +112,7 @@ class Searcher:
             raise InputError(f"every document needs an id, got {len(texts)} documents and {len(ids)} ids.")
         _check_texts("id", ids)
         _check_texts("document", texts)
-        with self._lock:
+        with self._lock, silence():  # of bars for tables that are made in no time
             self._check_new(ids)
             self._check_model()
             new = {key: without_surrogates(text) for key, text in zip(ids, texts, strict=True)}
@@ -130,7 +130,7 @@ class Searcher:
         Raises:
             InputError: if the name has no `weights=`.
         """
-        with self._lock:
+        with self._lock, silence():
             vectors = self._vectors
             if vectors is None or vectors.settings["weights"] is None:
                 raise InputError("reweigh needs a name with corpus weights, such as e5-base+ntk:weights=sif.")
@@ -303,10 +303,11 @@ class Searcher:
         if self._is_current:
             return
         corpus = _corpus(self._texts)
-        if isinstance(self.protocol, (VectorSearch, FusedSearch)):
-            self.protocol.refresh(corpus, **self._about)
-        else:
-            self.protocol.index(corpus, **self._about)
+        with silence():
+            if isinstance(self.protocol, (VectorSearch, FusedSearch)):
+                self.protocol.refresh(corpus, **self._about)
+            else:
+                self.protocol.index(corpus, **self._about)
         self._is_current = True
         self._bm25 = None
 

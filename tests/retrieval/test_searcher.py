@@ -196,6 +196,17 @@ def test_bm25_alone_shows_the_window_with_its_highest_score_and_no_bars(
     assert "BM25S" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("tail", ["+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,weights=sif"])
+def test_documents_are_added_without_bars(folder: Path, tail: str, capfd: pytest.CaptureFixture[str]) -> None:
+    made = longembed.search(f"{folder}{tail}", device="cpu")
+    capfd.readouterr()
+    made.add(list(DOCUMENTS), list(DOCUMENTS.values()))
+    made.search(QUERY)
+    made.add(["new"], ["one more"])
+    made.search(QUERY)
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
