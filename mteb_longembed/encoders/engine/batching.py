@@ -147,6 +147,9 @@ def tokenised_blocks(
     def read(indices: list[int]) -> tuple[list[int], list[Ids]]:
         return indices, tokenise([texts[i] for i in indices])
 
+    if len(blocks) == 1:
+        yield read(blocks[0])  # nothing is encoded beside it, so a thread only costs time
+        return
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenise") as pool:
         for block in delayed((pool.submit(read, indices) for indices in blocks), 1):
             yield block.result()
