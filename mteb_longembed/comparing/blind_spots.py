@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
+from mteb_longembed.reports.tables.table import percent
 from mteb_longembed.tasks.scoring import texts_of
 
-from .percent import percent
 from .ranking import Row
 
 #: A tokenizer with at least this share of unknown tokens is named.

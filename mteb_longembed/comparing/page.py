@@ -21,6 +21,7 @@ from mteb_longembed.reports.tables.table import (
     Table,
     interval_cell,
     number_cell,
+    percent,
     text_cell,
 )
 from mteb_longembed.statistics.intervals import Interval
@@ -29,7 +30,6 @@ from mteb_longembed.tasks.diagnose import ENOUGH, Diagnosis
 from .comparison import Comparison
 from .costs import CLEARLY
 from .passages import COVERED, DEPTH
-from .percent import percent
 from .ranking import Row
 
 #: The packages whose versions a page names.

@@ -15,11 +15,11 @@ from mteb_longembed.reports.figures.drawing import (
     style,
 )
 from mteb_longembed.reports.scores.columns import split_length
+from mteb_longembed.reports.tables.table import percent
 from mteb_longembed.statistics.intervals import Interval
 
 from .comparison import Comparison
 from .page import labels, metric_name
-from .percent import percent
 from .ranking import Row
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mteb_longembed.reports.tables.table import percent
 from mteb_longembed.statistics.intervals import Interval
 
 from .costs import ENOUGH
-from .percent import percent
 from .ranking import LEAST_QUERIES, LEAST_TO_CLAIM, MARGIN, Expected, Row
 
 #: More than this many times the present queries are called many.

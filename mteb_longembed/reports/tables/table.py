@@ -121,6 +121,19 @@ def rounded(value: float, digits: int = 1) -> Decimal:
     return exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP) + 0  # no -0.0
 
 
+def percent(share: float) -> str:
+    """A share from 0 to 1 for a table or a sentence; what is not all or nothing is not written so.
+
+    >>> percent(0.714), percent(0.9997), percent(0.0004), percent(1.0)
+    ('71 %', '>99 %', '<1 %', '100 %')
+    """
+    if 0 < share < 0.005:
+        return "<1 %"
+    if 0.995 <= share < 1:
+        return ">99 %"
+    return f"{100 * share:.0f} %"
+
+
 def text_cell(text: str | int | None) -> Cell:
     """A cell with words or a whole number."""
     if text is None:
