@@ -49,9 +49,8 @@ def facts(base: BaseCheckpoint) -> Json:
     config = base.config
     vocabulary = getattr(config, "vocab_size", None)
     hidden = getattr(config, "hidden_size", None)
-    factored = (
-        getattr(config, "embedding_size", None) or hidden
-    )  # ELECTRA's tables are narrower than its layers
+    # ELECTRA's tables are narrower than its layers
+    factored = getattr(config, "embedding_size", None) or hidden
     prompts = base.settings.get("prompts")
     counts: Mapping[str, int]
     if base.files.local:

@@ -226,12 +226,8 @@ def parameters_by_type(file: Path) -> Counter[str]:
     """How many parameters of each type a safetensors file has, by the types' names in such files."""
     try:
         return Counter(parse_local_safetensors_file_metadata(file).parameter_count)
-    except (
-        SafetensorsParsingError,
-        OSError,
-        TypeError,
-        AttributeError,
-    ) as error:  # of a header of another form
+    # a header of another form raises errors of Python's own
+    except (SafetensorsParsingError, OSError, TypeError, AttributeError) as error:
         raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error
 
 
