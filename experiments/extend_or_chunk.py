@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 import mteb_longembed as longembed
 from experiments.ranked import prepare
 from mteb_longembed.comparing.page import tables
-from mteb_longembed.reports.writers import WRITERS
+from mteb_longembed.comparing.terminal import WRITERS
 
 PIECES = ("vectors=window", "split=sentence,vectors=window", "center=corpus,split=sentence,vectors=window")
 WAYS = ("ntk@4k", "pcw@4k", "ntk@4k:vectors=64", *(f"pcw@32k:{pieces}" for pieces in PIECES))

@@ -10,7 +10,7 @@ import mteb
 from experiments.measuring import EVIDENCE, with_ends, write_evidence, write_part
 from experiments.ranked import Line, Measurements, scores
 from experiments.real_models import NEEDLE, PAPER, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
-from mteb_longembed.reports.figures.drawing import draw_lines, ends, new_drawing, style
+from mteb_longembed.comparing.drawing import draw_lines, ends, new_drawing, style
 from mteb_longembed.statistics.bootstrap import adjust, mean_interval, randomisation_test
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.sensitivity import position_sensitivity

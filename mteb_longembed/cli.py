@@ -21,7 +21,7 @@ COMMANDS = {
     "compare": "which way of embedding is best for my model and data, at what cost",
     "search": "the best documents of your own files for a question",
     "list": "strategies, aliases, tasks, and what fits what",
-    "report": "tables and figures from a folder of results",
+    "report": "what each strategy gains, from a folder of results",
     "tune": "train the position rows that an extension added",
     "export": "a plain checkpoint that needs none of our code",
     "doctor": "versions, hub, devices, caches, and what is wrong",
@@ -31,7 +31,7 @@ _ELSEWHERE = {
     "run": "there is no command run: type mteb run, or mteb-longembed compare.",
     "diagnose": "there is no command diagnose: mteb-longembed compare says on its page whether the data need long "
     "documents.",
-    "leaderboard": "there is no command leaderboard: type mteb leaderboard, or mteb-longembed report --html.",
+    "leaderboard": "there is no command leaderboard: type mteb leaderboard.",
     "submit-check": "there is no command submit-check: type mteb submit-results.",
 }
 #: Commands that keep finished work and continue from it when they are started again.

@@ -148,7 +148,7 @@ def _write_questions(args: argparse.Namespace) -> int:
     if args.n_synthetic_queries < 1:
         raise InputError(f"--make-queries must be at least 1 question, got {args.n_synthetic_queries}.")
     from mteb_longembed.comparing import question_writer
-    from mteb_longembed.reports.safe_files import printable
+    from mteb_longembed.files import printable
     from mteb_longembed.tasks.data_files import read_documents
 
     writer = question_writer.QuestionWriter(args.writer)
@@ -181,8 +181,8 @@ def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:
     from rich.console import Console
 
     from mteb_longembed.comparing.page import PAGE, ranking_table, tables
-    from mteb_longembed.reports.safe_files import printable
-    from mteb_longembed.reports.writers import show
+    from mteb_longembed.comparing.terminal import show
+    from mteb_longembed.files import printable
 
     advice = comparison.recommendation
     for line in advice.answer:

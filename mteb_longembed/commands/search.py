@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import DEVICE, JSON, Options
 from mteb_longembed.errors import InputError
+from mteb_longembed.files import printable
 from mteb_longembed.plugin.command_line import check_model
-from mteb_longembed.reports.safe_files import printable
 
 if TYPE_CHECKING:
     from mteb_longembed.retrieval.searcher import Hit

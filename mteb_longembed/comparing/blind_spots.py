@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
-from mteb_longembed.reports.tables.table import percent
+from mteb_longembed.comparing.table import percent
 from mteb_longembed.tasks.scoring import texts_of
 
 from .ranking import Row

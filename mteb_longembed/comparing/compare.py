@@ -16,8 +16,8 @@ import pandas as pd
 from mteb_longembed.encoders.engine.progress import shared_bar
 from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.files import make_folder
 from mteb_longembed.hub import silence
-from mteb_longembed.reports.safe_files import make_folder
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.tasks.data import Data, DataOptions
 from mteb_longembed.tasks.data_files import Passages

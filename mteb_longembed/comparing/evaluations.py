@@ -20,7 +20,7 @@ from mteb.models import ModelMeta, MTEBModels
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.passages import ShownPassages
 from mteb_longembed.errors import DataError
-from mteb_longembed.reports.safe_files import make_folder, slug, write_file
+from mteb_longembed.files import make_folder, slug, write_file
 from mteb_longembed.tasks.data import check_text_retrieval
 from mteb_longembed.tasks.data_files import Passages
 from mteb_longembed.tasks.diagnose import Diagnosis

@@ -11,11 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from mteb_longembed.errors import DataError
-from mteb_longembed.reports import html_page
-from mteb_longembed.reports.figures.drawing import Drawing
-from mteb_longembed.reports.safe_files import make_folder, read_json, slug, write_file
-from mteb_longembed.reports.tables.table import (
+from mteb_longembed.comparing import html_page
+from mteb_longembed.comparing.drawing import Drawing
+from mteb_longembed.comparing.table import (
     MISSING,
     Cell,
     Table,
@@ -24,6 +22,8 @@ from mteb_longembed.reports.tables.table import (
     percent,
     text_cell,
 )
+from mteb_longembed.errors import DataError
+from mteb_longembed.files import make_folder, read_json, slug, write_file
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.diagnose import ENOUGH, Diagnosis
 

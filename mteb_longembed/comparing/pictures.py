@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mteb_longembed.reports.figures.drawing import (
+from mteb_longembed.comparing.drawing import (
     GRID,
     Drawing,
     draw_interval,
@@ -14,8 +14,8 @@ from mteb_longembed.reports.figures.drawing import (
     new_drawing,
     style,
 )
-from mteb_longembed.reports.scores.columns import split_length
-from mteb_longembed.reports.tables.table import percent
+from mteb_longembed.comparing.table import percent
+from mteb_longembed.reports.results import split_length
 from mteb_longembed.statistics.intervals import Interval
 
 from .comparison import Comparison

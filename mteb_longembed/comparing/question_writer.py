@@ -16,7 +16,7 @@ import numpy as np
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.errors import InputError, WriterError
-from mteb_longembed.reports.safe_files import make_folder, write_file
+from mteb_longembed.files import make_folder, write_file
 from mteb_longembed.retrieval.passages import Passage, windows_of
 
 if TYPE_CHECKING:

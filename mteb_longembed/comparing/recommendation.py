@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mteb_longembed.reports.tables.table import percent
+from mteb_longembed.comparing.table import percent
 from mteb_longembed.statistics.intervals import Interval
 
 from .costs import ENOUGH

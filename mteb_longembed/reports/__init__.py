@@ -1,4 +1,4 @@
-"""From folders of results to tables, figures and pages.
+"""From folders of results to one DataFrame, a table by strategy, and a figure by length.
 
-This room reads only files. It may import `names`, `statistics` and `errors`, but no models and no tasks.
+This room reads only files. It may import `names`, `statistics`, `files` and `errors`, but no models and no tasks.
 """

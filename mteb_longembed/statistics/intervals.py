@@ -1,7 +1,6 @@
-"""What an interval is, and the intervals of a share and of a difference.
+"""What an interval is, and the interval of a share.
 
-Source: Wilson 1927 for shares, https://doi.org/10.1080/01621459.1927.10502953; Zou & Donner 2008 for means
-    with unequal intervals (MOVER), https://doi.org/10.1002/sim.3095.
+Source: Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953.
 """
 
 from __future__ import annotations
@@ -34,20 +33,6 @@ class Interval:
     def lies_within(self, margin: float) -> bool:
         """Whether both ends are between `-margin` and `margin`."""
         return -margin < self.low and self.high < margin
-
-
-def difference_of_intervals(first: Interval, second: Interval) -> Interval:
-    """The 95 % interval of `second - first`, as if they were measured on different queries.
-
-    For scores of the same queries this interval is usually wider than a paired interval, so it claims less.
-
-    >>> difference_of_intervals(Interval(0.5, 0.2, 0.9), Interval(0.75, 0.45, 0.85))
-    Interval(mean=0.25, low=-0.25, high=0.566...)
-    """
-    mean = second.mean - first.mean
-    down = math.hypot(second.mean - second.low, first.high - first.mean)
-    up = math.hypot(second.high - second.mean, first.mean - first.low)
-    return Interval(mean, mean - down, mean + up)
 
 
 def proportion_interval(share: float, n: int, confidence: float = CONFIDENCE) -> Interval:

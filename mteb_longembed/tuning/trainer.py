@@ -31,7 +31,7 @@ from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.sentence_transformers_parts import check_methods
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import DataError, IncompatibleError, InputError
-from mteb_longembed.reports.safe_files import read_json, write_file
+from mteb_longembed.files import read_json, write_file
 
 from .data import open_data, prepare_data
 from .positions import AddedRows, MovedDocuments, MovedDocumentsCollator, rows_of_short_inputs

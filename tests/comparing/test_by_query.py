@@ -11,7 +11,7 @@ from mteb_longembed.comparing import page as pages
 from mteb_longembed.comparing.by_query import _shortened, differences
 from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
 from mteb_longembed.comparing.evaluations import Evaluations
-from mteb_longembed.reports.safe_files import slug
+from mteb_longembed.files import slug
 from mteb_longembed.tasks import LongEmbedPasskey
 from tests.comparing.conftest import compare
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from mteb_longembed.comparing.page import diagnosis_sentences, ranking_table
 from mteb_longembed.comparing.pictures import colour_of, draw_standings
-from mteb_longembed.reports.writers import show
+from mteb_longembed.comparing.terminal import show
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.tasks.diagnose import Diagnosis
 from tests.comparing.conftest import compare

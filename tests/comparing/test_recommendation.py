@@ -8,7 +8,7 @@ import pytest
 from mteb_longembed.comparing.candidates import BM25, Candidate, short_names
 from mteb_longembed.comparing.ranking import Expected, Row
 from mteb_longembed.comparing.recommendation import Recommendation, Setting, recommend
-from mteb_longembed.reports.tables.table import percent
+from mteb_longembed.comparing.table import percent
 from tests.comparing.frames import SETTING, row
 
 BASE = row("org/mine+none@512", 50, base=True, best=(-30, -40, -20))

@@ -1,0 +1,80 @@
+"""Files of other people are read, and our own are written: nothing in a file may break a page or a terminal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import unicodedata
+from pathlib import Path
+
+from mteb_longembed.errors import DataError, InputError, StorageError
+
+_LONGEST = 120  # characters of a name within a file name; file systems allow 255 bytes
+
+
+def read_json(path: Path) -> dict[str, object]:
+    """The object in a JSON file; a `DataError` if there is none."""
+    try:
+        content = json.loads(path.read_bytes())
+    except RecursionError:
+        raise DataError("its JSON is nested too deeply.") from None
+    except ValueError as error:
+        raise DataError(f"it is not valid JSON ({error}).") from None
+    if not isinstance(content, dict):
+        raise DataError(f"it must be a JSON object, got a {type(content).__name__}.")
+    return content
+
+
+def printable(text: str) -> str:
+    r"""A text without control characters, which could move a terminal's cursor, break a line or hide text.
+
+    >>> printable("a/b\x1b[31m\n")
+    'a/b\ufffd[31m\ufffd'
+    """
+    return "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return "\ufffd"
+    return character
+
+
+def slug(text: str) -> str:
+    """A name for file names and ids in a page; a hash keeps names apart that would look the same.
+
+    >>> slug("intfloat/e5-base-v2+ntk@4096"), slug("../a b")
+    ('intfloat__e5-base-v2+ntk@4096', '-.__a-b.2c2c79')
+    """
+    flat = text.replace("/", "__")
+    safe = re.sub(r"[^A-Za-z0-9+@=._-]|^\.", "-", flat)
+    if safe == flat and len(safe) <= _LONGEST:
+        return safe
+    return f"{safe[: _LONGEST - 7]}.{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:6]}"
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file completely or not at all; a `StorageError` if the disk refuses."""
+    part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+    try:
+        try:
+            if isinstance(content, str):
+                content = content.encode("utf-8")
+            part.write_bytes(content)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{str(path)!r} cannot be written: {error.strerror or error}.") from None
+
+
+def make_folder(what: str, folder: Path) -> None:
+    """Make a folder for files; an `InputError` if it is a file, or cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{what} is a folder, but {str(folder)!r} is a file: give another folder.") from None
+    except OSError as error:
+        raise InputError(f"{what} cannot be made at {str(folder)!r}: {error.strerror}.") from None

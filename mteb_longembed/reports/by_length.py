@@ -1,0 +1,71 @@
+"""The figure of a report: scores by the length of documents, a panel for each task and a line for each model."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.files import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: A file always has the same bytes for the same scores, and its text stays text.
+_RC: Any = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "mteb-longembed"}
+_DATES = {"svg": {"Date": None}, "png": {}, "pdf": {"CreationDate": None}}
+
+
+def draw(results: pd.DataFrame) -> Figure:
+    """The figure, without intervals: result files have no scores of single queries.
+
+    Args:
+        results: as `load_results` gives them.
+
+    Raises:
+        InputError: if no task has splits by length.
+    """
+    from matplotlib.figure import Figure  # takes a second, and most reports draw nothing
+
+    lengths = results.dropna(subset=["length"])
+    if lengths.empty:
+        raise InputError("there is nothing to draw by length: no result has splits such as test_1024.")
+    tasks = list(lengths["task"].unique())
+    models = list(lengths["model"].unique())
+    figure = Figure(figsize=(5.4 * len(tasks), 4 + 0.16 * len(models)), layout="constrained")
+    panels = figure.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
+    for axes, task in zip(panels, tasks, strict=True):
+        curves = (
+            lengths[lengths["task"] == task].pivot_table("score", "length", "model").reindex(columns=models)
+        )
+        axes.plot(curves.index, curves.to_numpy(), marker="o", label=models)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(curves.index, [f"{int(length):,}" for length in curves.index], rotation=45)
+        axes.set(title=task, xlabel="tokens of a document", ylim=(-2, 102))
+        axes.grid(axis="y", color="#dddddd")
+    panels[0].set_ylabel("main score (%)")
+    handles, _ = panels[0].get_legend_handles_labels()
+    legend = figure.legend(handles, models, loc="outside lower center", frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a dollar sign in a model's name is no mathematics
+    return figure
+
+
+def write(results: pd.DataFrame, path: Path) -> None:
+    """Draw the figure into a file; its suffix says the format.
+
+    Raises:
+        InputError: if the suffix is none of `.svg`, `.png` and `.pdf`.
+    """
+    import matplotlib
+
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in _DATES:
+        raise InputError(f"a figure is a .svg, .png or .pdf file, got {path.name!r}.")
+    out = io.BytesIO()
+    with matplotlib.rc_context(_RC):
+        draw(results).savefig(out, format=kind, dpi=160, metadata=_DATES[kind])
+    write_file(path, out.getvalue())

@@ -1,0 +1,50 @@
+"""The score of each model by task, and what its strategy gains over its base."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+#: The longest split in tokens that a task's mean counts: the paper's. Longer ones are in the figure alone.
+LONGEST = 32768
+#: What tells two models apart.
+_MODEL = ["base", "commit", "model", "revision", "strategy", "target"]
+
+
+def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
+    """One row for each model, by base, with its scores by task, their average, and the gain over its base.
+
+    A task's score is the mean of its splits. It is missing if the model lacks a split that another model here has, and
+    the average is missing if a task is. The gain is the mean over `shared`, the number of tasks that both have. The
+    base is that of the same commit: `+none` at the shortest target, or else mteb's own entry.
+
+    Args:
+        results: as `load_results` gives them.
+    """
+    frame = results[~(results["length"] > LONGEST)]
+    # the revisions of our models are a commit and the version of the algorithms (`-le2`)
+    frame = frame.assign(commit=frame["revision"].str.replace("-le[0-9]+$", "", regex=True))
+    n_splits = frame.groupby("task")["split"].nunique()
+    cells = frame.groupby([*_MODEL, "task"], dropna=False)["score"].agg(["mean", "size"]).reset_index()
+    cells.loc[cells["size"] < cells["task"].map(n_splits), "mean"] = None
+    scores = cells.pivot(index=_MODEL, columns="task", values="mean")
+    table = scores.assign(average=scores.mean(axis=1, skipna=False), gain=None, shared=None)
+    for _, group in scores.groupby(["base", "commit"]):
+        base = _base_of(group)
+        if base is None:
+            continue
+        gains = group.drop(index=base.name).sub(base)
+        table.loc[gains.index, "gain"] = gains.mean(axis=1)
+        table.loc[gains.index, "shared"] = gains.notna().sum(axis=1)
+    table = table.astype({"gain": float, "shared": "Int64"}).reset_index()
+    table = table.sort_values(["base", "commit", "gain", "average"], ascending=[True, True, False, False])
+    is_twice = table.duplicated("model", keep=False)
+    table.loc[is_twice, "model"] += " (" + table.loc[is_twice, "revision"].str[:8] + ")"
+    return table.drop(columns=[name for name in _MODEL if name != "model"]).reset_index(drop=True)
+
+
+def _base_of(group: pd.DataFrame) -> pd.Series | None:
+    """The row of the base itself; None if there is none."""
+    bases = group[group.index.get_level_values("strategy") == "none"]
+    if bases.empty:
+        return None
+    return bases.sort_index(level="target", na_position="last").iloc[0]

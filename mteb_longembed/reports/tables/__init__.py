@@ -1,1 +1,0 @@
-"""The tables of the report. `writers` writes them in different formats."""

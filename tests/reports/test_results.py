@@ -1,0 +1,116 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.reports.results import COLUMNS, load_results
+from tests.reports.made import BASE, write_result
+
+TASK = "LongEmbedQMSum"
+
+
+def test_a_result_file_becomes_one_row_a_split(tmp_path):
+    write_result(tmp_path, "LongEmbedPasskey", {"test_256": 0.5, "test_512": 0.25}, name=f"{BASE}+ntk@4096")
+    frame, problems = load_results([tmp_path])
+    assert problems == [] and tuple(frame.columns) == COLUMNS
+    assert list(zip(frame["length"], frame["score"], strict=True)) == [(256, 50.0), (512, 25.0)]
+    row = frame.iloc[0]
+    assert (row["model"], row["base"], row["strategy"]) == (f"{BASE}+ntk@4096", BASE, "ntk")
+    assert (row["target"], row["revision"], row["data"]) == (4096, "r1", "g1")
+
+
+def test_the_real_tasks_have_one_name_and_the_generated_ones_two(tmp_path):
+    for name in ("LEMBQMSumRetrieval", "LEMBPasskeyRetrieval", "LongEmbedPasskey"):
+        write_result(tmp_path, name, {"test": 0.5})
+    frame, _ = load_results([tmp_path])
+    assert set(frame["task"]) == {TASK, "LEMBPasskeyRetrieval", "LongEmbedPasskey"}
+
+
+def test_a_file_without_a_model_beside_it_is_named_and_skipped(tmp_path):
+    path = write_result(tmp_path, TASK, {"test": 0.1})
+    (path.parent / "model_meta.json").unlink()
+    frame, (problem,) = load_results([tmp_path])
+    assert frame.empty and f"{TASK}.json" in problem and "model_meta.json" in problem
+
+
+def _with(score):
+    return f'{{"scores": {{"test": [{{"hf_subset": "default", {score}}}]}}}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"scores": {"test', "not valid JSON"),
+        ("[1, 2]", "a list"),
+        ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
+        ('{"scores": 3}', "'scores' is not an object"),
+        ('{"test": {"main_score": 0.3}}', "'scores' is not an object"),
+        ('{"scores": {"test": 3}}', "0 subsets named 'default'"),
+        ('{"scores": {"test": []}}', "0 subsets named 'default'"),
+        (_with('"ndcg_at_1": 1'), "number from 0 to 1, got None"),
+        (_with('"main_score": "high"'), "number from 0 to 1, got high"),
+        (_with('"main_score": 53.2'), "number from 0 to 1, got 53.2"),
+        (_with('"main_score": NaN'), "number from 0 to 1, got nan"),
+    ],
+)
+def test_a_broken_file_is_named_and_skipped_and_the_rest_is_read(tmp_path, text, reason):
+    good = write_result(tmp_path, "LongEmbedNarrativeQA", {"test": 0.5})
+    (good.parent / f"{TASK}.json").write_text(text)
+    frame, (problem,) = load_results([tmp_path])
+    assert list(frame["task"]) == ["LongEmbedNarrativeQA"]
+    assert f"{TASK}.json" in problem and reason in problem
+
+
+def test_a_broken_model_meta_is_named(tmp_path):
+    path = write_result(tmp_path, TASK, {"test": 0.5})
+    (path.parent / "model_meta.json").write_text("{")
+    frame, (problem,) = load_results([tmp_path])
+    assert frame.empty and "model_meta.json beside it: it is not valid JSON" in problem
+
+
+def test_files_of_other_tasks_and_predictions_are_not_read(tmp_path):
+    (tmp_path / "notes.json").write_text("no JSON")
+    (tmp_path / "Banking77Classification.json").write_text('{"task_name": "Banking77Classification"}')
+    (tmp_path / "LongEmbedQMSum_predictions.json").write_text('{"mteb_model_meta": {}, "default": {}}')
+    frame, problems = load_results([tmp_path])
+    assert frame.empty and problems == []
+
+
+def test_the_same_file_given_twice_counts_once(tmp_path):
+    write_result(tmp_path / "one", TASK, {"test": 0.5})
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    frame, problems = load_results([tmp_path, tmp_path / "one", tmp_path / "two"])
+    assert (len(frame), problems) == (1, [])
+
+
+def test_two_scores_of_one_run_keep_the_first_and_say_so(tmp_path):
+    write_result(tmp_path / "one", TASK, {"test": 0.5})
+    write_result(tmp_path / "two", TASK, {"test": 0.6})
+    frame, (problem,) = load_results([tmp_path / "one", tmp_path / "two"])
+    assert list(frame["score"]) == [50.0] and "another score" in problem
+
+
+def test_a_missing_folder_is_an_error():
+    with pytest.raises(InputError, match="no results folder 'nowhere'"):
+        load_results([Path("nowhere")])
+
+
+def test_generated_data_of_another_revision_are_left_out_and_named(tmp_path):
+    for name, revision in (("a/b", "g1"), ("a/c", "g1"), ("a/d", "g2")):
+        write_result(tmp_path, "LongEmbedPasskey", {"test_256": 0.5}, name=name, dataset_revision=revision)
+        write_result(tmp_path, TASK, {"test": 0.5}, name=name, dataset_revision=revision)
+    frame, (problem,) = load_results([tmp_path])
+    passkey = frame[frame["task"] == "LongEmbedPasskey"]
+    assert list(passkey["model"]) == ["a/b", "a/c"] and len(frame) == 5
+    assert "a__d" in problem and "another revision of the data" in problem
+
+
+def test_names_of_other_people_have_no_control_characters(tmp_path):
+    path = write_result(tmp_path, TASK, {"te\x1b[2Jst": 0.5}, name="a/b")
+    meta = {"name": "a/b\x1b[31m\n\u202egnp\ud800", "revision": "r\x07"}
+    (path.parent / "model_meta.json").write_text(json.dumps(meta))
+    frame, _ = load_results([tmp_path])
+    shown = "".join(frame.loc[0, ["model", "revision", "split"]])
+    assert shown.isprintable() and shown.encode("utf-8")
