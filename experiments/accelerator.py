@@ -1,4 +1,4 @@
-"""All measurements that need an accelerator, in one call: kernels, speed, memory, a training run.
+"""All measurements that need an accelerator, in one call: kernels, speed and memory.
 
     python experiments/accelerator.py --minutes 8 --out FOLDER
     python experiments/accelerator.py --tiny --out FOLDER          # on a CPU, in less than two minutes
@@ -16,7 +16,6 @@ listed with its error, and the rows before it stay. The parts run in this order:
   tokens.
 - `utilisation`: FLOP/s of encoding divided by FLOP/s of plain matrix products. Goal: 50 % at 4,096 tokens.
 - `memory`: the peak of one document's forward pass, for several numbers of tokens.
-- `recipe`: the training recipe of the embedded models, for the time that is left.
 
 The machine may be bare: mteb, datasets and an installed copy of this package are not needed, because the script uses
 the checkout that it is in. It needs the versions in `NEEDED`, and says first in one sentence what is missing. Missing
@@ -35,7 +34,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gzip
 import json
 import platform
 import re
@@ -92,7 +90,7 @@ from transformers import Qwen3Config, Qwen3Model  # noqa: E402
 
 import mteb_longembed as longembed  # noqa: E402
 from experiments import speed  # noqa: E402
-from experiments.materials import ESSAYS, MIXES, SIZES, base_model, documents, rotary_model  # noqa: E402
+from experiments.materials import MIXES, SIZES, base_model, documents, rotary_model  # noqa: E402
 from experiments.materials import tokenizer as wordpiece  # noqa: E402
 from experiments.measuring import table  # noqa: E402
 from mteb_longembed.encoders.attention import devices, kernels  # noqa: E402
@@ -416,46 +414,6 @@ def peak_row(strategy: str, n: int, scale: Scale) -> Row:
     return [strategy, n, mib, 1024 * mib / n]
 
 
-# ---- the recipe -------------------------------------------------------------------------------------------
-
-
-def recipe(scale: Scale, books: Path | None, until: float) -> Iterator[Row]:
-    """(e) The recipe of the embedded models until the time is over: steps, tokens per second, loss."""
-    from experiments.recipe import load_recipe
-    from experiments.text import open_corpus, open_vocabulary, read_texts
-    from experiments.train import train_steps
-
-    plan = load_recipe(ROOT / "experiments" / "mini.json")
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
-        text = books or essays(out / "essays.jsonl.gz")
-        vocabulary = open_vocabulary(out / "tokenizer.json", read_texts(text), plan.shape.vocab_size)
-        corpus = open_corpus(out / "corpus.npz", text, vocabulary)
-        for positions, share in (("ape", 0.5), ("rope", 1.0)):
-            stop = time.monotonic() + share * max(until - time.monotonic(), 0)
-            begun, steps, first, last = time.monotonic(), 0, 0.0, 0.0
-            for step, loss, _ in train_steps(plan, positions, corpus, out, 10**9, scale.device):
-                first, last, steps = (loss if steps == 0 else first), loss, step
-                if time.monotonic() > stop:
-                    break
-            seconds = time.monotonic() - begun
-            yield [positions, steps, steps * plan.tokens_per_batch / seconds, first, last]
-
-
-def essays(path: Path) -> Path:
-    """Our essays in the form that the recipe reads, repeated many times. Used if no books were given."""
-    with gzip.open(path, "wt", encoding="utf-8") as file:
-        for i in range(4):
-            for essay in sorted(ESSAYS.glob("*.txt")):
-                row = {
-                    "book": f"essays {i}",
-                    "chapter": essay.stem,
-                    "text": essay.read_text(encoding="utf-8"),
-                }
-                file.write(json.dumps(row) + "\n")
-    return path
-
-
 # ---- the run ----------------------------------------------------------------------------------------------
 
 
@@ -520,9 +478,6 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tiny", action="store_true", help="on the CPU, small, for tests")
-    parser.add_argument(
-        "--books", type=Path, help="text for the recipe, as for experiments.train; default: our essays"
-    )
     parser.add_argument("--only", nargs="+", help="names of parts; default: all")
     args = parser.parse_args()
     if not args.tiny and not torch.cuda.is_available():
@@ -531,16 +486,12 @@ def main() -> None:
     # a test must not depend on how busy its machine is
     end = float("inf") if args.tiny else time.monotonic() + 60 * args.minutes
     args.out.mkdir(parents=True, exist_ok=True)
-    head = ["positions", "steps", "tokens a second", "first loss", "last loss"]
     parts: dict[str, Callable[[Sheet], None]] = {
         "correctness": lambda sheet: correctness(scale, sheet),
         "end to end": lambda sheet: ends(scale, sheet),
         "strategies": lambda sheet: costs(scale, sheet),
         "utilisation": lambda sheet: shares(scale, sheet),
         "memory": lambda sheet: peaks(scale, sheet),
-        "recipe": lambda sheet: sheet.fill(
-            "recipe", head, recipe(scale, args.books, time.monotonic() + 5 if args.tiny else end)
-        ),
     }
     report: dict[str, Any] = {"machine": machine(scale), "sizes": SIZES[scale.size], "parts": {}}
     for name, run in parts.items():

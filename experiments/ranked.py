@@ -17,13 +17,14 @@ import mteb
 import numpy as np
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
-from experiments.scores import link_qmsum
 from mteb_longembed.comparing.costs import count
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.encoders.store.store import STORE_VARIABLE
 from mteb_longembed.tasks.beir import files_task
 from mteb_longembed.tasks.scoring import read_metric
 
+#: The folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz. If it is not set, QMSum is left out.
+QMSUM_VARIABLE = "LONGEMBED_QMSUM"
 RANKS = ".123456789a"  # one character a query: the rank of its document in hexadecimal, a point below rank 10
 
 
@@ -45,7 +46,13 @@ class Line(TypedDict):
 def prepare(out: Path) -> None:
     """Point the store of embeddings and QMSum's task at their folders."""
     os.environ.setdefault(STORE_VARIABLE, str((out / "embeddings").resolve()))
-    link_qmsum(out)
+    files = os.environ.get(QMSUM_VARIABLE)
+    if files:
+        link = out / "data" / "qmsum"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path(files).resolve(), target_is_directory=True)
+        os.environ["MTEB_LONGEMBED_DATA"] = str(link.parent.resolve())
 
 
 class Measurements:

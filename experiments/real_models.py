@@ -27,26 +27,16 @@ PAPER = ("pcw", "rp", "gp", "pi", "ntk", "se")
 #: Further ways to represent a document. `@` is replaced by `@` and the target length.
 WINDOWS = (
     "pcw@:size=128",
-    "pcw@:size=128,short=cut,vectors=window",
-    "pcw@:size=128,center=corpus",
-    "pcw@:center=corpus,short=cut,size=128,vectors=window",
-    "pcw@:fuse=bm25,short=cut,size=128,vectors=window",
+    "pcw@:size=128,vectors=window",
+    "pcw@:fuse=bm25,size=128,vectors=window",
     "ntk@:vectors=64",
-    "ntk@:center=corpus",
     "ntk@:fuse=bm25",
     "pcw@:size=64",
     "pi@:vectors=64",
 )
 WHOLE = 32_768  # tokens: more than the longest meeting has
 #: A vector for each window of the trained length.
-PIECES = (
-    "pcw@:vectors=window",
-    "pcw@:center=corpus,vectors=window",
-    "pcw@:split=sentence,vectors=window",
-    "pcw@:center=corpus,split=sentence,vectors=window",
-    "pcw@:fuse=bm25,split=sentence,vectors=window",
-    "pcw@:center=corpus,fuse=bm25,split=sentence,vectors=window",
-)
+PIECES = ("pcw@:vectors=window", "pcw@:fuse=bm25,vectors=window")
 
 
 def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
@@ -71,12 +61,9 @@ def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
     yield from meetings(*(tail.replace("@", "@2048") for tail in (*WINDOWS, *PIECES)))
     yield from needles((PASSKEY, NEEDLE), (4096,), by_length)
     yield from meetings(*(f"{strategy}@{length}" for length in (512, 1024, 4096) for strategy in strategies))
-    yield from meetings(*(tail.replace("@", f"@{WHOLE}") for tail in (*WINDOWS[:5], "pcw@", *PIECES)))
-    yield from meetings("none:past_target=read")
+    yield from meetings(*(tail.replace("@", f"@{WHOLE}") for tail in (*WINDOWS[:3], "pcw@", *PIECES)))
     yield from needles((PASSKEY, NEEDLE), (4096,), WINDOWS[:2])
     yield from needles((PARAPHRASE,), (256, 1024, 4096), by_length)
-    read_whole = ("none",) if is_rotary else PAPER[1:5]
-    yield from meetings(*(f"{strategy}@2048:past_target=read" for strategy in read_whole))
     yield from needles((PASSKEY, NEEDLE), (512, 2048, 8192), by_length)
     yield from meetings(
         *(tail.replace("@", f"@{length}") for length in (1024, 4096, 512) for tail in (*WINDOWS, *PIECES))

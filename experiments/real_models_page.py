@@ -1,21 +1,17 @@
-"""Table, figure and evidence of real models, from measured cells alone: `python -m experiments.real_models_page`."""
+"""Tables and evidence of real models, from measured cells alone: `python -m experiments.real_models_page`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-import mteb
-
 from experiments.measuring import EVIDENCE, with_ends, write_evidence, write_part
 from experiments.ranked import Line, Measurements, scores
 from experiments.real_models import NEEDLE, PAPER, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
-from mteb_longembed.comparing.drawing import draw_lines, ends, new_drawing, style
 from mteb_longembed.statistics.bootstrap import adjust, mean_interval, randomisation_test
 from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.statistics.sensitivity import position_sensitivity
 
-PAGE, FIGURE = Path("docs/real-models.md"), Path("docs/images/real-models.svg")
+PAGE = Path("docs/real-models.md")
 BASE = "all-MiniLM-L6-v2"
 #: The second model: 110 million parameters, measured in bf16.
 LARGER = "all-mpnet-base-v2"
@@ -24,7 +20,6 @@ LONGER = {"512": 512, "1,024": 1024, "4,096": 4096, "whole": WHOLE}
 #: The needles: the heading of a column, and its task.
 NEEDLES = {"Passkey": PASSKEY, "Needle": NEEDLE, "paraphrased": PARAPHRASE}
 LENGTHS = (512, 1024, 2048, 4096, 8192)  # tokens
-SENSITIVE = 4096  # tokens: where the position sensitivity is shown
 
 
 def percent(line: Line) -> Interval:
@@ -35,15 +30,6 @@ def percent(line: Line) -> Interval:
 def by_length(lines: Sequence[Line | None], digits: int) -> str:
     """The scores in percent at several lengths, a dash for one that is not measured."""
     return "/".join(f"{percent(line).mean:.{digits}f}" if line else "–" for line in lines)
-
-
-def sensitivity(line: Line, length: int) -> str:
-    """The position sensitivity, where it is more than chance gives."""
-    data = mteb.get_task(line["task"]).generate(f"test_{length}")  # type: ignore[attr-defined]
-    depths = {row["id"]: row["depth"] for row in data["corpus"]}
-    asked = sorted(data["relevant_docs"])
-    result = position_sensitivity(scores(line), [depths[next(iter(data["relevant_docs"][q]))] for q in asked])
-    return f", s {result.index.mean:.2f}" if result and result.index.mean > result.noise else ""
 
 
 def table(lines: dict[tuple[str, str, str], Line]) -> str:
@@ -72,7 +58,7 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
 
 
 def needles(lines: dict[tuple[str, str, str], Line]) -> str:
-    """A row for each way to embed: the scores of each needle task by length, and its position sensitivity."""
+    """A row for each way to embed: the scores of each needle task by length."""
     lines_of_way: dict[str, dict[tuple[str, int], Line]] = {}
     for (name, task, split), line in lines.items():
         if task in NEEDLES.values() and not name.startswith(LARGER):
@@ -84,8 +70,7 @@ def needles(lines: dict[tuple[str, str, str], Line]) -> str:
         row = []
         for task in NEEDLES.values():
             known = [cells.get((task, length)) for length in LENGTHS]
-            line = cells.get((task, SENSITIVE))
-            row.append(by_length(known, 0) + (sensitivity(line, SENSITIVE) if line else ""))
+            row.append(by_length(known, 0))
         rows.append(f"| `{way}` | {' | '.join(row)} |")
     return "\n".join(rows)
 
@@ -97,37 +82,9 @@ def evidence(lines: dict[tuple[str, str, str], Line], base: str) -> dict[str, st
     return {key: with_ends(percent(line)) for key, line in known.items() if line is not None}
 
 
-def draw(lines: dict[tuple[str, str, str], Line]) -> None:
-    """QMSum's score over the tokens read of a meeting, one line a strategy, and one for a vector a window."""
-    curves: dict[str, dict[int, Interval]] = {}
-    base = percent(lines[f"{BASE}+none", QMSUM, "test"])
-    for (name, task, _), line in lines.items():
-        strategy, _, rest = name.removeprefix(f"{BASE}+").partition("@")
-        length, _, settings = rest.partition(":")
-        if not name.startswith(BASE) or task != QMSUM or not length or int(length) >= WHOLE:
-            continue
-        if settings in ("", "vectors=window"):
-            way = f"{strategy}, a vector a window" if settings else strategy
-            curves.setdefault(way, {256: base})[int(length)] = percent(line)
-    drawing, (axes,) = new_drawing("real-models", "QMSum's meetings by tokens read", 6.4, 4.0)
-    series = []
-    for number, (name, curve) in enumerate(curves.items()):
-        tips = {
-            length: f"{name}, {length:,} tokens: {score.mean:.1f}{ends(score)}"
-            for length, score in curve.items()
-        }
-        series.append((name, curve, tips, style(number)))
-    draw_lines(drawing, axes, series)
-    axes.set_xlabel("Tokens read of each meeting (all-MiniLM-L6-v2, trained on 256)")
-    axes.set_ylabel("nDCG@10 (%)")
-    drawing.legend(axes, note="thin bars: 95 % interval over queries")
-    FIGURE.write_text(drawing.svg(), encoding="utf-8")
-
-
 if __name__ == "__main__":
     measured = Measurements(RESULTS, Path()).lines
     write_part(PAGE, "measured", table(measured))
     write_part(PAGE, "needles", needles(measured))
-    draw(measured)
     for base in (BASE, LARGER):
         write_evidence(EVIDENCE, base, "absolute", evidence(measured, base))

@@ -40,21 +40,6 @@ def module(path: Path):
 # ---- pictures --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", STRATEGIES)
-def test_a_picture_is_what_the_strategy_draws(key) -> None:
-    drawn = module(DOCS / "pictures.py").draw(key)
-    assert page(f"images/{key}.svg") == drawn, "run python docs/pictures.py"
-
-
-def test_a_picture_shows_the_strategy_s_own_definition() -> None:
-    relative = module(DOCS / "pictures.py").relative
-    # rp: token 10 and token 2 stand at the same place; gp: three neighbours do; pi: a third of the distance
-    assert relative("rp")[10, 2] == 0 and relative("gp")[2, 0] == 0
-    assert relative("pi")[23, 2] == pytest.approx(7)
-    # pcw: other windows are not seen; se: g=4 and w=2, so 9 sees 0 at 9//4 - 0 + (2 - 0)
-    assert torch.isnan(relative("pcw")[8, 7]) and relative("se")[9, 0] == 4
-
-
 def test_every_strategy_has_its_section_with_its_picture() -> None:
     text = page("strategies.md")
     for key in STRATEGIES:

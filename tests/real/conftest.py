@@ -9,7 +9,7 @@ import mteb
 import pytest
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
-from experiments.index_models import fetch
+from tests.real.index_models import fetch
 
 
 def folder_of_models(tmp_path_factory: pytest.TempPathFactory) -> Path:

