@@ -14,9 +14,9 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.bases.opening import open_checkpoint
-from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.building import build
+from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.store.store import pack, unpack
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from mteb_longembed.commands import DEVICE, JSON, Options
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
-from mteb_longembed.plugin.command_line import check_model
 
 if TYPE_CHECKING:
     from mteb_longembed.retrieval.searcher import Hit
@@ -57,7 +56,6 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"-k must be at least 1 document, got {args.k}.")
     if not all(query.strip() for query in args.query):
         raise InputError("a query must be a text with words, got ''.")
-    check_model(args.model)
     from mteb_longembed.encoders.tokenizing import without_surrogates
     from mteb_longembed.hub import silence
     from mteb_longembed.retrieval.searcher import search

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
-from mteb_longembed.encoders.bases.opening import open_checkpoint
-from mteb_longembed.encoders.bases.spec import ModelSpec
+from mteb_longembed.encoders.checkpoints.checkpoint import BaseCheckpoint
+from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.errors import IncompatibleError, InputError

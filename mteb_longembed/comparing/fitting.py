@@ -6,8 +6,8 @@ import json
 from importlib.resources import files
 from statistics import fmean
 
-from mteb_longembed.encoders.bases.opening import open_checkpoint
-from mteb_longembed.encoders.bases.spec import ModelSpec
+from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import InputError
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 
-from .bases.spec import ModelSpec
+from .checkpoints.spec import ModelSpec
 from .strategies import ALGORITHM
 from .strategies.pcw import ParallelContextWindows
 

@@ -23,12 +23,12 @@ from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.names.zoo import ZooEntry
 
 from .adapters import copy_adapters
-from .bases.checkpoint import BaseCheckpoint
-from .bases.identity import digest
-from .bases.model_files import OUR_CLASSES, translated_errors
-from .bases.native import native_folder
-from .bases.opening import loaded_checkpoint, open_checkpoint
-from .bases.spec import DTYPES, ModelSpec, Settings
+from .checkpoints.checkpoint import BaseCheckpoint
+from .checkpoints.identity import digest
+from .checkpoints.model_files import OUR_CLASSES, translated_errors
+from .checkpoints.native import native_folder
+from .checkpoints.opening import loaded_checkpoint, open_checkpoint
+from .checkpoints.spec import DTYPES, ModelSpec, Settings
 from .model import LongMultiVectorEncoder, LongSentenceTransformer
 from .modules import LongTransformer, WindowPooling
 from .span_pooling import GroupByDocument, PooledVectors, SpanPooling

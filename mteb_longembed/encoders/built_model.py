@@ -10,10 +10,10 @@ from sentence_transformers.sentence_transformer.modules import Pooling, WordWeig
 from torch import Tensor, nn
 
 from .adapters import adapters_on, merge_adapters
-from .bases.checkpoint import BaseCheckpoint
-from .bases.identity import AsBuilt, Identity, identity
-from .bases.opening import open_checkpoint
-from .bases.spec import ModelSpec
+from .checkpoints.checkpoint import BaseCheckpoint
+from .checkpoints.identity import AsBuilt, Identity, identity
+from .checkpoints.opening import open_checkpoint
+from .checkpoints.spec import ModelSpec
 from .modules import LongTransformer
 from .store.store import EmbeddingStore
 

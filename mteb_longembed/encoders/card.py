@@ -10,9 +10,9 @@ from huggingface_hub import ModelCardData
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from .adapters import adapters_on
-from .bases.facts import card_data
-from .bases.strategy_file import Json
 from .built_model import BuiltModel
+from .checkpoints.facts import card_data
+from .checkpoints.strategy_file import Json
 from .modules import LongTransformer
 from .span_pooling import SpanPooling
 from .token_weights import TokenWeights

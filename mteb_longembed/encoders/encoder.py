@@ -16,7 +16,7 @@ from sentence_transformers.base import BaseModel
 
 from mteb_longembed.encoders.model import LongModelMixin, LongMultiVectorEncoder, LongSentenceTransformer
 
-from .bases.identity import Identity, changed
+from .checkpoints.identity import Identity, changed
 from .engine.truncation import TruncationStats
 from .store.store import EmbeddingStore
 from .strategies.pcw import ParallelContextWindows

@@ -16,10 +16,10 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
-from .bases.opening import POOLING_SWITCHES
-from .bases.strategy_file import Json
 from .building import settings_of
 from .card import exported_card
+from .checkpoints.opening import POOLING_SWITCHES
+from .checkpoints.strategy_file import Json
 from .extend import load
 from .families import Family
 from .families.absolute import Absolute

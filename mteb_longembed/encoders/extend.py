@@ -12,9 +12,9 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
-from .bases.opening import open_checkpoint
-from .bases.spec import ModelSpec
 from .building import base_of, build, copy_of_base
+from .checkpoints.opening import open_checkpoint
+from .checkpoints.spec import ModelSpec
 from .model import LongMultiVectorEncoder, LongSentenceTransformer
 from .modules import LongTransformer
 

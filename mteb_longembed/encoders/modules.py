@@ -24,8 +24,8 @@ from .adapters import ADAPTERS, load_adapters, save_with_adapters
 from .attention import devices
 from .attention.context import Documents, PackedDocuments, encoding, with_documents
 from .attention.devices import to_device
-from .bases.identity import AsBuilt
-from .bases.strategy_file import STRATEGY_FILE, StrategyFile
+from .checkpoints.identity import AsBuilt
+from .checkpoints.strategy_file import STRATEGY_FILE, StrategyFile
 from .families import family_of
 from .features import Features
 from .inputs import TextInputs, special_counts

@@ -15,9 +15,9 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
-from .bases.opening import open_checkpoint
-from .bases.spec import ModelSpec
 from .building import load_base, settings_of
+from .checkpoints.opening import open_checkpoint
+from .checkpoints.spec import ModelSpec
 from .extend import load
 from .features import Ids
 from .model import LongModelMixin

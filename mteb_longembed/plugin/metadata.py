@@ -14,7 +14,7 @@ from mteb.models.models_protocols import MTEBModels
 from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
-    from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
+    from mteb_longembed.encoders.checkpoints.checkpoint import BaseCheckpoint
 
 
 def load_encoder(
@@ -72,8 +72,8 @@ def load_encoder(
 
 def load_named(text: str, name: str, **options: Any) -> MTEBModels:
     """Load an encoder as `load_encoder` does, from a name that is read only now."""
-    from mteb_longembed.encoders.bases.opening import open_checkpoint
-    from mteb_longembed.encoders.bases.spec import ModelSpec
+    from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
+    from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 
     return load_encoder(open_checkpoint(ModelSpec.parse(text)), name, **options)
 
@@ -164,7 +164,7 @@ _OF_SAVED = (
 
 def _fields_from_files(checkpoint: BaseCheckpoint) -> dict[str, Any]:
     """The fields of `_OF_FILES` from a model's own files. None for a field that they do not have."""
-    from mteb_longembed.encoders.bases.facts import card_data, facts
+    from mteb_longembed.encoders.checkpoints.facts import card_data, facts
 
     card = card_data(checkpoint.files)
     local = checkpoint.files.local

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
     from mteb.models.model_meta import ModelMeta
 
-    from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
-    from mteb_longembed.encoders.bases.spec import ModelSpec
+    from mteb_longembed.encoders.checkpoints.checkpoint import BaseCheckpoint
+    from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             raise KeyError(name)
         if name in ZOO and ZOO[name].kind == "mteb":
             return self[ZOO[name].hub_id]
-        from mteb_longembed.encoders.bases.spec import ModelSpec
+        from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 
         made = self._make(ModelSpec.parse(name))
         self._made[name] = self._made[str(made.meta.name)] = made
@@ -112,8 +112,8 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         return made and made.meta
 
     def _find_on_hub(self, name: str, revision: str | None) -> _Made | None:
-        from mteb_longembed.encoders.bases.model_files import Files, list_ours
-        from mteb_longembed.encoders.bases.spec import ModelSpec
+        from mteb_longembed.encoders.checkpoints.model_files import Files, list_ours
+        from mteb_longembed.encoders.checkpoints.spec import ModelSpec
         from mteb_longembed.encoders.strategies import ALGORITHM
 
         revision = revision and revision.removesuffix(f"-{ALGORITHM}")
@@ -146,7 +146,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             from mteb_longembed.encoders.api_models import windowed
 
             return _Made(windowed(base, spec), None)
-        from mteb_longembed.encoders.bases.opening import open_checkpoint
+        from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
 
         from .metadata import model_meta
 

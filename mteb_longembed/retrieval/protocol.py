@@ -9,7 +9,7 @@ from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels, SearchProtocol
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
-from mteb_longembed.encoders.bases.spec import ModelSpec
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.errors import ModelError
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT

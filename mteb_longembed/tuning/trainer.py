@@ -20,13 +20,13 @@ from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.util import pairwise_cos_sim
 from torch import Tensor, nn
 
-from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
-from mteb_longembed.encoders.bases.identity import Identity, digest
-from mteb_longembed.encoders.bases.opening import open_checkpoint
-from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.built_model import identity_of
 from mteb_longembed.encoders.card import TRAINED
+from mteb_longembed.encoders.checkpoints.checkpoint import BaseCheckpoint
+from mteb_longembed.encoders.checkpoints.identity import Identity, digest
+from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.sentence_transformers_parts import check_methods
 from mteb_longembed.encoders.strategies import Strategy

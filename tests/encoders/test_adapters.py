@@ -144,6 +144,6 @@ def test_an_adapter_without_weights_or_peft_is_named(tmp_path, monkeypatch):
     save_file(kept, weights, metadata={"format": "pt"})
     with pytest.raises(ModelError, match="lacks weights"):
         longembed.load(tmp_path / "saved")
-    monkeypatch.setattr("mteb_longembed.encoders.bases.opening.is_peft_available", lambda: False)
+    monkeypatch.setattr("mteb_longembed.encoders.checkpoints.opening.is_peft_available", lambda: False)
     with pytest.raises(ModelError, match=r"pip install 'mteb-longembed\[peft\]'"):
         longembed.load(tmp_path / "saved")

@@ -12,7 +12,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.bases.identity import digest
+from mteb_longembed.encoders.checkpoints.identity import digest
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from tests import tiny
@@ -52,7 +52,7 @@ def test_another_process_gives_equal_embeddings_of_saved_models_and_equal_digest
         model.save_pretrained(str(tmp_path / strategy))
     script = (
         "import sys, json, numpy, mteb_longembed as longembed\n"
-        "from mteb_longembed.encoders.bases.identity import digest\n"
+        "from mteb_longembed.encoders.checkpoints.identity import digest\n"
         f"texts, folder = json.load(sys.stdin), {str(tmp_path)!r}\n"
         f"for strategy in {STRATEGIES!r}:\n"
         "    model = longembed.load(f'{folder}/{strategy}', device='cpu')\n"
@@ -165,7 +165,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     grown[0].model.save_pretrained(where)
     grown.tokenizer.save_pretrained(where)
     entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
-    known = "mteb_longembed.encoders.bases.opening.entry_of"
+    known = "mteb_longembed.encoders.checkpoints.opening.entry_of"
     monkeypatch.setattr(known, lambda name: entry if name == str(where) else None)
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")

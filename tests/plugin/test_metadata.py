@@ -11,9 +11,9 @@ from mteb.models import model_implementations
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.bases.facts import facts
-from mteb_longembed.encoders.bases.opening import open_checkpoint
-from mteb_longembed.encoders.bases.spec import ModelSpec
+from mteb_longembed.encoders.checkpoints.facts import facts
+from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from tests import tiny
 
 #: What a submission must say; of training data only mteb's own entry of a base can know.

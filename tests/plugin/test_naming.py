@@ -9,46 +9,11 @@ import mteb
 import pytest
 import torch
 from mteb.cache import ResultCache
-from mteb.models import CachedEmbeddingWrapper
 from mteb.models.model_meta import ModelMeta
 
 import mteb_longembed as longembed
-from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.errors import InputError
 from tests import tiny
-
-from .results import write_results
-
-NAME = "mteb-longembed/mini-rope+ntk@2048"
-EARLIER = "org/base+gone@2048,x=1"
-
-
-@pytest.mark.parametrize(
-    ("stored", "asked", "names"),
-    [
-        *((NAME, name, [NAME]) for name in ("mini-rope+ntk@2048", "mini-rope+ntk@2k:short=scale", NAME)),
-        *((NAME, name, []) for name in ("mini-rope+ntk@1024", "mini-rope+pi@2048", "org/other")),
-        (EARLIER, EARLIER, [EARLIER]),
-    ],
-)
-def test_results_are_found_by_any_spelling_of_a_name_and_by_no_other(tmp_path, stored, asked, names) -> None:
-    write_results(tmp_path, stored, {"LongEmbedPasskey": 0.5})
-    cache = ResultCache(tmp_path)
-    results = cache.load_results(models=[asked], include_remote=False).model_results
-    assert [result.model_name for result in results] == names
-    assert bool(cache.get_cache_paths([asked, "org/none"], include_remote=False)) == bool(names)
-
-
-@pytest.mark.parametrize("name", ["mini-rope+ntk@2k", NAME])
-def test_a_description_is_found_by_any_spelling_of_a_name(name: str) -> None:
-    stock = "sentence-transformers/all-MiniLM-L6-v2"
-    metas = mteb.get_model_metas(model_names=[name, "mini-ape", stock])
-    assert {meta.name for meta in metas} == {NAME, "mteb-longembed/mini-ape+none@512", stock}
-    assert mteb.get_model_metas(model_names=[name], model_types=["cross-encoder"]) == []
-
-
-def test_a_name_that_breaks_a_rule_is_told_instead_of_finding_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'ntk'"):
-        ResultCache(tmp_path).load_results(models=["mini-rope+nkt@2048"], include_remote=False)
 
 
 def test_a_model_that_is_not_ours_keeps_its_name(tmp_path: Path) -> None:
@@ -127,13 +92,6 @@ def test_fewer_dimensions_keep_the_name_and_are_an_experiment(evaluate: Any, tmp
     assert list((tmp_path / "results").glob(f"**/{meta.experiment_name}/LongEmbedPasskey-docs50.json"))
 
 
-def test_an_argument_of_encode_is_an_experiment_and_never_answers_for_a_call_without_it(evaluate) -> None:
-    low = evaluate(mteb.get_model("mini-rope+ntk@1k"), truncate_dim=4)
-    name, revision, score = evaluate(mteb.get_model_meta("mini-rope+ntk@1k"), batch_size=8)
-    assert low[:2] == (name, revision) and low[2] < score - 0.2
-    assert evaluate(mteb.get_model_meta("mini-rope+ntk@1k"), truncate_dim=4) == low
-
-
 @pytest.mark.parametrize(
     ("name", "inside", "setting", "value"),
     [
@@ -165,20 +123,3 @@ def test_a_search_that_embeds_with_a_changed_model_has_its_name_too() -> None:
     now = model.mteb_model_meta
     assert now.name == "local/mini-rope+ntk@1024,center=corpus" and now.adapted_from == original.name
     assert now.revision != original.revision and now.revision.endswith("-se2")
-
-
-def test_mtebs_cache_of_embeddings_keeps_strategies_apart(tmp_path: Path) -> None:
-    task = mteb.get_task("LongEmbedPasskey-docs50", eval_splits=["test_1024"])
-
-    def score(name: str, *wrappers: Any) -> float:
-        model = mteb.get_model(name)
-        for wrapper in wrappers:
-            model = wrapper(model, tmp_path / "cache")
-        return mteb.evaluate(model, task, cache=None, show_progress_bar=False).task_results[0].get_score()
-
-    names = ["mini-rope+ntk@1k", "mini-rope+none@512"]
-    want = [score(name) for name in names]
-    assert want[0] != want[1]
-    assert [score(name, CachedEmbeddingWrapper) for name in names] == want
-    assert [score(name, CachedEmbeddingWrapper) for name in names] == want  # from the cache
-    assert len(list((tmp_path / "cache").glob("*/experiments/*"))) == 2

@@ -19,7 +19,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import BertModel, JinaEmbeddingsV3Model
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.bases.native import native_config, native_weights
+from mteb_longembed.encoders.checkpoints.native import native_config, native_weights
 from mteb_longembed.tasks import LongEmbedNeedle
 from tests.encoders.families import test_absolute
 from tests.encoders.oracle_matrix import oracle as rotary

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.bases.identity import AsBuilt
+from mteb_longembed.encoders.checkpoints.identity import AsBuilt
 from mteb_longembed.encoders.store.store import EmbeddingStore
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages

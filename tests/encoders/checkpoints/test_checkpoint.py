@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.bases import model_files
-from mteb_longembed.encoders.bases.checkpoint import BaseCheckpoint
-from mteb_longembed.encoders.bases.opening import open_checkpoint
-from mteb_longembed.encoders.bases.spec import ModelSpec
 from mteb_longembed.encoders.building import base_of
+from mteb_longembed.encoders.checkpoints import model_files
+from mteb_longembed.encoders.checkpoints.checkpoint import BaseCheckpoint
+from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mteb_longembed.encoders.bases.native import native_config, native_weights, save_native
+from mteb_longembed.encoders.checkpoints.native import native_config, native_weights, save_native
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import ModelError
 from tests import tiny

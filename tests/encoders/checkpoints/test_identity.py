@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import mteb
 import numpy as np
 import peft
 import pytest
@@ -20,7 +19,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.bases.model_files import Files
+from mteb_longembed.encoders.checkpoints.model_files import Files
 from mteb_longembed.errors import ModelError
 from tests import tiny
 from tests.encoders.families.test_rotary import GQA
@@ -183,7 +182,7 @@ def test_use_never_changes_a_model_of_any_family(kind: str, folders: Callable[[s
 
 
 def test_asking_a_model_reads_no_weight(bert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mteb_longembed.encoders.bases.identity.digest", None)
+    monkeypatch.setattr("mteb_longembed.encoders.checkpoints.identity.digest", None)
     assert bert.identity().changed_from is None
 
 
@@ -225,19 +224,6 @@ def test_a_card_never_gives_a_changed_model_the_name_of_the_unchanged_one(bert: 
     assert "was changed after it was made" in (tmp_path / "changed" / "README.md").read_text()
     revisions = [longembed.load(tmp_path / name).identity().revision for name in ("same", "changed")]
     assert revisions[0] != revisions[1]
-
-
-def test_a_folder_that_sentence_transformers_loaded_itself_is_known_until_it_changes(tmp_path: Path) -> None:
-    longembed.load("mini-rope+ntk@1k").save_pretrained(str(tmp_path / "mine"))
-    stock = SentenceTransformer(str(tmp_path / "mine"), trust_remote_code=True, device="cpu")
-    stock.encode(TEXTS)
-    ours = longembed.load(tmp_path / "mine").identity()
-    for model in (stock, copy.deepcopy(stock)):
-        meta = mteb.models.ModelMeta.from_sentence_transformer_model(model)
-        assert (meta.name, meta.revision) == (ours.name, ours.revision) and meta.name == "local/mine+ntk@1024"
-    write(stock[0].model.embeddings.word_embeddings.weight)
-    meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
-    assert meta.name == ours.name and meta.revision != ours.revision and meta.adapted_from == ours.name
 
 
 @pytest.fixture

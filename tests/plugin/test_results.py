@@ -1,0 +1,95 @@
+"""mteb writes the results of everybody's models as if this package were not installed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests import tiny
+
+#: A stock model on two subsets of a task, one after the other, with other settings each.
+RUN = """
+import sys
+import mteb
+from mteb.cache import ResultCache
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+from mteb.abstasks.task_metadata import TaskMetadata
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer
+
+class TwoSubsets(AbsTaskRetrieval):
+    metadata = TaskMetadata(
+        name="TwoSubsets", description="two", reference=None, dataset={"path": "none/two", "revision": "1"},
+        type="Retrieval", category="t2t", modalities=["text"], eval_splits=["test"], main_score="ndcg_at_10",
+        eval_langs={"en": ["eng-Latn"], "de": ["deu-Latn"]}, date=None, domains=None, task_subtypes=None, license=None,
+        annotations_creators=None, dialect=None, sample_creation=None, bibtex_citation=None,
+    )
+
+    def load_data(self, num_proc=None, **kwargs):
+        self.dataset = {}
+        for subset in self.hf_subsets:
+            corpus = Dataset.from_dict({"id": ["a", "b"], "text": ["one two", "three"], "title": ["", ""]})
+            queries = Dataset.from_dict({"id": ["q"], "text": ["three"]})
+            qrels = {"q": {"b": 1}}
+            parts = {"corpus": corpus, "queries": queries, "relevant_docs": qrels, "top_ranked": None}
+            self.dataset[subset] = {"test": parts}
+        self.data_loaded = True
+
+model = SentenceTransformer(sys.argv[1], device="cpu")
+model.model_card_data.model_name = "tiny/bert"
+for subset, size in (("en", 8), ("de", 16), ("en", 4)):
+    task = TwoSubsets().filter_languages(None, hf_subsets=[subset])
+    mteb.evaluate(
+        model, task, cache=ResultCache(sys.argv[2]), encode_kwargs={"batch_size": size}, show_progress_bar=False,
+        prediction_folder=sys.argv[2] + "/predictions",
+    )
+assert ("mteb_longembed" in sys.modules) == (sys.argv[3] == "with")
+"""
+
+
+def _written(folder: Path, model: Path, autoload: str) -> dict[str, object]:
+    """The files of a results folder by their paths, without times."""
+    environment = {
+        **os.environ,
+        "MTEB_LONGEMBED_AUTOLOAD": autoload,
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    kind = "with" if autoload == "1" else "without"
+    # by the .pth where the package is installed; a clone that is only on the path has it imported here
+    program = ("import mteb_longembed\n" if kind == "with" else "") + RUN
+    command = [sys.executable, "-c", program, str(model), str(folder), kind]
+    subprocess.run(command, env=environment, check=True, timeout=300, capture_output=True)
+    files: dict[str, object] = {}
+    for file in sorted(folder.rglob("*")):
+        if not file.is_file():
+            continue
+        lines = (
+            [json.loads(line) for line in file.read_text().splitlines()] if file.suffix == ".jsonl" else None
+        )
+        content = json.loads(file.read_text()) if lines is None else lines
+        files[str(file.relative_to(folder))] = _without_times(content)
+    return files
+
+
+def _without_times(content: object) -> object:
+    """Nested content without what differs between two equal runs."""
+    if isinstance(content, dict):
+        kept = {key: value for key, value in content.items() if not _is_of_this_run(key)}
+        return {key: _without_times(value) for key, value in kept.items()}
+    if isinstance(content, list):
+        return [_without_times(value) for value in content]
+    return content
+
+
+def _is_of_this_run(key: str) -> bool:
+    return key in ("start", "end") or any(word in key for word in ("time", "date", "emission", "seconds"))
+
+
+def test_all_files_of_a_stock_model_are_as_without_the_package(tmp_path: Path) -> None:
+    model = tiny.saved("bert", tmp_path / "model")
+    with_us = _written(tmp_path / "with", model, "1")
+    without = _written(tmp_path / "without", model, "0")
+    assert any(name.endswith("TwoSubsets.json") for name in with_us)
+    assert with_us == without
