@@ -1,19 +1,16 @@
-"""The one way to measure time, to write a table into a page, and to keep what `list fit` shows."""
+"""The one way to measure time, and to write a table into a page."""
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
 from mteb_longembed.statistics.intervals import Interval
-
-EVIDENCE = Path("mteb_longembed/comparing/evidence.json")
 
 
 def interleaved(rounds: int, *runs: Callable[[], object]) -> list[float]:
@@ -61,10 +58,3 @@ def write_part(file: Path, name: str, part: str) -> None:
     head, begin, rest = text.partition(f"<!-- {name}: begin -->")
     _, end, tail = rest.partition(f"<!-- {name}: end -->")
     file.write_text(f"{head}{begin}\n{part}\n{end}{tail}", encoding="utf-8")
-
-
-def write_evidence(file: Path, model: str, positions: str, scores: Mapping[str, str]) -> None:
-    """Write what `list fit MODEL` shows of a measured model: its positions, and the scores of its strategies."""
-    evidence = json.loads(file.read_text(encoding="utf-8"))
-    evidence["models"][model] = {"positions": positions, **scores}
-    file.write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.measuring import EVIDENCE, with_ends, write_evidence, write_part
+from experiments.measuring import with_ends, write_part
 from experiments.ranked import Line, Measurements, scores
-from experiments.real_models import NEEDLE, PAPER, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
+from experiments.real_models import NEEDLE, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
 from mteb_longembed.statistics.bootstrap import adjust, mean_interval, randomisation_test
 from mteb_longembed.statistics.intervals import Interval
 
@@ -75,16 +75,7 @@ def needles(lines: dict[tuple[str, str, str], Line]) -> str:
     return "\n".join(rows)
 
 
-def evidence(lines: dict[tuple[str, str, str], Line], base: str) -> dict[str, str]:
-    """The meetings' scores of a base and of the paper's strategies at 2,048 tokens."""
-    names = {"base": "none", **{key: f"{key}@2048" for key in ("none", *PAPER)}}
-    known = {key: lines.get((f"{base}+{name}", QMSUM, "test")) for key, name in names.items()}
-    return {key: with_ends(percent(line)) for key, line in known.items() if line is not None}
-
-
 if __name__ == "__main__":
     measured = Measurements(RESULTS, Path()).lines
     write_part(PAGE, "measured", table(measured))
     write_part(PAGE, "needles", needles(measured))
-    for base in (BASE, LARGER):
-        write_evidence(EVIDENCE, base, "absolute", evidence(measured, base))

@@ -20,7 +20,7 @@ from .errors import INTERRUPTED, InputError, LongEmbedError
 COMMANDS = {
     "compare": "which way of embedding is best for my model and data, at what cost",
     "search": "the best documents of your own files for a question",
-    "list": "strategies, aliases, tasks, and what fits what",
+    "list": "strategies, aliases of models, tasks",
     "report": "what each strategy gains, from a folder of results",
     "tune": "train the position rows that an extension added",
     "export": "a plain checkpoint that needs none of our code",
@@ -29,8 +29,6 @@ COMMANDS = {
 #: Commands that people look for here, and the sentence that says what to type instead.
 _ELSEWHERE = {
     "run": "there is no command run: type mteb run, or mteb-longembed compare.",
-    "diagnose": "there is no command diagnose: mteb-longembed compare says on its page whether the data need long "
-    "documents.",
     "leaderboard": "there is no command leaderboard: type mteb leaderboard.",
     "submit-check": "there is no command submit-check: type mteb submit-results.",
 }

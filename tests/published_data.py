@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable, Mapping
 
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
-from mteb_longembed.tasks.quick import TASKS
 from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, HubRetrieval, Size
+from mteb_longembed.tasks.registry import TASKS
 from tests.loopback_hub import LoopbackHub
 from tests.tiny import WORDS
 

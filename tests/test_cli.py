@@ -14,7 +14,6 @@ import pytest
 import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import list as listing
-from mteb_longembed.encoders.families import FAMILIES
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import SEARCH_PARAMETERS
@@ -42,9 +41,7 @@ def test_help_names_every_command_and_imports_none(capsys, monkeypatch) -> None:
     assert all(re.search(rf"\n    {name}\s", shown) for name in cli.COMMANDS)
 
 
-@pytest.mark.parametrize(
-    ("name", "instead"), [("run", "mteb run"), ("diagnose", "compare"), ("submit-check", "submit-results")]
-)
+@pytest.mark.parametrize(("name", "instead"), [("run", "mteb run"), ("submit-check", "submit-results")])
 def test_a_command_that_is_elsewhere_says_where_in_one_sentence(name, instead, capsys) -> None:
     assert cli.main([name, "-m", "e5-base"]) == 2
     (sentence,) = capsys.readouterr().err.splitlines()
@@ -87,28 +84,11 @@ def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
     assert "LongEmbedQMSum" in one_part and "SelfExtend" not in one_part
 
 
-def test_the_fit_is_computed_from_hooks() -> None:
-    _, header, *rows = listing.fit()[0].splitlines()
-    assert header.split() == ["positions", *STRATEGIES]
-    table = {row.split()[0]: dict(zip(STRATEGIES, row.split()[1:], strict=True)) for row in rows}
-    assert set(table) == {family.name for family in FAMILIES}
-    for family in FAMILIES:
-        for key, kind in STRATEGIES.items():
-            fits = key == "none" or bool(family.hooks & kind.hooks())
-            assert table[family.name][key] == ("yes" if fits else "-")
-    assert table["absolute"]["se"] == "-" and table["rotary"]["se"] == "yes"
-
-
 def test_registered_json_is_what_the_registries_say() -> None:
-    # families with the same kind of positions have the same strategies
-    families = {family.name: family for family in FAMILIES}
-    fits = {name: [key for key, kind in STRATEGIES.items() if f.fits(kind)] for name, f in families.items()}
     metas = [task.metadata for task in TASKS]
     want = {
-        "benchmarks": [benchmark.NAME, benchmark.QUICK_NAME, benchmark.WIDER_NAME],
-        "fit": [{"positions": name, "strategies": keys} for name, keys in fits.items()],
+        "benchmark": benchmark.NAME,
         "tasks": [{"task": m.name, "score": m.main_score, "splits": list(m.eval_splits)} for m in metas],
-        "wider": list(benchmark.WIDER_TASKS),
     }
     assert listing._registered() == want, (
         f"write this into commands/registered.json: {json.dumps(want, indent=2)}"
@@ -137,8 +117,6 @@ def test_the_json_of_the_listing_has_what_the_tables_have(capsys) -> None:
     assert [row["strategy"] for row in output["strategies"]] == list(STRATEGIES)
     assert {row["alias"]: row["model"] for row in output["models"]} == {a: e.hub_id for a, e in ZOO.items()}
     assert [row["task"] for row in output["tasks"]] == [task.metadata.name for task in TASKS]
-    fits = {row["positions"]: row["strategies"] for row in output["fit"]}
-    assert "se" in fits["rotary"] and "se" not in fits["absolute"]
 
 
 def test_a_closed_pipe_ends_the_listing_quietly() -> None:

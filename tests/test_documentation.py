@@ -50,21 +50,6 @@ def test_every_strategy_has_its_section_with_its_picture() -> None:
 # ---- which strategy --------------------------------------------------------------------------------------------
 
 
-def test_the_table_of_measurements_is_the_evidence() -> None:
-    evidence = json.loads((ROOT / "mteb_longembed/comparing/evidence.json").read_text(encoding="utf-8"))
-    labels = {"base": "the base", "none": "`none` at 2,048 tokens"}
-    rows = []
-    for key in ("base", "none", "pcw", "gp", "rp", "pi", "ntk", "se"):
-        cells = []
-        for measured in evidence["models"].values():
-            missing = "not measured"
-            if key in ("none", "se") and measured["positions"] == "absolute":
-                missing = "does not fit"
-            cells.append(measured.get(key, missing))
-        rows.append(f"| {labels.get(key, f'`{key}`')} | {' | '.join(cells)} |")
-    assert "\n".join(rows) in page("which-strategy.md"), "the table must be\n" + "\n".join(rows)
-
-
 @pytest.mark.parametrize("name", ["absolute", "rotary", "relative"])
 def test_the_table_of_families_is_what_fits(name) -> None:
     row = "learned" if name == "absolute" else name

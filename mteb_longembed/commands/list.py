@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Any
 
 from mteb_longembed.commands import JSON, Options
-from mteb_longembed.errors import InputError
 
 #: The text of a part, and its data for JSON.
 Part = tuple[str, Sequence[Mapping[str, object]]]
@@ -32,23 +31,11 @@ def main(args: argparse.Namespace) -> int:
     """Print one part or all parts.
 
     Args:
-        args: `what` is the part, `model` the one whose strategies are asked for.
+        args: `what` is the part.
 
     Returns:
         The exit status.
-
-    Raises:
-        InputError: if there is a model, and the part is not `fit`.
     """
-    if args.model is not None:
-        if args.what != "fit":
-            raise InputError(
-                f"a model can only follow fit, got {args.what} {args.model}: write mteb-longembed list fit MODEL."
-            )
-        from mteb_longembed.comparing.fitting import fitting
-
-        print(fitting(args.model))
-        return 0
     chosen = {name: part() for name, part in _PARTS.items() if args.what in (None, name)}
     if args.json:
         print(json.dumps({name: data for name, (_, data) in chosen.items()}, indent=2))
@@ -125,7 +112,6 @@ def tasks() -> Part:
     """
     known = _registered()
     data = known["tasks"]
-    name, quick, wider = known["benchmarks"]
     rows = [("task", "score", "splits")]
     for row in data:
         splits = row["splits"]
@@ -134,40 +120,19 @@ def tasks() -> Part:
             text = f"{splits[0]} ... {splits[-1]}"
         rows.append((row["task"], row["score"], text))
     return (
-        f"Tasks, together the benchmark {name}\n{_table(rows)}\n"
-        f"The benchmark {quick} has a tenth of their queries (TASK-quick). "
-        "Variants: docs/tasks.md\n"
-        f"The benchmark {wider} has these tasks of mteb: {', '.join(known['wider'])}"
+        f"Tasks, together the benchmark {known['benchmark']}\n{_table(rows)}\nVariants: docs/tasks.md"
     ), data
 
 
-def fit() -> Part:
-    """Which strategy fits which family: those that share a hook.
-
-    Returns:
-        The text, and one row for each family.
-    """
-    from mteb_longembed.encoders.strategies import STRATEGIES
-
-    data = _registered()["fit"]
-    rows = []
-    for row in data:
-        fits = dict.fromkeys(STRATEGIES, "-") | dict.fromkeys(row["strategies"], "yes")
-        rows.append((row["positions"], *fits.values()))
-    text = "Which strategy fits which models, by the kind of their positions\n"
-    return text + _table([("positions", *STRATEGIES), *rows]), data
-
-
 def _registered() -> Any:
-    """What the registries of tasks and families hold; a test compares. To import them takes seconds."""
+    """What the registry of tasks holds; a test compares. To import it takes seconds."""
     return json.loads((files("mteb_longembed.commands") / "registered.json").read_text(encoding="utf-8"))
 
 
-_PARTS = {part.__name__: part for part in (strategies, models, tasks, fit)}
-DESCRIPTION = "Strategies, aliases of models, tasks, and which strategy fits which family of models."
+_PARTS = {part.__name__: part for part in (strategies, models, tasks)}
+DESCRIPTION = "Strategies, aliases of models, and tasks."
 OPTIONS: Options = {"": [
     ("what", {"nargs": "?", "choices": tuple(_PARTS)}, "only this part (default: all)"),
-    ("model", {"nargs": "?"}, "only with fit: the strategies that fit this model, best first"),
     JSON,
 ]}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What is behind the means: single queries on which two candidates differ, and the scores by place of the answers."""
+"""What is behind the means: single queries on which two candidates differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb_longembed.comparing.costs import Key
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.ranking import Row
-from mteb_longembed.statistics.sensitivity import Sensitivity, position_sensitivity
 from mteb_longembed.tasks import scoring
 from mteb_longembed.tasks.data_files import Passages
 
@@ -88,44 +87,6 @@ def differences(
     for row in references or others[:1]:
         made[row.name] = _between(read, by_name, scores, best_name, row.name)
     return made
-
-
-def sensitivities(
-    evaluations: Evaluations, tasks: Sequence[AbsTaskRetrieval], rows: Sequence[Row]
-) -> list[tuple[str, str, int, Sensitivity]]:
-    """The position sensitivity of each candidate, where documents say the depth of their answers.
-
-    It is that of nDCG@1, for which an answer is right or wrong.
-
-    Args:
-        evaluations: where rankings are.
-        tasks: loaded tasks.
-        rows: the candidates.
-
-    Returns:
-        Candidate, task, number of queries and sensitivity.
-    """
-    table = []
-    metric = scoring.read_metric("nDCG@1")
-    for task in tasks:
-        depths = {}
-        for split in task.eval_splits:
-            for subset in task.hf_subsets:
-                depths[split, subset] = scoring.answer_depths(task, split, subset)
-        if not all(depths.values()):
-            continue
-        for row in rows:
-            points = []
-            places = []
-            for (split, subset), by_query in depths.items():
-                rankings = {subset: _rankings(evaluations, row.name, task, split)[subset]}
-                for query, score in scoring.score_queries(task, split, rankings, metric).items():
-                    points.append(score)
-                    places.append(by_query[query])
-            sensitivity = position_sensitivity(points, places)
-            if sensitivity is not None:
-                table.append((row.name, task.metadata.name, len(points), sensitivity))
-    return table
 
 
 def _between(

@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-import mteb
 import pandas as pd
 
 from mteb_longembed.encoders.engine.progress import shared_bar
@@ -21,7 +20,6 @@ from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.tasks.data import Data, DataOptions
 from mteb_longembed.tasks.data_files import Passages
-from mteb_longembed.tasks.diagnose import Diagnosis, diagnose
 from mteb_longembed.tasks.scoring import left_out, read_metric
 
 from .candidates import BM25, Candidate, candidates_of, chunked, fused, short_names
@@ -152,13 +150,12 @@ def compare(
             bar.begin(labels[candidate.name], run.n_tokens)
             run.add(candidate)
             bar.finish()
-        diagnoses = []
+        fusion = None
         if settings.bm25:
             fusion = run.fusion()
-            if fusion is not None:
-                bar.begin("the fusion with BM25", 0)
-                run.add(fusion)
-            diagnoses = run.diagnoses()
+        if fusion is not None:
+            bar.begin("the fusion with BM25", 0)
+            run.add(fusion)
     if not run.done:
         raise InputError(
             "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks "
@@ -170,7 +167,6 @@ def compare(
         skipped=run.skipped,
         left_out=[*run.left_out, *unfit],
         counted=counted,
-        diagnoses=diagnoses,
     )
     return make_comparison(outcome, ground, names, synthetic_queries=data.has_synthetic_queries)
 
@@ -229,23 +225,6 @@ class _Run:
             return None
         paired = pair(pd.concat([one.scores for one in self.done]), dense)
         return fused(max(dense, key=lambda candidate: paired.mean_only(candidate.name)))
-
-    def diagnoses(self) -> list[Diagnosis]:
-        """How much of the documents BM25 needs, for each task; none if it could not run, or no time is left."""
-        if not self.has_bm25:
-            return []
-        made: list[Diagnosis] = []
-        for task in self.ground.tasks:
-            diagnosis = self.ground.evaluations.find_diagnosis(task)
-            if diagnosis is None:
-                if self.budget_left() <= 0:
-                    return made
-                name = task.metadata.name
-                passages = {split: p for (own, split), p in self.ground.passages.items() if own == name}
-                diagnosis = diagnose(task, mteb.get_model(BM25), passages=passages)
-                self.ground.evaluations.keep_diagnosis(task, diagnosis)
-            made.append(diagnosis)
-        return made
 
 
 def _split_options(options: Options) -> tuple[_Settings, DataOptions]:

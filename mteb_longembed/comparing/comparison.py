@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 import pandas as pd
 
-from mteb_longembed.statistics.sensitivity import Sensitivity
 from mteb_longembed.tasks.beir import LocalFiles
-from mteb_longembed.tasks.diagnose import Diagnosis
 
 from .blind_spots import blind_spots
-from .by_query import QueryDifference, differences, sensitivities
+from .by_query import QueryDifference, differences
 from .candidates import Candidate
 from .evaluate import Evaluated, Ground
 from .passages import PassageScores
@@ -41,9 +39,7 @@ class Comparison:
         left_out: one sentence for each candidate that could not run.
         counted: one sentence for each kind of query or document that is not scored.
         queries: for the base of the best and for BM25, the queries on which the best differs most from it.
-        sensitivities: candidate, task, number of queries and position sensitivity, where depths are known.
         passages: by candidate, where tasks know which passages answer.
-        diagnoses: one for each task that BM25 has read at several lengths.
         identity: a hash of data, candidates and metrics.
         written: when it was made, in UTC.
     """
@@ -62,9 +58,7 @@ class Comparison:
     left_out: list[str]
     counted: list[str]
     queries: dict[str, list[QueryDifference]]
-    sensitivities: list[tuple[str, str, int, Sensitivity]]
     passages: dict[str, PassageScores]
-    diagnoses: list[Diagnosis] = field(default_factory=list)
     identity: str = ""
     written: str = ""
 
@@ -79,7 +73,6 @@ class Outcome:
         skipped: sentences about the budget.
         left_out: sentences about candidates that could not run.
         counted: sentences about what is not scored.
-        diagnoses: one for each task that was diagnosed.
     """
 
     done: Sequence[Evaluated]
@@ -87,7 +80,6 @@ class Outcome:
     skipped: Sequence[str]
     left_out: Sequence[str]
     counted: Sequence[str]
-    diagnoses: Sequence[Diagnosis]
 
 
 def make_comparison(
@@ -146,9 +138,7 @@ def make_comparison(
         queries=differences(
             evaluations, ground.tasks, rows, scores, recommendation.best, _shown_passages(ground)
         ),
-        sensitivities=sensitivities(evaluations, ground.tasks, rows),
         passages={one.candidate.name: one.passages for one in done if one.passages is not None},
-        diagnoses=list(outcome.diagnoses),
         identity=hashlib.sha256(" ".join(parts).encode()).hexdigest(),
         written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )

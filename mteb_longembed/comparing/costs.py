@@ -19,8 +19,9 @@ from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTr
 from mteb_longembed.encoders.spans import document_prompt
 from mteb_longembed.encoders.tokenizing import prefix_tokenizer_of
 from mteb_longembed.retrieval.passages import CutText, pools_vectors, tokens_of_vectors
-from mteb_longembed.tasks.cutting import counter_of
 from mteb_longembed.tasks.scoring import texts_of
+
+from .token_count import count_tokens, tokenizer_of
 
 #: How often the speed of every candidate is measured. Below that, two speeds never count as different.
 ROUNDS = 3
@@ -191,7 +192,7 @@ class _TokenCounter:
         self.model: LongModel | None = None
         self.split_text = split_text
         self.target_len = target_len
-        self.words = counter_of(model, "")
+        self.tokenizer = tokenizer_of(model)
         self.n_prompt = 0
         #: tokens that every text gets: the prompt, and special tokens.
         self.n_added = 0
@@ -210,7 +211,7 @@ class _TokenCounter:
     def add(self, texts: Sequence[str]) -> None:
         """Count some documents."""
         if self.model is None:
-            lengths = [self.words.ends(text, [])[0] for text in texts]
+            lengths = [count_tokens(text, self.tokenizer) for text in texts]
             read = [min(length, self.target_len or length) for length in lengths]
             n_unknown = 0
         else:

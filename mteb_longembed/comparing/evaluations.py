@@ -23,7 +23,6 @@ from mteb_longembed.errors import DataError
 from mteb_longembed.files import make_folder, slug, write_file
 from mteb_longembed.tasks.data import check_text_retrieval
 from mteb_longembed.tasks.data_files import Passages
-from mteb_longembed.tasks.diagnose import Diagnosis
 from mteb_longembed.tasks.mteb_parts import keep, n_kept
 from mteb_longembed.tasks.scoring import (
     Rankings,
@@ -190,19 +189,6 @@ class Evaluations:
     def keep_cost(self, meta: ModelMeta, tasks: Sequence[AbsTaskRetrieval], cost: Cost) -> None:
         """Keep a measured cost for later runs."""
         _keep(self._cost(meta, tasks), asdict(cost))
-
-    def find_diagnosis(self, task: AbsTaskRetrieval) -> Diagnosis | None:
-        """The diagnosis of a task that an earlier run has made, None if there is none."""
-        return _read_kept(self._diagnosis(task), Diagnosis.from_json)
-
-    def keep_diagnosis(self, task: AbsTaskRetrieval, diagnosis: Diagnosis) -> None:
-        """Keep the diagnosis of a task for later runs."""
-        _keep(self._diagnosis(task), asdict(diagnosis))
-
-    def _diagnosis(self, task: AbsTaskRetrieval) -> Path:
-        data = " ".join(self.identity(task, split) for split in task.eval_splits)
-        digest = hashlib.sha256(f"{data} {task.metadata.main_score}".encode()).hexdigest()[:12]
-        return self.folder / RANKINGS / f"{slug(task.metadata.name)}_diagnosis-{digest}.json"
 
     def find_passages(
         self, meta: ModelMeta, task: AbsTaskRetrieval, split: str, judged: Passages, windows: bool

@@ -25,7 +25,6 @@ from mteb_longembed.comparing.table import (
 from mteb_longembed.errors import DataError
 from mteb_longembed.files import make_folder, read_json, slug, write_file
 from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.tasks.diagnose import ENOUGH, Diagnosis
 
 from .comparison import Comparison
 from .costs import CLEARLY
@@ -167,76 +166,6 @@ def passage_table(comparison: Comparison) -> Table | None:
     return Table.of("passages", "Passages that answer", header, rows, notes=notes)
 
 
-def diagnosis_tables(comparison: Comparison) -> list[Table]:
-    """For each task: do its documents have to be long, and where do answers stand?"""
-    tables = []
-    for diagnosis in comparison.diagnoses:
-        rows = []
-        for length, score in diagnosis.curve.items():
-            longer = number_cell(diagnosis.longer[length], 0)
-            rows.append([text_cell(f"{length:,}"), interval_cell(score), longer])
-        rows.append([text_cell("all"), interval_cell(diagnosis.whole), number_cell(0.0, 0)])
-        caption = "Do these documents have to be long?"
-        if len(comparison.diagnoses) > 1:
-            caption = f"{diagnosis.task}: do these documents have to be long?"
-        header = ["tokens read", "BM25", "longer documents (%)"]
-        key = f"diagnosis-{diagnosis.task}"
-        tables.append(Table.of(key, caption, header, rows, notes=diagnosis_sentences(diagnosis)))
-    return tables
-
-
-def diagnosis_sentences(diagnosis: Diagnosis) -> list[str]:
-    """What follows from a diagnosis.
-
-    Args:
-        diagnosis: what BM25 finds in the beginnings of documents.
-
-    Returns:
-        How many tokens are enough, how long documents are, and where answers stand if the data say it.
-    """
-    share = percent(ENOUGH)
-    if diagnosis.enough is None:
-        first = (
-            f"BM25 needs more than {max(diagnosis.curve):,} tokens of a document for {share} of its score on whole "
-            "documents: these data need long documents."
-        )
-    else:
-        first = (
-            f"BM25 needs {diagnosis.enough:,} tokens of a document for {share} of its score on whole documents "
-            f"({diagnosis.whole.mean:.1f})."
-        )
-    sentences = [
-        first,
-        f"{diagnosis.n_documents:,} documents, the longest has {diagnosis.longest:,} tokens (words / 0.75).",
-    ]
-    if diagnosis.thirds:
-        start, middle, end = (f"{third:.0f} %" for third in diagnosis.thirds)
-        sentences.append(
-            f"Answers stand in the first third of their document for {start} of the queries, in the middle third for "
-            f"{middle}, in the last third for {end}."
-        )
-    return sentences
-
-
-_PLACES_NOTES = (
-    "Answer in the first, middle and last third of the document, Acc@1 in percent, all lengths together. Sensitivity: "
-    "1 - lowest / highest third, in percent, with its 95 % interval (arXiv:2505.13950); up to `noise` maybe chance.",
-)
-
-
-def places_table(comparison: Comparison) -> Table:
-    """One row for each candidate and task whose documents say the depth of their answers."""
-    short = labels(comparison)
-    rows = []
-    for name, task, n_queries, sensitivity in comparison.sensitivities:
-        thirds = [number_cell(100 * third) for third in sensitivity.thirds]
-        index = number_cell(100 * sensitivity.index.mean, interval=sensitivity.index.scaled(100))
-        names = [text_cell(short[name]), text_cell(task), text_cell(n_queries)]
-        rows.append([*names, *thirds, index, number_cell(100 * sensitivity.noise)])
-    header = ("candidate", "task", "queries", "first", "middle", "last", "sensitivity", "noise")
-    return Table.of("places", "Place of the answer", header, rows, notes=_PLACES_NOTES)
-
-
 def query_tables(comparison: Comparison) -> list[Table]:
     """The queries on which the best differs most from its base, and from BM25; folded in the page.
 
@@ -270,14 +199,10 @@ def query_tables(comparison: Comparison) -> list[Table]:
 def tables(comparison: Comparison) -> list[Table]:
     """The tables of the page, in its order.
 
-    The ranking; then by split, by passage, by length of what is read, by place of the answer, and query by query, where
-    the data have what is needed.
+    The ranking; then by split, by passage, and query by query, where the data have what is needed.
     """
     shown = [ranking_table(comparison), split_table(comparison), passage_table(comparison)]
     made = [table for table in shown if table is not None]
-    made += diagnosis_tables(comparison)
-    if comparison.sensitivities:
-        made.append(places_table(comparison))
     return [*made, *query_tables(comparison)]
 
 
@@ -371,11 +296,6 @@ def as_json(comparison: Comparison) -> str:
         "candidates": [{**_plain_row(row), **costs[row.name]} for row in comparison.rows],
         "by_query": {other: list(map(asdict, queries)) for other, queries in comparison.queries.items()},
         "passages": {name: _plain_passages(comparison, name) for name in comparison.passages},
-        "diagnoses": [
-            {**asdict(diagnosis), "sentences": diagnosis_sentences(diagnosis)}
-            for diagnosis in comparison.diagnoses
-        ],
-        "places": _plain_places(comparison),
     }
     return json.dumps(plain, indent=1) + "\n"
 
@@ -410,23 +330,6 @@ def _plain_passages(comparison: Comparison, name: str) -> dict[str, Any]:
     ]
     shares = {f"passage@{k}": _ends(share) for k, share in scores.at.items()}
     return {"queries": scores.n_queries, **shares, "tokens": tokens}
-
-
-def _plain_places(comparison: Comparison) -> list[dict[str, Any]]:
-    """For JSON: the score by third of the document, and the index of position sensitivity with its noise."""
-    plain = []
-    for name, task, n, sensitivity in comparison.sensitivities:
-        plain.append(
-            {
-                "candidate": name,
-                "task": task,
-                "queries": n,
-                "thirds": [100 * third for third in sensitivity.thirds],
-                "sensitivity": _ends(sensitivity.index.scaled(100)),
-                "noise": 100 * sensitivity.noise,
-            }
-        )
-    return plain
 
 
 def _ends(interval: Interval | None) -> list[float | None] | None:

@@ -13,9 +13,10 @@ from scipy import stats
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.statistics.bootstrap import mean_of_means_interval
 from mteb_longembed.statistics.intervals import CONFIDENCE, Interval
-from mteb_longembed.tasks.cutting import Counter
 from mteb_longembed.tasks.data_files import Passages
 from mteb_longembed.tasks.scoring import texts_of
+
+from .token_count import count_tokens
 
 #: So many documents of each query are looked at.
 DEPTH = 100
@@ -52,13 +53,13 @@ def show_passages(searcher: Searcher, task: AbsTaskRetrieval, split: str, judged
         zip(data["corpus"]["id"], chain.from_iterable(texts_of(data["corpus"])), strict=True)
     )
     searcher.add(list(texts), list(texts.values()))
-    counter = Counter()  # of words / 0.75, for each candidate the same, whatever its tokenizer
     shown = {}
     for query, question in zip(data["queries"]["id"], data["queries"]["text"], strict=True):
         if query in judged:
             passages = []
             for hit in searcher.search(question, DEPTH):
-                n_tokens, _ = counter.ends(texts[hit.id][hit.start : hit.end], [])
+                # by words, so that it is the same for each candidate, whatever its tokenizer
+                n_tokens = count_tokens(texts[hit.id][hit.start : hit.end])
                 passages.append((hit.id, hit.start, hit.end, n_tokens))
             shown[query] = passages
     return shown

@@ -15,7 +15,6 @@ from mteb_longembed.names.zoo import ZOO
 from .mteb_parts import part, rebind
 
 if TYPE_CHECKING:
-    from mteb.abstasks import AbsTask
     from mteb.models.model_meta import ModelMeta
 
     from mteb_longembed.encoders.checkpoints.checkpoint import BaseCheckpoint
@@ -28,25 +27,22 @@ def register_tasks(mteb: ModuleType) -> None:
     """Add our tasks to those that `mteb.get_task` and `mteb.get_tasks` find. mteb's own tasks stay."""
     # not imported from .tasks, which may itself be importing mteb at this moment
     from mteb_longembed.tasks.generated.variants import TaskRegistry
-    from mteb_longembed.tasks.quick import QUICK_TASKS, TASKS
+    from mteb_longembed.tasks.registry import TASKS
 
     registry = part("mteb.get_tasks", "_TASKS_REGISTRY")
     listed = part("mteb.get_tasks", "TASK_LIST")
     if isinstance(registry, TaskRegistry):
         return
-    tasks: tuple[type[AbsTask], ...] = (*TASKS, *QUICK_TASKS)
-    ours = {task.metadata.name: task for task in tasks if task.metadata.name not in registry}
+    ours = {task.metadata.name: task for task in TASKS if task.metadata.name not in registry}
     rebind("_TASKS_REGISTRY", registry, TaskRegistry(registry | ours))
     rebind("TASK_LIST", listed, (*listed, *ours.values()))
 
 
 def register_benchmark(benchmarks: ModuleType) -> None:
-    """Add our benchmarks as attributes of mteb's module, because `mteb.get_benchmark` looks there."""
-    from mteb_longembed.tasks.benchmark import make_benchmark, make_quick_benchmark, make_wider_benchmark
+    """Add our benchmark as an attribute of mteb's module, because `mteb.get_benchmark` looks there."""
+    from mteb_longembed.tasks.benchmark import make_benchmark
 
     benchmarks.LONGEMBED_PLUS = make_benchmark()  # type: ignore[attr-defined]
-    benchmarks.LONGEMBED_QUICK = make_quick_benchmark()  # type: ignore[attr-defined]
-    benchmarks.LONGEMBED_PLUS_PLUS = make_wider_benchmark()  # type: ignore[attr-defined]
     for cache in ("_build_registry", "_build_aliases_registry"):
         part("mteb.benchmarks.get_benchmark", cache).cache_clear()
 

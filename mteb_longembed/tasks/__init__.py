@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-# This import must be the first. When mteb is imported, the plugin registers `quick.TASKS` with it. If one of the
+# This import must be the first. When mteb is imported, the plugin registers `registry.TASKS` with it. If one of the
 # task modules below imported mteb first, the plugin would find that module only half loaded.
 import mteb  # noqa: F401
 
 from .generated.needle import LongEmbedNeedle
 from .generated.passkey import LongEmbedPasskey
-from .quick import TASKS
 from .real.paper_tasks import (
     LongEmbed2WikiMultihopQA,
     LongEmbedNarrativeQA,
     LongEmbedQMSum,
     LongEmbedSummScreenFD,
 )
+from .registry import TASKS
 
 __all__ = [
     "TASKS",

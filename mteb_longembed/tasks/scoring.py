@@ -166,17 +166,6 @@ def ranked(task: AbsTaskRetrieval, query: str, documents: Mapping[str, float]) -
     return sorted(counted, key=lambda name: (counted[name], name), reverse=True)
 
 
-def answer_depths(task: AbsTaskRetrieval, split: str, subset: str) -> dict[str, float]:
-    """Query id -> place of its answer, from 0 (the document's beginning) to 1; empty if documents do not say it."""
-    data = task.dataset[subset][split]
-    if "depth" not in data["corpus"].column_names:
-        return {}
-    depths = dict(zip(data["corpus"]["id"], data["corpus"]["depth"], strict=True))
-    relevant = data["relevant_docs"].items()
-    best = {query: max(judged, key=judged.__getitem__) for query, judged in relevant if judged}
-    return {query: float(depths[document]) for query, document in best.items()}
-
-
 def is_complete(task: AbsTaskRetrieval, split: str, rankings: object) -> bool:
     """Whether rankings from the disk have every judged query of every subset, known documents and finite scores."""
     if not isinstance(rankings, dict):

@@ -20,7 +20,6 @@ KINDS = {
     "extended": "mteb/named+pi@64",
 }
 COMMANDS = {
-    "list": "list fit NAME",
     "compare": "compare NAME --data DATA --strategies pi --no-bm25 --output-folder OUT --json",
     "export": "export NAME OUT",
     "tune": "tune NAME --data PAIRS --output-folder OUT --max-steps 1 --batch-size 2 --n-negatives 1 --max-len 16",

@@ -12,7 +12,6 @@ from mteb_longembed.comparing.by_query import _shortened, differences
 from mteb_longembed.comparing.candidates import BM25, Candidate, candidates_of
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.files import slug
-from mteb_longembed.tasks import LongEmbedPasskey
 from tests.comparing.conftest import compare
 
 
@@ -73,22 +72,3 @@ def test_a_passage_is_shortened_around_the_answer_that_it_covers_most(passage, a
     if place is not None:
         marked = set(shown[slice(*place)])
         assert len(marked) == min(most, 240) and any(marked <= each for each in covered if len(each) == most)
-
-
-def test_places_of_answers_are_there_where_the_task_says_the_depth(tmp_path) -> None:
-    task = LongEmbedPasskey.variant(n_documents=50)
-    task.filter_eval_splits(["test_256"])
-    result = compare([Candidate(BM25, "")], task, tmp_path)
-    ((name, task_name, n_queries, made),) = result.sensitivities
-    table = Evaluations(tmp_path).find(mteb.get_model_meta(BM25), task, "test_256")
-    scores = dict(zip(table["query"], table["score"], strict=True))
-    corpus = task.dataset["default"]["test_256"]["corpus"]
-    depths = dict(zip(corpus["id"], corpus["depth"], strict=True))
-    thirds: list[list[float]] = [[], [], []]
-    for query, judged in task.dataset["default"]["test_256"]["relevant_docs"].items():
-        (answer,) = (document for document, grade in judged.items() if grade > 0)
-        thirds[min(int(3 * depths[answer]), 2)].append(scores[query])
-    assert (name, task_name, n_queries) == (BM25, task.metadata.name, len(scores))
-    assert made.thirds == pytest.approx([sum(third) / len(third) for third in thirds])
-    assert json.loads(pages.as_json(result))["places"][0]["thirds"] == [100 * third for third in made.thirds]
-    assert "Place of the answer" in [table.caption for table in pages.tables(result)]

@@ -8,7 +8,6 @@ from typing import Any
 import mteb
 import pytest
 
-from mteb_longembed import cli
 from mteb_longembed.comparing import evaluate as running
 from mteb_longembed.comparing import page as pages
 from mteb_longembed.comparing.candidates import DEFAULT, MOST, Candidate, candidates_of
@@ -210,21 +209,3 @@ def test_queries_are_encoded_once_for_all_candidates(base, task, small, tmp_path
     queries = 12 * 8  # six words and two special tokens each
     assert alone.costs["tokens_shared"].sum() == 0 and together.costs["tokens_shared"].sum() == 2 * queries
     assert together.costs["tokens_encoded"].sum() == alone.costs["tokens_encoded"].sum() + 2 * 12 * 40
-
-
-def test_what_fits_a_model_is_listed_the_best_measured_first(capsys) -> None:
-    assert cli.main(["list", "fit", "mini-rope"]) == 0
-    printed = capsys.readouterr().out
-    listed = [line.split() for line in printed.splitlines() if line.startswith("  mini-rope+")]
-    scores = [float(score) for _, score, *_ in listed if score[0].isdigit()]
-    assert len(scores) >= 6 and scores == sorted(scores, reverse=True)
-    names = [name for name, *_ in listed]
-    assert {"mini-rope+none@4096", "mini-rope+se"} < set(names[: len(scores)]) and "mini-rope+dca" in names
-    assert "rotary positions, trained on 512 tokens" in printed and "not on your model" in printed
-    assert cli.main(["list", "fit", "mini-ape"]) == 0
-    assert "Does not fit: none@4096, se, rerope, dca" in capsys.readouterr().out
-
-
-def test_a_model_goes_with_fit_only(capsys) -> None:
-    assert cli.main(["list", "tasks", "mini-rope"]) == 2
-    assert "a model can only follow fit" in capsys.readouterr().err

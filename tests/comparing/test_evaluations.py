@@ -244,7 +244,7 @@ from pathlib import Path
 import mteb_longembed
 model, folder, scores = sys.argv[1:]
 options = {"strategies": ["gp"], "show": False, "on_message": lambda sentence: None, "folder": folder}
-found = mteb_longembed.compare(model, tasks=["LongEmbedPasskey-quick"], eval_splits=["test_256"], **options)
+found = mteb_longembed.compare(model, tasks=["LongEmbedPasskey"], eval_splits=["test_256"], **options)
 assert found.passages
 Path(scores).write_text(json.dumps({row.name: row.score.mean for row in found.rows}))
 """
@@ -254,7 +254,7 @@ def test_a_command_and_a_call_at_one_folder_share_work_and_lose_nothing_and_a_qu
     base, tmp_path
 ) -> None:
     scores, out = tmp_path / "scores.json", str(tmp_path / "out")
-    line = ["compare", base, "-t", "LongEmbedPasskey-quick", "--eval-splits", "test_256"]
+    line = ["compare", base, "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
     line += ["--strategies", "gp", "--output-folder", out, "--json"]
     starts = (["-m", "mteb_longembed", *line], ["-c", QUIET_CALL, base, out, str(scores)])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MTEB_LONGEMBED_STORE": str(tmp_path / "store")}

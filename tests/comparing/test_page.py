@@ -1,7 +1,6 @@
 """The tables of a comparison, in the terminal and on the page, and what they say of the data."""
 
 import io
-import json
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,12 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from mteb_longembed.comparing.page import diagnosis_sentences, ranking_table
+from mteb_longembed.comparing.page import ranking_table
 from mteb_longembed.comparing.pictures import colour_of, draw_standings
 from mteb_longembed.comparing.terminal import show
-from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.tasks.diagnose import Diagnosis
-from tests.comparing.conftest import compare
 from tests.comparing.frames import row
 
 TAILS = (
@@ -85,40 +81,3 @@ def test_the_picture_shades_the_band_of_the_first_one() -> None:
     assert [label.get_text().replace("\n", "") for label in axes.get_yticklabels()] == [
         one.label for one in ROWS
     ]
-
-
-DIAGNOSIS = Diagnosis(
-    task="Some",
-    curve={128: Interval(40, 35, 45), 512: Interval(79, 74, 84)},
-    whole=Interval(80, 75, 85),
-    longer={128: 75.0, 512: 25.0},
-    n_documents=4,
-    longest=900,
-    thirds=[50.0, 25.0, 25.0],
-)
-
-
-def test_a_diagnosis_says_how_much_is_enough_and_where_answers_stand() -> None:
-    enough, lengths, places = diagnosis_sentences(DIAGNOSIS)
-    assert enough == "BM25 needs 512 tokens of a document for 95 % of its score on whole documents (80.0)."
-    assert lengths == "4 documents, the longest has 900 tokens (words / 0.75)."
-    assert "first third of their document for 50 % of the queries" in places
-    never = replace(DIAGNOSIS, whole=Interval(99, 95, 100), thirds=[])
-    first, *rest = diagnosis_sentences(never)
-    assert first.startswith("BM25 needs more than 512 tokens") and first.endswith("need long documents.")
-    assert len(rest) == 1
-
-
-def test_whether_data_need_long_documents_is_kept_and_on_the_page(base, task, tmp_path, monkeypatch) -> None:
-    from mteb_longembed.comparing import candidates, page
-
-    who = candidates.candidates_of(base, ["gp"])[:1]
-    first = compare(who, task, tmp_path, bm25=True)
-    assert [made.task for made in first.diagnoses] == first.tasks
-    assert "Do these documents have to be long?" in page.page(first, [])
-    (plain,) = json.loads(page.as_json(first))["diagnoses"]
-    assert plain["sentences"] == diagnosis_sentences(first.diagnoses[0])
-    monkeypatch.setattr("mteb_longembed.comparing.compare.diagnose", pytest.fail)
-    second = compare(who, task, tmp_path, bm25=True)
-    assert second.diagnoses == first.diagnoses
-    assert not compare(who, task, tmp_path).diagnoses  # without BM25 nothing is asked

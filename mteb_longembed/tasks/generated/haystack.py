@@ -1,4 +1,4 @@
-"""Documents that hide sentences in a long text, built one by one, and random draws that are the same everywhere."""
+"""Documents that hide a sentence in a long text, built one by one, and random draws that are the same everywhere."""
 
 from __future__ import annotations
 
@@ -57,16 +57,15 @@ class Document(TypedDict, total=False):
     id: str
     text: str
     depth: float  # where the hidden text begins, from 0 to 1
-    n_words: int  # in a language without spaces, characters
+    n_words: int
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """The texts that one document hides, and the query that only this document answers."""
+    """The text that one document hides, and the query that only this document answers."""
 
     text: str
     query: str
-    others: tuple[str, ...] = ()
 
 
 class Haystack:
@@ -82,17 +81,16 @@ class Haystack:
         sentences: each with the white space after it; only as many as needed are read.
         size: length of the text in `unit`; if the cut is inside a word, the whole word is left out.
         unit: the unit of `size`.
-        space: the text between two sentences; empty in languages that are written without spaces.
     """
 
-    def __init__(self, sentences: Iterable[str], size: int, unit: Unit = "words", space: str = " ") -> None:
+    def __init__(self, sentences: Iterable[str], size: int, unit: Unit = "words") -> None:
         pieces: list[str] = []
         self.ends = [(0, 0)]  # for each place where a text can be put: characters and units before it
         chars = done = 0
         for sentence in sentences:
             length = len(sentence.split()) if unit == "words" else len(sentence)
             if done + length > size:
-                pieces.append(_cut(sentence, size - done, unit, space))
+                pieces.append(_cut(sentence, size - done, unit))
                 break
             pieces.append(sentence)
             chars = chars + len(sentence)
@@ -102,36 +100,22 @@ class Haystack:
                 break
         self.text = "".join(pieces).rstrip()
         self.size = size
-        self.space = space
-        self.n_words = self.count(self.text)
+        self.n_words = len(self.text.split())
 
-    def count(self, text: str) -> int:
-        """The number of words; in a language without spaces, of characters."""
-        return len(text.split()) if self.space else len(text)
+    def draw_end(self, draws: Draws, depth: float | None) -> int:
+        """A random place, or the one nearest to `depth` if that is given."""
+        if depth is None:
+            return draws.below(len(self.ends))
+        return self._nearest(depth)
 
-    def draw_ends(self, n: int, draws: Draws, depth: float | None) -> tuple[int, ...]:
-        """n random places; if `depth` is given, the first one is the place nearest to it."""
-        first = draws.below(len(self.ends)) if depth is None else self._nearest(depth)
-        return (first, *(draws.below(len(self.ends)) for _ in range(n - 1)))
-
-    def hide(self, texts: Sequence[str], indices: Sequence[int]) -> Document:
-        """A document: this text with other texts at their places; `depth` is the place of the first of them."""
-        document = ""
-        start = 0
-        for index, text in sorted(zip(indices, texts, strict=True), key=lambda pair: pair[0]):
-            end = self.ends[index][0]
-            document = self._join(self._join(document, self.text[start:end]), text)
-            start = end
-        document = self._join(document, self.text[start:])
+    def hide(self, text: str, index: int) -> Document:
+        """A document: this text with another text at a place; `depth` says where that is."""
+        end, before = self.ends[index]
         return {
-            "text": document,
-            "depth": round(self.ends[indices[0]][1] / self.size, 4),
-            "n_words": self.n_words + sum(map(self.count, texts)),
+            "text": _join(_join(self.text[:end], text), self.text[end:]),
+            "depth": round(before / self.size, 4),
+            "n_words": self.n_words + len(text.split()),
         }
-
-    def _join(self, left: str, right: str) -> str:
-        gap = self.space if left and right and not left[-1].isspace() else ""
-        return left + gap + right
 
     def _nearest(self, depth: float) -> int:
         target = depth * self.size
@@ -140,23 +124,30 @@ class Haystack:
         return min(around, key=lambda i: abs(self.ends[i][1] - target))
 
 
-def _cut(sentence: str, size: int, unit: Unit, space: str) -> str:
+def _join(left: str, right: str) -> str:
+    """Both texts, with a space between them if there is no white space yet."""
+    if left and right and not left[-1].isspace():
+        return f"{left} {right}"
+    return left + right
+
+
+def _cut(sentence: str, size: int, unit: Unit) -> str:
     if unit == "words":
         return " ".join(sentence.split()[:size])
-    if not space or sentence[size : size + 1].isspace():
+    if sentence[size : size + 1].isspace():
         return sentence[:size]
-    return sentence[:size].rpartition(space)[0]
+    return sentence[:size].rpartition(" ")[0]
 
 
 class Corpus(Sequence[Document]):
     """The documents of a split. They share one text, and each document is made only when somebody reads it.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. "], size=8)
-    >>> Corpus(hay, [Hidden("It rains.", "Does it rain?")], [(1,)])[0]["text"]
+    >>> Corpus(hay, [Hidden("It rains.", "Does it rain?")], [1])[0]["text"]
     'The grass is green. It rains. The sky is blue.'
     """
 
-    def __init__(self, haystack: Haystack, hidden: Sequence[Hidden], ends: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, haystack: Haystack, hidden: Sequence[Hidden], ends: Sequence[int]) -> None:
         self._haystack = haystack
         self.hidden = hidden
         self._ends = ends
@@ -172,4 +163,4 @@ class Corpus(Sequence[Document]):
     def __getitem__(self, index: int) -> Document:  # type: ignore[override]  # no slices
         number = range(len(self))[index]
         item = self.hidden[number]
-        return {"id": f"d{number}", **self._haystack.hide((item.text, *item.others), self._ends[number])}
+        return {"id": f"d{number}", **self._haystack.hide(item.text, self._ends[number])}

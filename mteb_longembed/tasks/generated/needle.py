@@ -6,17 +6,19 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from mteb_longembed.tasks.generated.harder import KINDS, hidden_by, most_documents
-from mteb_longembed.tasks.generated.haystack import Draws, Hidden
-from mteb_longembed.tasks.generated.languages import ENGLISH, Fact, Prose, find_language
+from mteb_longembed.tasks.generated.haystack import Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval, generated
 
 DATA = Path(__file__).parent / "data"
 #: The kind of needles whose question shares no word with the fact.
 PARAPHRASE = "paraphrase"
+#: The end of what the revision of paraphrases is a hash of. It names the file in which English texts stood once; it
+#: stays, so that results of the same data stay valid.
+_PARAPHRASE_SOURCE = "v1a1e8ba66b79b2fe21859dee6ddd58fe55f759db9d6c88712c64ae51cef722d67"
 
 # Mean characters of the published documents (mteb's descriptive statistics of LEMBNeedleRetrieval). We do not count
 # words, because our words are shorter: with equal words, documents of 16,384 tokens would be 11 percent shorter.
@@ -26,6 +28,18 @@ PUBLISHED_CHARS = dict(zip(LENGTHS, _MEANS, strict=True))
 # A sentence ends at . ! or ? (and a closing quote) before white space and a capital, digit or quote.
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?:[\"'”’)]*)\s+(?=[\"'“‘(]*[A-Z0-9])")
 _SHORT_FORMS = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "No.", "vs.", "e.g.", "i.e.")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact that Needle hides, a question about it, and the answer, which only the fact contains.
+
+    A paraphrase has no answer: the question asks for what follows from the fact.
+    """
+
+    fact: str
+    query: str
+    answer: str = ""
 
 
 class LongEmbedNeedle(SyntheticRetrieval):
@@ -48,80 +62,55 @@ class LongEmbedNeedle(SyntheticRetrieval):
         task_subtypes=["Article retrieval", "Question answering"],
     )
     generator = "g2"
-    kinds = (PARAPHRASE, *KINDS)
+    kinds = (PARAPHRASE,)
 
     @classmethod
     def digest_of(cls, recipe: Recipe) -> str:
         if recipe.kind != PARAPHRASE:
             return ""
-        texts = map(repr, facts(recipe.language, recipe.kind))
-        return hashlib.sha256("\n\n".join(texts).encode()).hexdigest()
+        texts = map(repr, facts(recipe.kind))
+        return hashlib.sha256("\n\n".join(texts).encode()).hexdigest() + _PARAPHRASE_SOURCE
 
     @classmethod
     def most_documents(cls) -> int:
-        """The number of facts, or for harder needles the number of documents with different names."""
-        recipe = cls.recipe
-        if recipe.kind in KINDS:
-            return most_documents(cls.language())
-        return len(facts(recipe.language, recipe.kind))
+        """The number of facts."""
+        return len(facts(cls.recipe.kind))
 
     @classmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
-        """n of the hundred facts in random order, or the sentences of harder needles."""
-        if cls.recipe.kind in KINDS:
-            return hidden_by(cls.recipe.kind, cls.language(), draws, n)
-        known = facts(cls.recipe.language, cls.recipe.kind)
+        """n of the hundred facts in random order."""
+        known = facts(cls.recipe.kind)
         return [Hidden(known[i].fact, known[i].query) for i in draws.distinct(n, len(known))]
 
     @classmethod
     def sentences(cls, draws: Draws) -> Iterator[str]:
-        """The sentences of the essays, paragraph by paragraph in random order; after all, in a new random order.
-
-        A language without essays has sentences made of parts. No sentence comes again before all have been used.
-        """
-        prose = cls.language().prose
-        if prose is not None:
-            yield from made_sentences(prose, cls.language().space, draws)
+        """The sentences of the essays, paragraph by paragraph in random order; after all, in a new random order."""
         while True:
             for paragraph in draws.shuffled(paragraphs()):
                 yield from split_sentences(paragraph)
 
     @classmethod
+    def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
+        """A text that is shorter than a document by a hidden sentence and the space beside it, on average."""
+        taken = sum(len(item.text) + 1 for item in hidden)
+        size = cls.n_chars(length) - round(taken / len(hidden))
+        return Haystack(cls.sentences(draws), size, "characters")
+
+    @classmethod
     def n_chars(cls, length: int) -> int:
-        """English: the mean of the published documents. Other languages: their characters per token."""
-        prose = cls.language().prose
-        if prose is not None:
-            return round(length * prose.chars_per_token)
+        """The mean of the published documents; for longer splits, as many characters a token as in the longest."""
         return round(PUBLISHED_CHARS.get(length, PUBLISHED_CHARS[LENGTHS[-1]] / LENGTHS[-1] * length))
 
 
-def made_sentences(prose: Prose, space: str, draws: Draws) -> Iterator[str]:
-    """All sentences of a prose in random order, in paragraphs of four to eight, again and again."""
-    used: set[int] = set()
-    left = 0
-    while True:
-        if len(used) == prose.n_sentences:
-            used.clear()
-        number = draws.below(prose.n_sentences)
-        if number in used:
-            continue
-        used.add(number)
-        left = left or 4 + draws.below(5)
-        left -= 1
-        yield prose.sentence(number) + (space if left else "\n\n")
-
-
 @cache
-def facts(language: str = ENGLISH, kind: str = "") -> Sequence[Fact]:
-    """The hundred facts of a language, or its hundred paraphrases.
+def facts(kind: str = "") -> Sequence[Fact]:
+    """The hundred facts, or the hundred paraphrases.
 
     Source of the idea of paraphrases: NoLiMa (https://arxiv.org/abs/2502.05167), section 3. The texts are our own.
     """
     if kind == PARAPHRASE:
-        text = (DATA / "paraphrases" / f"{find_language(language).code[:3]}.tsv").read_text(encoding="utf-8")
+        text = (DATA / "paraphrases.tsv").read_text(encoding="utf-8")
         return tuple(Fact(*line.split("\t")) for line in text.splitlines())
-    if language != ENGLISH:
-        return find_language(language).facts
     lines = (DATA / "needle_facts.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     return tuple(Fact(row["fact"], row["query"], row["answer"]) for row in rows)

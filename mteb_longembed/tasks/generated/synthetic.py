@@ -23,7 +23,6 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
 from mteb_longembed.tasks.data_files import Passages
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
-from mteb_longembed.tasks.generated.languages import ENGLISH, Language, find_language
 from mteb_longembed.tasks.task_metadata import CITATION, K_VALUES, PAPER, LongEmbedMetadata
 
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
@@ -34,9 +33,6 @@ N_QUERIES = 50
 _HASHED = LENGTHS + (65536, 131072)
 # Digits of a depth in a name, and so of a depth.
 _DEPTH_DIGITS = 9
-# The version of harder kinds and of other languages; a language's kind that gave other documents before has its own.
-_VERSION = "v1"
-_VERSIONS = {("eng", "twohop"): "v2"}
 _IN_MEMORY = 64 * 2**20  # characters of a corpus; a larger one is written to disk document by document
 _SCHEMA = pa.schema({"id": "string", "text": "string", "depth": "float64", "n_words": "int64"})
 
@@ -48,21 +44,19 @@ class Recipe:
     seed: int = 0  # of all draws
     n_documents: int = 100  # of a split, from 50 to 10,000; to 100 for Needle, which has a hundred facts
     depth: float | None = None  # of the hidden text, 0 (the beginning) to 1 (the end); None: a random place
-    language: str = ENGLISH  # three letters, such as `deu` or `zho`, of a file in `data/languages`
-    kind: str = ""  # of a needle: a key of `harder.KINDS`, or `paraphrase`; "" means a plain one
+    kind: str = ""  # of a needle: `paraphrase`; "" means a plain one
     n_queries: int = N_QUERIES  # of a split, from 50 to the number of documents
 
     def suffix(self) -> str:
         """The end of the task's name: the settings that differ from the default.
 
-        >>> Recipe(seed=7, depth=0.25, language="deu").suffix()
-        '-deu-seed7-depth0.25'
+        >>> Recipe(seed=7, depth=0.25, kind="paraphrase").suffix()
+        '-paraphrase-seed7-depth0.25'
         """
         depth = None
         if self.depth is not None:
             depth = f"{self.depth:.{_DEPTH_DIGITS}f}".rstrip("0").rstrip(".")
         given = (
-            ("", self.language, ENGLISH),
             ("", self.kind, ""),
             ("seed", self.seed, 0),
             ("docs", self.n_documents, Recipe.n_documents),
@@ -118,7 +112,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
 
     @classmethod
     def digest_of(cls, recipe: Recipe) -> str:
-        """A hash of texts that only this recipe has, outside the data files of languages."""
+        """A hash of texts that only this recipe has."""
         return ""
 
     @classmethod
@@ -132,22 +126,9 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         """An endless stream of sentences to hide them in, each with the white space after it."""
 
     @classmethod
+    @abstractmethod
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
         """The text that the documents of a split share. With it, documents have `length` tokens on average."""
-        language = cls.language()
-        taken = sum(len(text) + len(language.space) for item in hidden for text in (item.text, *item.others))
-        size = cls.n_chars(length) - round(taken / len(hidden))
-        return Haystack(cls.sentences(draws), size, "characters", language.space)
-
-    @classmethod
-    @abstractmethod
-    def n_chars(cls, length: int) -> int:
-        """Characters that a document of `length` tokens has on average."""
-
-    @classmethod
-    def language(cls) -> Language:
-        """The language of the documents and queries."""
-        return find_language(cls.recipe.language)
 
     @classmethod
     def known_splits(cls) -> tuple[str, ...]:
@@ -168,7 +149,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         draws = Draws(f"{cls.generator}/{cls.__name__}/{recipe.seed}/{length}")
         hidden = cls.hidden(draws, recipe.n_documents)
         haystack = cls.make_haystack(draws, length, hidden)
-        positions = [haystack.draw_ends(1 + len(item.others), draws, recipe.depth) for item in hidden]
+        positions = [haystack.draw_end(draws, recipe.depth) for _ in hidden]
         asked = draws.distinct(recipe.n_queries, len(hidden))
         queries = [{"id": f"q{i}", "text": hidden[document].query} for i, document in enumerate(asked)]
         judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}
@@ -253,11 +234,11 @@ class SyntheticRetrieval(AbsTaskRetrieval):
 
         Raises:
             InputError: a value is outside its range.
-            UnknownNameError: the language has no data file, or the task has no such kind.
+            UnknownNameError: the task has no such kind.
 
         >>> from mteb_longembed.tasks import LongEmbedNeedle
-        >>> LongEmbedNeedle.variant(kind="twohop", seed=7).metadata.name
-        'LongEmbedNeedle-twohop-seed7'
+        >>> LongEmbedNeedle.variant(kind="paraphrase", seed=7).metadata.name
+        'LongEmbedNeedle-paraphrase-seed7'
         """
         recipe = Recipe(**cast("dict[str, Any]", settings))
         if recipe.kind not in ("", *cls.kinds):
@@ -273,15 +254,11 @@ class SyntheticRetrieval(AbsTaskRetrieval):
                 )
             # the name says all of it
             recipe = replace(recipe, depth=abs(round(recipe.depth, _DEPTH_DIGITS)))
-        language = find_language(recipe.language)
         suffix = recipe.suffix()
-        extra = cls.digest_of(recipe)
-        if recipe.language != ENGLISH or recipe.kind:
-            extra += _VERSIONS.get((recipe.language, recipe.kind), _VERSION) + language.digest
-        digest = hashlib.sha256(f"{cls.metadata.revision}{suffix}{extra}".encode()).hexdigest()[:12]
+        revision = f"{cls.metadata.revision}{suffix}{cls.digest_of(recipe)}"
+        digest = hashlib.sha256(revision.encode()).hexdigest()[:12]
         fields = {
             "name": cls.metadata.name + suffix,
-            "eval_langs": [language.code],
             "description": f"{cls.metadata.description} Variant: {suffix.strip('-').replace('-', ', ')}.",
             "dataset": {**cls.metadata.dataset, "revision": f"{cls.generator}-{digest}"},
         }

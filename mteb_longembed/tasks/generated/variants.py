@@ -8,8 +8,6 @@ from typing import TypeVar
 from mteb.abstasks import AbsTask
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.tasks.generated.harder import KINDS
-from mteb_longembed.tasks.generated.languages import ENGLISH, known_languages
 from mteb_longembed.tasks.generated.needle import PARAPHRASE, LongEmbedNeedle
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from mteb_longembed.tasks.generated.synthetic import SyntheticRetrieval
@@ -19,7 +17,7 @@ T = TypeVar("T")
 _TASKS = {task.metadata.name: task for task in (LongEmbedPasskey, LongEmbedNeedle)}
 _NAME = re.compile(
     rf"(?P<task>{'|'.join(_TASKS)})(?=-)"
-    rf"(?:-(?P<language>[a-z]{{3}}))?(?:-(?P<kind>{'|'.join((*KINDS, PARAPHRASE))}))?"
+    rf"(?:-(?P<kind>{PARAPHRASE}))?"
     r"(?:-seed(?P<seed>\d{1,18}))?(?:-docs(?P<n_documents>\d{1,9}))?(?:-depth(?P<depth>\d(?:\.\d{1,9})?))?"
     r"(?:-queries(?P<n_queries>\d{1,9}))?"
 )
@@ -43,8 +41,6 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
     given = {key: value for key, value in match.groupdict().items() if value is not None}
     task = _TASKS[given.pop("task")]
     if "kind" in given and task is not LongEmbedNeedle:
-        return None
-    if "language" in given and given["language"] not in set(known_languages()) - {ENGLISH}:
         return None
     options = {key: _READ.get(key, str)(value) for key, value in given.items()}
     return type(task.variant(**options))

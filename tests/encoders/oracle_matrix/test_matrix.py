@@ -1,4 +1,4 @@
-"""Every native architecture that `mteb-longembed list fit` claims, against oracles that share no code with it."""
+"""Every native architecture that we claim, against oracles that share no code with it."""
 
 from pathlib import Path
 

@@ -6,12 +6,12 @@ from statistics import mean
 import pytest
 
 from mteb_longembed.tasks import LongEmbedPasskey
-from mteb_longembed.tasks.generated.languages import find_language
+from mteb_longembed.tasks.generated.passkey import texts
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
 from tests.own_data import bm25
 
-ENGLISH = find_language("eng")
-FILLER = ENGLISH.passkey.filler
+ENGLISH = texts()
+FILLER = ENGLISH.filler
 
 # Characters of the published data: shortest, mean and longest document; mean query (LEMBPasskeyRetrieval).
 PUBLISHED = {

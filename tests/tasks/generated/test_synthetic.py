@@ -8,10 +8,10 @@ from scipy.stats import kstest
 from mteb_longembed.errors import UnknownNameError
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
 from mteb_longembed.tasks.generated.haystack import Draws, Haystack
-from mteb_longembed.tasks.generated.languages import find_language
+from mteb_longembed.tasks.generated.passkey import texts
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval
 
-FILLER = find_language("eng").passkey.filler
+FILLER = texts().filler
 
 BOTH = pytest.mark.parametrize("task", [LongEmbedPasskey, LongEmbedNeedle])
 

@@ -19,9 +19,8 @@ from mteb_longembed.tasks.generated.variants import TaskRegistry, find_variant
         LongEmbedNeedle.variant(seed=12345),
         LongEmbedPasskey.variant(seed=7, n_documents=200, depth=0.25, n_queries=200),
         LongEmbedNeedle.variant(n_queries=100),
-        LongEmbedNeedle.variant(kind="twohop"),
-        LongEmbedNeedle.variant(kind="negation", language="deu", seed=3),
-        LongEmbedNeedle.variant(kind="distractors", language="zho", n_documents=60, depth=0.5),
+        LongEmbedNeedle.variant(kind="paraphrase"),
+        LongEmbedNeedle.variant(kind="paraphrase", seed=3, n_documents=60, depth=0.5),
     ],
     ids=lambda variant: variant.metadata.name,
 )
@@ -73,10 +72,12 @@ def test_every_listing_stays_as_it_was() -> None:
     assert not any("-seed" in task.metadata.name for task in registry[1])
 
 
-PASSKEY = [f"Passkey-{tail}" for tail in ("", "depth", "depth0.5-seed7", "eng", "seed7-deu")]
+PASSKEY = [
+    f"Passkey-{tail}" for tail in ("", "depth", "depth0.5-seed7", "deu", "seed7-paraphrase", "paraphrase")
+]
 
 
-@pytest.mark.parametrize("tail", [*PASSKEY, "QMSum-seed1", "Needle-twohop-negation"])
+@pytest.mark.parametrize("tail", [*PASSKEY, "QMSum-seed1", "Needle-twohop", "Needle-seed3-paraphrase"])
 def test_other_names_are_no_variants(tail) -> None:
     name = f"LongEmbed{tail}"
     assert find_variant(name) is None

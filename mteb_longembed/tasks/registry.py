@@ -1,0 +1,10 @@
+"""All our tasks."""
+
+from __future__ import annotations
+
+from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
+from mteb_longembed.tasks.real.paper_tasks import REAL_TASKS
+
+#: In the order of the paper's tables.
+TASKS = (LongEmbedPasskey, LongEmbedNeedle, *REAL_TASKS)
