@@ -47,7 +47,7 @@ def test_hidden_text_is_between_sentences_and_depth_tells_where(task: type[Synth
     draws = Draws("between")
     haystack = Haystack(task.sentences(draws), 743)
     for _ in range(100):
-        row = haystack.hide(["HIDDEN."], haystack.draw_ends(1, draws, None))
+        row = haystack.hide("HIDDEN.", haystack.draw_end(draws, None))
         before, after = row["text"].split("HIDDEN.")
         assert row["depth"] == round(len(before.split()) / 743, 4)
         assert before == "" or before.rstrip()[-1] in ".!?\"'”’"
@@ -58,7 +58,7 @@ def test_hidden_text_is_between_sentences_and_depth_tells_where(task: type[Synth
 @given(st.floats(0, 1), st.integers(20, 400))
 def test_fixed_depth_is_met_to_half_a_sentence(depth: float, n_words: int) -> None:
     haystack = Haystack(FILLER * (n_words // 19 + 1), n_words)
-    row = haystack.hide(["HIDDEN."], haystack.draw_ends(1, Draws("any"), depth))
+    row = haystack.hide("HIDDEN.", haystack.draw_end(Draws("any"), depth))
     assert abs(row["depth"] - depth) * n_words <= 5
 
 
