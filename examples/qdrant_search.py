@@ -1,4 +1,4 @@
-"""Qdrant in local mode: one point a window, centred vectors, words beside them, filters, updates.
+"""Qdrant in local mode: one point a window, words beside vectors, filters, updates.
 
 pip install mteb-longembed qdrant-client
 """
@@ -11,14 +11,12 @@ from documents import DOCUMENTS, QUESTION, YEARS
 from qdrant_client import QdrantClient, models
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.center import subtract
 from mteb_longembed.retrieval.passages import passages_of
 
 # one vector for each window of 128 tokens; tokens count by their rarity in these documents
 model = longembed.weigh("mini-ape+pcw:size=128,short=cut,vectors=window", list(DOCUMENTS.values()))
 vectors_of = {name: model.encode_document([text])[0].numpy() for name, text in DOCUMENTS.items()}
-# the mean of the first documents stays the mean of the index
-_, mean = longembed.center(np.concatenate(list(vectors_of.values())))
+width = next(iter(vectors_of.values())).shape[1]
 vocabulary = model.tokenizer
 
 
@@ -31,7 +29,7 @@ def words(text: str) -> models.SparseVector:
 def points_of(name: str, text: str, vectors: np.ndarray) -> list[models.PointStruct]:
     """A point for each window of a document."""
     points = []
-    for (start, end), vector in zip(passages_of(model, text), subtract(vectors, mean), strict=True):
+    for (start, end), vector in zip(passages_of(model, text), vectors, strict=True):
         place = {"document": name, "start": start, "end": end, "year": YEARS[name], "text": text[start:end]}
         both = {"dense": vector.tolist(), "words": words(text[start:end])}
         points.append(models.PointStruct(id=str(uuid.uuid4()), vector=both, payload=place))
@@ -41,7 +39,7 @@ def points_of(name: str, text: str, vectors: np.ndarray) -> list[models.PointStr
 client = QdrantClient(":memory:")
 client.create_collection(
     "windows",
-    vectors_config={"dense": models.VectorParams(size=len(mean), distance=models.Distance.COSINE)},
+    vectors_config={"dense": models.VectorParams(size=width, distance=models.Distance.COSINE)},
     sparse_vectors_config={"words": models.SparseVectorParams(modifier=models.Modifier.IDF)},
 )
 for name, text in DOCUMENTS.items():

@@ -2,7 +2,7 @@
 
     model = mteb_longembed.extend("intfloat/e5-base-v2", "pi", target_len=4096)
     model = mteb_longembed.load("e5-base+ntk@4096")
-    searcher = mteb_longembed.search("e5-base+pcw:size=128,vectors=window,center=corpus")
+    searcher = mteb_longembed.search("e5-base+pcw:size=128,vectors=window,weights=sif")
 
 Importing this package imports neither mteb nor torch. It only makes sure that mteb learns our tasks, benchmarks
 and model names as soon as mteb is imported (`autoload.py`).
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .encoders.extend import extend, load
     from .encoders.spans import encode_spans
     from .encoders.weigh import weigh
-    from .retrieval.center import center
     from .retrieval.searcher import search
     from .tasks.data import Data
 
@@ -26,7 +25,6 @@ __version__ = "0.5.0"
 __all__ = [
     "Data",
     "__version__",
-    "center",
     "compare",
     "encode_spans",
     "export",
@@ -39,7 +37,6 @@ __all__ = [
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {
     "Data": "tasks.data",
-    "center": "retrieval.center",
     "compare": "comparing.compare",
     "encode_spans": "encoders.spans",
     "export": "encoders.export",

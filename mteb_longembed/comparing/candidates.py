@@ -28,8 +28,7 @@ SMALL_WINDOWS = "pcw:size=128,short=cut,vectors=window"
 WEIGHTED = "pcw:weights=sif"
 WEIGHTED_WINDOWS = "pcw:vectors=window,weights=sif"
 #: What a base tries unless the user names strategies, the most telling first. On a real model (docs/real-models.md)
-#: each was best somewhere, or cheap and near the best. Averages of small windows never were. Centring was with a vector
-#: for each window of whole documents, which are read with a longer target, such as `pcw@32k:center=corpus,...`. `none`
+#: each was best somewhere, or cheap and near the best. Averages of small windows never were. `none`
 #: is plain extrapolation, or all rows of a table of which the base uses a part; `LATE` is late chunking by the first of
 #: `ntk` and `pi` that fits.
 DEFAULT = (

@@ -87,7 +87,6 @@ VECTORS = Parameter("vectors", choices=("window",), number=int, optional=True)
 MAX_VECTORS = Parameter("max_vectors", number=int, optional=True)
 #: Parameters of every name that change only the search. They never change a vector of the encoder.
 SEARCH_PARAMETERS: Mapping[str, Parameter] = {
-    "center": Parameter("center", choices=("corpus",), optional=True),
     "fuse": Parameter("fuse", choices=("bm25",), optional=True),
     "fusion": Parameter("fusion", choices=("rrf",), optional=True),
     "weights": Parameter("weights", choices=("sif", "idf"), optional=True),

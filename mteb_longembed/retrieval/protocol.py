@@ -25,9 +25,9 @@ SEARCH_VERSION = "se2"
 def searching(encoder: LongEncoder | LongMultiVectorSearch, spec: ModelSpec) -> MTEBModels:
     """The search around an encoder that a name asks for; the encoder itself if it asks for none."""
     inner: LongEncoder | LongMultiVectorSearch | VectorSearch = encoder
-    if spec.center or spec.index or spec.weights or spec.score:
+    if spec.index or spec.weights or spec.score:
         score = spec.score or "max"
-        inner = VectorSearch(encoder, center=spec.center, index=spec.index, weights=spec.weights, score=score)
+        inner = VectorSearch(encoder, index=spec.index, weights=spec.weights, score=score)
     if not spec.fuse:
         return inner
     lowest = -1.0 if similarity_of(encoder) == "cosine" else None

@@ -1,11 +1,11 @@
-"""mteb's search protocol over an encoder's vectors: exact or through an index, with or without centring."""
+"""mteb's search protocol over an encoder's vectors: exact or through an index."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
@@ -19,9 +19,8 @@ from mteb_longembed.encoders.weigh import check_weighable, count_tokens, weighte
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.tasks.mteb_parts import create_dataloader
 
-from .center import subtract
 from .passages import CutText
-from .vectors import Block, CorpusVectors, Score, best_documents, scores_by_block
+from .vectors import CorpusVectors, Score, best_documents, scores_by_block
 from .windows_index import WindowIndex
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ class TaskOptions(TypedDict):
 class VectorSettings(TypedDict):
     """The settings of a `VectorSearch`, by the names of its arguments."""
 
-    center: Literal["corpus"] | None
     index: str | None
     weights: Rule | None
     score: Score
@@ -79,7 +77,6 @@ class VectorSearch(DescribedNow):
 
     Args:
         encoder: one of mteb's encoders. With several vectors for each document it is around one of our models.
-        center: the texts whose mean vector is subtracted from documents: `corpus`, or None for no texts.
         index: the FAISS index that search uses. Then all vectors are in memory. `flat` compares all vectors, `ivf` a
             part of them. None compares all vectors without FAISS, one block after the other.
         weights: the rule of corpus weights, which are counted before the corpus is encoded. None for no weights.
@@ -93,7 +90,6 @@ class VectorSearch(DescribedNow):
         self,
         encoder: EncoderProtocol | DescribedNow,
         *,
-        center: Literal["corpus"] | None = None,
         index: str | None = None,
         weights: Rule | None = None,
         score: Score = "max",
@@ -101,7 +97,7 @@ class VectorSearch(DescribedNow):
         self.encoder: Any = encoder
         self.embedder: Any = model_inside(encoder)
         self.mteb_model_meta = encoder.mteb_model_meta
-        self.settings: VectorSettings = {"center": center, "index": index, "weights": weights, "score": score}
+        self.settings: VectorSettings = {"index": index, "weights": weights, "score": score}
         #: Further rules of corpus weights whose vectors go into the store, from the same passes.
         self.other_rules: Sequence[Rule] = ()
         #: Whether a document has several vectors.
@@ -111,7 +107,7 @@ class VectorSearch(DescribedNow):
         if similarity not in ("cosine", "dot"):
             raise IncompatibleError(
                 f"a search needs vectors that are compared by cosine or dot product, got {similarity}: leave out "
-                "center, index, weights and score."
+                "index, weights and score."
             )
         if score == "softmax" and not self._unit:
             raise IncompatibleError(
@@ -142,7 +138,6 @@ class VectorSearch(DescribedNow):
         self._vectors = CorpusVectors()
         self._weighted: Any = None
         self._index: WindowIndex | None = None
-        self._document_mean: np.ndarray | None = None
 
     def index(self, corpus: Dataset, **where: Any) -> None:
         """Encode the corpus; `where` is what mteb says of the task, and how to encode."""
@@ -185,11 +180,9 @@ class VectorSearch(DescribedNow):
     def refresh(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
         """Compute again what depends on all documents."""
         self._index = None
-        if self.settings["center"] is not None:
-            self._document_mean = self._vectors.mean()
         kind = self.settings["index"]
         if kind is not None and len(self._vectors):
-            self._index = WindowIndex(self._blocks(), exact=kind != "ivf")
+            self._index = WindowIndex(self._vectors.blocks(), exact=kind != "ivf")
 
     def search(
         self,
@@ -216,14 +209,14 @@ class VectorSearch(DescribedNow):
 
     def document_vectors(self, texts: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text that is read like a document."""
-        return [self._centred(rows) for rows in self._encode_texts(texts, PromptType.document, **where)]
+        return self._encode_texts(texts, PromptType.document, **where)
 
     def ranked(self, queries: np.ndarray, top_k: int) -> list[dict[str, float]]:
         """For each query vector `[n, d]` its best documents with their scores, best first."""
         if self._index is not None:
             scores, numbers = self._index.search(queries, top_k)
         else:
-            scores, numbers = best_documents(self._blocks(), queries, top_k, self.settings["score"])
+            scores, numbers = best_documents(self._vectors.blocks(), queries, top_k, self.settings["score"])
         rankings = []
         for row, values in zip(numbers, scores, strict=True):
             rankings.append({self._ids[number]: score for number, score in zip(row, values, strict=True)})
@@ -233,7 +226,7 @@ class VectorSearch(DescribedNow):
         """For each of these documents the number of its vector that is nearest to the query vector, `[d]`."""
         wanted = set(ids)
         best = {}
-        for block in self._blocks():
+        for block in self._vectors.blocks():
             keys = self._ids[block.first : block.first + len(block.counts)]
             if wanted.isdisjoint(keys):
                 continue
@@ -285,23 +278,13 @@ class VectorSearch(DescribedNow):
             rows = [row / max(float(np.linalg.norm(row)), 1e-12) for row in rows]
         return rows
 
-    def _blocks(self) -> Iterator[Block]:
-        """All documents, centred if that was asked for."""
-        for block in self._vectors.blocks():
-            yield block._replace(rows=self._centred(block.rows))
-
-    def _centred(self, rows: np.ndarray) -> np.ndarray:
-        if self._document_mean is None:
-            return rows
-        return subtract(rows, self._document_mean, normalize=self._unit)
-
     def _rank_candidates(
         self, ids: list[str], queries: np.ndarray, top_k: int, top_ranked: Mapping[str, list[str]]
     ) -> dict[str, dict[str, float]]:
         number_of = {document: number for number, document in enumerate(self._ids)}
         candidates = [[number_of[document] for document in top_ranked.get(query, ())] for query in ids]
         ranked: list[dict[str, float]] = [{} for _ in ids]
-        for first, scores in scores_by_block(self._blocks(), queries, self.settings["score"]):
+        for first, scores in scores_by_block(self._vectors.blocks(), queries, self.settings["score"]):
             for query, numbers in enumerate(candidates):
                 for number in numbers:
                     if first <= number < first + scores.shape[1]:

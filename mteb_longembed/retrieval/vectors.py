@@ -80,13 +80,6 @@ class CorpusVectors:
         """Forget all documents behind the first `n`."""
         self._counts = self._counts[:n]
 
-    def mean(self) -> np.ndarray:
-        """The mean of all vectors, `[d]`."""
-        total = np.zeros(self._width)
-        for block in self.blocks():
-            total += block.rows.sum(0, dtype=np.float64)
-        return (total / max(int(self._counts.sum()), 1)).astype(np.float32)
-
     def blocks(self) -> Iterator[Block]:
         """All documents in their order. A document is never split between blocks."""
         if not len(self._counts):

@@ -91,7 +91,7 @@ KINDS = {
     "extended": "BASE+gp@128",
     "base": "BASE+none@16",
     "several vectors": "BASE+pcw@128:size=10,vectors=window",
-    "centred": "BASE+gp@128:center=corpus",
+    "indexed": "BASE+gp@128:index=flat",
     "fused": "BASE+gp@128:fuse=bm25",
     "in FAISS": "BASE+gp@128:index=flat",
     "bm25": "bm25",

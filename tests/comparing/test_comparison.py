@@ -191,7 +191,7 @@ def test_late_chunking_of_relative_positions_is_by_pi(tmp_path) -> None:
 
 
 def test_searches_and_several_vectors_are_compared_like_models(base, task, tmp_path) -> None:
-    tails = ("none@16", "pcw@128,center=corpus,short=cut,size=10", "pcw@128,size=10,vectors=window")
+    tails = ("none@16", "pcw@128,index=flat,short=cut,size=10", "pcw@128,size=10,vectors=window")
     candidates = [Candidate(f"{base}+{t}", base, i == 0, 16, 128 if i else 16) for i, t in enumerate(tails)]
     result = compare(candidates, task, tmp_path, bm25=True)
     assert not result.left_out

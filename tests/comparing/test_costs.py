@@ -119,7 +119,7 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
         return measure(model, texts)
 
     monkeypatch.setattr(evaluate, "measure", recorded)
-    tails = ("none@16", "gp@128", "gp@128,center=corpus")
+    tails = ("none@16", "gp@128", "gp@128,index=flat")
     candidates = [Candidate(f"{base}+{t}", base, i == 0, 16, 128 if i else 16) for i, t in enumerate(tails)]
     result = compare(candidates, task, tmp_path, bm25=True)
     assert [name for name, _ in calls] == ["none", "gp"] and len({texts for _, texts in calls}) == 1

@@ -232,7 +232,6 @@ MINE = Setting(tasks=["org/mine"], n_queries=50, corpus="my docs.jsonl")
         ("mini-ape+ntk@4096", 'mteb_longembed.load("mini-ape+ntk@4096")'),
         ("mini-ape+none@512", 'mteb_longembed.load("mini-ape+none@512")'),
         ("mini-ape+pcw:vectors=window", 'mteb_longembed.load("mini-ape+pcw:vectors=window")'),
-        ("mini-ape+pcw:center=corpus", 'mteb_longembed.search("mini-ape+pcw:center=corpus")'),
         ("mini-ape+pcw:fuse=bm25", 'mteb_longembed.search("mini-ape+pcw:fuse=bm25")'),
         ("mini-ape+pcw:index=flat", 'mteb_longembed.search("mini-ape+pcw:index=flat")'),
         ("mini-ape+pcw:weights=sif", 'mteb_longembed.search("mini-ape+pcw:weights=sif")'),

@@ -70,8 +70,8 @@ def test_a_long_document_has_a_vector_for_each_token_whatever_else_is_encoded(fo
     same_vectors(model.encode_query([TEXTS[1], long])[0], model.encode_query(TEXTS[1]))
     full = longembed.extend(folder, key, TARGET, past_target="read")
     assert len(full.encode_document([long])[0]) > len(alone)
-    with pytest.raises(IncompatibleError, match=r"^center needs a base with one vector for each text"):
-        mteb.get_model(f"{tmp_path / 'saved'}+none:center=corpus")
+    with pytest.raises(IncompatibleError, match=r"^index needs a base with one vector for each text"):
+        mteb.get_model(f"{tmp_path / 'saved'}+none:index=flat")
     assert reloaded.identity().changed_from is None
 
 
@@ -119,7 +119,7 @@ def test_mteb_and_search_find_documents(folder):
 
 
 def test_settings_that_need_one_vector_are_refused(folder):
-    for setting in ("vectors=4", "vectors=window", "center=corpus", "index=ivf", "fuse=bm25"):
+    for setting in ("vectors=4", "vectors=window", "index=ivf", "fuse=bm25"):
         with pytest.raises(IncompatibleError, match=f"has one for each token, got {setting}: leave it out"):
             mteb.get_model(f"{folder}+pcw@{TARGET}:{setting}")
     with pytest.raises(InputError, match="which cannot be cut: leave out embed_dim"):

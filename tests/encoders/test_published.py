@@ -107,8 +107,8 @@ def test_a_model_that_sentence_transformers_loaded_has_the_same_name_in_mteb(onl
 
 
 def test_search_parameters_are_added_to_a_published_name(online, published) -> None:
-    meta = mteb.get_model_meta(f"{published}+none:center=corpus")
-    assert meta.name == f"{published}+none,center=corpus"
+    meta = mteb.get_model_meta(f"{published}+none:index=flat")
+    assert meta.name == f"{published}+none,index=flat"
     assert mteb.get_model_meta(meta.name).revision == meta.revision
 
 

@@ -98,7 +98,7 @@ def test_fewer_dimensions_keep_the_name_and_are_an_experiment(evaluate: Any, tmp
         ("mini-rope+none@512", "", "model_prompts", {"query": "query: ", "document": "x " * 20}),
         ("mini-rope+none@512:fuse=bm25", "", "weights", [1, 0]),
         ("mini-rope+none@512:fuse=bm25", "vectors", "model_prompts", {"query": "other: ", "document": ""}),
-        ("mini-rope+none@512:center=corpus,fuse=bm25", "vectors.encoder", "model_prompts", None),
+        ("mini-rope+none@512:fuse=bm25,index=flat", "vectors.encoder", "model_prompts", None),
         ("mini-rope+pcw@1k:vectors=window", "", "model_prompts", {"query": "other: ", "document": ""}),
     ],
 )
@@ -116,10 +116,10 @@ def test_a_setting_of_mtebs_object_is_part_of_what_the_model_is(name, inside, se
 
 
 def test_a_search_that_embeds_with_a_changed_model_has_its_name_too() -> None:
-    model = mteb.get_model("mini-rope+ntk@1k:center=corpus")
+    model = mteb.get_model("mini-rope+ntk@1k:index=flat")
     original = model.mteb_model_meta
     with torch.no_grad():
         next(model.embedder.parameters()).add_(1)
     now = model.mteb_model_meta
-    assert now.name == "local/mini-rope+ntk@1024,center=corpus" and now.adapted_from == original.name
+    assert now.name == "local/mini-rope+ntk@1024,index=flat" and now.adapted_from == original.name
     assert now.revision != original.revision and now.revision.endswith("-se2")

@@ -12,7 +12,7 @@ from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
 import mteb_longembed as longembed
 from mteb_longembed.encoders import encoder as encoders
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
@@ -36,20 +36,11 @@ def run(model: Any, documents: Dataset, top_k: int = 5, **options: Any) -> dict[
     return model.search(QUERIES, top_k=top_k, **WHERE, **options)
 
 
-def unit(rows: np.ndarray) -> np.ndarray:
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-
-
-def expected(
-    folder: Path, tail: str, documents: Dataset, *, is_centred: bool = False
-) -> dict[str, dict[str, float]]:
+def expected(folder: Path, tail: str, documents: Dataset) -> dict[str, dict[str, float]]:
     """The score of every document by the definition, in loops, from the model's own `encode`."""
     model = longembed.load(f"{folder}{tail}", device="cpu")
     rows = [np.atleast_2d(np.asarray(v)) for v in model.encode_document(documents["text"])]
     queries = np.stack([np.atleast_2d(np.asarray(v))[0] for v in model.encode_query(QUERIES["text"])])
-    if is_centred:
-        mean = np.concatenate(rows).mean(0)
-        rows = [unit(vectors - mean) for vectors in rows]
     scores = {}
     for name, query in zip(QUERIES["id"], queries, strict=True):
         pairs = zip(documents["id"], rows, strict=True)
@@ -68,34 +59,31 @@ def check(got: dict[str, dict], want: dict[str, dict], error: float, top_k: int 
         assert min(scores[document] for document in got[query]) > bound - error
 
 
-@pytest.mark.parametrize("tail", ["+pi@128", "+pcw@128:size=9,short=cut,vectors=window"])
-def test_centred_scores_are_those_of_the_definition_for_every_corpus(folder, tail, monkeypatch):
+@pytest.mark.parametrize("tail", ["+pi@128:vectors=4", "+pcw@128:size=9,vectors=window"])
+def test_scores_are_those_of_the_definition_for_every_corpus(folder, tail, monkeypatch):
     # many blocks, so that the best documents come from several
     monkeypatch.setattr(corpus_vectors, "BLOCK_BYTES", 4 * 32 * 30)
-    joint = ":" if ":" not in tail else ","
-    model = longembed.search(f"{folder}{tail}{joint}center=corpus", device="cpu").protocol
-    # half precision on disk
-    error = 2e-3 if "vectors" in tail else 1e-5
+    model = longembed.search(f"{folder}{tail}", device="cpu").protocol
     for seed in (0, 50):
         documents = corpus(seed)
-        check(run(model, documents), expected(folder, tail, documents, is_centred=True), error)
+        check(run(model, documents), expected(folder, tail, documents), 2e-3)  # half precision on disk
 
 
 def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
-    for tail in ("+pi@128:center=corpus", "+pi@128:fuse=bm25", "+pi@128", "+pi@128:vectors=4"):
+    for tail in ("+pi@128:index=flat", "+pi@128:fuse=bm25", "+pi@128", "+pi@128:vectors=4"):
         model = longembed.search(f"{folder}{tail}", device="cpu").protocol
         assert isinstance(model, SearchProtocol) and not isinstance(model, EncoderProtocol)
         assert not hasattr(model, "encode")
-    name = f"{folder}+pi@128:center=corpus,fuse=bm25,vectors=4"
+    name = f"{folder}+pi@128:index=flat,fuse=bm25,vectors=4"
     assert not hasattr(mteb.get_model(name, device="cpu"), "encode")
 
 
 @pytest.mark.parametrize(
     ("tail", "kind", "similarity", "revision"),
     [
-        ("+pi@128,center=corpus", "dense", "cosine", "-se2"),
+        ("+pi@128,index=flat", "dense", "cosine", "-se2"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", ""),
-        ("+pi@128,center=corpus,fuse=bm25,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se2-bm25_0_3_0"),
+        ("+pi@128,fuse=bm25,index=flat,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se2-bm25_0_3_0"),
     ],
 )
 def test_mteb_knows_name_kind_and_revision(folder, tail, kind, similarity, revision):
@@ -115,19 +103,17 @@ def test_several_vectors_run_in_mteb_with_documents_in_chunks_of_bytes(folder, m
     check(run(model, corpus(0)), expected(folder, tail, corpus(0)), 1e-5)
 
 
-@pytest.mark.parametrize("center", ["", "corpus"])
 @pytest.mark.parametrize("tail", ["+pi@128", "+pi@128:vectors=4"])
-def test_search_through_the_flat_index_is_exact(folder, tail, center):
-    settings = ["index=flat", *([f"center={center}"] if center else [])]
-    name = f"{folder}{tail}{',' if ':' in tail else ':'}{','.join(settings)}"
+def test_search_through_the_flat_index_is_exact(folder, tail):
+    name = f"{folder}{tail}{',' if ':' in tail else ':'}index=flat"
     model = mteb.get_model(name, device="cpu")
     assert not hasattr(model, "encode") and "index=flat" in model.mteb_model_meta.name
     for top_k in (3, 100):
-        want = expected(folder, tail, corpus(3), is_centred=bool(center))
+        want = expected(folder, tail, corpus(3))
         check(run(model, corpus(3), top_k), want, 2e-3 if "vectors" in tail else 1e-5, top_k)
 
 
-@pytest.mark.parametrize("tail", [":center=corpus", ":vectors=4,center=corpus", ":fuse=bm25", ":vectors=4"])
+@pytest.mark.parametrize("tail", [":index=flat", ":vectors=4,index=flat", ":fuse=bm25", ":vectors=4"])
 def test_candidates_are_scored_among_themselves(folder, tail):
     model = longembed.search(f"{folder}+pi@128{tail}", device="cpu").protocol
     documents = corpus(0)
@@ -172,41 +158,15 @@ def test_reciprocal_ranks_are_fused_by_their_definition(folder):
 
 
 def test_a_task_without_search_refuses_it_by_its_name(folder):
-    model = longembed.search(f"{folder}+pi@128:center=corpus", device="cpu").protocol
+    model = longembed.search(f"{folder}+pi@128:index=flat", device="cpu").protocol
     task = mteb.get_task("STSBenchmark")
-    message = r"local/model\+pi@128,center=corpus .*STSBenchmark does not support Search"
+    message = r"local/model\+pi@128,index=flat .*STSBenchmark does not support Search"
     with pytest.raises(TypeError, match=message):
         task.evaluate(model, split="test", encode_kwargs={})
 
 
-def test_a_base_that_compares_by_distance_cannot_be_centred(tmp_path):
+def test_a_base_that_compares_by_distance_has_no_index(tmp_path):
     file = tiny.saved("bert", tmp_path) / "config_sentence_transformers.json"
     file.write_text(file.read_text().replace('"cosine"', '"euclidean"'))
     with pytest.raises(IncompatibleError, match="compared by cosine or dot product, got euclidean"):
-        longembed.search(f"{tmp_path / 'model'}+pi@128:center=corpus", device="cpu")
-
-
-# ---- centring, against hand arithmetic
-
-
-def test_the_mean_is_subtracted_and_lengths_are_1_again():
-    rows = np.random.default_rng(0).normal(3, 1, (7, 5)).astype(np.float32)
-    got, mean = longembed.center(rows)
-    assert np.allclose(mean, [sum(column) / 7 for column in rows.T], atol=1e-6)
-    for row, centred in zip(rows, got, strict=True):
-        left = row - mean
-        assert np.allclose(centred, left / np.sqrt((left**2).sum()), atol=1e-5)
-
-
-def test_a_vector_alone_or_equal_to_the_mean_stays_as_it_is():
-    alone = np.array([[0.6, 0.8]])
-    assert np.array_equal(longembed.center(alone)[0], alone.astype(np.float32))
-    got, _ = longembed.center([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    assert np.array_equal(got[2], [0.5, 0.5])
-    assert longembed.center(np.zeros((0, 3)))[0].shape == (0, 3)
-
-
-@pytest.mark.parametrize("wrong", [[1.0, 2.0], [[1.0, float("nan")]]])
-def test_what_is_no_matrix_of_numbers_is_refused(wrong):
-    with pytest.raises(InputError, match=r"^vectors must be a matrix of finite numbers"):
-        longembed.center(wrong)
+        longembed.search(f"{tmp_path / 'model'}+pi@128:index=flat", device="cpu")

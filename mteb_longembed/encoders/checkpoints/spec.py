@@ -42,7 +42,6 @@ OF_EVERY_NAME = (
 class SearchSettings(TypedDict, total=False):
     """The settings of search that a name gives, by the names of `ModelSpec`'s fields."""
 
-    center: Literal["corpus"]
     fuse: Literal["bm25"]
     fusion: Literal["rrf"]
     weight: float | str
@@ -67,7 +66,6 @@ class ModelSpec:
         trust_remote_code: whether code of the base's repository may run.
         vectors: content tokens for each vector, or `window`.
         max_vectors: the largest number of vectors of a document.
-        center: from what the mean vector is taken that search subtracts.
         fuse: `bm25` fuses scores with BM25.
         fusion: `rrf` fuses ranks in the place of scores.
         weight: the encoder's share of a fused score.
@@ -86,7 +84,6 @@ class ModelSpec:
     trust_remote_code: bool | str = False
     vectors: int | str | None = None
     max_vectors: int | str | None = None
-    center: Literal["corpus"] | None = None
     fuse: Literal["bm25"] | None = None
     fusion: Literal["rrf"] | None = None
     weight: float | str | None = None
@@ -189,8 +186,8 @@ class ModelSpec:
 
         >>> str(ModelSpec("intfloat/e5-base-v2", "ntk", "4k", params={"sigma": "4"}))
         'intfloat/e5-base-v2+ntk@4096,sigma=4'
-        >>> str(ModelSpec("me/e5-base-se")), str(ModelSpec("me/e5-base-se", center="corpus"))
-        ('me/e5-base-se', 'me/e5-base-se+none,center=corpus')
+        >>> str(ModelSpec("me/e5-base-se")), str(ModelSpec("me/e5-base-se", index="ivf"))
+        ('me/e5-base-se', 'me/e5-base-se+none,index=ivf')
         """
         given = {key: getattr(self, key) for key in OF_EVERY_NAME}
         given = {**self.params, **{key: value for key, value in given.items() if value not in (None, False)}}

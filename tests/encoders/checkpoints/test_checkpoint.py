@@ -70,12 +70,12 @@ def test_a_parameter_without_effect_is_refused(folders) -> None:
 
 
 def test_what_a_document_is_and_how_it_is_searched_stand_in_the_name(folders) -> None:
-    full = "local/model+se@128,center=corpus,fuse=bm25,vectors=8"
-    text = f"{folders['mistral']}+se:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT},center=corpus"
+    full = "local/model+se@128,fuse=bm25,index=flat,vectors=8"
+    text = f"{folders['mistral']}+se:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT},index=flat"
     resolved = open_checkpoint(ModelSpec.parse(text))
     assert resolved.model_name == full
     assert resolved.vectors == 8
-    assert resolved.spec.search == {"center": "corpus", "fuse": "bm25"}
+    assert resolved.spec.search == {"fuse": "bm25", "index": "flat"}
     weighted = name_of(f"{folders['mistral']}+se:fuse=bm25,weight=2.5e-1")
     assert weighted == "local/model+se@128,fuse=bm25,weight=0.25"
     plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "se"))
@@ -102,7 +102,7 @@ def test_files_tell_that_a_base_cannot_have_several_vectors(tmp_path, pooling, s
         assert open_checkpoint(ModelSpec.parse(name)).vectors == "window"
 
 
-@pytest.mark.parametrize(("key", "value"), [("center", "corpus"), ("fuse", "bm25")])
+@pytest.mark.parametrize(("key", "value"), [("index", "flat"), ("fuse", "bm25")])
 def test_what_changes_only_search_is_no_model(folders, key, value) -> None:
     message = rf"^{key} changes search and no vector, got {key}={value}: .*mteb_longembed\.search\(NAME\)"
     with pytest.raises(InputError, match=message):
@@ -188,7 +188,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         ({"vectors": "banana"}, InputError, "^vectors must be a whole number or window, got"),
         ({"vectors": 0}, InputError, "^vectors must be at least 1 content token for each vector, got 0"),
         ({"vectors": "window"}, IncompatibleError, "^vectors=window needs a strategy that cuts"),
-        ({"center": "queries"}, InputError, r"^center must be corpus, got"),
+        ({"index": "hnsw"}, InputError, r"^index must be one of flat, ivf, got"),
         ({"fuse": "splade"}, InputError, "^fuse must be bm25, got 'splade'"),
         ({"weight": 0.5}, InputError, "^weight needs fuse=bm25, got weight=0.5 without"),
         ({"fuse": "bm25", "weight": 1}, InputError, "^weight, the encoder's share .* got 1"),
