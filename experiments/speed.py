@@ -96,7 +96,7 @@ def tokenising(args: argparse.Namespace) -> Iterator[Row]:
 
 PLANS = {
     "absolute": ("pcw", "gp", "rp", "pi", "ntk"),
-    "rotary": ("pcw", "gp", "rp", "pi", "ntk", "se", "dca"),
+    "rotary": ("pcw", "gp", "rp", "pi", "ntk", "se"),
 }
 MAKERS: dict[str, Callable[..., SentenceTransformer]] = {"absolute": base_model, "rotary": rotary_model}
 STRATEGIES = ["positions", "strategy", "tokens", "base s", "strategy s", "strategy / base"]

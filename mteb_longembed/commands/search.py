@@ -88,7 +88,7 @@ def main(args: argparse.Namespace) -> int:
 def _say_what_was_read(protocol: object) -> None:
     """Say how much of the documents the model read, if it did not read all."""
     reading = getattr(getattr(protocol, "embedder", None), "truncation", None)
-    if reading is not None and reading.tokens_read < reading.tokens:
+    if reading is not None and reading.tokens_cut:
         _note(f"the model {reading}.")
 
 

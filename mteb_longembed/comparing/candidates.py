@@ -260,7 +260,7 @@ def _as_candidate(resolved: BaseCheckpoint, base: str) -> Candidate:
         base,
         is_base=replace(resolved.spec, trust_remote_code=False) == plain,
         trained_len=strategy.trained_len,
-        target_len=strategy.max_tokens,
+        target_len=strategy.target_len,
     )
 
 

@@ -202,10 +202,10 @@ def _extended(base: BaseModel, checkpoint: BaseCheckpoint, read_from: str | None
     modules: list[nn.Module] = [first, *list(base)[1:]]
     if checkpoint.late_interaction:
         first.prepare_late_interaction(checkpoint.name)
-    elif "windows" in strategy.hooks() or checkpoint.vectors is not None:
+    elif "windows" in strategy.overrides() or checkpoint.vectors is not None:
         pooling = next(iter(modules[1:]), None)
         if not isinstance(pooling, Pooling):
-            reason = f"{strategy.key()} averages pooled windows"
+            reason = f"{strategy.KEY} averages pooled windows"
             if checkpoint.vectors is not None:
                 reason = "vectors pools spans"
             raise IncompatibleError(

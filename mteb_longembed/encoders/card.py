@@ -149,12 +149,12 @@ def _made_of(model: Model) -> str:
         base = f"[{name}](https://huggingface.co/{name})"
         if first.base_revision:
             base += f" at commit `{first.base_revision}`"
-    if strategy.key() == "none":
+    if strategy.KEY == "none":
         made = f"{base}, for inputs of up to {strategy.target_len} tokens."
     else:
         made = (
             f"{base}, which was trained on inputs of up to {strategy.trained_len} tokens, extended to "
-            f"{strategy.target_len} tokens by the strategy `{strategy.key()}`."
+            f"{strategy.target_len} tokens by the strategy `{strategy.KEY}`."
         )
     if _was_trained(model):
         return f"{made} Weights were then trained."
@@ -177,7 +177,7 @@ def _rows(model: Model) -> dict[str, str]:
     first = _first(model)
     strategy = first.strategy
     rows = {
-        "strategy": strategy.key(),
+        "strategy": strategy.KEY,
         "trained length": f"{strategy.trained_len} tokens",
         "target length": f"{strategy.target_len} tokens",
         "positions of the base": first.family.name,

@@ -11,13 +11,11 @@ import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.models.model_meta import ModelMeta
 from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
-from mteb.types import PromptType
 from sentence_transformers.base import BaseModel
 
 from mteb_longembed.encoders.model import LongModelMixin, LongMultiVectorEncoder, LongSentenceTransformer
 
 from .checkpoints.identity import Identity, changed
-from .engine.truncation import TruncationStats
 from .store.store import EmbeddingStore
 from .strategies.pcw import ParallelContextWindows
 
@@ -115,11 +113,9 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ign
         super().__init__(model, **kwargs)
         self.embedder, self.mteb_model_meta = model, self._meta  # mteb sets its prompts after its description
         model.store = EmbeddingStore.from_environment()
-        #: How much of the documents was read, by task and split.
-        self.truncations: dict[tuple[str, str], TruncationStats] = {}
 
     def around(self, model: LongSentenceTransformer) -> LongEncoder:
-        """The same encoder around a model that pools in another way. What is read counts for both."""
+        """The same encoder around a model that pools in another way."""
         other = copy.copy(self)
         other.model = other.embedder = model
         return other
@@ -130,16 +126,11 @@ class LongEncoder(DescribedNow, SentenceTransformerEncoderWrapper):  # type: ign
         if not len(inputs):
             # similarity and stacking need an array with a width, and sentence-transformers' empty one has none
             return np.zeros((0, self.model.get_embedding_dimension()), np.float32)
-        self.model.truncation = None
         self._is_encoding = True
         try:
-            embeddings = super().encode(inputs, **kwargs)
+            return super().encode(inputs, **kwargs)
         finally:
             self._is_encoding = False
-        if kwargs.get("prompt_type") == PromptType.document and self.model.truncation is not None:
-            key = kwargs["task_metadata"].name, kwargs["hf_split"]
-            self.truncations.setdefault(key, TruncationStats()).add(self.model.truncation)
-        return embeddings
 
 
 class LongMultiVectorSearch(DescribedNow, MultiVectorWrapper):

@@ -92,7 +92,7 @@ def _plain_transformer(first: LongTransformer, *, trust_remote_code: bool) -> Tr
     inner = first.model
     tokenizer = cast("PreTrainedTokenizerBase", first.tokenizer)
     state = inner.state_dict()
-    if strategy.key() != "none":
+    if strategy.KEY != "none":
         rope = plain_rope(family, strategy, inner.config)
         if rope is None:
             _write_table(cast("Absolute", family), inner, strategy, state)

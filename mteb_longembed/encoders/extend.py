@@ -19,9 +19,7 @@ from .model import LongMultiVectorEncoder, LongSentenceTransformer
 from .modules import LongTransformer
 
 # for editors and type checkers; a test compares both with the strategies
-StrategyName = Literal[
-    "none", "pcw", "gp", "rp", "pi", "ntk", "se", "rerope", "dca", "yarn", "dynamic", "resonance"
-]
+StrategyName = Literal["none", "pcw", "gp", "rp", "pi", "ntk", "se", "yarn"]
 
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanmaxsim"]
 
@@ -30,7 +28,6 @@ class StrategyParameters(TypedDict, total=False):
     """The parameters of all strategies, and `max_vectors`. `docs/strategies.md` says which strategy has which."""
 
     logn: bool
-    past_target: Literal["cut", "read"]
     max_vectors: int
     short: Literal["keep", "scale", "cut"]
     size: int
@@ -39,8 +36,6 @@ class StrategyParameters(TypedDict, total=False):
     agg: Literal["mean", "mean-normalized"]
     g: int | Literal["document"]
     w: int
-    chunk: int
-    limit: int
     factor: float | Literal["document", "target"]
     sigma: float
     beta_fast: float
@@ -239,7 +234,5 @@ def _check_loaded(model: SentenceTransformer, spec: ModelSpec) -> None:
                 f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
             )
     first = model[0]
-    if isinstance(first, LongTransformer) and first.strategy.key() != "none":
-        raise InputError(
-            f"the model is extended already (by {first.strategy.key()}): extend its base instead."
-        )
+    if isinstance(first, LongTransformer) and first.strategy.KEY != "none":
+        raise InputError(f"the model is extended already (by {first.strategy.KEY}): extend its base instead.")

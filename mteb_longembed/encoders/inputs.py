@@ -19,9 +19,6 @@ from .strategies import Strategy
 from .strategies.pcw import ParallelContextWindows
 from .tokenizing import prefix_tokenizer_of
 
-#: The length of inputs that are not cut, in tokens.
-NO_LIMIT = 2**31
-
 
 class TextInputs(Transformer):
     """The input side of `LongTransformer`."""
@@ -72,8 +69,8 @@ class TextInputs(Transformer):
 
     @property
     def cuts(self) -> bool:
-        """Whether long documents run in parts: the windows of `pcw`, or the segments of `past_target=read`."""
-        return "windows" in self.strategy.hooks() or self.strategy.max_tokens is None
+        """Whether long documents run in parts, the windows of `pcw`."""
+        return "windows" in self.strategy.overrides()
 
     @property
     def split(self) -> str:
@@ -103,12 +100,12 @@ class TextInputs(Transformer):
 
     @property
     def longest(self) -> int:
-        """Tokens kept of a text: `max_seq_length`, or what the strategy reads if that is None or the target length."""
+        """Tokens kept of a text: `max_seq_length`, or the target length if that is None."""
         length: int | None = self.max_seq_length
         # the tokenizer's own limit may have been set without `max_seq_length`
         self._check_length(length)
-        if length is None or length == self.strategy.target_len:
-            return self.strategy.max_tokens or NO_LIMIT
+        if length is None:
+            return self.strategy.target_len
         return length
 
     def token_ids(

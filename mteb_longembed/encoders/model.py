@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import numpy as np
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.util import truncate_embeddings
@@ -148,15 +147,6 @@ class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
         with cores_shared(target_devices):
             return super().start_multi_process_pool(target_devices)
 
-    def _multi_process(self, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        """Encode in several processes. Texts are shuffled, so that all parts cost about the same."""
-        order = np.random.default_rng(0).permutation(len(inputs))
-        embeddings = super()._multi_process([inputs[i] for i in order], *args, **kwargs)
-        indices = order.argsort()
-        if isinstance(embeddings, Tensor):
-            return embeddings[indices]
-        return [embeddings[i] for i in indices]
-
 
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query.
@@ -200,7 +190,7 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
         return replace(settings, collect=token_embeddings, form="vectors", to_host=to_host_first), finish
 
 
-check_model(SentenceTransformer, "_multi_process")
+check_model(SentenceTransformer)
 check_model(MultiVectorEncoder)
 check_arguments(SentenceTransformer, LongSentenceTransformer.OF_CALL | {"inputs", "device"})
 check_arguments(MultiVectorEncoder, LongMultiVectorEncoder.OF_CALL | {"inputs", "device"})

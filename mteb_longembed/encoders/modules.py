@@ -21,9 +21,8 @@ from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 
 from . import features as keys
 from .adapters import ADAPTERS, load_adapters, save_with_adapters
-from .attention import devices
-from .attention.context import Documents, PackedDocuments, encoding, with_documents
 from .attention.devices import to_device
+from .attention.lengths import SequenceLengths, encoding, with_lengths
 from .checkpoints.identity import AsBuilt
 from .checkpoints.strategy_file import STRATEGY_FILE, StrategyFile
 from .families import family_of
@@ -31,9 +30,9 @@ from .features import Features
 from .inputs import TextInputs, special_counts
 from .strategies import Strategy
 from .transformers_parts import check_all_loaded, wrap_gradient_checkpointing
-from .windows import aggregated, joined_tokens, most_context, rows_of, split_windows
+from .windows import aggregated, joined_tokens, rows_of, split_windows
 
-#: How many tokens of a document's segments run together.
+#: How many tokens of a document's windows run together.
 AT_ONCE = 16_384
 
 
@@ -78,15 +77,12 @@ class LongTransformer(TextInputs):
         long = cast("Self", transformer)
         long.strategy = strategy
         # flattened batches would hide where a document ends
-        long.unpad_inputs = False
+        long.unpad_inputs = False  # FlashAttention 2 leaves out padding in each layer
         long.family = family_of(long.config)(long.model, strategy, extended=extended)
         long._words.padding_side = "right"
         long._words.truncation_side = "right"
         long.max_seq_length = strategy.target_len
-        if strategy.max_tokens is None:
-            setting = "past_target=read"
-        else:
-            setting = f"split={long.split}"
+        setting = f"split={long.split}"
         if setting != "split=token" and long.token_ids(["a"]) is None:
             raise IncompatibleError(
                 f"{setting} needs texts that become plain token ids, but those of this model go through "
@@ -101,16 +97,12 @@ class LongTransformer(TextInputs):
             IncompatibleError: if queries of the base (its name) have tokens that we cannot compute.
         """
         self.document_length = None
-        expansion = self.query_expansion
-        if expansion and not expansion["attend"] and self.family.name == "relative":
-            raise IncompatibleError(
-                f"{base} scores query tokens that attention does not see, which we cannot compute with relative "
-                "positions: use sentence-transformers' MultiVectorEncoder."
-            )
 
     def __repr__(self) -> str:
         strategy = self.strategy
-        return f"{type(self).__name__}(strategy={strategy.key()}, {strategy.trained_len} -> {strategy.target_len})"
+        return (
+            f"{type(self).__name__}(strategy={strategy.KEY}, {strategy.trained_len} -> {strategy.target_len})"
+        )
 
     def on_model_ready(self, model: BaseModel) -> None:
         """See whether a pooling of windows follows, and note what the model is made of.
@@ -141,17 +133,23 @@ class LongTransformer(TextInputs):
             lengths = features["attention_mask"].sum(1).cpu()
         else:
             lengths = torch.tensor(known)
-        long = bool((lengths > self.strategy.whole_len).any())
+        longest = int(lengths.max())
+        if longest > self.strategy.target_len:
+            raise InputError(
+                f"a text must have at most {self.strategy.target_len} tokens, the target length of this model, got "
+                f"{longest}: cut it, or extend the base to a longer target."
+            )
+        long = longest > self.strategy.whole_len
         if long and len(lengths) > 1 and "query_expansion_positions" in features:
             # such a query has more columns than tokens, which the ways of long documents do not know
             queries = [rows_of(features, torch.tensor([i])) for i in range(len(lengths))]
             tokens = torch.cat([self.forward(query, **kwargs)[self.module_output_name] for query in queries])
             return {**features, self.module_output_name: tokens}
-        in_windows = long and "windows" in self.strategy.hooks()
+        in_windows = long and "windows" in self.strategy.overrides()
         if in_windows and self.windows_are_pooled:
             windows, sizes = split_windows(features, lengths, self._ends(features), self.strategy)
             out = self._run(windows, sizes, **kwargs)
-        elif in_windows or bool((lengths > self.strategy.target_len).any()):
+        elif in_windows:
             out = self._run_in_parts(features, lengths, **kwargs)
         else:
             out = self._run_apart(features, lengths, **kwargs)
@@ -163,50 +161,28 @@ class LongTransformer(TextInputs):
         return out
 
     def _run(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
-        """The pass on documents of one kind, packed if possible."""
+        """The pass on documents of one kind."""
         prepared = self.family.prepare(features, lengths)
-        device = features["input_ids"].device
-        name = self.module_output_name
-        expanded = "query_expansion_positions" in features
-        if self.packs_on(device) and not expanded:
-            documents = PackedDocuments(lengths.tolist(), device)
-            with encoding(documents):
-                tokens = super().forward(self.family.pack(prepared, documents), **kwargs)[name][0]
-            return {**features, name: unpacked(tokens, documents, features["input_ids"].shape)}
-        self._keep_documents()
-        with encoding(Documents(lengths.tolist(), device, expanded)):
+        self._keep_lengths()
+        with encoding(SequenceLengths(lengths.tolist(), features["input_ids"].device)):
             out = super().forward(prepared, **kwargs)
         out.pop("position_ids", None)
         return out
 
-    def _keep_documents(self) -> None:
-        """Let layers that gradient checkpointing runs again, after the forward pass, know their documents."""
+    def _keep_lengths(self) -> None:
+        """Let layers that gradient checkpointing runs again, after the forward pass, know the lengths."""
         if torch.is_grad_enabled() and self.model.training:
-            wrap_gradient_checkpointing(self.model, _knowing_documents)
-
-    def packs_on(self, device: torch.device) -> bool:
-        """Whether documents run without padding: only if the call needs no gradients, dropout or inner states."""
-        config = self.config.get_text_config()
-        asked = getattr(config, "output_hidden_states", False) or getattr(config, "output_attentions", False)
-        learns = torch.is_grad_enabled() or self.model.training
-        other = asked or learns or torch.is_autocast_enabled(device.type)
-        if other or not self.family.packs:
-            return False
-        return devices.packs(device, self.model.dtype, devices.head_width(config))
+            wrap_gradient_checkpointing(self.model, _knowing_lengths)
 
     def _run_in_parts(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
-        """The token embeddings of documents of which some run in segments, or in windows."""
-        ends = self._ends(features)
-        windows, sizes = split_windows(features, lengths, ends, self.strategy)
+        """The token embeddings of documents of which some run in windows."""
+        windows, sizes = split_windows(features, lengths, self._ends(features), self.strategy)
         parts = torch.arange(len(sizes)).split(max(AT_ONCE // windows["input_ids"].shape[1], 1))
         runs = [self._run_apart(rows_of(windows, part), sizes[part], **kwargs) for part in parts]
         tokens = torch.cat([run[self.module_output_name] for run in runs])
-        counts = windows[keys.WINDOW_COUNTS]
-        index = windows[keys.WINDOW_TOKENS]
-        if "windows" not in self.strategy.hooks():
-            documents = zip(index.split(counts.tolist()), ends, strict=True)
-            index = torch.cat([most_context(document, *end) for document, end in documents])
-        token_embeddings = joined_tokens(tokens, index, counts, features["input_ids"].shape)
+        token_embeddings = joined_tokens(
+            tokens, windows[keys.WINDOW_TOKENS], windows[keys.WINDOW_COUNTS], features["input_ids"].shape
+        )
         return {**features, self.module_output_name: token_embeddings}
 
     def _ends(self, features: Features) -> list[tuple[int, int]]:
@@ -273,11 +249,11 @@ class LongTransformer(TextInputs):
         return loaded
 
 
-def _knowing_documents(checkpoint: Any) -> Any:
-    """A function that runs layers again, for which their documents are kept. Once is enough."""
-    if isinstance(checkpoint, functools.partial) and checkpoint.func is with_documents:
+def _knowing_lengths(checkpoint: Any) -> Any:
+    """A function that runs layers again, for which the lengths are kept. Once is enough."""
+    if isinstance(checkpoint, functools.partial) and checkpoint.func is with_lengths:
         return checkpoint
-    return functools.partial(with_documents, checkpoint)
+    return functools.partial(with_lengths, checkpoint)
 
 
 class WindowPooling(Pooling):
@@ -299,16 +275,3 @@ class WindowPooling(Pooling):
         features.pop("input_ids", None)
         features.pop("token_type_ids", None)
         return features
-
-
-def unpacked(tokens: Tensor, documents: PackedDocuments, shape: tuple[int, int]) -> Tensor:
-    """Tokens of packed documents `[tokens, d]` as padded rows `[b, n, d]` of zeros.
-
-    Args:
-        tokens: `[tokens, d]`.
-        documents: the tokens of each document.
-        shape: `(b, n)` of the padded batch.
-    """
-    padded = tokens.new_zeros(shape[0] * shape[1], tokens.shape[-1])
-    padded.index_copy_(0, documents.padded_indices(shape[1]), tokens)
-    return padded.view(*shape, -1)

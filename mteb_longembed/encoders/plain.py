@@ -26,15 +26,15 @@ RopeParameters = dict[str, Any]
 def refuse(family: Family, strategy: Strategy, reason: str) -> IncompatibleError:
     """The error for a plain checkpoint that would be another method."""
     return IncompatibleError(
-        f"{strategy.key()} on {family.name} positions cannot be a plain checkpoint: {reason}."
+        f"{strategy.KEY} on {family.name} positions cannot be a plain checkpoint: {reason}."
     )
 
 
 def plain_rope(family: Family, strategy: Strategy, config: PretrainedConfig) -> RopeParameters | None:
     """The rope parameters that express a strategy. None on absolute positions. Refuses what would be another method."""
-    key = strategy.key()
+    key = strategy.KEY
     if isinstance(family, Absolute):
-        if "windows" in strategy.hooks():
+        if "windows" in strategy.overrides():
             raise refuse(family, strategy, "it cuts windows while it runs; use pi, ntk or rp")
         if isinstance(strategy, GroupedPositions) and strategy.factor != "target":
             reason = "its groups depend on each document's length; use gp:factor=target"
@@ -80,7 +80,7 @@ def rope_of(config: PretrainedConfig) -> RopeParameters:
 def lost_in(family: Family, strategy: Strategy) -> list[str]:
     """One sentence for each difference between the plain checkpoint and the extended model."""
     lo = strategy.trained_len
-    key = strategy.key()
+    key = strategy.KEY
     lost = []
     # absolute rp and gp:factor=target read the same rows at every length
     keeps = key not in ("none", "rp", "gp") and not strategy.scales_short
@@ -93,6 +93,4 @@ def lost_in(family: Family, strategy: Strategy) -> list[str]:
         lost.append(
             f"inputs beyond {lo} tokens get no attention scaling: the checkpoint is the model with logn=off."
         )
-    if strategy.past_target == "read":
-        lost.append(f"inputs beyond {strategy.target_len} tokens are cut.")
     return lost

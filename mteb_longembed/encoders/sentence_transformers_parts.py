@@ -29,9 +29,9 @@ def check_methods(stock: type, *names: str) -> None:
             raise moved("sentence-transformers", f"{stock.__name__}.{name}")
 
 
-def check_model(stock: type, *more: str) -> None:
+def check_model(stock: type) -> None:
     """Raise LongEmbedError if a stock model, or its transformer, lacks a method that our models replace or call."""
-    check_methods(stock, *_OF_MODELS, *more)
+    check_methods(stock, *_OF_MODELS)
     check_methods(Transformer, *_OF_TRANSFORMER)
 
 

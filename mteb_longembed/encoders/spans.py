@@ -34,7 +34,6 @@ def encode_spans(
     """One vector for each span of each text, from a transformer that has read the whole text.
 
     Source: late chunking, Günther et al. 2024, arXiv:2409.04701.
-    Differs: a model with `past_target=read` reads documents beyond its target length in overlapping segments.
 
     Args:
         model: what `extend` or `load` returned for a base with mean pooling, without `vectors`.
@@ -200,7 +199,7 @@ def _mean(
     if end > last and text[max(start, last) : end].strip():
         raise InputError(
             f"a span must end within the {last} characters of text {number} that the model reads, got "
-            f"{span}; use a longer target length, or past_target=read."
+            f"{span}; use a longer target length."
         )
     inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
     if not inside:

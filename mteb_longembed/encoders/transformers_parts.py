@@ -44,17 +44,6 @@ def attention_name(config: PretrainedConfig) -> str | None:
     return name
 
 
-def takes_attention_functions(model: PreTrainedModel) -> bool:
-    """Whether a model's layers call the attention function that is registered under the model's name for it."""
-    return bool(_part(type(model), "_supports_attention_backend"))
-
-
-def distance_buckets(layer: nn.Module) -> Callable[..., Any]:
-    """T5's function from relative positions to buckets."""
-    function: Callable[..., Any] = _part(layer, "_relative_position_bucket")
-    return function
-
-
 def wrap_gradient_checkpointing(model: nn.Module, wrap: Callable[[Any], Any]) -> None:
     """Replace the function with which layers run again after the forward pass, where gradients are checkpointed."""
     for module in model.modules():

@@ -1,38 +1,17 @@
-"""Documents that are too long for one pass as windows or segments, and from these back to their vectors and tokens."""
+"""Documents that are too long for one pass as windows, and from these back to their vectors and tokens."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from mteb_longembed.errors import InputError
-
 from . import features as keys
 from .attention.devices import to_device
 from .features import Features
 from .strategies import Strategy
-from .strategies.pcw import ParallelContextWindows, full_windows
-
-
-def segments(strategy: Strategy, n: int, prefix: int, suffix: int) -> Tensor:
-    """Token indices of each segment of the target length over a longer document: `[w, target]`.
-
-    Args:
-        strategy: has the target length.
-        n: tokens of the document, more than the target length.
-        prefix: tokens at the start that every segment repeats.
-        suffix: tokens at the end that every segment repeats.
-    """
-    room = strategy.target_len - prefix - suffix
-    if room < 2:
-        raise InputError(
-            f"a segment must have room for 2 content tokens beside prompt and special tokens, got {room}; use a "
-            "longer target length or a shorter prompt."
-        )
-    return full_windows(n, prefix, suffix, strategy.target_len, room - room // 2)
+from .strategies.pcw import ParallelContextWindows
 
 
 def rows_of(features: Features, rows: Tensor) -> Features:
@@ -49,7 +28,7 @@ def rows_of(features: Features, rows: Tensor) -> Features:
 def split_windows(
     features: Features, lengths: Tensor, ends: Sequence[tuple[int, int]], strategy: Strategy
 ) -> tuple[Features, Tensor]:
-    """Replace documents by their windows or segments: `[b, n]` token features become `[w, size]`.
+    """Replace documents by their windows: `[b, n]` token features become `[w, size]`.
 
     Adds `WINDOW_TOKENS`, `WINDOW_COUNTS`, `DOCUMENT_MASK` and `WINDOW_AGG`. From these, `WindowPooling` joins the
     windows of each document.  Returns also the tokens of each window `[w]`.
@@ -58,27 +37,20 @@ def split_windows(
         features: of a batch, with token features `[b, n]`.
         lengths: `[b]` tokens of each document, on the host.
         ends: for each document the numbers of tokens at its start and end that every part of it repeats.
-        strategy: cuts windows, or reads segments.
+        strategy: cuts windows.
     """
     tokens: list[Tensor] = []
     counts: list[int] = []
-    in_windows = "windows" in strategy.hooks()
-    if in_windows:
-        uncut_len = strategy.whole_len
-    else:
-        uncut_len = strategy.target_len
     known = features.get(keys.WINDOW_STARTS)
     if known is None:
         all_starts = [None] * len(lengths)
     else:
         all_starts = known.cpu().numpy()
     for n, starts, (prefix, suffix) in zip(lengths.tolist(), all_starts, ends, strict=True):
-        if n <= uncut_len:
+        if n <= strategy.whole_len:
             parts = torch.arange(n)[None]
-        elif in_windows:
-            parts = strategy.windows_at(starts, n, prefix, suffix)
         else:
-            parts = segments(strategy, n, prefix, suffix)
+            parts = strategy.windows_at(starts, n, prefix, suffix)
         tokens.extend(parts)
         counts.append(len(parts))
     index = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)
@@ -118,35 +90,6 @@ def aggregated(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
         is_cut = to_device((counts[document] > 1)[:, None], pooled.device)
         pooled = torch.where(is_cut, unit, pooled.float())
     return mean_by(document, pooled, len(counts))
-
-
-def most_context(windows: Tensor, prefix: int, suffix: int) -> Tensor:
-    """The windows `[w, size]` of a document, with -1 for content that has more context in another one.
-
-    A token's context is the smaller number of content tokens beside it in the window; at the ends of the document
-    nothing is missing. Of two windows with as much of it the first counts.
-
-    Args:
-        windows: `[w, size]` token indices.
-        prefix: tokens at the start that every window repeats.
-        suffix: tokens at the end that every window repeats.
-    """
-    if len(windows) == 1:
-        return windows
-    inside = slice(prefix, windows.shape[1] - suffix)
-    content = windows[:, inside]
-    left = torch.arange(content.shape[1]).repeat(len(windows), 1)
-    right = left.flip(1)
-    left[0] = right[-1] = sys.maxsize
-    context = torch.minimum(left, right)
-    number = torch.arange(len(windows))[:, None].expand_as(content)
-    n = int(windows.max()) + 1
-    most = torch.full((n,), -1).scatter_reduce(0, content.flatten(), context.flatten(), "amax")
-    best = context == most[content]
-    first = torch.full((n,), sys.maxsize).scatter_reduce(0, content[best], number[best], "amin")
-    chosen = windows.clone()
-    chosen[:, inside][first[content] != number] = -1
-    return chosen
 
 
 def joined_tokens(tokens: Tensor, index: Tensor, counts: Tensor, shape: tuple[int, int]) -> Tensor:

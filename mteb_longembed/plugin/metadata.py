@@ -142,7 +142,7 @@ def model_meta(checkpoint: BaseCheckpoint, find: Callable[[str], ModelMeta | Non
         "revision": checkpoint.model_revision + search_revision(checkpoint.spec),
         "model_type": [kind],
         "loader": functools.partial(load_encoder, checkpoint),
-        "max_tokens": checkpoint.strategy.max_tokens,
+        "max_tokens": checkpoint.strategy.target_len,
         # mteb may cut embeddings to any width, as sentence-transformers does
         "embed_dim": range(1, width + 1) if isinstance(width, int) else width,
         "adapted_from": checkpoint.base_name,

@@ -308,9 +308,9 @@ def _check_tunable(base: str, family: str, strategy: Strategy) -> None:
             "of position rows to train, and to train other weights would change short inputs; ntk or se extend "
             "rotary models without training."
         )
-    if strategy.key() not in TUNABLE:
+    if strategy.KEY not in TUNABLE:
         raise IncompatibleError(
-            f"tuning trains only rows that {' or '.join(TUNABLE)} has added, got {strategy.key()}: use {base}+pi."
+            f"tuning trains only rows that {' or '.join(TUNABLE)} has added, got {strategy.KEY}: use {base}+pi."
         )
     if strategy.target_len <= strategy.trained_len:
         raise InputError(

@@ -183,10 +183,6 @@ def test_a_longer_target_is_named_if_no_candidate_of_the_base_reads_enough() -> 
     # the others read that far already
     base = row("org/mine+none@512", 80, "winner", base=True, share_read=0.5, enough_len=2048)
     assert "--target" not in said(advise(base, row("org/mine+ntk@4096", 70, best=(-10, -20, -5))))
-    # one of them reads everything, and so has no target
-    whole = row("org/mine+ntk@4096:past_target=read", 70, best=(-10, -20, -5))
-    whole = replace(whole, candidate=replace(whole.candidate, target_len=None))
-    assert "--target" not in said(advise(short, whole))
     # whoever wins
     behind = row("org/mine+pcw@1024", 12, best=(-76, -80, -70), share_read=0.21, enough_len=8192)
     behind = replace(behind, candidate=replace(behind.candidate, target_len=1024))

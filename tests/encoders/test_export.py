@@ -58,7 +58,6 @@ def test_the_given_model_stays_as_it_is(tmp_path):
         ("bert", "gp", "depend on each document's length; use gp:factor=target"),
         ("mistral", "se", "acts on each document while it runs; use ntk, pi, yarn"),
         ("mistral", "gp", "acts on each document while it runs"),
-        ("mistral", "dynamic", "acts on each document while it runs"),
         ("linear", "yarn", "rope scaling of type linear has no setting in transformers"),
     ],
 )

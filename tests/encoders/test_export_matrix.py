@@ -119,7 +119,7 @@ def cells() -> Iterator[Any]:
             # what has no rule of its own for short inputs
             usual |= name == "absolute" and (key == "rp" or params.get("factor") == "target")
             usual |= name == "linear" and key == "pi" and params.get("short") == "scale"
-            usual |= (name == "window-at-lo" and key == "none") or (name == "linear" and key == "resonance")
+            usual |= name == "window-at-lo" and key == "none"
             label = " ".join([name, key, *map(str, params.values())])
             yield pytest.param(name, key, params, id=label, marks=() if usual else pytest.mark.long)
 

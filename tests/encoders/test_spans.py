@@ -74,38 +74,9 @@ def test_models_that_do_not_average_tokens_are_refused(base, tmp_path: Path):
         longembed.encode_spans(longembed.extend(base, "pi"), ["a"], [[], []])
 
 
-@pytest.mark.parametrize(
-    ("kind", "key", "prompt"),
-    [("bert", "pi", "passage : "), ("bert", "pi", ""), ("nomic_bert", "se", ""), ("t5", "gp", "passage : ")],
-)
-def test_beyond_the_target_a_token_comes_from_the_stretch_with_most_context(tmp_path, kind, key, prompt):
-    base = tiny.sentence_transformer(kind, tmp_path)
-    model, reads = (longembed.extend(base, key, 2 * tiny.TRAINED, past_target=p) for p in ("cut", "read"))
-    text = tiny.text(5 * tiny.TRAINED + 3)
-    words = text.split()
-    empty = len(model.encode([""], prompt=prompt, output_value="token_embeddings")[0])
-    n_prefix = len(model.tokenizer(prompt, add_special_tokens=False)["input_ids"])
-    n_prefix += sum(model.tokenizer("aa", return_special_tokens_mask=True)["special_tokens_mask"][:1])
-    room = 2 * tiny.TRAINED - empty
-    starts = [*range(0, len(words) - room, room // 2), len(words) - room]
-    spans = [(3 * i, 3 * i + 2) for i in range(len(words))]  # words of two letters are one token
-    got = longembed.encode_spans(reads, [text], [spans], prompt=prompt)[0]
-    for i in range(len(words)):
-        best, most = 0, -1.0
-        for start in starts:
-            left = i - start if start > 0 else float("inf")
-            right = start + room - 1 - i if start + room < len(words) else float("inf")
-            if start <= i < start + room and min(left, right) > most:
-                best, most = start, min(left, right)
-        stretch = " ".join(words[best : best + room])
-        tokens = model.encode([stretch], prompt=prompt, output_value="token_embeddings")[0]
-        same_vectors(finished(model, [tokens[n_prefix + i - best]])[0], got[i])
-
-
 @pytest.mark.parametrize("key", ["pi", "pcw"])
-def test_several_vectors_are_those_of_spans_of_tokens_also_past_the_target(base, tmp_path: Path, key):
-    past = {"target_len": 2 * tiny.TRAINED, "past_target": "read"}
-    single, several = (longembed.extend(base, key, **past, vectors=n) for n in (None, 7))
+def test_several_vectors_are_those_of_spans_of_tokens(base, tmp_path: Path, key):
+    single, several = (longembed.extend(base, key, 6 * tiny.TRAINED, vectors=n) for n in (None, 7))
     texts = [tiny.text(n) for n in (5 * tiny.TRAINED + 3, 3, 2 * tiny.TRAINED - 4, tiny.TRAINED)]
     spans = [spans_by_tokens(single, text, 7) for text in texts]
     assert spans[0][0] == (0, 20) and max(end for _, end in spans[0]) == len(texts[0])
@@ -116,18 +87,3 @@ def test_several_vectors_are_those_of_spans_of_tokens_also_past_the_target(base,
             same_vectors(longembed.encode_spans(single, [text], [text_spans])[0], vectors)
             same_vectors(model.encode_document([text])[0], vectors)
             assert len(passages_of(model, text)) == len(vectors)
-
-
-def test_documents_up_to_the_target_are_read_as_before(base):
-    cut, read = (longembed.extend(base, "pi", past_target=past) for past in ("cut", "read"))
-    texts = [tiny.text(40), tiny.text(3)]
-    assert np.array_equal(cut.encode(texts), read.encode(texts))
-    longer = tiny.text(9 * tiny.TRAINED)
-    assert not np.allclose(cut.encode(longer), read.encode(longer))
-
-
-def test_only_bases_that_average_tokens_read_past_the_target(tmp_path: Path):
-    other = tiny.sentence_transformer("bert", tmp_path, pooling="cls", name="tiny/cls")
-    with pytest.raises(IncompatibleError, match=r"past_target=read averages the tokens .* cls .* use pcw"):
-        longembed.extend(other, "pi", past_target="read")
-    longembed.extend(other, "pcw", past_target="read")

@@ -1,1 +1,1 @@
-"""Attention functions on `q`, `k`, `v` tensors: plain, in tiles, and with changed relative positions."""
+"""Attention functions on `q`, `k`, `v` tensors: sliding windows, and SelfExtend's changed relative positions."""

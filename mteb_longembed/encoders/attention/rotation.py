@@ -25,14 +25,12 @@ class Rotation:
     inv_freq: Tensor
     interleaved: bool = False
 
-    def turn(self, to: Tensor | None, device: torch.device, at: Tensor | None = None) -> CosSin | None:
-        """The turn on a device that rotates each token from `at` (default 0..n-1) to `to`. None for None.
+    def angles(self, to: Tensor, device: torch.device) -> CosSin:
+        """Cosines and sines that rotate token i from its position i to `to[i]`. `to` is `[n]`, on the host.
 
-        Positions are `[n]`, on the host. The model computed its angle `at * inv_freq` in float32. Its rounding error is
-        1e-3 rad at 32k tokens. The difference to it is computed in float64, and this removes the error.
+        The model computed its angle `i * inv_freq` in float32. Its rounding error is 1e-3 rad at 32k tokens. The
+        difference to it is computed in float64, and this removes the error.
         """
-        if to is None:
-            return None
         # Apple's devices have no float64, and on CUDA devices it is faster than on the host
         if device.type == "cuda":
             work = device
@@ -40,33 +38,27 @@ class Rotation:
             work = torch.device("cpu")
         inv_freq = to_device(self.inv_freq, work)
         to = to_device(to, work)
-        if at is None:
-            at = torch.arange(len(to), device=work)
-        else:
-            at = to_device(at, work)
-        now = at.float()[:, None] * inv_freq.float()
+        now = torch.arange(len(to), device=work).float()[:, None] * inv_freq.float()
         angle = to.double()[:, None] * inv_freq.double() - now.double()
         return to_device(angle.cos().float(), device), to_device(angle.sin().float(), device)
 
-    def apply(self, x: Tensor, turn: CosSin | None) -> Tensor:
-        """Rotate `x` `[b, h, n, d]` further by `turn`. None stands for no turn."""
-        if turn is None:
-            return x
+    def rotate(self, x: Tensor, angles: CosSin) -> Tensor:
+        """`x` `[b, h, n, d]`, rotated further by these angles."""
         work = torch.promote_types(x.dtype, torch.float32)
-        cos = turn[0].to(work)
-        sin = turn[1].to(work)
+        cos = angles[0].to(work)
+        sin = angles[1].to(work)
         pairs = cos.shape[-1]
         rotated = x[..., : 2 * pairs]
         rest = x[..., 2 * pairs :]
         if self.interleaved:
             a = rotated[..., 0::2].to(work)
             b = rotated[..., 1::2].to(work)
-            turned = torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
+            out = torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
         else:
             a = rotated[..., :pairs].to(work)
             b = rotated[..., pairs:].to(work)
-            turned = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
-        turned = turned.to(x.dtype)
+            out = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+        out = out.to(x.dtype)
         if rest.shape[-1] == 0:
-            return turned
-        return torch.cat([turned, rest], dim=-1)
+            return out
+        return torch.cat([out, rest], dim=-1)

@@ -194,7 +194,7 @@ class BaseCheckpoint:
             return replace(self, spec=published, extension=strategy)  # its repository has a name of its own
         full = replace(
             published,
-            strategy=strategy.key(),
+            strategy=strategy.KEY,
             target_len=strategy.target_len,
             vectors=self.vectors,
             params=strategy.settings(),
@@ -231,9 +231,7 @@ class BaseCheckpoint:
 
     def _check_averages(self, spec: ModelSpec) -> None:
         """Refuse means of tokens for a base that was trained with another pooling."""
-        if spec.params.get("past_target") == "read" and "windows" not in spec.kind.hooks():
-            averages = "past_target=read"
-        elif isinstance(spec.vectors, int):
+        if isinstance(spec.vectors, int):
             averages = f"vectors={spec.vectors}"
         elif spec.weights is not None:
             averages = f"weights={spec.weights}"

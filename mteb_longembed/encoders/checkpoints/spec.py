@@ -123,7 +123,7 @@ class ModelSpec:
             value = getattr(self, name)
             if isinstance(value, int) and value < 1:
                 raise InputError(f"{name} must be at least 1 {unit}, got {value}.")
-        if self.vectors == "window" and "windows" not in self.kind.hooks():
+        if self.vectors == "window" and "windows" not in self.kind.overrides():
             raise IncompatibleError(
                 f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."
             )

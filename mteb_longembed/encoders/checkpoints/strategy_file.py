@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,8 @@ class StrategyFile:
     def to_json(self) -> Json:
         """The content as it is written."""
         return {
-            "strategy": self.strategy.key(),
-            **self.strategy.values(),
+            "strategy": self.strategy.KEY,
+            **asdict(self.strategy),
             ADAPTERS: list(self.adapters),
             "base": {"name": self.base_name, "revision": self.base_revision},
         }

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Self
 
-from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.errors import InputError
 
@@ -17,7 +14,6 @@ from mteb_longembed.errors import InputError
 #: for fast matrix products, and longer documents run alone, without padding or mask. Other devices need larger batches.
 TOKENS = {"cpu": 4096}
 TOKENS_ELSEWHERE = 65_536
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,10 +42,10 @@ class Budget:
             raise InputError(f"batch_size must be at least 1 document, got {self.batch_size}.")
 
     @classmethod
-    def of(cls, first: LongTransformer, device_type: str, batch_size: int, tokens: int | None = None) -> Self:
-        """The budget of a model's first module on a kind of device. `tokens` replaces the default if it is given."""
+    def of(cls, first: LongTransformer, device_type: str, batch_size: int) -> Self:
+        """The budget of a model's first module on a kind of device."""
         return cls(
-            tokens=tokens or TOKENS.get(device_type, TOKENS_ELSEWHERE),
+            tokens=TOKENS.get(device_type, TOKENS_ELSEWHERE),
             batch_size=batch_size,
             trained_len=first.strategy.trained_len,
             # for each token a layer spends 24 d^2 on projections and MLP, and 4 n d on attention; on CUDA memory is
@@ -99,17 +95,16 @@ def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
     return padded <= budget.fill or padded <= (1 + budget.waste) * (real + n)
 
 
-#: Characters for each token, roughly. Used only for planning.
+#: Characters for each token, roughly.
 CHARS_PER_TOKEN = 4.5
-#: A block has the tokens of this many batches. The first block has fewer, so that encoding starts at once.
-_FIRST = 4
-_LATER = 64
+#: A block of texts, which is tokenised at once, has about the tokens of this many batches.
+_BATCHES = 64
 
 
-def estimated_tokens(text: str, max_len: int) -> int:
-    """About how many tokens of a text are encoded, estimated without reading it."""
+def estimated_tokens(text: str) -> int:
+    """About how many tokens a text has, estimated without reading it."""
     special = 2  # one before the text and one behind it
-    return min(int(len(text) / CHARS_PER_TOKEN) + special, max_len)
+    return int(len(text) / CHARS_PER_TOKEN) + special
 
 
 def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[int]]:
@@ -124,47 +119,8 @@ def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[i
     room = 0  # tokens that the last block may still get
     for i in sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i)):
         if room <= 0:
-            room = batch_tokens * _LATER
-            if not blocks:
-                room = batch_tokens * _FIRST
+            room = batch_tokens * _BATCHES
             blocks.append([])
         blocks[-1].append(i)
-        room -= estimated_tokens(texts[i], max_len)
+        room -= min(estimated_tokens(texts[i]), max_len)
     return blocks
-
-
-def tokenised_blocks(
-    texts: Sequence[str], blocks: Sequence[list[int]], tokenise: Callable[[list[str]], list[Ids]]
-) -> Iterator[tuple[list[int], list[Ids]]]:
-    """The blocks with their ids. A thread tokenises each block while the block before it is encoded.
-
-    Args:
-        texts: the documents of a call.
-        blocks: indices of the texts in blocks.
-        tokenise: gives the token ids of some texts.
-    """
-
-    def read(indices: list[int]) -> tuple[list[int], list[Ids]]:
-        return indices, tokenise([texts[i] for i in indices])
-
-    if len(blocks) == 1:
-        yield read(blocks[0])  # nothing is encoded beside it, so a thread only costs time
-        return
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenise") as pool:
-        for block in delayed((pool.submit(read, indices) for indices in blocks), 1):
-            yield block.result()
-
-
-def delayed(items: Iterable[T], ahead: int) -> Iterator[T]:
-    """The items in their order. Each item is yielded after `ahead` later items have been drawn.
-
-    Args:
-        items: may be computed when they are drawn.
-        ahead: how many later items are drawn before an item is yielded.
-    """
-    waiting: deque[T] = deque()
-    for item in items:
-        waiting.append(item)
-        if len(waiting) > ahead:
-            yield waiting.popleft()
-    yield from waiting

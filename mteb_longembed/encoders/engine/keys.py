@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 
 import numpy as np
@@ -49,7 +50,7 @@ def row_keys(
     weights = None if model.token_weights is None else digest(model.token_weights)
     vectors = checkpoint.vectors, checkpoint.spec.max_vectors, weights
     short = _digest("rows", ALGORITHM, files, _how_it_runs(device), vectors, form, sorted(kwargs.items()))
-    long = _digest(short, _source(strategy), _source(first.family), strategy.values())
+    long = _digest(short, _source(strategy), _source(first.family), asdict(strategy))
 
     def keys(ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
         return [

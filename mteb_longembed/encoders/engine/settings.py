@@ -10,8 +10,6 @@ from torch import Tensor
 from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.features import Features
 
-#: sentence-transformers' default of `batch_size`. On a device that packs, it and larger ones do not limit a batch.
-DEFAULT_BATCH = 32
 #: Takes the results from a batch's features: one array for each document.
 Collect = Callable[[Features], list[Tensor]]
 
@@ -42,7 +40,7 @@ class EncodeSettings:
     """
 
     prompt: str | None = None
-    batch_size: int = DEFAULT_BATCH
+    batch_size: int = 32
     forward_kwargs: Mapping[str, object] = field(default_factory=dict)
     collect: Collect = sentence_embeddings
     form: str = "sentence_embedding"

@@ -57,7 +57,7 @@ def siblings_of(model: BuiltModel, device: torch.device, settings: EncodeSetting
     found = []
     for other in model.siblings:
         first = other.first
-        same_windows = "windows" not in first.strategy.hooks() or (
+        same_windows = "windows" not in first.strategy.overrides() or (
             first.windows_are_pooled == model.first.windows_are_pooled
         )
         if first.model is not model.first.model or not same_windows:

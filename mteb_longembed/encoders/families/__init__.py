@@ -8,11 +8,10 @@ from mteb_longembed.errors import ModelError
 
 from .absolute import Absolute
 from .family import Family, UnknownPositions
-from .relative import Relative
 from .rotary import Rotary
 
 #: UnknownPositions takes the models that no other family knows, so it is the last.
-FAMILIES: tuple[type[Family], ...] = (Absolute, Rotary, Relative, UnknownPositions)
+FAMILIES: tuple[type[Family], ...] = (Absolute, Rotary, UnknownPositions)
 
 
 def family_of(config: PretrainedConfig) -> type[Family]:

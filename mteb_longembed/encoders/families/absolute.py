@@ -9,13 +9,12 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import PretrainedConfig, PreTrainedModel
 
-from mteb_longembed.encoders.attention.context import Documents, PackedDocuments, current
 from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.attention.lengths import current
 from mteb_longembed.encoders.features import Features
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
-from .attention_functions import install_packed
 from .family import Family
 
 #: Model type -> the name of its query projections.
@@ -38,7 +37,7 @@ class Absolute(Family):
     """BERT, DistilBERT, ELECTRA, RoBERTa, XLM-R, MPNet: we choose rows of the learned table by position ids."""
 
     name: ClassVar[str] = "absolute"
-    hooks: ClassVar[frozenset[str]] = frozenset({"windows", "position_ids", "position_table"})
+    actions: ClassVar[frozenset[str]] = frozenset({"windows", "position_ids", "position_table"})
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         super().__init__(model, strategy)
@@ -52,12 +51,10 @@ class Absolute(Family):
         if kind in FROM_PADDING:
             self.padding_idx = embeddings.padding_idx
             self.first_row = embeddings.padding_idx + 1
-        self.model = model
-        self.has_table = "position_table" in strategy.hooks()
+        self.has_table = "position_table" in strategy.overrides()
         if self.has_table and not extended:
             self._grow(model, table)
         self.check_target(strategy, embeddings.position_embeddings.num_embeddings - self.first_row)
-        self.packs = install_packed(model)
         self._query = QUERY_PROJECTIONS[kind]
         self._owners: list[nn.Module] = []
         self._hooked: list[tuple[nn.Module, RemovableHandle]] = []
@@ -79,7 +76,7 @@ class Absolute(Family):
 
     @classmethod
     def check_target(cls, strategy: Strategy, positions: int, rows: int | None = None) -> None:
-        if strategy.key() == "none" and strategy.target_len > positions:
+        if strategy.KEY == "none" and strategy.target_len > positions:
             remedy = "use pcw, gp, rp, pi or ntk."
             if rows is not None and strategy.target_len <= rows:
                 remedy = (
@@ -123,15 +120,13 @@ class Absolute(Family):
             self._hooked = [(query, query.register_forward_hook(self._scale_queries)) for query in queries]
 
     def _scale_queries(self, module: nn.Module, inputs: object, output: Tensor) -> Tensor | None:
-        documents = current()
-        if documents is None or documents.longest <= self.strategy.trained_len:
+        lengths = current()
+        if lengths is None or lengths.longest <= self.strategy.trained_len:
             return None
-        scale = documents.cached("query scale", lambda: self._query_scale(documents))
-        return (output * scale).to(output.dtype)
-
-    def _query_scale(self, documents: Documents) -> Tensor:
-        """The factors of queries, on the device: `[b, 1, 1]`, or `[1, tokens, 1]` where documents are packed."""
-        return documents.expand_to_tokens(self.strategy.query_scale(documents.n)[:, None])
+        factors = lengths.on_device(
+            "query scale", lambda: self.strategy.query_scale(lengths.n)[:, None, None]
+        )
+        return (output * factors).to(output.dtype)
 
     def prepare(self, features: Features, lengths: Tensor) -> Features:
         strategy = self.strategy
@@ -153,8 +148,3 @@ class Absolute(Family):
         # padding is masked everywhere, so any valid row is right
         rows = torch.where(real, rows + self.first_row, 0 if self.padding_idx is None else self.padding_idx)
         return {**features, "position_ids": rows.long()}
-
-    def pack(self, features: Features, documents: PackedDocuments) -> Features:
-        if hasattr(self.model.embeddings, "token_type_embeddings"):
-            features = {"token_type_ids": torch.zeros_like(features["input_ids"]), **features}
-        return super().pack(features, documents)

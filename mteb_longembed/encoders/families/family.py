@@ -8,23 +8,20 @@ from typing import ClassVar
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from mteb_longembed.encoders.attention.context import PackedDocuments
 from mteb_longembed.encoders.features import Features
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError
 
 
 class Family:
-    """A way in which token positions enter a model, and the strategy hooks that it supports.
+    """A way in which token positions enter a model, and the actions of strategies that it supports.
 
     `__init__` changes `model` in place, so callers pass a private copy, and a strategy that fits. If the weights are
     `extended` already (a saved folder, a tuned checkpoint), the position table is not built from them again.
     """
 
     name: ClassVar[str]
-    hooks: ClassVar[frozenset[str]]
-    #: Whether this model's documents can run packed, behind one another without padding, on a device that can.
-    packs: bool = False
+    actions: ClassVar[frozenset[str]]
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         self.strategy = strategy
@@ -37,15 +34,16 @@ class Family:
     @classmethod
     def trained_len(cls, config: PretrainedConfig) -> int | None:
         """The longest input in tokens according to the configuration, None if it does not say."""
-        value = getattr(config, "max_position_embeddings", None)
-        if isinstance(value, int) and value > 0:
-            return value
+        for name in ("max_position_embeddings", "n_positions"):
+            value = getattr(config, name, None)
+            if isinstance(value, int) and value > 0:
+                return value
         return None
 
     @classmethod
     def fits(cls, strategy: type[Strategy]) -> bool:
-        """Whether the family and the strategy share a hook, or the strategy changes nothing."""
-        return strategy.key() == "none" or bool(cls.hooks & strategy.hooks())
+        """Whether the family and the strategy share an action, or the strategy changes nothing."""
+        return strategy.KEY == "none" or bool(cls.actions & strategy.overrides())
 
     @classmethod
     def check_fit(cls, strategy: type[Strategy], base: str) -> None:
@@ -53,20 +51,20 @@ class Family:
         if not cls.fits(strategy):
             fitting = ", ".join(key for key, other in STRATEGIES.items() if cls.fits(other))
             raise IncompatibleError(
-                f"{strategy.key()} does not fit {base}, a model with {cls.name} positions: {strategy.key()} changes "
-                f"{' or '.join(sorted(strategy.hooks()))}, and in such models we can change only "
-                f"{', '.join(sorted(cls.hooks))}; these strategies fit: {fitting}."
+                f"{strategy.KEY} does not fit {base}, a model with {cls.name} positions: {strategy.KEY} changes "
+                f"{' or '.join(sorted(strategy.overrides()))}, and in such models we can change only "
+                f"{', '.join(sorted(cls.actions))}; these strategies fit: {fitting}."
             )
 
     @classmethod
     def check_parameters(cls, strategy: Strategy, base: str) -> None:
-        """Raise IncompatibleError for a parameter that acts only through a hook that this family does not have."""
+        """Raise IncompatibleError for a parameter that acts only through an action that this family does not have."""
         for field in fields(strategy):
-            hook = field.metadata.get("hook")
-            if hook and hook not in cls.hooks and field.name in strategy.settings():
+            action = field.metadata.get("acts_on")
+            if action and action not in cls.actions and field.name in strategy.settings():
                 raise IncompatibleError(
-                    f"{strategy.key()}'s {field.name} has no effect on {base}, a model with {cls.name} positions: it "
-                    f"changes {hook}; leave it out."
+                    f"{strategy.KEY}'s {field.name} has no effect on {base}, a model with {cls.name} positions: it "
+                    f"changes {action}; leave it out."
                 )
 
     @classmethod
@@ -75,7 +73,7 @@ class Family:
 
     def leaves_unchanged(self, n: int) -> bool:
         """Whether a document of `n` tokens gets the same embedding as from the base itself."""
-        return n <= self.strategy.target_len and self.strategy.leaves_unchanged(n, self.hooks)
+        return n <= self.strategy.target_len and self.strategy.leaves_unchanged(n, self.actions)
 
     def prepare(self, features: Features, lengths: Tensor) -> Features:
         """Set what depends on the documents of this batch, and return the features for the base's forward pass.
@@ -85,26 +83,12 @@ class Family:
         """
         return features
 
-    def pack(self, features: Features, documents: PackedDocuments) -> Features:
-        """What `prepare` gave, for the same documents packed: `[b, n]` features become `[1, tokens]`."""
-        shape = features["input_ids"].shape
-        indices = documents.padded_indices(shape[1])
-        packed = {
-            key: value.flatten()[indices][None]
-            if isinstance(value, Tensor) and value.shape == shape and value.device == indices.device
-            else value
-            for key, value in features.items()
-        }
-        # with a mask, transformers does not look for several documents in the row, and the host need not wait
-        packed.setdefault("position_ids", documents.positions()[None])
-        return packed
-
 
 class UnknownPositions(Family):
-    """ALiBi models, remote code, all other models: `none` and `pcw` change nothing inside a model."""
+    """T5, ALiBi models, remote code, all other models: `none` and `pcw` change nothing inside a model."""
 
     name: ClassVar[str] = "unknown"
-    hooks: ClassVar[frozenset[str]] = frozenset({"windows"})
+    actions: ClassVar[frozenset[str]] = frozenset({"windows"})
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         super().__init__(model, strategy)

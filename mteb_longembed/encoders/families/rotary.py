@@ -9,13 +9,14 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from mteb_longembed.encoders.attention.context import PackedDocuments, current
-from mteb_longembed.encoders.attention.plan import RelativePositionAttention
+from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.attention.lengths import current
 from mteb_longembed.encoders.attention.rotation import CosSin, Rotation
 from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.encoders.transformers_parts import attention_name
 from mteb_longembed.errors import IncompatibleError, ModelError
 
-from .attention_functions import LayerAttention, LayerCall, install, probe_attention
+from .attention_functions import LayerCall, LongAttention, install, install_and_probe
 from .family import Family
 
 #: Rope types whose frequencies depend on the input's length in transformers.
@@ -108,7 +109,7 @@ class MappedRotary(nn.Module):
         if self.rope_type not in _BY_LENGTH:
             return self.inv_freq
         # A strategy brings documents into the trained range, so they get the frequencies of the trained length.
-        if self.strategy.key() == "none":
+        if self.strategy.KEY == "none":
             limit = lengths.max()
         else:
             limit = torch.tensor(self.strategy.trained_len)
@@ -120,34 +121,30 @@ class MappedRotary(nn.Module):
         return torch.stack(rows).float()
 
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> CosSin:
-        """Cosines and sines `[b, n, r]` for x's documents; `[1, tokens, r]` where they are packed."""
-        hooks = self.strategy.hooks()
-        unchanged = self.strategy.key() == "none" or not hooks & {"position_ids", "inv_freq", "attention"}
-        documents = current()
-        if isinstance(documents, PackedDocuments):
-            # models that make their own position ids would count through all documents
-            position_ids = documents.positions()[None]
+        """Cosines and sines `[b, n, r]` for x's documents."""
+        overrides = self.strategy.overrides()
+        unchanged = self.strategy.KEY == "none" or not overrides & {"position_ids", "inv_freq", "attention"}
+        lengths = current()
         if layer_type != self.layer_type or (unchanged and self.rope_type not in _BY_LENGTH):
             return self._own(x, position_ids, layer_type)
-        if documents is None:
+        if lengths is None:
             raise ModelError(
                 f"the transformer of an extended model got {len(x)} inputs of {x.shape[1]} tokens directly, but only "
                 "its SentenceTransformer tells it where documents end; call the SentenceTransformer."
             )
-        lengths = documents.n
+        n = lengths.n
         if position_ids.ndim == 3:
             # time, height and width of models that also see pictures: in a text the three are equal
             position_ids = position_ids[0]
-        inv_freq = self._mapped_frequencies(lengths)
-        inv_freq = documents.expand_to_tokens(inv_freq.expand(len(lengths), -1))
-        n = documents.expand_to_tokens(documents.lengths_on_device())
+        inv_freq = to_device(self._mapped_frequencies(n).expand(len(n), -1), x.device)
         p = position_ids.expand(len(n), -1)
-        angles = self.strategy.position_ids(p, n).float()[..., None] * inv_freq
+        mapped = self.strategy.position_ids(p, lengths.n_on_device()[:, None])
+        angles = mapped.float()[..., None] * inv_freq[:, None]
         if self.interleaved:
             angles = angles.repeat_interleave(2, -1)
         else:
             angles = torch.cat([angles, angles], -1)
-        size = self.scaling * documents.expand_to_tokens(self.strategy.rotary_scale(lengths))[..., None]
+        size = self.scaling * to_device(self.strategy.rotary_scale(n), x.device)[:, None, None]
         cos = angles.cos() * size
         sin = angles.sin() * size
         return cos.to(x.dtype), sin.to(x.dtype)
@@ -179,32 +176,24 @@ class Rotary(Family):
     """Mistral, Llama, Qwen, Gemma, ModernBERT, GTE, Jina v3 ...: every native model with a rotary module."""
 
     name: ClassVar[str] = "rotary"
-    hooks: ClassVar[frozenset[str]] = frozenset({"windows", "position_ids", "inv_freq", "attention"})
+    actions: ClassVar[frozenset[str]] = frozenset({"windows", "position_ids", "inv_freq", "attention"})
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy, *, extended: bool = False) -> None:
         super().__init__(model, strategy)
-        self.settings = LayerAttention(strategy, keep_windows=strategy.key() == "none")
         rotary = self._wrap(model)
         self._check_scaling(model, rotary)
-        acts_inside = "attention" in strategy.hooks()
-        if getattr(model.config, "attn_logit_softcapping", None) is not None:
-            # Soft capping needs the model's own (eager) attention. Strategies that act outside of it still work.
-            lengths = torch.tensor([1, strategy.trained_len, strategy.target_len])
-            if acts_inside or bool((strategy.query_scale(lengths) != 1).any()):
-                raise IncompatibleError(
-                    f"{strategy.key()} {'' if acts_inside else 'with logn=on '}acts inside attention, but "
-                    f"{type(model).__name__} needs its own attention for soft capping; "
-                    + ("use pcw, pi or ntk with logn=off." if acts_inside else "use logn=off.")
-                )
-            if strategy.key() != "none":
+        reason = _why_own_attention(model.config)
+        if reason is not None:
+            # strategies that act outside of attention still work
+            self._check_outside(model, reason)
+            if strategy.KEY != "none":
                 lift_window(model.config, strategy)
             return
-        install(model, self.settings)
-        self.packs = True
-        calls = probe_attention(model, self.settings)
-        if acts_inside:
-            rotation = self._rotation(model, rotary, calls)
-            self.settings.planned = RelativePositionAttention(strategy.attention(), rotation)
+        attention = LongAttention(strategy, keep_windows=strategy.KEY == "none")
+        calls = install_and_probe(model, attention)
+        if "attention" in strategy.overrides():
+            inside = strategy.attention(self._rotation(model, rotary, calls))
+            install(model, LongAttention(strategy, inside))
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
@@ -234,15 +223,33 @@ class Rotary(Family):
         model.set_submodule(name, mapped)
         return mapped
 
+    def _check_outside(self, model: PreTrainedModel, reason: str) -> None:
+        """Raise IncompatibleError for a strategy that acts inside attention, in a model that keeps its own."""
+        strategy = self.strategy
+        lengths = torch.tensor([1, strategy.trained_len, strategy.target_len])
+        acts_inside = "attention" in strategy.overrides()
+        scales = bool((strategy.query_scale(lengths) != 1).any())
+        if not acts_inside and not scales:
+            return
+        if acts_inside:
+            what = strategy.KEY
+            remedy = "use pcw, pi or ntk with logn=off."
+        else:
+            what = f"{strategy.KEY} with logn=on"
+            remedy = "use logn=off."
+        raise IncompatibleError(
+            f"{what} acts inside attention, but {type(model).__name__} {reason}; {remedy}"
+        )
+
     def _check_scaling(self, model: PreTrainedModel, rotary: MappedRotary) -> None:
-        key = self.strategy.key()
-        hooks = self.strategy.hooks()
+        key = self.strategy.KEY
+        overrides = self.strategy.overrides()
         if self.strategy.NEEDS_PLAIN_ROPE and rotary.rope_type not in ("default", "linear"):
             raise IncompatibleError(
                 f"{key} needs plain rotary frequencies, but {type(model).__name__} already has rope scaling of "
                 f"type {rotary.rope_type}; use ntk or pi, which work with rope scaling."
             )
-        if "attention" in hooks and rotary.rope_type in _BY_LENGTH:
+        if "attention" in overrides and rotary.rope_type in _BY_LENGTH:
             raise IncompatibleError(
                 f"{key} needs the same rotary frequencies at every length, but those of {type(model).__name__} "
                 f"change with the length (type {rotary.rope_type}); use pi or ntk."
@@ -252,14 +259,14 @@ class Rotary(Family):
         windows = [_window(m, model.config) for m in model.modules() if hasattr(m, "is_causal")]
         sliding = {w is not None and w < self.strategy.trained_len for w in windows}
         widest = max((w for w in windows if w is not None), default=0)
-        extends_full = rotary.layer_type is not None and hooks & {"position_ids", "inv_freq", "attention"}
+        extends_full = rotary.layer_type is not None and overrides & {"position_ids", "inv_freq", "attention"}
         if extends_full and widest >= self.strategy.trained_len:
             raise IncompatibleError(
                 f"{key} extends the full layers of {type(model).__name__} alone, so its sliding layers must see "
                 f"fewer tokens than the trained length of {self.strategy.trained_len}, got {widest}; use pcw, or "
                 "give the trained_len of the model itself."
             )
-        if rotary.layer_type is None and len(sliding) == 2 and hooks & {"position_ids", "inv_freq"}:
+        if rotary.layer_type is None and len(sliding) == 2 and overrides & {"position_ids", "inv_freq"}:
             raise IncompatibleError(
                 f"{key} would also change the sliding layers of {type(model).__name__}, because they share one "
                 "rotary module with the layers of full attention; use pcw (on some of these models se works too)."
@@ -281,9 +288,19 @@ class Rotary(Family):
         # where sliding layers share the rotary module, pi and ntk are refused (Cohere 2 turns in these alone)
         raise ModelError(
             f"{type(model).__name__} rotates queries and keys in a way that we do not know, so "
-            f"{self.strategy.key()} cannot change it; use "
+            f"{self.strategy.KEY} cannot change it; use "
             f"{'pcw' if any(slides) and rotary.layer_type is None else 'pi or ntk'}."
         )
+
+
+def _why_own_attention(config: PretrainedConfig) -> str | None:
+    """Why a model keeps the attention that it has. None if ours replaces it."""
+    if getattr(config, "attn_logit_softcapping", None) is not None:
+        return "needs its own attention for soft capping"
+    name = attention_name(config)
+    if name is not None and "flash" in name:
+        return f"was loaded with attn_implementation={name}, which replaces ours"
+    return None
 
 
 def _window(layer: nn.Module, config: PretrainedConfig) -> int | None:
@@ -301,7 +318,7 @@ def _turns_back(rotation: Rotation, calls: list[LayerCall]) -> bool:
         for x in (query.float(), key.float()):
             if 2 * len(rotation.inv_freq) > x.shape[-1]:
                 return False
-            back = rotation.apply(x, rotation.turn(torch.zeros(x.shape[2]), x.device))
+            back = rotation.rotate(x, rotation.angles(torch.zeros(x.shape[2]), x.device))
             size = back.abs().max()
             if query.dtype == torch.float32:
                 tolerance = 1e-3

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from mteb_longembed.errors import UnknownNameError
 
-from .dca import DualChunkAttention
-from .dynamic import DynamicNTK
 from .gp import GroupedPositions
 from .none import NoExtension
 from .ntk import NTKAware
 from .pcw import ParallelContextWindows
 from .pi import PositionInterpolation
-from .rerope import RectifiedRoPE
-from .resonance import ResonanceYaRN
 from .rp import RecurrentPositions
 from .se import SelfExtend
 from .strategy import Strategy
@@ -23,7 +19,7 @@ ALGORITHM = "le2"
 
 #: Registry key -> strategy: first those of the paper in its order, then the others.
 STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.key(): strategy
+    strategy.KEY: strategy
     for strategy in (
         NoExtension,
         ParallelContextWindows,
@@ -32,11 +28,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
         PositionInterpolation,
         NTKAware,
         SelfExtend,
-        RectifiedRoPE,
-        DualChunkAttention,
         YaRN,
-        DynamicNTK,
-        ResonanceYaRN,
     )
 }
 

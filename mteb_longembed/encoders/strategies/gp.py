@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from .strategy import Strategy, parameter, torch
+from .strategy import Strategy, parameter
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +33,10 @@ class GroupedPositions(Strategy):
         "document", "group size by the document's length, or by the target length"
     )
 
-    def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
+    def leaves_unchanged(self, n: int, actions: Collection[str] = Strategy.ACTIONS) -> bool:
         return n <= self.trained_len and self.factor == "document"
 
     def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         if self.factor == "target":
-            return (p // self.scale).expand(torch.broadcast_shapes(p.shape, n.shape))
+            return (p // self.scale).expand_as(p + n)
         return p // ((n + self.trained_len - 1) // self.trained_len)

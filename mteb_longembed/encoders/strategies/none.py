@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from .strategy import Strategy, parameter, torch
+from .strategy import Strategy, parameter
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,4 +34,4 @@ class NoExtension(Strategy):
         return trained_len
 
     def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        return p.expand(torch.broadcast_shapes(p.shape, n.shape))
+        return p.expand_as(p + n)

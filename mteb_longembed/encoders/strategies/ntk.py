@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from mteb_longembed.errors import InputError
+from .strategy import Strategy, parameter
 
-from .strategy import Strategy, parameter, torch
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,35 +42,37 @@ class NTKAware(Strategy):
 
     KEY: ClassVar[str] = "ntk"
 
-    factor: float = parameter(None, "multiplier of the rope base (rotary)", hook="inv_freq", least=1)
+    factor: float = parameter(None, "multiplier of the rope base (rotary)", acts_on="inv_freq", least=1)
     short: Literal["keep", "scale"] = parameter(
         "scale",
         "inputs up to the trained length: keep their frequencies, or scale them (rotary)",
-        hook="inv_freq",
+        acts_on="inv_freq",
     )
-    sigma: float = parameter(32.0, "smoothing width in rows (learned tables)", hook="position_table")
+    sigma: float = parameter(
+        32.0, "smoothing width in rows (learned tables)", acts_on="position_table", above=0
+    )
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"factor": 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))}
 
-    def check(self) -> None:
-        if not self.sigma > 0:
-            raise InputError(f"ntk's sigma must be above 0 rows, got {self.sigma}.")
-
-    def leaves_unchanged(self, n: int, hooks: Collection[str] = Strategy.HOOKS) -> bool:
+    def leaves_unchanged(self, n: int, actions: Collection[str] = Strategy.ACTIONS) -> bool:
         # the static rotary form scales every input; learned tables keep the rows of short inputs
-        return n <= self.trained_len and (self.short == "keep" or "inv_freq" not in hooks)
+        return n <= self.trained_len and (self.short == "keep" or "inv_freq" not in actions)
 
     def inv_freq(self, inv_freq: torch.Tensor, base: float, n: torch.Tensor) -> torch.Tensor:
+        import torch
+
         # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): this product is also right for a base that has its own
         # rope scaling (linear, yarn, llama3).
         steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device) / len(inv_freq)
         stretched = (inv_freq.double() * self.factor**-steps).to(inv_freq.dtype)
         if self.short == "scale":
             return stretched
-        return torch.where((n > self.trained_len)[:, None], stretched, inv_freq)
+        return stretched.where((n > self.trained_len)[:, None], inv_freq)
 
     def position_table(self, table: torch.Tensor) -> torch.Tensor:
+        import torch
+
         body = table[1:].double()
         at = torch.arange(len(body), dtype=torch.float64)
         weights = torch.exp(-0.5 * ((at[:, None] - at) / self.sigma) ** 2)
@@ -85,4 +88,4 @@ class NTKAware(Strategy):
         return torch.cat([table, table[:1], stretched.to(table.dtype)])
 
     def table_rows(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        return torch.where(n > self.trained_len, p + self.trained_len, p)
+        return (p + self.trained_len).where(n > self.trained_len, p)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mteb_longembed.errors import InputError
 
-from .strategy import Strategy, parameter, torch
+from .strategy import Strategy, parameter
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +103,8 @@ class ParallelContextWindows(Strategy):
 
     def windows_at(self, starts: np.ndarray | None, n: int, prefix: int, suffix: int) -> torch.Tensor:
         """See `Strategy.windows_at`. InputError also if `split` has to know where sentences start, and does not."""
+        import torch
+
         full_windows = self.windows(n, prefix, suffix)
         if self.split == "token":
             return full_windows
@@ -121,6 +124,8 @@ class ParallelContextWindows(Strategy):
 
 def full_windows(n: int, prefix: int, suffix: int, size: int, overlap: int) -> torch.Tensor:
     """Token indices of windows of `size` tokens over a document of `n`, `[w, size]`; the last one moves back."""
+    import torch
+
     room = size - prefix - suffix
     content = n - prefix - suffix
     last = max(content - room, 0)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from .strategy import Strategy, parameter, torch
+from .strategy import Strategy, parameter
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +38,11 @@ class PositionInterpolation(Strategy):
     )
 
     def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        return torch.where(self.extends(n), p / self.scale, p.float())
+        return (p / self.scale).where(self.extends(n), p.float())
 
     def position_table(self, table: torch.Tensor) -> torch.Tensor:
+        import torch
+
         # Lo*s rows and not Lt: row (Lo-1)*s must exist, also if Lt is not a multiple of Lo.
         rows = torch.arange(self.trained_len * self.scale, dtype=torch.float64)
         positions = (rows / self.scale).clamp(max=self.trained_len - 1)
@@ -48,4 +53,4 @@ class PositionInterpolation(Strategy):
         return torch.lerp(table[low], table[high], weight)
 
     def table_rows(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        return torch.where(self.extends(n), p, p * self.scale)
+        return p.where(self.extends(n), p * self.scale)

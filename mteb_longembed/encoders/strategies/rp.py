@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from .strategy import Strategy, torch
+from .strategy import Strategy
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +29,9 @@ class RecurrentPositions(Strategy):
     KEY: ClassVar[str] = "rp"
 
     def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        return (p % self.trained_len).expand(torch.broadcast_shapes(p.shape, n.shape))
+        return (p % self.trained_len).expand_as(p + n)
 
     def position_table(self, table: torch.Tensor) -> torch.Tensor:
+        import torch
+
         return table[torch.arange(self.target_len) % self.trained_len]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mteb_longembed.errors import InputError
 
-from .strategy import Plan, Strategy, parameter
+from .strategy import Strategy, parameter
+
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.attention.rotation import Rotation
+    from mteb_longembed.encoders.attention.self_extend import SelfExtendAttention
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +95,7 @@ class SelfExtend(Strategy):
         shift = window - window // group
         return i // group - j // group + (shift if i > j else -shift)
 
-    def attention(self) -> Plan:
-        from mteb_longembed.encoders.attention.plan import SelfExtendPlan
+    def attention(self, rotation: Rotation) -> SelfExtendAttention:
+        from mteb_longembed.encoders.attention.self_extend import SelfExtendAttention
 
-        return SelfExtendPlan(self.sizes)
+        return SelfExtendAttention(self.sizes, rotation)

@@ -1,50 +1,44 @@
-"""What a context-extension strategy is: two lengths, parameters, and the hooks through which it acts.
+"""What a context-extension strategy is: two lengths, parameters, and the methods through which it acts.
 
 The trained length (`Lo` in formulas) is the longest input that the base model was trained on. The target length
 (`Lt` in formulas) is the longest input of the extended model. Both are in tokens.
 
-A strategy overrides only the hooks that it uses. Each hook changes nothing for documents of `n <= Lo` tokens, unless
+A strategy overrides only the methods that it needs. Each changes nothing for documents of `n <= Lo` tokens, unless
 a parameter such as `short="scale"` asks for it. docs/architecture.md has the letters of shapes, and says how strategies
 and model families fit.
 
-Modules of strategies take `torch` and `Plan` from here: a mistake in a name is told from what they declare, before
-torch is imported, which takes a second.
+Strategies import torch inside their methods: a mistake in a name is told from what they declare, before torch is
+imported, which takes a second.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 import typing
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import Parameter, Value
+from mteb_longembed.names.parameters import Parameter
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch as torch  # the other strategies take it from here
+    import torch
 
-    from mteb_longembed.encoders.attention.plan import Plan as Plan
-else:
-    Plan = object
-
-    class _Torch:
-        """torch, imported when it is first used."""
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(importlib.import_module("torch"), name)
-
-    torch = _Torch()
+    from mteb_longembed.encoders.attention.rotation import Rotation
+    from mteb_longembed.encoders.attention.self_extend import SelfExtendAttention
 
 
 def parameter(default: Any, help: str, **metadata: object) -> Any:
-    """A parameter of a strategy with its help text. If the default is None, `defaults_by_length` gives the value.
+    """A parameter of a strategy with its help text. Its annotation has its type and choices.
 
-    `least` is the smallest number that it may be; with `inside` it goes from 1 to below the trained length.
+    Args:
+        default: if it is None, `defaults_by_length` gives the value.
+        help: what `list strategies` says of it.
+        metadata: `least`, the smallest number that it may be; `above`, a number that it must exceed; with `inside` it
+            goes from 1 to below the trained length; `acts_on`, the only method through which it acts.
     """
     return field(default=default, metadata={"help": help, **metadata})
 
@@ -59,9 +53,6 @@ class Strategy:
         target_len: the target length `Lt`: the longest input in tokens of the extended model.
         logn: whether attention queries of a document of `n` tokens are multiplied by `max(1, ln n / ln Lo)` (Su
             2021; Chiang & Cholak 2022), as the paper does by default.
-        past_target: `cut` cuts longer inputs; `read` reads them in segments of the target length that overlap by half,
-            each with prompt and special tokens, and takes a token's embedding from the segment where it has most
-            context on both sides.
 
     Raises:
         InputError: if the trained length is below 2 tokens, the target length is below the trained length, or a
@@ -70,16 +61,20 @@ class Strategy:
 
     #: The registry key, as it is written in names.
     KEY: ClassVar[str]
-    HOOKS: ClassVar[tuple[str, ...]] = ("windows", "position_ids", "position_table", "inv_freq", "attention")
+    #: The methods through which a strategy acts on a model.
+    ACTIONS: ClassVar[tuple[str, ...]] = (
+        "windows",
+        "position_ids",
+        "position_table",
+        "inv_freq",
+        "attention",
+    )
     #: Whether `inv_freq` works only on frequencies that no other rope scaling has changed.
     NEEDS_PLAIN_ROPE: ClassVar[bool] = False
 
     trained_len: int
     target_len: int
     logn: bool = parameter(True, "attention scaling by the document's length")
-    past_target: Literal["cut", "read"] = parameter(
-        "cut", "inputs beyond the target length: cut them, or read them in overlapping segments"
-    )
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -97,38 +92,44 @@ class Strategy:
                 f"got {self.target_len}."
             )
         defaults = self.defaults_by_length()
+        allowed = self.declared()
         for declared in fields(self)[2:]:  # after the two lengths
-            value = getattr(self, declared.name)
+            name = declared.name
+            value = getattr(self, name)
             if value is None:
-                value = defaults.get(declared.name)
-            self._keep(declared.name, self.declared()[declared.name].read(value), **declared.metadata)
+                value = defaults.get(name)
+            value = allowed[name].read(value)
+            object.__setattr__(self, name, value)  # the instance is frozen for others
+            if isinstance(value, int | float):
+                self._check_bounds(name, value, **declared.metadata)
         self.check()
 
-    def _keep(
-        self, name: str, value: Value, least: float = -math.inf, inside: bool = False, **_: object
+    def _check_bounds(
+        self,
+        name: str,
+        value: float,
+        least: float = -math.inf,
+        above: float = -math.inf,
+        inside: bool = False,
+        **_: object,
     ) -> None:
-        object.__setattr__(self, name, value)  # the instance is frozen for others
-        low, high = (1, self.trained_len) if inside else (least, math.inf)
-        if isinstance(value, int | float) and not low <= value < high:
+        """Raise InputError if a number is outside the bounds that its parameter declares."""
+        if inside and not 1 <= value < self.trained_len:
+            rule = f"at least 1 token and below the trained length of {self.trained_len} tokens"
+        elif value < least:
+            rule = f"at least {least}"
             if isinstance(value, int):
-                unit = " token"
-            else:
-                unit = ""
-            if inside:
-                below = f" and below the trained length of {high} tokens"
-            else:
-                below = ""
-            raise InputError(f"{self.key()}'s {name} must be at least {low}{unit}{below}, got {value}.")
+                rule += " token"
+        elif value <= above:
+            rule = f"above {above}"
+        else:
+            return
+        raise InputError(f"{self.KEY}'s {name} must be {rule}, got {value}.")
 
     @classmethod
-    def key(cls) -> str:
-        """The registry key."""
-        return cls.KEY
-
-    @classmethod
-    def hooks(cls) -> frozenset[str]:
-        """The hooks this strategy overrides."""
-        return frozenset(name for name in cls.HOOKS if getattr(cls, name) is not getattr(Strategy, name))
+    def overrides(cls) -> frozenset[str]:
+        """The actions that this strategy overrides."""
+        return frozenset(name for name in cls.ACTIONS if getattr(cls, name) is not getattr(Strategy, name))
 
     @classmethod
     def parameters(cls) -> dict[str, object]:
@@ -150,24 +151,13 @@ class Strategy:
         values = {name: getattr(self, name) for name in self.parameters()}
         return {name: value for name, value in values.items() if value != getattr(plain, name)}
 
-    def values(self) -> dict[str, object]:
-        """All fields."""
-        return asdict(self)
-
     @classmethod
     @functools.cache
     def declared(cls) -> dict[str, Parameter]:
         """The allowed values of each of the strategy's own parameters."""
         types = typing.get_type_hints(cls)
         types |= {name: types[name] | None for name, default in cls.parameters().items() if default is None}
-        return {name: Parameter.declared(f"{cls.key()}'s {name}", types[name]) for name in cls.parameters()}
-
-    @property
-    def max_tokens(self) -> int | None:
-        """How many tokens of a document are read, None for all."""
-        if self.past_target == "read":
-            return None
-        return self.target_len
+        return {name: Parameter.declared(f"{cls.KEY}'s {name}", types[name]) for name in cls.parameters()}
 
     @property
     def scale(self) -> int:
@@ -182,14 +172,14 @@ class Strategy:
     def check(self) -> None:
         """Raise InputError if a parameter breaks its rule. By default there is nothing to check."""
 
-    def leaves_unchanged(self, n: int, hooks: Collection[str] = HOOKS) -> bool:
+    def leaves_unchanged(self, n: int, actions: Collection[str] = ACTIONS) -> bool:
         """Whether a document of `n` tokens gets the same embedding as from the base itself.
 
         All strategies of a base share such embeddings in the store (`store/store.py`).
 
         Args:
             n: tokens of the document, special tokens and prompt included.
-            hooks: the hooks that act on this model.
+            actions: those that have an effect on this model.
         """
         return n <= self.whole_len and not self.scales_short
 
@@ -208,6 +198,8 @@ class Strategy:
         Returns:
             float32 factors: 1 if `logn` is off, and 1 for queries that see at most `Lo` tokens.
         """
+        import torch
+
         if seen is None:
             seen = n
         shape = torch.broadcast_shapes(n.shape, seen.shape)
@@ -227,9 +219,11 @@ class Strategy:
         Returns:
             float32 factors, all 1 unless a strategy overrides this.
         """
+        import torch
+
         return torch.ones(n.shape, dtype=torch.float32, device=n.device)
 
-    # ---- hooks: what a strategy may override ------------------------------------------------------------------
+    # ---- actions: what a strategy may override ------------------------------------------------------------------
 
     @property
     def whole_len(self) -> int:
@@ -290,6 +284,6 @@ class Strategy:
         """
         return inv_freq
 
-    def attention(self) -> Plan:
-        """The plan that changes relative positions inside attention."""
+    def attention(self, rotation: Rotation) -> SelfExtendAttention:
+        """The attention with changed relative positions, for a model that rotates queries and keys in this way."""
         raise NotImplementedError

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mteb_longembed.errors import InputError
 
-from .strategy import Strategy, parameter, torch
+from .strategy import Strategy, parameter
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +54,13 @@ class YaRN(Strategy):
     def check(self) -> None:
         if not 0 < self.beta_slow < self.beta_fast:
             raise InputError(
-                f"{self.key()} needs 0 < beta_slow < beta_fast turns, got {self.beta_slow} and "
-                f"{self.beta_fast}."
+                f"yarn needs 0 < beta_slow < beta_fast turns, got {self.beta_slow} and {self.beta_fast}."
             )
 
     def stretched(self, inv_freq: torch.Tensor, base: float) -> torch.Tensor:
         """The `[d/2]` frequencies of a document that is extended."""
+        import torch
+
         d = 2 * len(inv_freq)
         low, high = (
             d * math.log(self.trained_len / (turns * 2 * math.pi)) / (2 * math.log(base))
@@ -70,9 +74,10 @@ class YaRN(Strategy):
         return inv_freq / self.factor * ramp + inv_freq * (1 - ramp)
 
     def inv_freq(self, inv_freq: torch.Tensor, base: float, n: torch.Tensor) -> torch.Tensor:
-        return torch.where(self.extends(n)[:, None], self.stretched(inv_freq, base), inv_freq)
+        return self.stretched(inv_freq, base).where(self.extends(n)[:, None], inv_freq)
 
     def rotary_scale(self, n: torch.Tensor) -> torch.Tensor:
+        plain = super().rotary_scale(n)
         if self.logn:
-            return super().rotary_scale(n)
-        return torch.where(self.extends(n), 0.1 * math.log(self.factor) + 1, 1.0)
+            return plain
+        return (plain * (0.1 * math.log(self.factor) + 1)).where(self.extends(n), plain)

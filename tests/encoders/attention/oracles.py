@@ -19,29 +19,12 @@ def self_extend(g: int, w: int) -> Relative:
     return relative
 
 
-def rerope(w: int) -> Relative:
-    return lambda i, j: max(-w, min(w, i - j))
-
-
-def dual_chunk(chunk: int, limit: int) -> Relative:
-    def relative(i: int, j: int) -> int:
-        if i < j:
-            return -relative(j, i)
-        a, b = i % chunk, j % chunk
-        apart = i // chunk - j // chunk
-        if apart == 0:
-            return a - b
-        return (min(chunk + a, limit) if apart == 1 else limit) - b
-
-    return relative
-
-
 def matrix(relative: Relative, n: int) -> Tensor:
     return torch.tensor([[float(relative(i, j)) for j in range(n)] for i in range(n)], dtype=torch.float64)
 
 
-def turned(x: Tensor, by: Tensor, inv_freq: Tensor) -> Tensor:
-    """x `[..., d]` turned by positions `by` `[...]`, in pairs of dimensions `i` and `i + d/2`."""
+def rotated(x: Tensor, by: Tensor, inv_freq: Tensor) -> Tensor:
+    """x `[..., d]` rotated by positions `by` `[...]`, in pairs of dimensions `i` and `i + d/2`."""
     angle = by[..., None] * inv_freq
     a, b = x.chunk(2, -1)
     return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
@@ -53,7 +36,7 @@ def attention(
     """Unrotated q `[b, h, n, d]`, k and v `[b, hk, n, d]`, all float64."""
     n, groups = q.shape[2], q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-    moved = turned(q[:, :, :, None], matrix(relative, n), inv_freq.double())
+    moved = rotated(q[:, :, :, None], matrix(relative, n), inv_freq.double())
     scores = (moved * k[:, :, None]).sum(-1) * scale
     if causal:
         scores = scores.masked_fill(~torch.ones(n, n).tril().bool(), -torch.inf)

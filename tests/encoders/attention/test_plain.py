@@ -5,7 +5,12 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mteb_longembed.encoders.attention.lengths import SequenceLengths
 from mteb_longembed.encoders.families.attention_functions import attend_plain
+
+
+def of(lengths: list[int]) -> SequenceLengths:
+    return SequenceLengths(lengths, torch.device("cpu"))
 
 
 def dense(q, k, v, scale, causal, window, n):
@@ -37,8 +42,7 @@ def test_every_document_equals_the_dense_form_and_padding_is_never_seen(
     for row, length in enumerate(n.tolist()):
         for x in (q, k, v):
             x[row, :, length:] = 1e4  # if it were seen, it would win
-    given_lengths = n if padded else None
-    out = attend_plain(q, k, v, scale=0.3, causal=causal, window=window, lengths=given_lengths)
+    out = attend_plain(q, k, v, of(n.tolist()), scale=0.3, causal=causal, window=window)
     assert torch.isfinite(out).all()
     for row, length in enumerate(n.tolist()):
         one = slice(row, row + 1)
@@ -52,15 +56,15 @@ def test_dropout_keeps_the_expected_value(causal, window):
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 1, 30, 8) for _ in range(3))
     kwargs = {"scale": 0.3, "causal": causal, "window": window}
-    exact = attend_plain(q, k, v, **kwargs)
-    drops = torch.stack([attend_plain(q, k, v, **kwargs, dropout=0.2) for _ in range(3000)])
+    exact = attend_plain(q, k, v, of([30]), **kwargs)
+    drops = torch.stack([attend_plain(q, k, v, of([30]), **kwargs, dropout=0.2) for _ in range(3000)])
     assert (drops.mean(0) - exact).abs().max() < 0.15
     assert drops.std(0).max() > 0.05
 
 
 def test_gradients_of_a_window_equal_the_dense_form():
     q, k, v = (torch.randn(1, h, 40, 8, dtype=torch.float64, requires_grad=True) for h in (4, 2, 2))
-    ours = attend_plain(q, k, v, scale=0.3, causal=False, window=5).pow(2).sum()
+    ours = attend_plain(q, k, v, of([40]), scale=0.3, causal=False, window=5).pow(2).sum()
     want = dense(q, k, v, 0.3, False, 5, 40).pow(2).sum()
     for a, b in zip(torch.autograd.grad(ours, (q, k, v)), torch.autograd.grad(want, (q, k, v)), strict=True):
         assert (a - b).abs().max() < 1e-9

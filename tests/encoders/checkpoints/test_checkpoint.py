@@ -31,7 +31,7 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 
 
 def base_for(folders: dict[str, Path], key: str) -> str:
-    return str(folders["bert" if "position_table" in STRATEGIES[key].hooks() else "mistral"])
+    return str(folders["bert" if "position_table" in STRATEGIES[key].overrides() else "mistral"])
 
 
 def name_of(text: str) -> str:
@@ -43,9 +43,8 @@ def name_of(text: str) -> str:
     [
         ["+se", "+se@128", "+se:g=9", "+se@128:g=9,w=2", "+se:w=2.0", "+se:logn=on", "+se:trained_len=16"],
         ["+ntk", "+ntk:factor=10", "+ntk:factor=10.0", "+ntk:factor=1e1", "+ntk:sigma=32,short=scale"],
-        ["+dca", "+dca:chunk=12", "+dca:dtype=fp32", "+dca:dtype=float32"],
+        ["+pi", "+pi:dtype=fp32", "+pi:dtype=float32"],
         ["+yarn:factor=8", "+yarn"],
-        ["+rerope:w=8", "+rerope@128"],
         ["+none", "+none@16", "+none:logn=off", "+none:trained_len=16"],
     ],
 )

@@ -1,13 +1,13 @@
-"""Batches under a token budget, and blocks of documents that are tokenised ahead of the model."""
+"""Batches under a token budget, and blocks of documents that are tokenised together."""
 
-import threading
+import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.engine.batching import Budget, divide, plan, tokenised_blocks
+import mteb_longembed as longembed
+from mteb_longembed.encoders.engine.batching import Budget, divide, plan
 from mteb_longembed.errors import InputError
 
 lengths = st.lists(st.integers(0, 300), max_size=80)
@@ -46,6 +46,14 @@ def test_a_batch_size_below_one_document_is_refused() -> None:
         Budget(tokens=1, batch_size=0, trained_len=2, even_len=1)
 
 
+def test_attention_counts_on_a_cpu_and_batches_are_larger_elsewhere(base) -> None:
+    first = longembed.extend(base, "pi", 128).first
+    cpu = Budget.of(first, "cpu", 32)
+    cuda = Budget.of(first, "cuda", 32)
+    assert cpu.cost(6 * 32) == 2 * 6 * 32 and cuda.cost(8192) == 8192
+    assert math.isinf(cuda.even_len) and cpu.tokens < cuda.tokens
+
+
 # ---- blocks ------------------------------------------------------------------------------------------------
 
 sizes = st.lists(st.integers(0, 5000), max_size=60)
@@ -59,33 +67,6 @@ def test_every_text_is_in_exactly_one_block_and_longer_texts_come_first(sizes, m
     assert [sizes[i] for i in order] == sorted(sizes, reverse=True)
 
 
-def test_the_first_block_is_small_so_that_encoding_starts_at_once() -> None:
-    blocks = divide(["x" * 4500] * 2000, 512, 512)
-    assert [len(block) for block in blocks] == [4, *[64] * 31, 12]
-
-
-def test_the_next_block_is_tokenised_while_the_one_before_is_worked_on() -> None:
-    started = [threading.Event() for _ in range(3)]
-
-    def tokenise(texts: list[str]) -> list[np.ndarray]:
-        started[int(texts[0])].set()
-        return [np.array([int(text)], np.int32) for text in texts]
-
-    for number, (_, ids) in enumerate(tokenised_blocks(["0", "1", "2"], [[0], [1], [2]], tokenise)):
-        assert ids[0].tolist() == [number]
-        if number < 2:
-            assert started[number + 1].wait(timeout=30)
-        if number == 0:
-            assert not started[2].is_set()
-
-
-def test_a_failure_while_tokenising_ahead_is_raised() -> None:
-    def tokenise(texts: list[str]) -> list[np.ndarray]:
-        if texts == ["bad"]:
-            raise ValueError("bad text")
-        return [np.zeros(1, np.int32)]
-
-    blocks = tokenised_blocks(["good", "bad"], [[0], [1]], tokenise)
-    next(blocks)
-    with pytest.raises(ValueError, match="bad text"):
-        next(blocks)
+def test_a_block_has_the_tokens_of_64_batches() -> None:
+    blocks = divide(["x" * 4500] * 150, 512, 512)
+    assert [len(block) for block in blocks] == [64, 64, 22]

@@ -25,9 +25,7 @@ def numbers(vectors: Any) -> list[np.ndarray]:
     return [np.asarray(torch.as_tensor(row)) for row in vectors]
 
 
-@pytest.mark.parametrize(
-    "tail", ["+pi@64", "+pcw@64:size=12,vectors=window", "+pi@64:vectors=5", "+pi@32:past_target=read"]
-)
+@pytest.mark.parametrize("tail", ["+pi@64", "+pcw@64:size=12,vectors=window", "+pi@64:vectors=5"])
 def test_a_sibling_is_pooled_in_the_same_pass_and_then_read(base: Path, tail: str, tmp_path: Path) -> None:
     model: Any = longembed.load(f"{base}{tail}", device="cpu")
     counts = count_tokens(model, TEXTS)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from transformers import AutoConfig, BertConfig
 
+import mteb_longembed as longembed
 from mteb_longembed.encoders.families import UnknownPositions, family_of
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, ModelError
@@ -18,10 +19,11 @@ from .test_rotary import LO, LT, extended, gap, windows
 TEXTS = [tiny.text(n) for n in (5, LO, LT)]
 
 
-@pytest.fixture(scope="module", params=["deberta-v2", "falcon", "gpt_oss", "qwen3_next", "deepseek_v2"])
+@pytest.fixture(scope="module", params=["deberta-v2", "t5", "falcon", "gpt_oss", "qwen3_next", "deepseek_v2"])
 def base(request, tmp_path_factory):
     if request.param != "deberta-v2":
-        # rotary positions in layers that we cannot reach: attention of their own, sinks, linear, complex angles
+        # biases by distance, and rotary positions in layers that we cannot reach: attention of their own, sinks,
+        # linear, complex angles
         model = architectures.built(request.param, tmp_path_factory.mktemp(request.param))
         assert family_of(model[0].config) is UnknownPositions
         return model
@@ -67,3 +69,11 @@ def test_alibi_under_a_native_name_asks_for_the_models_own_code(tmp_path):
     BertConfig(position_embedding_type="alibi").save_pretrained(tmp_path)
     with pytest.raises(ModelError, match=r"has the type 'bert' but alibi positions.*trust_remote_code=True"):
         family_of(AutoConfig.from_pretrained(tmp_path))
+
+
+def test_t5_has_its_trained_length_and_refuses_other_strategies_in_one_sentence(tmp_path):
+    folder = tmp_path / "t5"
+    architectures.built("t5", tmp_path).save_pretrained(str(folder))
+    assert longembed.extend(folder, "pcw").checkpoint.trained_len == LO
+    with pytest.raises(IncompatibleError, match=r"pi does not fit .* these strategies fit: none, pcw\.$"):
+        longembed.extend(folder, "pi")

@@ -33,12 +33,9 @@ _MROPE = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [2, 1
 SPECIAL: dict[str, dict] = {
     **{kind: {"max_position_embeddings": tiny.TRAINED + 2} for kind in ("camembert", "xlm-roberta-xl")},
     "electra": {"embedding_size": 32},
-    **{
-        kind: {
-            "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2, "n_positions": tiny.TRAINED,
-            "relative_attention_num_buckets": 12, "relative_attention_max_distance": 40,
-        }
-        for kind in ("t5", "mt5", "umt5")
+    "t5": {
+        "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2, "n_positions": tiny.TRAINED,
+        "relative_attention_num_buckets": 12, "relative_attention_max_distance": 40,
     },
     **{kind: {"query_pre_attn_scalar": 8} for kind in ("gemma2", "gemma3_text")},
     **{

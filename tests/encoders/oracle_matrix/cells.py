@@ -9,11 +9,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
-from mteb_longembed.encoders.families import Absolute, Relative, Rotary
+from mteb_longembed.encoders.families import Absolute, Rotary
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
 from tests import tiny
-from tests.encoders.families import test_absolute, test_relative
+from tests.encoders.families import test_absolute
 from tests.encoders.families.test_rotary import LO, LT, through, windows
 
 from . import architectures
@@ -44,8 +44,6 @@ def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
     """
     family = architectures.family(name)
     base = architectures.build(name, folder)
-    if family is Relative:
-        test_relative.sharpened(base)
     capped = getattr(base[0].model.config, "attn_logit_softcapping", None) is not None
     outcome = Outcome()
     dtypes: dict[str, torch.dtype] = {}
@@ -101,8 +99,6 @@ def oracle_of(family, base, label, logn, dtypes):
         return lambda text: windows(base, text)
     if family is Absolute:
         return lambda text: test_absolute.oracle(base, label, text, logn)
-    if family is Relative:
-        return lambda text: test_relative.oracle(base, label, text, logn)
     plain = DENSE if label in RELATIVE else "none"
     if plain not in dtypes:
         dtypes[plain] = precision(base, plain)

@@ -39,23 +39,18 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "ntk keep": ("ntk", {"short": "keep"}),
     "se": ("se", {}),
     "se document": ("se", {"g": "document"}),
-    "rerope": ("rerope", {}),
-    "dca": ("dca", {}),
-    "dca ChunkLlama": ("dca", {"chunk": 11 * LO // 16, "limit": 3 * LO // 4}),
     "yarn": ("yarn", {"beta_fast": 4.0}),
     "yarn logn off": ("yarn", {"beta_fast": 4.0, "logn": False}),
-    "dynamic": ("dynamic", {}),
-    "resonance": ("resonance", {"beta_fast": 4.0}),
 }
 #: Changes nothing, by way of the dense scores: shows that these are the stock model's.
 DENSE = "dense"
 #: Labels of strategies that act inside attention.
-RELATIVE = frozenset(label for label, (key, _) in VARIANTS.items() if key in ("se", "rerope", "dca"))
+RELATIVE = frozenset(label for label, (key, _) in VARIANTS.items() if key == "se")
 
 
 def relative(key: str, i: int, j: int, n: int) -> float:
     """The relative position at which token i of a document of n tokens sees token j."""
-    if n <= LO or key in ("none", "ntk", "yarn", "dynamic", "resonance"):
+    if n <= LO or key in ("none", "ntk", "yarn"):
         return i - j
     if key == "gp":
         g = math.ceil(n / LO)
@@ -64,12 +59,7 @@ def relative(key: str, i: int, j: int, n: int) -> float:
         return i % LO - j % LO
     if key == "pi":
         return (i - j) / S
-    within_attention = {
-        "se": oracles.self_extend(S + 1, LO // S),
-        "rerope": oracles.rerope(LO // 2),
-        "dca": oracles.dual_chunk(3 * LO // 4, LO - 1),
-    }
-    return within_attention[key](i, j)
+    return oracles.self_extend(S + 1, LO // S)(i, j)
 
 
 def frequencies(key: str, inv_freq: torch.Tensor, theta: float, n: int) -> torch.Tensor:
@@ -80,17 +70,14 @@ def frequencies(key: str, inv_freq: torch.Tensor, theta: float, n: int) -> torch
         return inv_freq * (theta * (S + max(1, S / 4))) ** (-two_i / d) / theta ** (-two_i / d)
     if n <= LO:
         return inv_freq
-    if key == "dynamic":
-        return inv_freq * (theta * (n / LO) ** (d / (d - 2))) ** (-two_i / d) / theta ** (-two_i / d)
-    if key in ("yarn", "resonance"):
+    if key == "yarn":
 
         def index(turns: float) -> float:
             return d * math.log(LO / (turns * 2 * math.pi)) / (2 * math.log(theta))
 
         low, high = max(math.floor(index(4.0)), 0), min(math.ceil(index(1.0)), d - 1)
         ramp = ((torch.arange(d // 2, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
-        out = inv_freq / S * ramp + inv_freq * (1 - ramp)
-        return out if key == "yarn" else 2 * math.pi / (2 * math.pi / out).round()
+        return inv_freq / S * ramp + inv_freq * (1 - ramp)
     return inv_freq
 
 
@@ -109,17 +96,13 @@ def relative_at(label: str, i: int, j: int, n: int) -> float:
     """The relative position at which token i of a document of n tokens sees token j, inside attention."""
     if label == DENSE:
         return i - j
-    if label not in ("se document", "dca ChunkLlama"):
+    if label != "se document":
         return relative(VARIANTS[label][0], i, j, n)
     if i < j:
         return -relative_at(label, j, i, n)
-    if label == "se document":
-        s = math.ceil(n / LO)
-        g, w = s + 1, LO // s
-        return i - j if i - j < w else i // g - j // g + w - w // g
-    chunk, largest = 11, 12
-    a, b, apart = i % chunk, j % chunk, i // chunk - j // chunk
-    return [a - b, min(chunk + a, largest) - b, largest - b][min(apart, 2)]
+    s = math.ceil(n / LO)
+    g, w = s + 1, LO // s
+    return i - j if i - j < w else i // g - j // g + w - w // g
 
 
 @functools.lru_cache(maxsize=256)
@@ -132,9 +115,6 @@ def relative_matrix(label: str, n: int) -> Tensor | None:
 
 def frequencies_at(label: str, inv_freq: Tensor, theta: float, n: int) -> Tensor:
     if label == DENSE or (label == "ntk keep" and n <= LO):
-        return inv_freq
-    if label == "dynamic" and len(inv_freq) == 1:
-        # the first frequency is 1 whatever the rope base
         return inv_freq
     return frequencies(VARIANTS[label][0], inv_freq, theta, n)
 
@@ -232,7 +212,7 @@ class Oracle:
         return given
 
     def _tempered(self) -> bool:
-        tempering = self.label != DENSE and VARIANTS[self.label][0] in ("yarn", "resonance")
+        tempering = self.label != DENSE and VARIANTS[self.label][0] == "yarn"
         return tempering and not self.logn and self.n > LO
 
     # ---- attention ------------------------------------------------------------------------------------------
