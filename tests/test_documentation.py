@@ -50,7 +50,7 @@ def test_every_strategy_has_its_section_with_its_picture() -> None:
 # ---- which strategy --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["absolute", "rotary", "relative"])
+@pytest.mark.parametrize("name", ["absolute", "rotary"])
 def test_the_table_of_families_is_what_fits(name) -> None:
     row = "learned" if name == "absolute" else name
     (line,) = re.findall(rf"^\| {row}.*$", page("which-strategy.md"), re.MULTILINE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_modules
 
@@ -35,40 +34,3 @@ def global_forward_hooks() -> dict[int, Any]:
         return {**torch_modules._global_forward_hooks, **torch_modules._global_forward_pre_hooks}
     except AttributeError:
         raise moved("torch", "nn.modules.module._global_forward_hooks") from None
-
-
-def _aten(name: str) -> Any:
-    try:
-        return getattr(torch.ops.aten, name)
-    except AttributeError:
-        raise moved("torch", f"ops.aten.{name}") from None
-
-
-def flash_attention_for_cpu(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """The attention kernel of CPUs: output, and log-sum-exp of each row."""
-    out, lse = _aten("_scaled_dot_product_flash_attention_for_cpu")(*args, **kwargs)
-    return out, lse
-
-
-def flash_attention_for_cpu_backward(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of `flash_attention_for_cpu` for queries, keys and values."""
-    q, k, v = _aten("_scaled_dot_product_flash_attention_for_cpu_backward")(*args, **kwargs)
-    return q, k, v
-
-
-def flash_attention(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """FlashAttention of CUDA devices: output, and log-sum-exp of each row."""
-    out, lse, *_ = _aten("_scaled_dot_product_flash_attention")(*args, **kwargs)
-    return out, lse
-
-
-def efficient_attention(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """The memory-efficient kernel of CUDA devices: output, and log-sum-exp of each row, padded."""
-    out, lse, *_ = _aten("_scaled_dot_product_efficient_attention")(*args, **kwargs)
-    return out, lse
-
-
-def flash_attention_in_band(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """FlashAttention of CUDA devices with a window: output, and log-sum-exp of each row."""
-    out, lse, *_ = _aten("_flash_attention_forward")(*args, **kwargs)
-    return out, lse

@@ -16,7 +16,6 @@ from mteb_longembed.comparing.time_left import CandidateBar
 from mteb_longembed.errors import InputError, UnknownNameError
 from tests import tiny
 from tests.comparing.conftest import compare
-from tests.encoders.oracle_matrix.architectures import SPECIAL
 
 #: What a base tries with corpus weights.
 WEIGHTED = [tail for tail in DEFAULT if "weights=" in tail]
@@ -182,12 +181,6 @@ def test_rows_that_the_base_does_not_use_several_vectors_and_late_chunking_take_
     assert tails(["pcw"], 2048) == ["none@256", "pcw@2048", *pieces, weighted[0], weighted[3]]
     assert tails(["none"]) == ["none@256", "none@512:trained_len=512"]
     assert tails(["none"], 300) == ["none@256", "none@300:trained_len=300"]
-
-
-def test_late_chunking_of_relative_positions_is_by_pi(tmp_path) -> None:
-    tiny.sentence_transformer("t5", tmp_path, **SPECIAL["t5"])
-    names = [c.name.partition("+")[2] for c in candidates_of(str(tmp_path / "model"))]
-    assert "pi@128:vectors=64" in names and not any("ntk" in name for name in names)
 
 
 def test_searches_and_several_vectors_are_compared_like_models(base, task, tmp_path) -> None:

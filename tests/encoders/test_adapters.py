@@ -10,17 +10,16 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.built_model import identity_of
-from mteb_longembed.encoders.families import Absolute, Relative, Rotary
+from mteb_longembed.encoders.families import Absolute, Rotary
 from mteb_longembed.errors import ModelError
 from tests import tiny
 from tests.limits import same_vectors
 
 from .test_training import LO, LT, MODELS, TEXTS, extended
 
-#: Each family, with strategies that act in attention, on a table of positions and on distances.
+#: Each family, with strategies that act in attention and on a table of positions.
 FAMILIES = [
-    pytest.param(family, key, id=f"{family.name}-{key}")
-    for family, key in ((Rotary, "se"), (Absolute, "pi"), (Relative, "pi"))
+    pytest.param(family, key, id=f"{family.name}-{key}") for family, key in ((Rotary, "se"), (Absolute, "pi"))
 ]
 
 

@@ -21,7 +21,6 @@ from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 from tests.encoders.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 from tests.encoders.families.test_rotary_scaling import SCALINGS
-from tests.encoders.oracle_matrix.architectures import SPECIAL
 from tests.encoders.without_us import without_us
 
 SHORT = [tiny.text(n) for n in (3, LO - 1, LO)]
@@ -57,7 +56,6 @@ BASES: dict[str, tuple[str, dict]] = {
     "dynamic-with-room": ("llama", {**GQA, "max_position_embeddings": LT, "rope_parameters": DYNAMIC}),
     "absolute": ("bert", {}),
     "absolute-from-padding": ("roberta", {}),
-    "relative": ("t5", SPECIAL["t5"]),
     "unknown": ("deberta-v2", {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}),
 }  # fmt: skip
 

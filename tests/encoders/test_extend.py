@@ -128,8 +128,8 @@ def test_t5_without_a_length_says_what_to_type(tmp_path):
     tokens, none = tiny.tokenizer(max_len=int(1e30)), {"n_positions": 0, "max_position_embeddings": 0}
     tiny.sentence_transformer("t5", tmp_path, tokens=tokens, **{**SPECIAL["t5"], **none})
     with pytest.raises(InputError, match=r"does not say how many tokens .*, such as :trained_len=512\.$"):
-        load(f"{tmp_path}/model+pi")
-    assert load(f"{tmp_path}/model+pi:trained_len=512").max_seq_length == 4096
+        load(f"{tmp_path}/model+pcw")
+    assert load(f"{tmp_path}/model+pcw:trained_len=512").max_seq_length == 4096
 
 
 def test_a_folder_that_is_no_embedding_model_says_so(tmp_path):

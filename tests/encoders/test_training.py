@@ -12,16 +12,15 @@ from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimil
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 import mteb_longembed
-from mteb_longembed.encoders.families import Absolute, Relative, Rotary
+from mteb_longembed.encoders.families import Absolute, Rotary
 from mteb_longembed.encoders.strategies import STRATEGIES
 from tests import tiny
 from tests.encoders.families.test_rotary import GQA
-from tests.encoders.oracle_matrix.architectures import SPECIAL
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
 TEXTS = [tiny.text(n, seed) for seed in (0, 1) for n in (5, LO, LO + 1, 2 * LO + 3)]
 #: family -> one model of it
-MODELS = {Rotary: ("qwen3", GQA), Absolute: ("bert", {}), Relative: ("t5", SPECIAL["t5"])}
+MODELS = {Rotary: ("qwen3", GQA), Absolute: ("bert", {})}
 #: Strategies that act in different places; with the others the same code runs.
 USUAL = ("none", "pcw", "pi", "ntk", "se")
 CELLS = [

@@ -1,18 +1,16 @@
 """Accelerators that are not there: tensors that report one, hold their numbers on the host, and refuse what it refuses.
 
-`Accelerator` describes a device. Inside `Accelerator.present()`, torch says that it has one, `moved(model)` puts a
-model on it, and `waits` lists each moment at which the host would wait for it. Kernels are replaced by slow attention
-in fp32 that checks what the real ones check. What is not shown: speed, and the rounding of real kernels.
+`Accelerator` describes a device. Inside `Accelerator.present()`, torch says that it has one, and `moved(model)` puts a
+model on it. Kernels are replaced by slow attention in fp32 that checks what the real ones check. What is not shown:
+speed, and the rounding of real kernels.
 """
 
 from __future__ import annotations
 
 import contextlib
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 from unittest import mock
 
@@ -22,17 +20,10 @@ from torch.autograd.grad_mode import inference_mode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from mteb_longembed.encoders.attention import devices
-from mteb_longembed.encoders.engine import running as memory
+from mteb_longembed.encoders.attention import kernels
 
 aten = torch.ops.aten
 HALF = (torch.float16, torch.bfloat16)
-#: Operators that give the host a number or a shape that only the device knows.
-_WAITING = {
-    aten._local_scalar_dense.default, aten.nonzero.default, aten.masked_select.default, aten.bincount.default,
-    aten.equal.default, aten.is_nonzero.default, aten._unique2.default, aten.unique_dim.default,
-    aten.item.default, aten.one_hot.default, aten.where.default,
-}  # fmt: skip
 _INDEXING = {
     aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default,
 }  # fmt: skip
@@ -73,7 +64,6 @@ class OnDevice(Tensor):
     is_cpu = property(lambda self: False)
 
     def tolist(self) -> Any:
-        _OF_DEVICE[-1].wait("tolist")
         return self.host.tolist()
 
     def numpy(self, *args: Any, **kwargs: Any) -> Any:
@@ -131,28 +121,15 @@ class Accelerator:
     capability: tuple[int, int] = (9, 0)
     dtype: torch.dtype = torch.bfloat16
     float64: bool = True
-    hip: bool = False
-    flash: bool = True
-    free: int = 20 << 30
-    waits: list[str] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
-    #: Operators that were launched.
-    launched: int = 0
 
     def fresh(self, **changed: Any) -> Accelerator:
         """This device, which has seen nothing yet."""
-        return replace(self, waits=[], calls=Counter(), **changed)
+        return replace(self, calls=Counter(), **changed)
 
     @property
     def device(self) -> torch.device:
         return torch.device(self.kind, 0)
-
-    def wait(self, why: str) -> None:
-        """Record that the host waits, and where."""
-        frames = [f for f in traceback.extract_stack() if "mteb_longembed/" in f.filename]
-        sites = [f"{f.filename.rpartition('mteb_longembed/')[2]}:{f.lineno}" for f in frames]
-        last = traceback.extract_stack()[-3]
-        self.waits.append(f"{why} at {' < '.join(sites[-2:][::-1])} ({last.filename[-40:]}:{last.lineno})")
 
     def moved(self, model: nn.Module) -> Any:
         """The model in the device's number type, on it. Modules after the first stay in fp32, as in `build`."""
@@ -174,23 +151,15 @@ class Accelerator:
         patches = {
             "_lazy_init": lambda: None, "is_available": lambda: cuda, "device_count": lambda: int(cuda),
             "current_device": lambda: 0, "get_device_capability": lambda d=None: self.capability,
-            "get_device_name": lambda d=None: self.name, "mem_get_info": lambda d=None: (self.free, 2 * self.free),
-            "memory_allocated": lambda d=None: 0, "max_memory_allocated": lambda d=None: 1 << 20,
-            "memory_reserved": lambda d=None: 0, "reset_peak_memory_stats": lambda d=None: None,
-            "empty_cache": lambda: None, "synchronize": lambda d=None: self.wait("synchronize"),
-            "Event": _Event, "current_stream": lambda d=None: None,
+            "get_device_name": lambda d=None: self.name, "empty_cache": lambda: None,
         }  # fmt: skip
         with contextlib.ExitStack() as stack:
             stack.enter_context(mock.patch.multiple(torch.cuda, **patches))
-            stack.enter_context(mock.patch.object(torch.version, "hip", "7.0" if self.hip else None))
-            flash = {"is_flash_attention_available": lambda: self.flash}
-            stack.enter_context(mock.patch.multiple(torch.backends.cuda, **flash))
-            for cached in vars(devices).values():
-                if hasattr(cached, "cache_clear"):
-                    cached.cache_clear()
-                    stack.callback(cached.cache_clear)
+            # torch reads the wrappers' own device
+            choice = {"SDPAParams": lambda *given: given, "can_use_flash_attention": self.has_flash}
+            choice["can_use_efficient_attention"] = self.has_efficient
+            stack.enter_context(mock.patch.multiple(kernels, **choice))
             stack.enter_context(mock.patch.multiple(inference_mode, __enter__=_enter, __exit__=_leave))
-            stack.enter_context(mock.patch.multiple(memory, _PROBE=64))  # slow kernels need not measure much
             original = torch._C._only_lift_cpu_tensors()
             torch._C._set_only_lift_cpu_tensors(True)
             stack.callback(torch._C._set_only_lift_cpu_tensors, original)
@@ -198,6 +167,14 @@ class Accelerator:
             _OF_DEVICE.append(self)
             stack.callback(_OF_DEVICE.pop)
             yield self
+
+    def has_flash(self, given: Any) -> bool:
+        """Whether FlashAttention takes these queries."""
+        return given[0].dtype in HALF and self.capability >= (8, 0)
+
+    def has_efficient(self, given: Any) -> bool:
+        """Whether the memory-efficient kernel takes these queries."""
+        return given[0].dtype != torch.bfloat16 or self.capability >= (8, 0)
 
     # ---- operators ----------------------------------------------------------------------------------------
 
@@ -210,13 +187,10 @@ class Accelerator:
         if not here and not any(isinstance(x, OnDevice) for x in tensors):
             return self._on_host(func, args, kwargs)
         name = func.name()
-        self.launched += 1
         self.calls[name.partition("::")[2]] += 1
         if func is aten._to_copy.default:
             return self._copied(args[0], kwargs)
         if func is aten.copy_.default:
-            if isinstance(args[0], OnDevice) != isinstance(args[1], OnDevice) and args[1].dim() > 0:
-                self.wait("copy_ between host and device")
             _host(args[0]).copy_(_host(args[1]))
             return args[0]
         self._check_devices(func, args, tensors)
@@ -243,13 +217,7 @@ class Accelerator:
         target = torch.device(kwargs["device"]).type if kwargs.get("device") is not None else None
         given = {k: kwargs[k] for k in ("dtype", "memory_format") if k in kwargs}
         out = aten._to_copy.default(_host(x), **given)
-        if not isinstance(x, OnDevice):
-            if not getattr(x, "pinned", False):
-                self.wait("copy from pageable memory")
-            return OnDevice(out)
-        if target == "cpu":
-            if not kwargs.get("non_blocking"):
-                self.wait("copy to the host")
+        if isinstance(x, OnDevice) and target == "cpu":
             return out.clone()
         return OnDevice(out)
 
@@ -258,21 +226,13 @@ class Accelerator:
             if isinstance(x, OnDevice) or x.dim() == 0:
                 continue
             if func in _INDEXING and x is not args[0]:
-                self.wait("index from the host")
                 continue
             shapes = [(type(t).__name__, tuple(t.shape)) for t in tensors]
             raise Refused(f"{func.name()}: tensors on {self.device} and on the host: {shapes}")
-        if func in _WAITING:
-            self.wait(func.name())
-        if func in _INDEXING and any(isinstance(t, Tensor) and t.dtype == torch.bool for t in args[1]):
-            self.wait("index by a mask")
-        if func.name() == "aten::repeat_interleave.Tensor" and args[2:3] in ((), (None,)):
-            self.wait("repeat_interleave without its size")
 
     def flash_check(self, q: Tensor, k: Tensor, v: Tensor) -> None:
         """What FlashAttention refuses."""
-        check(self.flash and self.kind == "cuda", "torch was built without FlashAttention")
-        check(self.hip or self.capability >= (8, 0), "FlashAttention needs capability 8.0")
+        check(self.capability >= (8, 0), "FlashAttention needs capability 8.0")
         check(q.dtype in HALF and q.dtype == k.dtype == v.dtype, f"FlashAttention takes no {q.dtype}")
         check(all(x.stride(-1) == 1 for x in (q, k, v)), "the last dimension must be contiguous")
         check(all(s % 8 == 0 for x in (q, k, v) for s in x.stride()[:-1]), "rows must start at 16 bytes")
@@ -298,70 +258,20 @@ class Accelerator:
         return OnDevice(out.to(q.dtype))
 
 
-class _Event:
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.recorded = False
-
-    def record(self, stream: Any = None) -> None:
-        self.recorded = True
-
-    def synchronize(self) -> None:
-        check(self.recorded, "an event that was never recorded")
-
-
 # ---- kernels ----------------------------------------------------------------------------------------------
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, scale: float, left: int, right: int) -> tuple[Tensor, Tensor]:
-    """`[h, m, d]` over `[hk, n, d]` in fp32; a row without a key has +inf, as FlashAttention gives it."""
-    groups = q.shape[0] // k.shape[0]
-    k, v = (x.repeat_interleave(groups, 0) for x in (k, v))
-    m, n = q.shape[1], k.shape[1]
+def _attention(q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
+    """`[b, h, m, d]` and the log-sum-exps `[b, h, m]`, in fp32."""
     scores = (q.float() @ k.float().transpose(-1, -2)) * scale
-    i, j = torch.arange(m)[:, None] + n - m, torch.arange(n)
-    hidden = ((j < i - left) & (left >= 0)) | ((j > i + right) & (right >= 0))
-    scores = scores.masked_fill(hidden, -torch.inf)
-    lse = scores.logsumexp(-1)
-    weights = (scores - lse.masked_fill(lse == -torch.inf, 0)[..., None]).exp()
-    out = (weights.to(v.dtype).float() @ v.float()).to(q.dtype)
-    return out, lse.masked_fill(lse == -torch.inf, torch.inf)
-
-
-def _sides(left: int, right: int, causal: bool, n: int) -> tuple[int, int]:
-    """A bound on one side alone is completed with the length, and one that reaches all keys is none."""
-    right = 0 if causal else right
-    left, right = (-1 if side >= n else side for side in (left, right))
-    return (n if left < 0 <= right else left), (n if right < 0 <= left else right)
-
-
-def _varlen(
-    on: Accelerator, q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, max_q: int, max_k: int,
-    causal: bool = False, scale: float | None = None, window: Any = (-1, -1), gqa: bool = False,
-    used: Any = None, table: Any = None, num_splits: int | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    check(not (on.hip and num_splits is not None), "num_splits is not supported on ROCm")
-    on.flash_check(q, k, v)
-    for starts in (cu_q, cu_k):
-        check(starts.dtype == torch.int32 and starts.is_contiguous(), "starts must be contiguous int32")
-    check(type(max_q) is int and type(max_k) is int, "lengths are numbers of the host")
-    a, b = cu_q.tolist(), cu_k.tolist()
-    check(a[-1] == len(q) and b[-1] == len(k), "starts must end with the tokens")
-    check(max(y - x for x, y in pairwise(a)) == max_q, "max_q must be the longest")
-    check(max(y - x for x, y in pairwise(b)) == max_k, "max_k must be the longest")
-    out, lse = torch.empty_like(q), torch.empty(q.shape[1], len(q))
-    left, right = _sides(*window, causal, max_k)
-    for (x, y), (s, t) in zip(pairwise(a), pairwise(b), strict=True):
-        one = (part.transpose(0, 1) for part in (q[x:y], k[s:t], v[s:t]))
-        part, part_lse = attention(*one, scale, left, right)
-        out[x:y], lse[:, x:y] = part.transpose(0, 1), part_lse
-    return out, lse, torch.zeros(2, dtype=torch.uint8)
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -torch.inf)
+    return (scores.softmax(-1) @ v.float()).to(q.dtype), scores.logsumexp(-1)
 
 
 def _sdpa_flash(on: Accelerator, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> Any:
     on.flash_check(q, k, v)
-    sides = _sides(-1, -1, args[1:2] == (True,), k.shape[2])
-    both = [attention(*one, kwargs["scale"], *sides) for one in zip(q, k, v, strict=True)]
-    out, lse = (torch.stack(parts) for parts in zip(*both, strict=True))
+    out, lse = _attention(q, k, v, kwargs["scale"], causal=args[1:2] == (True,))
     return out, lse, None, None, 0, 0, torch.zeros(2), torch.zeros(()), torch.zeros(0)
 
 
@@ -369,22 +279,13 @@ def _sdpa_efficient(on: Accelerator, q: Tensor, k: Tensor, v: Tensor, *args: Any
     check(on.kind == "cuda", "this kernel is CUDA's")
     check(q.shape[:2] == k.shape[:2], "this kernel takes as many keys as queries")
     check(q.dtype != torch.bfloat16 or on.capability >= (8, 0), "no bf16 below capability 8.0")
-    bias = args[0]
-    check(bias is None or bias.dtype == q.dtype, "the bias has another type")
-    work = [x.float() for x in (q, k, v)]
-    scores = (work[0] @ work[1].transpose(-1, -2)) * kwargs["scale"]
-    if bias is not None:
-        scores = scores + bias.float()
-    if args[3:4] == (True,):
-        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -torch.inf)
-    lse = scores.logsumexp(-1)
+    out, lse = _attention(q, k, v, kwargs["scale"], causal=args[3:4] == (True,))
     # the kernel pads its log-sum-exps to a multiple of 32 rows
     lse = nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=torch.inf)
-    return (scores.softmax(-1) @ work[2]).to(q.dtype), lse, torch.zeros(()), torch.zeros(())
+    return out, lse, torch.zeros(()), torch.zeros(())
 
 
 _KERNELS: dict[str, Callable[..., Any]] = {
-    "torch_attn::_varlen_attn": _varlen,
     "aten::_scaled_dot_product_flash_attention": _sdpa_flash,
     "aten::_scaled_dot_product_efficient_attention": _sdpa_efficient,
 }

@@ -6,6 +6,9 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
@@ -69,6 +72,28 @@ def test_soft_capped_attention_is_refused_where_the_strategy_acts_in_it(tmp_path
         with pytest.raises(IncompatibleError, match="needs its own attention for soft capping"):
             extended(base, key)
     same_vectors(extended(base, "pi", logn=False).encode(TEXTS[:2]), base.encode(TEXTS[:2]))
+
+
+@pytest.mark.parametrize(
+    ("key", "params", "remedy"),
+    [("se", {}, "use pcw, pi or ntk with logn=off"), ("pi", {}, "use logn=off")],
+)
+def test_strategies_inside_attention_refuse_another_attention_function(key, params, remedy, make_llama):
+    make_llama[0].model.config._attn_implementation = "flash_attention_2"
+    with pytest.raises(IncompatibleError, match=rf"attn_implementation=flash_attention_2.* {remedy}\.$"):
+        extended(make_llama, key, **params)
+
+
+def test_strategies_outside_attention_leave_another_attention_function_alone(make_llama):
+    want = extended(make_llama, "pi", logn=False).encode(TEXTS)
+    # the name is all that is looked at; transformers' SDPA stands in for the kernel
+    name = "flash_attention_of_a_test"
+    AttentionInterface.register(name, sdpa_attention_forward)
+    AttentionMaskInterface.register(name, sdpa_mask)
+    make_llama[0].model.set_attn_implementation(name)
+    model = extended(make_llama, "pi", logn=False)
+    assert model[0].config._attn_implementation == name
+    same_vectors(model.encode(TEXTS), want)
 
 
 def test_models_that_turn_in_another_way_are_refused(make_llama, monkeypatch):
