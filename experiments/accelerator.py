@@ -1,17 +1,15 @@
 """Checks and times what runs on an accelerator: attention, whole models, memory.
 
-    python experiments/accelerator.py --out FOLDER
-    python experiments/accelerator.py --tiny --out FOLDER          # on a CPU, in a minute
+    python experiments/accelerator.py > accelerator.jsonl
+    python experiments/accelerator.py --tiny          # on a CPU, in a minute
 
-It needs torch, transformers and this checkout alone: no sentence-transformers, mteb or datasets. Rows are printed, and
-kept in FOLDER/accelerator.json after each one, so a failure loses none.
+It needs torch, transformers and this checkout alone: no sentence-transformers, mteb or datasets.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -137,20 +135,15 @@ def time_rows(device: str, target: int, width: int) -> Iterator[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tiny", action="store_true", help="small sizes, on the CPU")
     args = parser.parse_args()
     accelerator = None if args.tiny else torch.accelerator.current_accelerator()
     device = accelerator.type if accelerator else "cpu"
     target, width = (1024, 64) if args.tiny else (8192, 768)
-    args.out.mkdir(parents=True, exist_ok=True)
-    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    report: Row = {"device": device, "python": platform.python_version(), **versions, "rows": []}
+    versions = {"python": sys.version, "torch": torch.__version__, "transformers": transformers.__version__}
     of_models = model_rows(device, target, width), time_rows(device, target, width)
-    for row in chain(attention_rows(device, 700), *of_models):
+    for row in chain([{"device": device, **versions}], attention_rows(device, 700), *of_models):
         print(json.dumps(row), flush=True)
-        report["rows"].append(row)
-        (args.out / "accelerator.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
