@@ -116,7 +116,7 @@ def test_what_was_read_is_reported_and_nothing_cuts_into_the_bar(files, capsys) 
     for _ in range(2):
         assert cli.main(["search", name, "--corpus", str(files[1]), QUERY]) == 0
         message = capsys.readouterr().err
-        assert "the model read" in message and "tokens a document on average" in message
+        assert "the model read" in message and "tokens of 2 documents, and cut off about" in message
         assert "texts lose" not in message
 
 

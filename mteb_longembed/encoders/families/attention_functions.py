@@ -209,7 +209,7 @@ def attend_plain(
     if window is None or window >= n:
         return _attend_masked(q, k, v, real, scale, causal=causal, dropout=dropout)
     together = _WINDOWED_TOGETHER.get(q.device.type, _WINDOWED_TOGETHER_ELSEWHERE)
-    if dropout > 0 or (real is not None and n <= together):
+    if dropout > 0 or (real is not None and lengths.longest <= together):
         near = _near(n, window, real, q.device, causal=causal)
         return _attend_masked(q, k, v, near, scale, causal=False, dropout=dropout)
     before = window - 1

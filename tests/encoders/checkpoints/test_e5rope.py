@@ -13,7 +13,7 @@ from mteb_longembed.encoders.checkpoints.native import native_config, native_wei
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import ModelError
 from tests import tiny
-from tests.encoders.attention.oracles import turned
+from tests.encoders.attention.oracles import rotated
 
 H, D, LAYERS = 4, 32, 2
 CONFIG = {
@@ -45,7 +45,7 @@ def authors_weights(seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 def authors_forward(weights: dict[str, torch.Tensor], ids: list[int]) -> np.ndarray:
-    """Hidden states in float64: post-norm BERT, queries and keys turned in halves, values not."""
+    """Hidden states in float64: post-norm BERT, queries and keys rotated in halves, values not."""
     w = {name: value.double() for name, value in weights.items()}
 
     def linear(x, name):
@@ -62,7 +62,7 @@ def authors_forward(weights: dict[str, torch.Tensor], ids: list[int]) -> np.ndar
     for layer in (f"encoder.layer.{i}" for i in range(LAYERS)):
         names = (f"{layer}.attention.self.{name}" for name in ("query", "key", "value"))
         q, k, v = (linear(x, name).view(n, H, d).transpose(0, 1) for name in names)
-        q, k = (turned(x, at, inv_freq) for x in (q, k))
+        q, k = (rotated(x, at, inv_freq) for x in (q, k))
         scores = q @ k.transpose(1, 2) / math.sqrt(d)
         seen = (scores.softmax(-1) @ v).transpose(0, 1).reshape(n, D)
         x = norm(linear(seen, f"{layer}.attention.output.dense") + x, f"{layer}.attention.output.LayerNorm")

@@ -23,14 +23,12 @@ from mteb_longembed.encoders.checkpoints.model_files import Files
 from mteb_longembed.errors import ModelError
 from tests import tiny
 from tests.encoders.families.test_rotary import GQA
-from tests.encoders.oracle_matrix.architectures import SPECIAL
 
 TEXTS = [tiny.text(n) for n in (5, 40, 100)]
 SIZES: dict[str, dict[str, Any]] = {
     "bert": {},
     "mistral": GQA,
     "modernbert": {"local_attention": 8, "cls_token_id": 0, "sep_token_id": 2},
-    "t5": SPECIAL["t5"],
 }
 
 

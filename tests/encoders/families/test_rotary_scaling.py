@@ -90,7 +90,7 @@ def test_strategies_outside_attention_leave_another_attention_function_alone(mak
     name = "flash_attention_of_a_test"
     AttentionInterface.register(name, sdpa_attention_forward)
     AttentionMaskInterface.register(name, sdpa_mask)
-    make_llama[0].model.set_attn_implementation(name)
+    make_llama[0].model.config._attn_implementation = name
     model = extended(make_llama, "pi", logn=False)
     assert model[0].config._attn_implementation == name
     same_vectors(model.encode(TEXTS), want)
