@@ -19,7 +19,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.costs import count
 from mteb_longembed.comparing.evaluations import Evaluations
-from mteb_longembed.encoders.store.store import STORE_VARIABLE
+from mteb_longembed.encoders.store import STORE_VARIABLE
 from mteb_longembed.tasks.beir import files_task
 from mteb_longembed.tasks.scoring import read_metric
 

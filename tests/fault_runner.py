@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.encoder import LongEncoder
-from mteb_longembed.encoders.store.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 SPLITS = ["test_256", "test_512"]

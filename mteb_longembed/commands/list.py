@@ -16,7 +16,6 @@ Part = tuple[str, Sequence[Mapping[str, object]]]
 
 _OF_EVERY_NAME = {
     "vectors": "content tokens for each vector, or window: one for each window of pcw (default one vector)",
-    "max_vectors": "with several vectors, pool those of a document by similarity to at most so many",
     "fuse": "bm25: search adds the scores of BM25",
     "fusion": "rrf: the ranks of both searches are fused (reciprocal rank fusion) and not their scores",
     "weight": "the share of the encoder's score in a fused score",

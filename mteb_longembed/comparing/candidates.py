@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mteb_longembed.encoders.checkpoints.checkpoint import BaseCheckpoint
-from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
+from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.encoders.token_weights import Rule
@@ -215,12 +214,12 @@ def fused(best: Candidate) -> Candidate | None:
 
 
 def _tails(
-    resolved: BaseCheckpoint, strategies: Sequence[str] | None, target_len: int | str | None
+    resolved: Checkpoint, strategies: Sequence[str] | None, target_len: int | str | None
 ) -> Iterator[str]:
     """What follows the base in the names to try, the most telling first."""
-    family = resolved.family
+    family = resolved.base.family
     trained_len = resolved.strategy.trained_len
-    rows = family.trained_len(resolved.config) or 0
+    rows = family.trained_len(resolved.base.config) or 0
     tails: list[str] = list(DEFAULT)
     if strategies is not None:
         tails = list(strategies)
@@ -251,9 +250,9 @@ def _candidate(name: str) -> Candidate:
     return _as_candidate(open_checkpoint(spec), spec.base)
 
 
-def _as_candidate(resolved: BaseCheckpoint, base: str) -> Candidate:
+def _as_candidate(resolved: Checkpoint, base: str) -> Candidate:
     strategy = resolved.strategy
-    plain = ModelSpec(resolved.name, target_len=strategy.trained_len)
+    plain = ModelSpec(resolved.base.name, target_len=strategy.trained_len)
     # the base as the user wrote it, then the strategy and parameters of the canonical name
     return Candidate(
         _typed(replace(resolved.spec, base=base)),

@@ -113,8 +113,9 @@ def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
         raise IncompatibleError(
             f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
-    of_vectors = [key for key in ("vectors", "max_vectors") if getattr(spec, key) is not None]
-    foreign = {*spec.params, *spec.search, *of_vectors} - {"logn"}
+    foreign = {*spec.params, *spec.search} - {"logn"}
+    if spec.vectors is not None:
+        foreign.add("vectors")
     if foreign:
         raise IncompatibleError(
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "

@@ -1,13 +1,10 @@
-"""Where sentences and paragraphs of a text end."""
+"""Where the sentences of a text end, by Unicode's rules: the one splitter of this package."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-import numpy as np
 import regex  # type: ignore[import-untyped]
-
-from .features import Ids
 
 #: Marks and format characters belong to the character before them.
 _MARKS = r"[\p{SB=EX}\p{SB=FO}]*+"
@@ -22,10 +19,7 @@ _SENTENCE = rf"""
       (?(dot) (?! [^\p{{SB=LE}}\p{{SB=UP}}\p{{SB=LO}}\p{{SB=SE}}\r\n\p{{SB=ST}}\p{{SB=AT}}]*+ \p{{SB=LO}} ) )
       (?: \r\n | [\r\n\p{{SB=SE}}] )?
 """
-#: A blank line, or Unicode's own sign.
-_PARAGRAPH = r"\r?\n [^\S\n]* \n \s* | \u2029"
-_FLAGS = regex.VERBOSE | regex.VERSION1
-_ENDS = {"sentence": regex.compile(_SENTENCE, _FLAGS), "paragraph": regex.compile(_PARAGRAPH, _FLAGS)}
+_ENDS = regex.compile(_SENTENCE, regex.VERBOSE | regex.VERSION1)
 
 
 def sentence_ends(text: str) -> Iterator[int]:
@@ -34,21 +28,4 @@ def sentence_ends(text: str) -> Iterator[int]:
     >>> list(sentence_ends("It cost 3.5 million. Why?"))
     [21]
     """
-    return (match.end() for match in _ENDS["sentence"].finditer(text) if match.end() < len(text))
-
-
-def with_starts(ids: Ids, offsets: Sequence[tuple[int, int]], text: str, split: str) -> Ids:
-    """Token ids in which `~id` stands for a token that starts a new sentence or paragraph of the text.
-
-    So all that finds or makes embeddings by ids knows the boundaries too. `ids` and `offsets` (in characters) are of
-    the first tokens of the `text`. A token belongs to the sentence of its last character.
-    """
-    last = np.array([end for _, end in offsets], int) - 1
-    limit = last.max(initial=0)
-    ends = [0]
-    for match in _ENDS[split].finditer(text):
-        ends.append(match.end())
-        if ends[-1] > limit:
-            break
-    number = np.searchsorted(ends, last, side="right")
-    return np.where(np.diff(number, prepend=number[:1]) > 0, ~ids, ids)
+    return (match.end() for match in _ENDS.finditer(text) if match.end() < len(text))

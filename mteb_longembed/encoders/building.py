@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import torch
-from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.base import BaseModel
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -19,26 +19,25 @@ from tokenizers import processors
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
+from mteb_longembed.errors import IncompatibleError, ModelError
 from mteb_longembed.names.zoo import ZooEntry
 
-from .adapters import copy_adapters
-from .checkpoints.checkpoint import BaseCheckpoint
-from .checkpoints.identity import digest
+from .checkpoints.base import Base, base_of_loaded
+from .checkpoints.checkpoint import Checkpoint
 from .checkpoints.model_files import OUR_CLASSES, translated_errors
 from .checkpoints.native import native_folder
-from .checkpoints.opening import loaded_checkpoint, open_checkpoint
-from .checkpoints.spec import DTYPES, ModelSpec, Settings
+from .checkpoints.spec import DTYPES, Settings
 from .model import LongMultiVectorEncoder, LongSentenceTransformer
 from .modules import LongTransformer, WindowPooling
-from .span_pooling import GroupByDocument, PooledVectors, SpanPooling
+from .span_pooling import GroupByDocument, SpanPooling
+from .strategies import ALGORITHM
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 
 
 def build(
-    checkpoint: BaseCheckpoint,
+    checkpoint: Checkpoint,
     base: BaseModel | None = None,
     device: str | None = None,
     model_kwargs: Settings | None = None,
@@ -53,19 +52,18 @@ def build(
 
     Raises:
         ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.
-        InputError: if its files have changed since they were read.
     """
-    checkpoint.files.check_unchanged(checkpoint.revision, code=checkpoint.runs_code)
-    with translated_errors(checkpoint.path):
-        if checkpoint.saved:
+    path = checkpoint.base.path
+    with translated_errors(path):
+        if checkpoint.base.carried is not None:
             model = _load_saved(checkpoint, device, model_kwargs)
         else:
             read_from = None
             if base is None:
-                base = load_base(checkpoint, device, model_kwargs)
-                read_from = checkpoint.path
+                base = load_base(checkpoint.base, checkpoint.spec.dtype, device, model_kwargs)
+                read_from = path
             model = _extended(base, checkpoint, read_from)
-        _check_vocabulary(model.first, checkpoint.path)
+        _check_vocabulary(model.first, path)
     for module in list(model)[1:]:
         module.float()  # the transformer returns fp32, whatever its dtype is
     _name_the_document_prompt(model)
@@ -94,40 +92,37 @@ def _name_the_document_prompt(model: BaseModel) -> None:
 
 
 def load_base(
-    checkpoint: BaseCheckpoint, device: str | None, model_kwargs: Settings | None = None
-) -> BaseModel:
+    base: Base, dtype: str | None, device: str | None, model_kwargs: Settings | None = None
+) -> SentenceTransformer:
     """The base as its files describe it, in sentence-transformers' own classes. The zoo adds what they leave out.
 
     Args:
-        checkpoint: the base, with the compute type of the model.
+        base: what its files say.
+        dtype: the compute type, such as `bf16`. None: that of its files.
         device: where it goes. None: the best device of this machine.
         model_kwargs: what transformers takes.
     """
-    entry = checkpoint.entry or ZooEntry(hub_id=checkpoint.name)
-    dtype = DTYPES.get(checkpoint.spec.dtype or "")
+    entry = base.entry or ZooEntry(hub_id=base.name)
     computed = {}
     if dtype is not None:
-        computed["dtype"] = getattr(torch, dtype)
+        computed["dtype"] = getattr(torch, DTYPES[dtype])
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
-    source: AbstractContextManager[str] = contextlib.nullcontext(checkpoint.path)
-    if checkpoint.native is not None:
-        source = native_folder(checkpoint.files, checkpoint.native)
+    source: AbstractContextManager[str] = contextlib.nullcontext(base.path)
+    if base.native is not None:
+        source = native_folder(base.files, base.native)
     with source as path:
         kwargs: dict[str, Any] = {
-            "trust_remote_code": checkpoint.runs_code,
+            "trust_remote_code": base.runs_code,
             "model_kwargs": {**(model_kwargs or {}), **computed},
             "config_kwargs": dict(entry.config),
         }
-        if path == checkpoint.path:
-            kwargs |= checkpoint.files.load_options()
+        if path == base.path:
+            kwargs |= base.files.load_options()
         options: dict[str, Any] = {
             "device": device,
             "prompts": {key: text for key, text in prompts.items() if text is not None},
         }
-        model: BaseModel
-        if checkpoint.late_interaction:
-            model = MultiVectorEncoder(path, **options, **kwargs)
-        elif checkpoint.modules or entry.pooling is None:
+        if base.modules or entry.pooling is None:
             model = SentenceTransformer(path, **options, **kwargs)
         else:
             inner = Transformer.load(path, **kwargs)
@@ -135,31 +130,28 @@ def load_base(
             model = SentenceTransformer(modules=modules, **options)
     if entry.append_eos:
         _append_eos(model.tokenizer)
-    elif checkpoint.wants_eos and checkpoint.pooling == "lasttoken":
+    elif base.wants_eos and base.pooling == "lasttoken":
         _restore_eos(model.tokenizer)
     return model
 
 
-def base_of(model: SentenceTransformer) -> BaseCheckpoint:
-    """What a loaded model says about itself as a base. If it equals its files in everything, what they say."""
-    if isinstance(model, LongSentenceTransformer) and model.checkpoint is not None:
-        now = model.identity()
-        if now.changed_from is None:
-            return model.checkpoint
-        return replace(model.checkpoint, name=now.name.partition("+")[0], revision=now.revision)
-    base = loaded_checkpoint(model)
-    if model.model_card_data.model_name or not base.path:
-        return base
-    short = next((key for key, name in DTYPES.items() if name == base.dtype), None)
-    try:
-        published = open_checkpoint(ModelSpec(base.path, revision=base.files.commit, dtype=short))
-        with translated_errors(base.path):
-            is_equal = digest(load_base(published, "cpu")) == base.revision
-    except LongEmbedError:
-        return base
-    if is_equal:
-        return published
-    return base
+def private_base(loaded: SentenceTransformer) -> tuple[Base, SentenceTransformer]:
+    """What a loaded model says about itself as a base, and a copy of it of which every part may be changed."""
+    if not isinstance(loaded, LongSentenceTransformer) or loaded.checkpoint is None:
+        return base_of_loaded(loaded), copy.deepcopy(loaded)
+    # a model of ours with the strategy `none`: its transformer is made anew, with the weights of now
+    checkpoint = loaded.checkpoint
+    base = checkpoint.base
+    now = loaded.identity()
+    with translated_errors(base.path):
+        model = load_base(base, checkpoint.spec.dtype, str(loaded.device))
+    model.load_state_dict(loaded.state_dict())
+    for key, value in settings_of(loaded).items():
+        setattr(model, key, copy.deepcopy(value))
+    if now.changed_from is not None:
+        digest = now.revision.removesuffix(f"-{ALGORITHM}")
+        base = replace(base, name=now.name.partition("+")[0], revision=digest)
+    return base, model
 
 
 def settings_of(model: BaseModel) -> dict[str, Any]:
@@ -168,41 +160,19 @@ def settings_of(model: BaseModel) -> dict[str, Any]:
     return {name: getattr(model, name) for name in names if hasattr(model, name)}
 
 
-def copy_of_base(loaded: SentenceTransformer, checkpoint: BaseCheckpoint) -> BaseModel:
-    """A base with the weights of a loaded model, of which every part may be changed.
-
-    Args:
-        loaded: is not changed.
-        checkpoint: what the loaded model says about itself.
-    """
-    if not isinstance(loaded, LongSentenceTransformer):
-        return copy.deepcopy(loaded)
-    with translated_errors(checkpoint.path):
-        base = load_base(checkpoint, str(loaded.device))
-    if getattr(loaded.first.model, "peft_config", None):
-        copy_adapters(loaded.first.model, cast("Transformer", base[0]).model)
-    base.load_state_dict(loaded.state_dict())
-    for key, value in settings_of(loaded).items():
-        setattr(base, key, copy.deepcopy(value))
-    return base
-
-
-def _extended(base: BaseModel, checkpoint: BaseCheckpoint, read_from: str | None) -> LongModel:
-    """The extended model, made from the modules of a private base. `read_from` is as in `from_transformer`."""
+def _extended(base: BaseModel, checkpoint: Checkpoint, read_from: str | None) -> LongModel:
+    """The extended model, made from the modules of a private base. `read_from` is as in `LongTransformer.made_of`."""
     strategy = checkpoint.strategy
     settings = settings_of(base)
-    first = LongTransformer.from_transformer(
+    first = LongTransformer.made_of(
         cast("Transformer", base[0]),
         strategy,
-        extended=checkpoint.interpolated is not None,
+        extended=checkpoint.base.interpolated is not None,
         read_from=read_from,
     )
-    first.base_name = checkpoint.base_name
-    first.base_revision = checkpoint.base_revision
+    first.base_name, first.base_revision = checkpoint.base.origin
     modules: list[nn.Module] = [first, *list(base)[1:]]
-    if checkpoint.late_interaction:
-        first.prepare_late_interaction(checkpoint.name)
-    elif "windows" in strategy.overrides() or checkpoint.vectors is not None:
+    if "windows" in strategy.overrides() or checkpoint.vectors is not None:
         pooling = next(iter(modules[1:]), None)
         if not isinstance(pooling, Pooling):
             reason = f"{strategy.KEY} averages pooled windows"
@@ -212,27 +182,26 @@ def _extended(base: BaseModel, checkpoint: BaseCheckpoint, read_from: str | None
                 f"{reason}, so the base's second module must be a Pooling, "
                 f"got {'none' if pooling is None else type(pooling).__name__}."
             )
+        config = pooling.get_config_dict()
         if checkpoint.vectors is None:
-            pooling.__class__ = WindowPooling  # the subclass only adds methods
+            modules[1] = WindowPooling(**config)
         else:
-            pooling.__class__ = SpanPooling
-            cast("SpanPooling", pooling).vectors = checkpoint.vectors
+            modules[1] = SpanPooling(**config, vectors=checkpoint.vectors)
             similarity = settings.pop("similarity_fn_name")
             modules.append(GroupByDocument(normalize=similarity != "dot", dims=settings["truncate_dim"]))
-    if checkpoint.spec.max_vectors is not None:
-        modules.append(PooledVectors(int(checkpoint.spec.max_vectors)))
     return _model_of(modules, checkpoint, str(base.device), settings)
 
 
-def _load_saved(checkpoint: BaseCheckpoint, device: str | None, model_kwargs: Settings | None) -> LongModel:
+def _load_saved(checkpoint: Checkpoint, device: str | None, model_kwargs: Settings | None) -> LongModel:
     """Load a model that we saved. Only our classes and sentence-transformers' own modules are trusted."""
-    path = checkpoint.path
-    config = checkpoint.settings
+    base = checkpoint.base
+    path = base.path
+    config = base.settings
     if not config:
         raise ModelError(f"{path} must hold config_sentence_transformers.json.")
-    options: dict[str, Any] = {**checkpoint.files.load_options(), "model_kwargs": dict(model_kwargs or {})}
+    options: dict[str, Any] = {**base.files.load_options(), "model_kwargs": dict(model_kwargs or {})}
     modules: list[nn.Module] = []
-    for entry in checkpoint.modules:
+    for entry in base.modules:
         kind = _module_class(path, entry["type"])
         modules.append(kind.load(path, subfolder=entry["path"], **options))
     settings: dict[str, Any] = {key: config[key] for key in ("prompts", "default_prompt_name")}
@@ -241,10 +210,10 @@ def _load_saved(checkpoint: BaseCheckpoint, device: str | None, model_kwargs: Se
 
 
 def _model_of(
-    modules: list[nn.Module], checkpoint: BaseCheckpoint, device: str | None, settings: dict[str, Any]
+    modules: list[nn.Module], checkpoint: Checkpoint, device: str | None, settings: dict[str, Any]
 ) -> LongModel:
     """The model of finished modules. With several vectors its last module, `GroupByDocument`, cuts dimensions."""
-    if checkpoint.vectors is None and not checkpoint.late_interaction:
+    if checkpoint.vectors is None:
         return LongSentenceTransformer(modules=modules, device=device, **settings)
     settings.pop("truncate_dim", None)
     return LongMultiVectorEncoder(modules=modules, device=device, **settings)

@@ -17,8 +17,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .building import settings_of
-from .card import exported_card
-from .checkpoints.opening import POOLING_SWITCHES
+from .checkpoints.base import POOLING_SWITCHES
 from .checkpoints.strategy_file import Json
 from .extend import load
 from .families import Family
@@ -26,7 +25,8 @@ from .families.absolute import Absolute
 from .families.family import UnknownPositions
 from .families.rotary import Rotary, lift_window
 from .modules import LongTransformer
-from .plain import RopeParameters, lost_in, plain_rope, refuse, rope_of
+from .publishing.card import exported_card
+from .publishing.rope_export import RopeParameters, lost_in, plain_rope, refuse, rope_of
 from .strategies import Strategy
 
 #: The modules that every reader knows, by the names of their classes.

@@ -12,10 +12,10 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
-from .building import base_of, build, copy_of_base
-from .checkpoints.opening import open_checkpoint
+from .building import build, private_base
+from .checkpoints.checkpoint import checkpoint_of, open_checkpoint
 from .checkpoints.spec import ModelSpec
-from .model import LongMultiVectorEncoder, LongSentenceTransformer
+from .model import LongSentenceTransformer
 from .modules import LongTransformer
 
 # for editors and type checkers; a test compares both with the strategies
@@ -25,15 +25,12 @@ Similarity = Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanm
 
 
 class StrategyParameters(TypedDict, total=False):
-    """The parameters of all strategies, and `max_vectors`. `docs/strategies.md` says which strategy has which."""
+    """The parameters of all strategies. `docs/strategies.md` says which strategy has which."""
 
     logn: bool
-    max_vectors: int
-    short: Literal["keep", "scale", "cut"]
+    short: Literal["keep", "scale"]
     size: int
     overlap: int
-    split: Literal["token", "sentence", "paragraph"]
-    agg: Literal["mean", "mean-normalized"]
     g: int | Literal["document"]
     w: int
     factor: float | Literal["document", "target"]
@@ -119,7 +116,7 @@ def extend(
         trust_remote_code: run the base repository's own model code.
         vectors: content tokens for each vector, or `window` for one vector for each window of `pcw`. Default: one
             vector for each document.
-        params: the strategy's parameters, in Python types: `logn=False`, `g=9`. Also `max_vectors=8`, with `vectors`.
+        params: the strategy's parameters, in Python types: `logn=False`, `g=9`.
 
     Returns:
         A new model. `model_card_data.model_name` is its canonical name.
@@ -134,20 +131,19 @@ def extend(
         raise InputError(
             f"extend takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
-    others: dict[str, Any] = {k: params.pop(k) for k in ("max_vectors", *SEARCH_PARAMETERS) if k in params}
+    search: dict[str, Any] = {key: params.pop(key) for key in SEARCH_PARAMETERS if key in params}
     general = revision, dtype, trust_remote_code, vectors
-    source = ""
-    if not isinstance(base, SentenceTransformer):
-        source = str(base)
-    spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params, **others)
+    loaded = base if isinstance(base, SentenceTransformer) else None
+    source = "" if loaded is not None else str(base)
+    spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params, **search)
     spec.check_no_search()
-    if not isinstance(base, SentenceTransformer):
+    if loaded is None:
         return build(open_checkpoint(spec), device=device)
-    _check_loaded(base, spec)
-    if isinstance(base, LongSentenceTransformer) and base.checkpoint:
-        spec = replace(spec, dtype=base.checkpoint.spec.dtype)  # the base keeps its compute type
-    checkpoint = base_of(base).extended_by(spec)
-    return build(checkpoint, copy_of_base(base, checkpoint), device)
+    _check_loaded(loaded, spec)
+    if isinstance(loaded, LongSentenceTransformer) and loaded.checkpoint:
+        spec = replace(spec, dtype=loaded.checkpoint.spec.dtype)  # the base keeps its compute type
+    described, private = private_base(loaded)
+    return build(checkpoint_of(described, spec), private, device)
 
 
 @overload
@@ -183,7 +179,8 @@ def load(
         device: where the model goes. Default: the best device of this machine.
         trust_remote_code: run the base repository's own model code. A model that we saved never needs it.
         vectors: as in `extend`, and as `vectors` in a name. Type checkers see a `MultiVectorEncoder` only with it.
-        truncate_dim: as sentence-transformers takes it, like the next three.
+        truncate_dim: as sentence-transformers takes it, like the next three. With one of them the model is
+            `local/NAME`.
         prompts: texts by their names; the others stay.
         similarity_fn_name: such as `dot`.
         model_kwargs: what transformers takes. A compute type becomes part of the name, others make it `local/NAME`.
@@ -214,16 +211,12 @@ def load(
     model = build(open_checkpoint(spec), device=device, model_kwargs=loading)
     if loading:
         # what these settings change is not known, so the name does not hold
-        model.built = None
+        model.built_digest = None
     model.prompts = {**model.prompts, **(prompts or {})}
     if similarity_fn_name is not None:
         model.similarity_fn_name = similarity_fn_name
-    if truncate_dim is not None and isinstance(model, LongMultiVectorEncoder):
-        if model.grouping is None:
-            raise InputError(f"truncate_dim must be left out with late interaction, got {truncate_dim}.")
-        model.grouping.dims = truncate_dim
-    elif truncate_dim is not None:
-        model.truncate_dim = truncate_dim
+    if truncate_dim is not None:
+        model.cut_dimensions(truncate_dim)
     return model
 
 

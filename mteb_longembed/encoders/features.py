@@ -8,7 +8,7 @@ import numpy as np
 
 #: What a module gets and returns, as in sentence-transformers: tensors and settings by their names.
 Features = dict[str, Any]
-#: The token ids of one text, int32. With `split`, `~id` stands for a token that starts a sentence or paragraph.
+#: The token ids of one text, int32.
 Ids = np.ndarray
 
 #: Features with one value for each token. Windows cut them, and padding fills them with zeros.
@@ -18,13 +18,10 @@ DOCUMENT_LENGTHS = "document_lengths"
 #: `[b]` leading tokens of each text that are special or part of the prompt, and the number of special ones at its end.
 WINDOW_PREFIX = "window_prefix"
 SPECIAL_SUFFIX = "special_suffix"
-#: `[b, n]` whether a token starts a sentence or paragraph, with `split`.
-WINDOW_STARTS = "window_starts"
 #: Windows of each text `[b]`, the index of each window token in its text `[w, size]`, both on the host.
 WINDOW_COUNTS = "window_counts"
 WINDOW_TOKENS = "window_tokens"
-#: How windows become one vector, and the `attention_mask` `[b, n]` of the texts that were cut.
-WINDOW_AGG = "window_agg"
+#: The `attention_mask` `[b, n]` of the texts that were cut.
 DOCUMENT_MASK = "document_mask"
 #: `[b, n]` how much each token counts in a mean, with corpus weights.
 TOKEN_WEIGHTS = "token_weights"

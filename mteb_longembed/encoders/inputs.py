@@ -14,9 +14,8 @@ from transformers import PreTrainedTokenizerBase
 from mteb_longembed.errors import InputError, ModelError
 
 from .families import Family
-from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, WINDOW_STARTS, Features, Ids
+from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, Features, Ids
 from .strategies import Strategy
-from .strategies.pcw import ParallelContextWindows
 from .tokenizing import prefix_tokenizer_of
 
 
@@ -62,7 +61,6 @@ class TextInputs(Transformer):
             ids = torch.from_numpy(read[0])
         else:
             ids = torch.tensor(self._words(prompt)["input_ids"])
-        ids = torch.where(ids < 0, ~ids, ids)
         alone = ids[: len(ids) - suffix][: input_ids.shape[1]]
         same = (input_ids[:, : len(alone)].cpu() == alone).int().cumprod(1).sum(1)
         return same.clamp(min=prefix)
@@ -71,13 +69,6 @@ class TextInputs(Transformer):
     def cuts(self) -> bool:
         """Whether long documents run in parts, the windows of `pcw`."""
         return "windows" in self.strategy.overrides()
-
-    @property
-    def split(self) -> str:
-        """Where windows end: `token`, `sentence` or `paragraph`."""
-        if isinstance(self.strategy, ParallelContextWindows):
-            return self.strategy.split
-        return "token"
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:
@@ -131,7 +122,7 @@ class TextInputs(Transformer):
         )
         cutter = None
         if plain:
-            cutter = prefix_tokenizer_of(self.tokenizer, self.split)
+            cutter = prefix_tokenizer_of(self.tokenizer)
         if cutter is None:
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.longest)
@@ -150,13 +141,9 @@ class TextInputs(Transformer):
         rows = [torch.from_numpy(row).long() for row in ids]
         pad = self._words.pad_token_id
         input_ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
-        starts = input_ids < 0
-        input_ids = torch.where(starts, ~input_ids, input_ids)
         features: Features = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
         if "token_type_ids" in self._words.model_input_names:
             features["token_type_ids"] = torch.zeros_like(mask)
-        if self.split != "token":
-            features[WINDOW_STARTS] = starts
         if prompt:
             features["prompt_length"] = self._get_prompt_length(prompt)
         self._add_content_bounds(features, prompt)

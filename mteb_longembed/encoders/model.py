@@ -6,13 +6,10 @@ happens to a document.
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
@@ -20,25 +17,21 @@ from sentence_transformers.util import truncate_embeddings
 from torch import Tensor
 
 from mteb_longembed.encoders.built_model import BuiltModel
-from mteb_longembed.encoders.card import Model, extended_card
 from mteb_longembed.encoders.engine.engine import Engine
 from mteb_longembed.encoders.engine.settings import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.truncation import TruncationStats
 from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.publishing.card import extended_card
 from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_model
 from mteb_longembed.encoders.span_pooling import GroupByDocument
 from mteb_longembed.errors import InputError
 
-#: What transformers says of a model with several vectors that is opened as one with a single vector.
-_SEVERAL = "several vectors a document, so load it with sentence_transformers.MultiVectorEncoder or mteb_longembed.load"
 #: What our engine gives for a text. What else `encode` may be asked for is sentence-transformers' own matter.
 _ARRAYS = ("sentence_embedding", "token_embeddings")
 #: What is done with the arrays of some texts before they are returned.
 Finish = Callable[[list[Tensor]], list[Tensor]]
 #: The arguments of one call of `_inference`, by their names in sentence-transformers.
 Call = dict[str, Any]
-#: How many threads a process starts for its computations.
-_THREADS = "OMP_NUM_THREADS"
 
 
 class LongModelMixin(BuiltModel):
@@ -93,7 +86,7 @@ class LongModelMixin(BuiltModel):
         """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""
         repository = model_name or getattr(self.model_card_data, "model_id", None)
         name = repository or Path(path).resolve().name
-        card = extended_card(cast("Model", self), name, is_repository="/" in (repository or ""))
+        card = extended_card(cast("Any", self), name, is_repository="/" in (repository or ""))
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> dict[str, Any]:
@@ -104,19 +97,6 @@ class LongModelMixin(BuiltModel):
             "reason": "it extends the model to longer inputs; pip install mteb-longembed",
         }
         return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}
-
-
-@contextmanager
-def cores_shared(target_devices: Sequence[str] | None) -> Iterator[None]:
-    """Inside, new workers on CPUs share the cores. Without it, each worker would use all cores."""
-    if not target_devices or set(target_devices) != {"cpu"} or _THREADS in os.environ:
-        yield
-        return
-    os.environ[_THREADS] = str(max(1, torch.get_num_threads() // len(target_devices)))
-    try:
-        yield
-    finally:
-        del os.environ[_THREADS]
 
 
 class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
@@ -138,37 +118,22 @@ class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
 
         return settings, finish
 
-    # ---- several processes --------------------------------------------------------------------------------
-
-    def start_multi_process_pool(
-        self, target_devices: list[str] | None = None
-    ) -> dict[Literal["input", "output", "processes"], Any]:
-        """Start workers as sentence-transformers does. Workers on CPUs share the cores; they do not each use all."""
-        with cores_shared(target_devices):
-            return super().start_multi_process_pool(target_devices)
+    def cut_dimensions(self, dims: int | None) -> None:
+        """Keep only so many leading dimensions of a vector. None keeps all."""
+        self.truncate_dim = dims
 
 
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
-    """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query.
-
-    On a base with late interaction (ColBERT) it is one vector for each token of both.
-    """
-
-    def save_pretrained(self, path: str, *args: Any, **kwargs: Any) -> None:
-        """Save with a sentence for other classes, which ask transformers for the model's type."""
-        super().save_pretrained(path, *args, **kwargs)
-        Path(path, "config.json").write_text(json.dumps({"model_type": _SEVERAL}) + "\n", encoding="utf-8")
+    """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
 
     @property
-    def dimensions(self) -> int | None:
-        if self.grouping:
-            return self.grouping.dims
-        return None
+    def grouping(self) -> GroupByDocument:
+        """The last module, which groups vectors by document."""
+        return cast("GroupByDocument", self[-1])
 
-    @property
-    def grouping(self) -> GroupByDocument | None:
-        """The module that groups vectors by document. None if each token has one."""
-        return next((module for module in self if isinstance(module, GroupByDocument)), None)
+    def cut_dimensions(self, dims: int | None) -> None:
+        """Keep only so many leading dimensions of a vector. None keeps all."""
+        self.grouping.dims = dims
 
     OF_CALL = LongModelMixin.OF_CALL | {"token_pooling", "task"}
 

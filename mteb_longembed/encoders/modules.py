@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import json
-from pathlib import Path, PurePosixPath
-from typing import Any, Self, cast
+from pathlib import Path
+from typing import Any, Self
 
 import torch
 from sentence_transformers.base import BaseModel
@@ -17,20 +17,18 @@ from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WordWeights
 from torch import Tensor
 
-from mteb_longembed.errors import IncompatibleError, InputError, ModelError
+from mteb_longembed.errors import InputError, ModelError
 
 from . import features as keys
-from .adapters import ADAPTERS, load_adapters, save_with_adapters
 from .attention.devices import to_device
 from .attention.lengths import SequenceLengths, encoding, with_lengths
-from .checkpoints.identity import AsBuilt
 from .checkpoints.strategy_file import STRATEGY_FILE, StrategyFile
 from .families import family_of
 from .features import Features
 from .inputs import TextInputs, special_counts
 from .strategies import Strategy
 from .transformers_parts import check_all_loaded, wrap_gradient_checkpointing
-from .windows import aggregated, joined_tokens, rows_of, split_windows
+from .windows import joined_tokens, mean_by, rows_of, split_windows
 
 #: How many tokens of a document's windows run together.
 AT_ONCE = 16_384
@@ -41,8 +39,6 @@ class LongTransformer(TextInputs):
 
     save_in_root: bool = False
 
-    #: The folder or repository that the whole model was loaded from, and its revision. None if there is none.
-    saved_in: tuple[str, str | None] | None = None
     #: Name and revision of the base that the model was made from.
     base_name: str = ""
     base_revision: str | None = None
@@ -50,7 +46,7 @@ class LongTransformer(TextInputs):
     windows_are_pooled: bool = True
 
     @classmethod
-    def from_transformer(
+    def made_of(
         cls,
         transformer: Transformer,
         strategy: Strategy,
@@ -58,10 +54,10 @@ class LongTransformer(TextInputs):
         extended: bool = False,
         read_from: str | None = None,
     ) -> Self:
-        """Turn a private `Transformer` into a `LongTransformer`, in place.
+        """A `LongTransformer` made of the model, tokenizer and settings of a private `Transformer`.
 
         Args:
-            transformer: of sentence-transformers' own class.
+            transformer: of sentence-transformers' own class. It must not be used any more.
             strategy: with all lengths and parameters.
             extended: whether the weights are so already.
             read_from: the files from which the weights have just been read. All that the model needs must be there.
@@ -73,8 +69,8 @@ class LongTransformer(TextInputs):
             )
         if read_from is not None:
             check_all_loaded(transformer.model, read_from)
-        transformer.__class__ = cls  # the subclass only adds attributes, so no part of the base is rebuilt
-        long = cast("Self", transformer)
+        long = cls.__new__(cls)
+        vars(long).update(vars(transformer))  # its constructor would load the model again
         long.strategy = strategy
         # flattened batches would hide where a document ends
         long.unpad_inputs = False  # FlashAttention 2 leaves out padding in each layer
@@ -82,21 +78,7 @@ class LongTransformer(TextInputs):
         long._words.padding_side = "right"
         long._words.truncation_side = "right"
         long.max_seq_length = strategy.target_len
-        setting = f"split={long.split}"
-        if setting != "split=token" and long.token_ids(["a"]) is None:
-            raise IncompatibleError(
-                f"{setting} needs texts that become plain token ids, but those of this model go through "
-                f"{type(long.processor).__name__} in another form: leave it out."
-            )
         return long
-
-    def prepare_late_interaction(self, base: str) -> None:
-        """Let documents be as long as the target length, in a model with a vector for each token.
-
-        Raises:
-            IncompatibleError: if queries of the base (its name) have tokens that we cannot compute.
-        """
-        self.document_length = None
 
     def __repr__(self) -> str:
         strategy = self.strategy
@@ -105,7 +87,7 @@ class LongTransformer(TextInputs):
         )
 
     def on_model_ready(self, model: BaseModel) -> None:
-        """See whether a pooling of windows follows, and note what the model is made of.
+        """See whether a pooling of windows follows.
 
         One weighted mean takes the tokens of the whole document, so windows are joined before it.
         """
@@ -114,7 +96,6 @@ class LongTransformer(TextInputs):
         pooling = next(iter(following[is_weighted:]), None)
         has_vector_per_window = getattr(pooling, "vectors", None) == "window"
         self.windows_are_pooled = isinstance(pooling, Pooling) and (not is_weighted or has_vector_per_window)
-        vars(model)["built"] = AsBuilt(model)
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
         """Token embeddings of every document, in fp32 also if the model computes in half precision.
@@ -140,11 +121,6 @@ class LongTransformer(TextInputs):
                 f"{longest}: cut it, or extend the base to a longer target."
             )
         long = longest > self.strategy.whole_len
-        if long and len(lengths) > 1 and "query_expansion_positions" in features:
-            # such a query has more columns than tokens, which the ways of long documents do not know
-            queries = [rows_of(features, torch.tensor([i])) for i in range(len(lengths))]
-            tokens = torch.cat([self.forward(query, **kwargs)[self.module_output_name] for query in queries])
-            return {**features, self.module_output_name: tokens}
         in_windows = long and "windows" in self.strategy.overrides()
         if in_windows and self.windows_are_pooled:
             windows, sizes = split_windows(features, lengths, self._ends(features), self.strategy)
@@ -213,14 +189,13 @@ class LongTransformer(TextInputs):
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the extended weights, the strategy and the base's name and revision. `load` reads them again."""
-        adapters: list[str] = []
         if getattr(self.model, "peft_config", None):
-            adapters = save_with_adapters(self.model, output_path, safe_serialization=safe_serialization)
-            self.processor.save_pretrained(output_path)
-            self.save_config(output_path)
-        else:
-            super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
-        content = StrategyFile(self.strategy, self.base_name, self.base_revision, tuple(adapters))
+            raise ModelError(
+                "a model with adapters must be merged before it is saved: call merge_and_unload() of the PEFT model "
+                "that get_peft_model gave."
+            )
+        super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
+        content = StrategyFile(self.strategy, self.base_name, self.base_revision)
         path = Path(output_path, STRATEGY_FILE)
         path.write_text(json.dumps(content.to_json(), indent=2) + "\n", encoding="utf-8")
 
@@ -236,16 +211,9 @@ class LongTransformer(TextInputs):
         config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **source)
         saved = StrategyFile.from_json(config, f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}")
         transformer = Transformer.load(model_name_or_path, **source, **kwargs)
-        if saved.adapters:
-            source["subfolder"] = str(PurePosixPath(subfolder, ADAPTERS))
-            folder = Module.load_dir_path(model_name_or_path, **source)
-            load_adapters(transformer.model, folder, list(saved.adapters))
-        loaded = cls.from_transformer(
-            transformer, saved.strategy, extended=True, read_from=model_name_or_path
-        )
+        loaded = cls.made_of(transformer, saved.strategy, extended=True, read_from=model_name_or_path)
         loaded.base_name = saved.base_name
         loaded.base_revision = saved.base_revision
-        loaded.saved_in = model_name_or_path, None if Path(model_name_or_path).is_dir() else revision
         return loaded
 
 
@@ -266,8 +234,8 @@ class WindowPooling(Pooling):
         counts = features.pop(keys.WINDOW_COUNTS)
         index = features.pop(keys.WINDOW_TOKENS)
         mask = features.pop(keys.DOCUMENT_MASK)
-        agg = features.pop(keys.WINDOW_AGG)
-        features["sentence_embedding"] = aggregated(features["sentence_embedding"], counts, agg)
+        document = torch.repeat_interleave(torch.arange(len(counts)), counts)
+        features["sentence_embedding"] = mean_by(document, features["sentence_embedding"], len(counts))
         tokens = features["token_embeddings"]
         if tokens.shape[1] == index.shape[1]:
             features["token_embeddings"] = joined_tokens(tokens, index, counts, mask.shape)

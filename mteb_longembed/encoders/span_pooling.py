@@ -2,7 +2,7 @@
 
 `SpanPooling` replaces the base's pooling. It passes one row for each vector to the base's remaining modules (Dense,
 Normalize), which need not know about documents. `GroupByDocument` is the last module. It groups the rows by document,
-in the form that sentence-transformers' `MultiVectorEncoder` reads. `PooledVectors` may follow it.
+in the form that sentence-transformers' `MultiVectorEncoder` reads.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, Literal
 import torch
 from sentence_transformers.base import BaseModel
 from sentence_transformers.base.modules import Module
-from sentence_transformers.multi_vector_encoder.modules import BaseTokenPooling, HierarchicalTokenPooling
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
@@ -117,27 +116,3 @@ class GroupByDocument(Module):
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the two settings."""
         self.save_config(output_path)
-
-
-class PooledVectors(BaseTokenPooling):
-    """At most `max_vectors` vectors of a document: means of its most similar ones, of length 1. Queries keep theirs.
-
-    Source: hierarchical token pooling (Clavié et al. 2024, arXiv:2409.14683), by sentence-transformers.
-
-    Args:
-        max_vectors: the largest number of vectors of a document.
-    """
-
-    config_keys = ["max_vectors"]
-
-    def __init__(self, max_vectors: int) -> None:
-        super().__init__()
-        self.max_vectors = max_vectors
-
-    def pool_one(self, embedding: Tensor, **kwargs: Any) -> Tensor:
-        """The vectors `[v, d]` of one document as `[at most max_vectors, d]`."""
-        if len(embedding) <= self.max_vectors:
-            return embedding
-        # a little less, so that rounding does not give one cluster too few
-        factor = 0.99999 * len(embedding) / self.max_vectors
-        return HierarchicalTokenPooling(factor, num_protected_tokens=0).pool_one(embedding)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -15,13 +14,13 @@ from torch import Tensor
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
+from .boundaries import sentence_ends
 from .features import Features, Ids
 from .model import LongModelMixin, LongSentenceTransformer
 from .tokenizing import without_surrogates
 
 #: Start and end of a span in characters. The end is excluded.
 Span = tuple[int, int]
-_SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+|\n+|$)\s*")
 
 
 def encode_spans(
@@ -97,13 +96,14 @@ def document_prompt(model: BaseModel) -> str:
     return ""
 
 
-def spans_by_tokens(model: LongModelMixin, text: str, size: int) -> list[Span]:
+def spans_by_tokens(model: LongModelMixin, text: str, size: int, *, prompt: str | None = None) -> list[Span]:
     """Spans of `size` content tokens each, as far as the model reads a text. The last span may be shorter.
 
     Args:
         model: as in `encode_spans`.
         text: a document.
         size: tokens of a span, at least 1.
+        prompt: as in `encode_spans`. It takes room from the text.
 
     Raises:
         InputError: if `size` is below 1.
@@ -111,13 +111,15 @@ def spans_by_tokens(model: LongModelMixin, text: str, size: int) -> list[Span]:
     """
     if size < 1:
         raise InputError(f"a span must have at least 1 token, got {size}.")
-    offsets = [span for span in tokens_read(model, "", text)[1] if span[1] > span[0]]
+    if prompt is None:
+        prompt = document_prompt(model)
+    offsets = [span for span in tokens_read(model, prompt, text)[1] if span[1] > span[0]]
     groups = [offsets[start : start + size] for start in range(0, len(offsets), size)]
     return [(group[0][0], group[-1][1]) for group in groups]
 
 
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
-    """Spans of whole sentences, which end at `.`, `!`, `?` or a line break. Short neighbours are joined.
+    """Spans of whole sentences, by Unicode's rules (a line break ends one too). Short neighbours are joined.
 
     Args:
         text: a document.
@@ -129,7 +131,7 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
         >>> spans_by_sentences("One. Two!  Three", max_chars=9)
         [(0, 9), (11, 16)]
     """
-    return joined_spans(text, (match.end() for match in _SENTENCE.finditer(text)), max_chars)
+    return joined_spans(text, (*sentence_ends(text), len(text)), max_chars)
 
 
 def joined_spans(text: str, ends: Iterable[int], max_chars: int) -> list[Span]:

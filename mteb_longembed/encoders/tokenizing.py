@@ -18,7 +18,6 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from mteb_longembed.encoders.boundaries import with_starts
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.transformers_parts import reads_texts_itself
 
@@ -83,26 +82,20 @@ CACHE = IdCache()
 class PrefixTokenizer:
     """A plain fast tokenizer (see `prefix_tokenizer_of`) that reads no more of a text than the needed tokens require.
 
-    With `split` the ids tell where sentences or paragraphs start (`with_starts`).
-
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
 
     Args:
         tokenizer: the plain fast tokenizer, which is copied.
         cache: of token ids, shared by all tokenizers of a process.
-        split: `token`; or `sentence` or `paragraph`, whose starts the ids then tell.
     """
 
-    def __init__(
-        self, tokenizer: PreTrainedTokenizerFast, cache: IdCache = CACHE, split: str = "token"
-    ) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, cache: IdCache = CACHE) -> None:
         # a copy, because every call of the original, from any thread, changes its truncation and padding
         self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._backend.no_truncation()
         self._backend.no_padding()
         serialised = self._backend.to_str()
-        self._split = split
-        self._fingerprint = hashlib.blake2b(f"{split} {serialised}".encode(), digest_size=16).digest()
+        self._fingerprint = hashlib.blake2b(serialised.encode(), digest_size=16).digest()
         self.cache = cache
         self.stability: PrefixStability = prefix_stability(serialised)
         special = _special_tokens(self._backend)
@@ -141,33 +134,21 @@ class PrefixTokenizer:
         while cuts:
             uncut = [i for i, cut in cuts.items() if cut == len(texts[i])]
             read = [without_surrogates(texts[i]) for i in uncut]
-            is_fast = read and self._split == "token"  # the fast method gives no offsets
-            if is_fast:
-                encode = self._backend.encode_batch_fast
-            else:
-                encode = self._backend.encode_batch
+            encodings = []
             if read:
-                encodings = encode(read, add_special_tokens=False)
-            else:
-                encodings = []
+                encodings = self._backend.encode_batch_fast(read, add_special_tokens=False)
             for i, encoding in zip(uncut, encodings, strict=True):
-                done[i] = Content(self._ids(encoding, texts[i], room), complete=len(encoding) <= room)
+                done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=len(encoding) <= room)
             parts = [i for i in cuts if done[i] is None]
             pieces = [without_surrogates(texts[i][: cuts[i]]) for i in parts]
             cuts = {}
             encodings = self._backend.encode_batch(pieces, add_special_tokens=False)
             for i, piece, encoding in zip(parts, pieces, encodings, strict=True):
                 if self._safe(encoding, piece, room):
-                    done[i] = Content(self._ids(encoding, texts[i], room), complete=False)
+                    done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=False)
                 else:
                     cuts[i] = self._next_cut(texts[i], encoding, len(piece), room)
         return [content for content in done if content is not None]
-
-    def _ids(self, encoding: Encoding, text: str, room: int) -> Ids:
-        ids = np.array(encoding.ids[:room], np.int32)
-        if self._split == "token":
-            return ids
-        return with_starts(ids, encoding.offsets[:room], without_surrogates(text), self._split)
 
     def _next_cut(self, text: str, encoding: Encoding, read: int, room: int) -> int:
         """The next place to cut: at least twice as far, or the end of a text that has no words."""
@@ -243,21 +224,12 @@ def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
     return prefix, suffix
 
 
-#: By tokenizer: the cutters by its size, because added tokens change the ids of a text, and by `split`.
-_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[object, PrefixTokenizer | None]] = (
-    WeakKeyDictionary()
-)
+#: By tokenizer: the cutters by its size, because added tokens change the ids of a text.
+_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[int, PrefixTokenizer | None]] = WeakKeyDictionary()
 
 
-def prefix_tokenizer_of(
-    tokenizer: PreTrainedTokenizerBase | None, split: str = "token"
-) -> PrefixTokenizer | None:
-    """The tokenizer's `PrefixTokenizer`, made once. None if texts must go through the tokenizer itself.
-
-    Args:
-        tokenizer: that of the model.
-        split: as in `PrefixTokenizer`.
-    """
+def prefix_tokenizer_of(tokenizer: PreTrainedTokenizerBase | None) -> PrefixTokenizer | None:
+    """The tokenizer's `PrefixTokenizer`, made once. None if texts must go through the tokenizer itself."""
     if (
         not isinstance(tokenizer, PreTrainedTokenizerFast)
         or reads_texts_itself(tokenizer)
@@ -266,11 +238,11 @@ def prefix_tokenizer_of(
     ):
         return None
     known = _CUTTERS.setdefault(tokenizer, {})
-    key = (len(tokenizer), split)
-    if key not in known:
-        cutter = PrefixTokenizer(tokenizer, split=split)
+    size = len(tokenizer)
+    if size not in known:
+        cutter = PrefixTokenizer(tokenizer)
         if cutter.can_cut:
-            known[key] = cutter
+            known[size] = cutter
         else:
-            known[key] = None
-    return known[key]
+            known[size] = None
+    return known[size]

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .building import load_base, settings_of
-from .checkpoints.opening import open_checkpoint
+from .checkpoints.checkpoint import open_checkpoint
 from .checkpoints.spec import ModelSpec
 from .extend import load
 from .features import Ids
@@ -129,7 +129,7 @@ def weighted(model: Model, counts: TokenCounts, rule: Rule) -> Model:
     made: Any = type(model)(modules=modules, device=str(model.device), **settings_of(model))
     if isinstance(model, LongModelMixin) and model.is_unchanged():
         # its rows are in the store under the model's name with a digest of the weights
-        made.checkpoint = model.checkpoint
+        made.remember(model.checkpoint)
         made.store = model.store
     return cast("Model", made)
 
@@ -187,8 +187,7 @@ def _content_ids(model: Model, texts: list[str]) -> list[Ids]:
         ids = first.token_ids(texts, prompt)
         if ids is not None:
             bounds = first.content_bounds(ids, prompt)
-            plain = [np.where(row < 0, ~row, row) for row in ids]
-            return [row[start:end] for row, (start, end) in zip(plain, bounds, strict=True)]
+            return [row[start:end] for row, (start, end) in zip(ids, bounds, strict=True)]
     limit = model.max_seq_length
     tokenizer = model.tokenizer
     room = None if limit is None else max(limit - tokenizer.num_special_tokens_to_add(), 0)
@@ -206,9 +205,9 @@ def _loaded(base: str | Path | Model, device: str | None) -> Model:
         )
     spec = ModelSpec.parse(str(base))
     checkpoint = open_checkpoint(spec)
-    is_plain = ModelSpec(spec.base, revision=spec.revision) == spec and not checkpoint.saved
+    is_plain = ModelSpec(spec.base, revision=spec.revision) == spec and checkpoint.base.carried is None
     if is_plain:
-        return cast("Model", load_base(checkpoint, device))
+        return cast("Model", load_base(checkpoint.base, None, device))
     return load(base, device=device)
 
 

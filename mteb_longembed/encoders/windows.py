@@ -11,7 +11,6 @@ from . import features as keys
 from .attention.devices import to_device
 from .features import Features
 from .strategies import Strategy
-from .strategies.pcw import ParallelContextWindows
 
 
 def rows_of(features: Features, rows: Tensor) -> Features:
@@ -30,8 +29,8 @@ def split_windows(
 ) -> tuple[Features, Tensor]:
     """Replace documents by their windows: `[b, n]` token features become `[w, size]`.
 
-    Adds `WINDOW_TOKENS`, `WINDOW_COUNTS`, `DOCUMENT_MASK` and `WINDOW_AGG`. From these, `WindowPooling` joins the
-    windows of each document.  Returns also the tokens of each window `[w]`.
+    Adds `WINDOW_TOKENS`, `WINDOW_COUNTS` and `DOCUMENT_MASK`. From these, `WindowPooling` joins the
+    windows of each document. Returns also the tokens of each window `[w]`.
 
     Args:
         features: of a batch, with token features `[b, n]`.
@@ -41,16 +40,11 @@ def split_windows(
     """
     tokens: list[Tensor] = []
     counts: list[int] = []
-    known = features.get(keys.WINDOW_STARTS)
-    if known is None:
-        all_starts = [None] * len(lengths)
-    else:
-        all_starts = known.cpu().numpy()
-    for n, starts, (prefix, suffix) in zip(lengths.tolist(), all_starts, ends, strict=True):
+    for n, (prefix, suffix) in zip(lengths.tolist(), ends, strict=True):
         if n <= strategy.whole_len:
             parts = torch.arange(n)[None]
         else:
-            parts = strategy.windows_at(starts, n, prefix, suffix)
+            parts = strategy.windows(n, prefix, suffix)
         tokens.extend(parts)
         counts.append(len(parts))
     index = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)
@@ -60,36 +54,13 @@ def split_windows(
     rows = to_device(document[:, None], device)
     columns = to_device(index.clamp(min=0), device)
     real = index >= 0
-    # a query of several windows is not expanded
-    replaced = (*keys.TOKEN_FEATURES, keys.WINDOW_STARTS, "query_expansion_positions")
-    windows = {key: value for key, value in features.items() if key not in replaced}
+    windows = {key: value for key, value in features.items() if key not in keys.TOKEN_FEATURES}
     windows.update({key: features[key][rows, columns] for key in keys.TOKEN_FEATURES if key in features})
     windows["attention_mask"] = to_device(real.to(features["attention_mask"].dtype), device)
     windows[keys.WINDOW_TOKENS] = index
     windows[keys.WINDOW_COUNTS] = torch.tensor(counts)
     windows[keys.DOCUMENT_MASK] = features["attention_mask"]
-    windows[keys.WINDOW_AGG] = "mean"
-    if isinstance(strategy, ParallelContextWindows):
-        windows[keys.WINDOW_AGG] = strategy.agg
     return windows, real.sum(1)
-
-
-def aggregated(pooled: Tensor, counts: Tensor, agg: str) -> Tensor:
-    """One vector for each document `[b, d]`, from pooled windows `[w, d]` and their numbers `[b]`, on the host.
-
-    A document of one window keeps its vector, which is that of the base.
-
-    Args:
-        pooled: `[w, d]`, the vectors of all windows.
-        counts: `[b]` windows of each document, on the host.
-        agg: `mean`, or `mean-normalized`, which divides each vector by its length (norm) first.
-    """
-    document = torch.repeat_interleave(torch.arange(len(counts)), counts)
-    if agg == "mean-normalized":
-        unit = torch.nn.functional.normalize(pooled.float(), dim=1)
-        is_cut = to_device((counts[document] > 1)[:, None], pooled.device)
-        pooled = torch.where(is_cut, unit, pooled.float())
-    return mean_by(document, pooled, len(counts))
 
 
 def joined_tokens(tokens: Tensor, index: Tensor, counts: Tensor, shape: tuple[int, int]) -> Tensor:

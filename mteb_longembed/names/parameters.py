@@ -83,8 +83,6 @@ class Parameter:
 
 #: A parameter of every name: a document gets one vector for each `vectors` content tokens, or one for each window.
 VECTORS = Parameter("vectors", choices=("window",), number=int, optional=True)
-#: A parameter of models with several vectors: at most so many are kept of a document, pooled by similarity.
-MAX_VECTORS = Parameter("max_vectors", number=int, optional=True)
 #: Parameters of every name that change only the search. They never change a vector of the encoder.
 SEARCH_PARAMETERS: Mapping[str, Parameter] = {
     "fuse": Parameter("fuse", choices=("bm25",), optional=True),

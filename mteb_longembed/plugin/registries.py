@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mteb_longembed.errors import HubError, LongEmbedError, ModelError
 from mteb_longembed.names.grammar import holds_model, is_extended_name
@@ -17,7 +17,6 @@ from .mteb_parts import part, rebind
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
 
-    from mteb_longembed.encoders.checkpoints.checkpoint import BaseCheckpoint
     from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 
 T = TypeVar("T")
@@ -54,34 +53,26 @@ def register_models(implementations: ModuleType) -> None:
         rebind("MODEL_REGISTRY", known, ModelRegistry(known))
 
 
-class _Made(NamedTuple):
-    """A description, and the base that must not have changed since. None for a base that cannot change."""
-
-    meta: ModelMeta
-    base: BaseCheckpoint | None
-
-
 class ModelRegistry(dict[str, "ModelMeta"]):
     """mteb's registry of models. It also knows aliases and the names of extended models.
 
     Iteration gives only mteb's own entries, because there is no limit to the number of extended models. The entry of
-    an extended model is made when its name is looked up. It is kept under that name and under the canonical name as
-    long as its base does not change.
+    an extended model is made when its name is looked up. It is kept under that name and under the canonical name,
+    unless its base is a folder, whose files may change.
     """
 
     def __init__(self, known: Mapping[str, ModelMeta]) -> None:
         super().__init__(known)
-        self._made: dict[str, _Made] = {}
+        self._made: dict[str, ModelMeta] = {}
         #: The answers of the hub for plain names, by name and revision. None for a repository that is not ours.
-        self._asked: dict[tuple[str, str | None], _Made | None] = {}
+        self._asked: dict[tuple[str, str | None], ModelMeta | None] = {}
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (super().__contains__(name) or name in self._made or _is_ours(name))
 
     def __missing__(self, name: str) -> ModelMeta:
-        known = self._made.get(name)
-        if known is not None and (known.base is None or known.base.files.are_unchanged()):
-            return known.meta
+        if name in self._made:
+            return self._made[name]
         if not isinstance(name, str) or not _is_ours(name):
             raise KeyError(name)
         if name in ZOO and ZOO[name].kind == "mteb":
@@ -89,8 +80,9 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 
         made = self._make(ModelSpec.parse(name))
-        self._made[name] = self._made[str(made.meta.name)] = made
-        return made.meta
+        if not str(made.name).startswith("local/"):  # the files of a folder may change
+            self._made[name] = self._made[str(made.name)] = made
+        return made
 
     def ask_hub(self, name: str, revision: str | None = None) -> ModelMeta | None:
         """The description of an extended model that has its own repository. None for any other name.
@@ -105,9 +97,9 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             self._asked[name, revision] = self._find_on_hub(name, revision)
         if (made := self._asked[name, revision]) is not None:
             self._made[name] = made
-        return made and made.meta
+        return made
 
-    def _find_on_hub(self, name: str, revision: str | None) -> _Made | None:
+    def _find_on_hub(self, name: str, revision: str | None) -> ModelMeta | None:
         from mteb_longembed.encoders.checkpoints.model_files import Files, list_ours
         from mteb_longembed.encoders.checkpoints.spec import ModelSpec
         from mteb_longembed.encoders.strategies import ALGORITHM
@@ -135,19 +127,18 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             warnings.warn(f"nothing is known about {name}: {error}", stacklevel=2)
             return default
 
-    def _make(self, spec: ModelSpec) -> _Made:
+    def _make(self, spec: ModelSpec) -> ModelMeta:
         entry = ZOO.get(spec.base)
         base = super().get(entry.hub_id if entry else spec.base)
         if base is not None and "API" in base.framework:
             from mteb_longembed.encoders.api_models import windowed
 
-            return _Made(windowed(base, spec), None)
-        from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
+            return windowed(base, spec)
+        from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 
         from .metadata import model_meta
 
-        checkpoint = open_checkpoint(spec)
-        return _Made(model_meta(checkpoint, super().get), checkpoint)
+        return model_meta(open_checkpoint(spec), super().get)
 
 
 def _is_ours(name: str) -> bool:

@@ -19,7 +19,7 @@ from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 from torch.utils.data import DataLoader
 
-from mteb_longembed.encoders.encoder import DescribedNow, LongEncoder, model_inside
+from mteb_longembed.encoders.encoder import LongEncoder
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import InputError
 
@@ -42,7 +42,7 @@ Chunker = Cutter | tuple[Cutter, str]
 CHUNKS = "-chunks."
 
 
-class ChunkEncoder(DescribedNow):
+class ChunkEncoder:
     """An encoder of mteb's around which a document has the vectors of its chunks, each encoded on its own."""
 
     corpus_chunk_size = 256
@@ -56,7 +56,7 @@ class ChunkEncoder(DescribedNow):
         self._encoder = encoder
         self.passages = passages
         self.similarity_name = similarity_of(encoder)
-        self.embedder = self.model = model_inside(encoder)
+        self.model = getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
 
     def around(self, model: LongSentenceTransformer) -> ChunkEncoder:

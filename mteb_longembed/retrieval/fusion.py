@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from mteb.models.hybrid_wrappers import HybridSearch
 
-from mteb_longembed.encoders.encoder import DescribedNow
-
 from .bm25 import BM25
 from .vector_search import TaskOptions, VectorSearch
 
@@ -64,7 +62,7 @@ def convex_combination(
     return combine
 
 
-class FusedSearch(DescribedNow, HybridSearch):
+class FusedSearch(HybridSearch):
     """`weight` times the encoder's score plus `1 - weight` times BM25's, both scaled by `convex_combination`.
 
     With `fusion="rrf"` it is the mean of `1 / (60 + rank)` of both, by mteb's reciprocal rank fusion.
@@ -89,6 +87,9 @@ class FusedSearch(DescribedNow, HybridSearch):
         self.vectors: Any = encoder
         self.words = bm25
         self._n_documents = 0
+
+    def __repr__(self) -> str:
+        return str(self.mteb_model_meta.name)
 
     def around(self, vectors: SearchProtocol) -> FusedSearch:
         """The same fusion with another search over vectors, and no documents; this one keeps its own."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from sentence_transformers import MultiVectorEncoder
 
 from mteb_longembed.encoders.boundaries import sentence_ends
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.span_pooling import GroupByDocument, SpanPooling
-from mteb_longembed.encoders.spans import document_prompt, joined_spans, spans_by_sentences, tokens_read
+from mteb_longembed.encoders.span_pooling import SpanPooling
+from mteb_longembed.encoders.spans import document_prompt, joined_spans, tokens_read
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]
@@ -22,19 +21,12 @@ WINDOW_CHARS = 500
 
 
 def windows_of(text: str) -> list[Passage]:
-    """Windows over all of a text: neighbouring sentences of at most `WINDOW_CHARS`.
-
-    A longer sentence, as Unicode sees one in a text without capital letters, is cut at full stops, or anywhere.
-    """
+    """Windows over all of a text: neighbouring sentences of at most `WINDOW_CHARS`. A longer sentence is cut."""
     sentences = joined_spans(text, (*sentence_ends(text), len(text)), WINDOW_CHARS)
     windows = []
     for first, last in sentences:
-        is_long = last - first > WINDOW_CHARS
-        for start, end in (
-            spans_by_sentences(text[first:last], WINDOW_CHARS) if is_long else [(0, last - first)]
-        ):
-            starts = range(first + start, first + end, WINDOW_CHARS)
-            windows += [(start, min(start + WINDOW_CHARS, first + end)) for start in starts]
+        for start in range(first, last, WINDOW_CHARS):
+            windows.append((start, min(start + WINDOW_CHARS, last)))
     return [(start, end) for start, end in windows if not text[start:end].isspace()]
 
 
@@ -47,9 +39,7 @@ def passages_of(model: LongModelMixin, text: str) -> list[Passage]:
     if not getattr(model.tokenizer, "is_fast", False):
         return [(0, len(text))]
     ids, offsets = tokens_read(model, prompt, text)
-    # with `split` only these ids tell where sentences start
-    rows = model.first.token_ids([text], prompt or None) if model.first.split != "token" else None
-    (groups,) = tokens_of_vectors(model, rows or [ids], prompt or None)
+    (groups,) = tokens_of_vectors(model, [ids], prompt or None)
     spans = np.array(offsets).reshape(-1, 2)
     return [_passage(spans[group]) for group in groups]
 
@@ -60,7 +50,9 @@ def tokens_of_vectors(
     """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
     first = model.first
     pooling = model.pooling
-    vectors = pooling.vectors if isinstance(pooling, SpanPooling) and not pools_vectors(model) else None
+    vectors = None
+    if isinstance(pooling, SpanPooling):
+        vectors = pooling.vectors
     settings = [(0,)] * len(rows) if vectors is None else first.row_settings(rows, prompt)
     for row, (_, *around) in zip(rows, settings, strict=True):
         n = len(row)
@@ -72,15 +64,9 @@ def tokens_of_vectors(
         ):
             yield [np.arange(n)]
         elif vectors == "window":
-            windows = first.strategy.windows_at(row < 0, n, prefix, suffix).numpy()
-            yield [window[window >= 0] for window in windows]
+            yield list(first.strategy.windows(n, prefix, suffix).numpy())
         else:
             yield np.split(np.arange(prefix, n - suffix), range(vectors, n - prefix - suffix, vectors))
-
-
-def pools_vectors(model: object) -> bool:
-    """Whether a module that is not ours makes a model's several vectors. Then we do not know their places."""
-    return isinstance(model, MultiVectorEncoder) and not isinstance(model[-1], GroupByDocument)
 
 
 def _passage(spans: np.ndarray) -> Passage:

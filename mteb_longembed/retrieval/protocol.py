@@ -31,9 +31,7 @@ def searching(encoder: LongEncoder | LongMultiVectorSearch, spec: ModelSpec) -> 
     if not spec.fuse:
         return inner
     lowest = -1.0 if similarity_of(encoder) == "cosine" else None
-    fused = FusedSearch(inner, float(spec.weight or DEFAULT_WEIGHT), lowest, spec.fusion)
-    fused.embedder = encoder.embedder
-    return fused
+    return FusedSearch(inner, float(spec.weight or DEFAULT_WEIGHT), lowest, spec.fusion)
 
 
 def search_revision(spec: ModelSpec) -> str:

@@ -78,7 +78,6 @@ class Searcher:
         #: BM25 over the windows of all documents.
         self._bm25: BM25 | None = None
         self._is_current = True
-        self._made_by = ("", "")
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -102,8 +101,7 @@ class Searcher:
             texts: the documents. One without text is never found.
 
         Raises:
-            InputError: if an id is known, given twice or no text; if a text is none; if the numbers differ; or if the
-                model has changed since it encoded the other documents.
+            InputError: if an id is known, given twice or no text; if a text is none; or if the numbers differ.
             StorageError: if the disk refuses a write.
         """
         ids = _listed("ids", ids)
@@ -114,7 +112,6 @@ class Searcher:
         _check_texts("document", texts)
         with self._lock, silence():  # of bars for tables that are made in no time
             self._check_new(ids)
-            self._check_model()
             new = {key: without_surrogates(text) for key, text in zip(ids, texts, strict=True)}
             if self._matches_words and self._language is None:
                 _warn_of_other_scripts(texts)
@@ -285,18 +282,6 @@ class Searcher:
             raise InputError(
                 f"ids must be new, got {key!r} a second time: give the document another id, or start a new search."
             )
-
-    def _check_model(self) -> None:
-        """Raise InputError if the model has changed since it encoded the other documents."""
-        meta = self.protocol.mteb_model_meta
-        now = str(meta.name), f"{meta.revision} {meta.experiment_kwargs or ''}"
-        if self._texts and now != self._made_by:
-            raise InputError(
-                f"the model must be the one that encoded the documents, {self._made_by[0]} at revision "
-                f"{self._made_by[1]}, but it has changed and is {now[0]} at {now[1]}: undo the change, or start a new "
-                "search."
-            )
-        self._made_by = now
 
     def _refresh(self) -> None:
         """Compute again what depends on all documents, once after documents were added."""

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 import numpy as np
 import torch
 from datasets import Dataset
-from mteb.models.models_protocols import EncoderProtocol, MTEBModels
+from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 
-from mteb_longembed.encoders.encoder import DescribedNow, model_inside
 from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.encoders.weigh import check_weighable, count_tokens, weighted
 from mteb_longembed.errors import IncompatibleError, InputError
@@ -57,7 +56,7 @@ class TextBatches(list[dict[str, list[str]]]):
         self.batch_size = len(texts)
 
 
-def similarity_of(encoder: MTEBModels | DescribedNow) -> str:
+def similarity_of(encoder: MTEBModels) -> str:
     """How an encoder for mteb compares its vectors: `cosine`, `dot` or another of sentence-transformers' names."""
     if known := getattr(encoder, "similarity_name", ""):  # of chunks
         return str(known)
@@ -70,7 +69,7 @@ def similarity_of(encoder: MTEBModels | DescribedNow) -> str:
     return str(getattr(name, "value", name))
 
 
-class VectorSearch(DescribedNow):
+class VectorSearch:
     """A search that encodes documents when they are indexed.
 
     `index` forgets the last corpus, so one object works for every split. Threads may search at the same time.
@@ -88,14 +87,14 @@ class VectorSearch(DescribedNow):
 
     def __init__(
         self,
-        encoder: EncoderProtocol | DescribedNow,
+        encoder: Any,
         *,
         index: str | None = None,
         weights: Rule | None = None,
         score: Score = "max",
     ) -> None:
-        self.encoder: Any = encoder
-        self.embedder: Any = model_inside(encoder)
+        self.encoder = encoder
+        self.embedder: Any = getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
         self.settings: VectorSettings = {"index": index, "weights": weights, "score": score}
         #: Further rules of corpus weights whose vectors go into the store, from the same passes.
@@ -116,6 +115,9 @@ class VectorSearch(DescribedNow):
         if weights is not None:
             check_weighable(cast("SentenceTransformer", self.embedder))
         self._forget()
+
+    def __repr__(self) -> str:
+        return str(self.mteb_model_meta.name)
 
     @property
     def chunks(self) -> CutText | None:

@@ -21,13 +21,11 @@ from sentence_transformers.util import pairwise_cos_sim
 from torch import Tensor, nn
 
 from mteb_longembed.encoders.building import build
-from mteb_longembed.encoders.built_model import identity_of
-from mteb_longembed.encoders.card import TRAINED
-from mteb_longembed.encoders.checkpoints.checkpoint import BaseCheckpoint
+from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.checkpoints.identity import Identity, digest
-from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.publishing.card import TRAINED
 from mteb_longembed.encoders.sentence_transformers_parts import check_methods
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import DataError, IncompatibleError, InputError
@@ -125,13 +123,13 @@ def tune(
                 f"extended ({type(first).__name__})."
             )
         _check_tunable(str(model.model_card_data.base_model), first.family.name, first.strategy)
-        known = identity_of(model) or Identity(str(model.model_card_data.model_name), digest(model))
+        known = Identity(str(model.model_card_data.model_name), digest(model))
         tuned = copy.deepcopy(model).to(device or model.device).float()
     else:
         spec = ModelSpec.parse(model)
         checkpoint = open_checkpoint(replace(spec, trust_remote_code=True) if trust_remote_code else spec)
         _check_checkpoint(checkpoint)
-        known = Identity(checkpoint.model_name, checkpoint.model_revision)
+        known = Identity(checkpoint.name, checkpoint.revision)
         tuned = None
     rows = prepare_data(open_data(data), options.n_negatives, options.seed)
     if tuned is None:
@@ -287,18 +285,14 @@ def _hash_of(rows: Dataset) -> str:
     return digest.hexdigest()
 
 
-def _check_checkpoint(checkpoint: BaseCheckpoint) -> None:
+def _check_checkpoint(checkpoint: Checkpoint) -> None:
     """Raise an error for a model that cannot be tuned, before its weights load."""
     spec = checkpoint.spec
     if spec.dtype is not None:
         raise InputError(f"tuning chooses its own number types: leave out dtype, got {spec.dtype}.")
     for key in [*(["vectors"] if checkpoint.vectors else []), *spec.search]:
         raise InputError(f"tuning trains models with one vector for each document: leave out {key}.")
-    if checkpoint.late_interaction:
-        raise InputError(
-            f"tuning trains models with one vector for each document, {checkpoint.name} has one for each token."
-        )
-    _check_tunable(checkpoint.name, checkpoint.family.name, checkpoint.strategy)
+    _check_tunable(checkpoint.name, checkpoint.base.family.name, checkpoint.strategy)
 
 
 def _check_tunable(base: str, family: str, strategy: Strategy) -> None:

@@ -17,7 +17,7 @@ from mteb_longembed.comparing.compare import _Run
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.evaluate import Evaluated, Ground, expected_seconds
 from mteb_longembed.comparing.passages import first_answers, score_passages
-from mteb_longembed.encoders.store.store import Counts
+from mteb_longembed.encoders.store import Counts
 from mteb_longembed.errors import DataError
 from mteb_longembed.retrieval import passages as windows_of
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey

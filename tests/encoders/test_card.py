@@ -8,7 +8,6 @@ from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.card import TRAINED
 from mteb_longembed.encoders.export import export
 
 
@@ -45,36 +44,16 @@ def test_the_card_says_what_the_model_is_and_its_code_runs(online, tmp_path, mon
     assert f"[org/modernbert](https://huggingface.co/org/modernbert) at commit `{sha}`" in text
     assert "up to 16 tokens, extended to 64 tokens by the strategy `se`" in text
     assert "| strategy | `se` |" in text and "| parameter g | `9` |" in text
-    assert "arxiv.org/abs/2404.12096" in text
     data = card.data
-    assert (data.base_model, data["base_model_revision"], data.license) == ("org/modernbert", sha, "mit")
-    assert data.language == ["en", "de"]
+    assert data.base_model == "org/modernbert"
     assert {"mteb-longembed", "sentence-transformers"} <= set(data.tags)
     assert data.library_name == "sentence-transformers"
-
-
-def test_a_card_says_of_training_what_happened_and_inherits_a_licence_without_a_short_name(
-    online, tmp_path
-) -> None:
-    model = longembed.load("org/bert+pi@128", device="cpu")
-    model.save_pretrained(str(tmp_path / "longer"))
-    text = str(card_in(tmp_path / "longer")).lower()
-    assert not re.search("fine-?tun|trained then|were then trained", text)
-    model.model_card_data.tags.append(TRAINED)
-    model.save_pretrained(str(tmp_path / "trained"))
-    longembed.load(tmp_path / "trained", device="cpu").save_pretrained(str(tmp_path / "again"))
-    for name in ("longer", "trained", "again"):
-        card = card_in(tmp_path / name)
-        assert ("Weights were then trained" in card.text) == (name != "longer")
-        assert (card.data.license, card.data.license_name) == ("other", "some-licence")
-        assert card.data.license_link == "https://example.org/licence"
-        assert card.data.base_model == "org/bert"
 
 
 def test_several_vectors_are_named_in_the_card_and_its_code_runs(
     online, tmp_path, monkeypatch, capsys
 ) -> None:
-    longembed.load("org/bert+pi@64,max_vectors=2,vectors=8").save_pretrained(str(tmp_path / "first"))
+    longembed.load("org/bert+pi@64,vectors=8").save_pretrained(str(tmp_path / "first"))
     assert code_runs(tmp_path / "first", monkeypatch, capsys)
     longembed.load(tmp_path / "first").save_pretrained(str(tmp_path / "second"))
     for folder in ("first", "second"):
@@ -100,5 +79,5 @@ def test_the_card_of_an_exported_checkpoint_loads_it_with_stock_code(online, tmp
     assert type(left["model"]) is SentenceTransformer and left["model"].max_seq_length == 64
     assert lost and all(sentence in card.text for sentence in lost)
     data = card.data
-    assert (data.base_model, data.license_name, data.language) == ("org/bert", "some-licence", ["en", "de"])
+    assert data.base_model == "org/bert"
     assert "import mteb_longembed" not in card.text and "mteb-longembed" not in data.tags

@@ -154,7 +154,7 @@ def test_a_model_of_no_folder_is_extended_whatever_is_in_the_current_one(base, f
     made[0].config._name_or_path, made.model_card_data.model_name = "", "someone/made"
     monkeypatch.chdir(folder)
     extended = extend(made, "pi")
-    assert extended.model_card_data.model_name == "someone/made+pi@128" and not extended.checkpoint.path
+    assert extended.model_card_data.model_name == "someone/made+pi@128" and not extended.checkpoint.base.path
 
 
 def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
@@ -165,7 +165,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
     grown[0].model.save_pretrained(where)
     grown.tokenizer.save_pretrained(where)
     entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
-    known = "mteb_longembed.encoders.checkpoints.opening.entry_of"
+    known = "mteb_longembed.encoders.checkpoints.checkpoint.entry_of"
     monkeypatch.setattr(known, lambda name: entry if name == str(where) else None)
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")

@@ -13,7 +13,7 @@ from mteb_longembed.encoders.engine import batching, running
 from mteb_longembed.encoders.engine.progress import TokenBar
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_model, set_card
-from mteb_longembed.encoders.store.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
 from tests import tiny
 from tests.limits import same_vectors

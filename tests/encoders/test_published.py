@@ -97,15 +97,6 @@ def test_mteb_takes_any_of_its_revisions(online) -> None:
     assert mteb.get_model("me/moved", first, device="cpu").mteb_model_meta.revision == f"{first}-{ALGORITHM}"
 
 
-def test_a_model_that_sentence_transformers_loaded_has_the_same_name_in_mteb(online, published) -> None:
-    stock = SentenceTransformer(published, trust_remote_code=True, device="cpu")
-    meta = mteb.models.ModelMeta.from_sentence_transformer_model(stock)
-    same = mteb.get_model_meta(published)
-    assert (meta.name, meta.revision, meta.adapted_from) == (same.name, same.revision, "org/bert")
-    with pytest.raises(ValueError, match=r"mteb_longembed\.encoders\.modules\.LongTransformer"):
-        SentenceTransformer(published, device="cpu")
-
-
 def test_search_parameters_are_added_to_a_published_name(online, published) -> None:
     meta = mteb.get_model_meta(f"{published}+none:index=flat")
     assert meta.name == f"{published}+none,index=flat"

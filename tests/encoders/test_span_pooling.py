@@ -5,14 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import CrossEncoder, MultiVectorEncoder, SentenceTransformer
-from sentence_transformers.multi_vector_encoder.modules import HierarchicalTokenPooling
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.model import LongMultiVectorEncoder
-from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.retrieval.passages import passages_of
+from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 from tests.encoders.strategies.test_pcw import alone, finished, slow_windows
 from tests.limits import same_vectors
@@ -55,7 +53,7 @@ def test_each_span_of_content_tokens_is_averaged_by_itself(single, base, size, p
 
 
 def test_every_window_is_a_vector(base):
-    model = longembed.extend(base, "pcw", size=8, overlap=2, short="cut", vectors="window")
+    model = longembed.extend(base, "pcw", size=8, overlap=2, vectors="window")
     for text, got in zip(TEXTS, model.encode_document(TEXTS, prompt="passage : "), strict=True):
         ids = base.tokenizer("passage : " + text, truncation=True, max_length=LT)["input_ids"]
         cut = [list(range(len(ids)))] if len(ids) <= 8 else slow_windows(len(ids), 8, 2, 3, 1)
@@ -115,34 +113,10 @@ def test_a_saved_model_gives_the_same_vectors_and_name(base, tmp_path: Path, key
             same_vectors(got, want)
     with pytest.raises(Exception, match=r"trust_remote_code"):
         MultiVectorEncoder(str(tmp_path / "saved"))
-    for other in (SentenceTransformer, CrossEncoder):
-        with pytest.raises(ValueError, match=r"load it with .*MultiVectorEncoder or mteb_longembed\.load"):
-            other(str(tmp_path / "saved"), trust_remote_code=True)
+    with pytest.raises(ValueError, match="Unrecognized model"):
+        SentenceTransformer(str(tmp_path / "saved"))
 
 
 def test_several_vectors_are_no_plain_checkpoint(base, tmp_path: Path):
     with pytest.raises(IncompatibleError, match=r"^several vectors .* cannot be a plain checkpoint:"):
         export(longembed.extend(base, "pi", vectors=5), tmp_path / "plain")
-
-
-def test_at_most_so_many_vectors_pooled_by_similarity(base, tmp_path: Path):
-    """As sentence-transformers' own module pools them, which also serves for one call."""
-    model, fewer = (longembed.extend(base, "pi", vectors=4, max_vectors=n) for n in (None, 2))
-    assert fewer.identity().name.endswith(",max_vectors=2,vectors=4")
-    fewer.save_pretrained(str(tmp_path / "fewer"))
-    loaded = longembed.load(str(tmp_path / "fewer"))
-    for number, vectors in enumerate(model.encode_document(TEXTS)):
-        pooling = HierarchicalTokenPooling(max(0.99999 * len(vectors) / 2, 1), num_protected_tokens=0)
-        expected = pooling.pool_one(vectors)
-        assert len(expected) == min(len(vectors), 2)
-        same_vectors(model.encode_document(TEXTS[number], token_pooling=pooling), expected)
-        for pooled in (fewer, loaded):
-            same_vectors(pooled.encode_document(TEXTS[number]), expected)
-    for pooled in (fewer, loaded):
-        assert pooled.encode_query("t1").shape[0] == 1
-        # such a vector stands for several places
-        assert len(passages_of(pooled, TEXTS[-1])) == 1
-    with pytest.raises(InputError, match=r"^max_vectors needs several vectors"):
-        longembed.extend(base, "pi", max_vectors=2)
-    with pytest.raises(InputError, match=r"^max_vectors must be at least 1 vector"):
-        longembed.extend(base, "pi", vectors=4, max_vectors=0)

@@ -125,7 +125,7 @@ def test_a_vector_of_a_span_is_the_weighted_mean_of_its_tokens(prompted: Path, t
 
 @pytest.mark.parametrize("size", [16, 12])
 def test_a_vector_of_a_window_is_the_weighted_mean_of_its_tokens(plain: Path, size: int) -> None:
-    name = f"{plain}+pcw@64:size={size},short=cut,vectors=window"
+    name = f"{plain}+pcw@64:size={size},vectors=window"
     weighed = weigh(name)
     stock = SentenceTransformer(str(plain), device="cpu")
     tokenizer = stock.tokenizer

@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.checkpoints.identity import AsBuilt
-from mteb_longembed.encoders.store.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages
 from mteb_longembed.retrieval.passages import passages_of
@@ -32,7 +32,7 @@ TAILS = [
     "+pi@64:fuse=bm25",
     "+pi@64:vectors=8",
     "+pcw@64:size=16,vectors=window,fuse=bm25",
-    "+pcw@64:size=16,short=cut,vectors=window,index=flat",
+    "+pcw@64:size=16,vectors=window,index=flat",
     "+pcw@64:size=16,vectors=window,score=softmax",
 ]
 

@@ -18,7 +18,6 @@ from mteb_longembed.names.grammar import (
 )
 from mteb_longembed.names.parameters import (
     DEFAULT_WEIGHT,
-    MAX_VECTORS,
     SEARCH_PARAMETERS,
     VECTORS,
     Parameter,
@@ -35,7 +34,7 @@ _SHORT: dict[str | None, str] = {full: short for short, full in DTYPES.items()}
 _DTYPE = Parameter("dtype", choices=tuple(DTYPES), optional=True)
 #: The parameters that every name may set after the colon, whatever its strategy.
 OF_EVERY_NAME = (
-    "dtype", "revision", "trained_len", "trust_remote_code", "vectors", "max_vectors", *SEARCH_PARAMETERS
+    "dtype", "revision", "trained_len", "trust_remote_code", "vectors", *SEARCH_PARAMETERS
 )  # fmt: skip
 
 
@@ -65,7 +64,6 @@ class ModelSpec:
         dtype: compute type.
         trust_remote_code: whether code of the base's repository may run.
         vectors: content tokens for each vector, or `window`.
-        max_vectors: the largest number of vectors of a document.
         fuse: `bm25` fuses scores with BM25.
         fusion: `rrf` fuses ranks in the place of scores.
         weight: the encoder's share of a fused score.
@@ -83,7 +81,6 @@ class ModelSpec:
     dtype: str | None = None
     trust_remote_code: bool | str = False
     vectors: int | str | None = None
-    max_vectors: int | str | None = None
     fuse: Literal["bm25"] | None = None
     fusion: Literal["rrf"] | None = None
     weight: float | str | None = None
@@ -109,7 +106,7 @@ class ModelSpec:
             if getattr(self, name) is not None:
                 self._keep(name, read_tokens(what, getattr(self, name)))
         trusted = Parameter("trust_remote_code", switch=True)
-        rules = {"trust_remote_code": trusted, "vectors": VECTORS, "max_vectors": MAX_VECTORS}
+        rules = {"trust_remote_code": trusted, "vectors": VECTORS}
         for name, rule in {**rules, **SEARCH_PARAMETERS}.items():
             self._keep(name, rule.read(getattr(self, name)))
         self._check()
@@ -118,11 +115,8 @@ class ModelSpec:
         object.__setattr__(self, name, value)  # the instance is frozen for others
 
     def _check(self) -> None:
-        units = {"vectors": "content token for each vector", "max_vectors": "vector for each document"}
-        for name, unit in units.items():
-            value = getattr(self, name)
-            if isinstance(value, int) and value < 1:
-                raise InputError(f"{name} must be at least 1 {unit}, got {value}.")
+        if isinstance(self.vectors, int) and self.vectors < 1:
+            raise InputError(f"vectors must be at least 1 content token for each vector, got {self.vectors}.")
         if self.vectors == "window" and "windows" not in self.kind.overrides():
             raise IncompatibleError(
                 f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."

@@ -1,4 +1,4 @@
-"""The file beside the weights of a model that `save_pretrained` wrote: its strategy, its adapters and its base."""
+"""The file beside the weights of a model that `save_pretrained` wrote: its strategy and its base."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mteb_longembed.encoders.adapters import ADAPTERS
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError
 
@@ -24,20 +23,17 @@ class StrategyFile:
         strategy: with its lengths and parameters.
         base_name: the name of the base that the model was made from.
         base_revision: the base's commit, or a hash of its files. None if it is not known.
-        adapters: the names of the adapters of PEFT that are saved beside the weights.
     """
 
     strategy: Strategy
     base_name: str
     base_revision: str | None
-    adapters: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
         """The content as it is written."""
         return {
             "strategy": self.strategy.KEY,
             **asdict(self.strategy),
-            ADAPTERS: list(self.adapters),
             "base": {"name": self.base_name, "revision": self.base_revision},
         }
 
@@ -53,14 +49,11 @@ class StrategyFile:
             base = values.pop("base")
             name = base["name"]
             revision = base["revision"]
-            adapters = values.pop(ADAPTERS)
             if not isinstance(name, str) or not isinstance(revision, str | None):
                 raise TypeError("base must have a name and a revision")
-            if not all(isinstance(adapter, str) for adapter in adapters):
-                raise TypeError(f"{ADAPTERS} must be names")
             strategy = get_strategy(values.pop("strategy"))(**values)
         except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
             raise ModelError(
                 f"{where} must hold a strategy with its parameters, and its base, got {str(config)[:80]!r} ({error})."
             ) from error
-        return cls(strategy, name, revision, tuple(adapters))
+        return cls(strategy, name, revision)

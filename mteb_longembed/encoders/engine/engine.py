@@ -15,7 +15,7 @@ from mteb_longembed.encoders import features as names
 from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.features import Features, Ids
-from mteb_longembed.encoders.store.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 
 from .batching import Budget, divide, estimated_tokens, plan
@@ -141,7 +141,7 @@ class Engine:
         features = self.model.first.features_of(ids, self.settings.prompt)
         for key, value in features.items():
             # the host cuts the windows
-            if isinstance(value, Tensor) and key not in (names.WINDOW_PREFIX, names.WINDOW_STARTS):
+            if isinstance(value, Tensor) and key != names.WINDOW_PREFIX:
                 features[key] = to_device(value, self.device)
         features[names.DOCUMENT_LENGTHS] = tuple(map(len, ids))
         if self.siblings:

@@ -1,10 +1,9 @@
-"""The keys of finished rows: everything that determines an embedding, by the identity of the model that made it."""
+"""The keys of finished rows: everything that determines an embedding."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -18,12 +17,9 @@ from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.encoders.token_weights import digest
 
-_OURS = "mteb_longembed."
 _PLAIN = (str, int, float, bool, type(None))
 #: Settings of torch's matrix products on CUDA devices.
 _OF_MATMUL = ("fp32_precision", *(f"allow_{kind}_reduced_precision_reduction" for kind in ("fp16", "bf16")))
-
-
 #: Gives the keys of rows with these token ids, which contain special tokens and the prompt.
 RowKeys = Callable[[Sequence[Ids], str | None], list[bytes]]
 
@@ -44,13 +40,13 @@ def row_keys(
         warnings.warn(f"the store of embeddings is off for this model: {why}.", RuntimeWarning, stacklevel=3)
         return None
     strategy = checkpoint.strategy
+    base = checkpoint.base
     # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
-    dtype = checkpoint.spec.dtype or checkpoint.dtype
-    files = (checkpoint.name, checkpoint.revision, repr(checkpoint.entry), dtype)
+    source = (base.name, base.revision, repr(base.entry), checkpoint.spec.dtype or base.dtype)
     weights = None if model.token_weights is None else digest(model.token_weights)
-    vectors = checkpoint.vectors, checkpoint.spec.max_vectors, weights
-    short = _digest("rows", ALGORITHM, files, _how_it_runs(device), vectors, form, sorted(kwargs.items()))
-    long = _digest(short, _source(strategy), _source(first.family), asdict(strategy))
+    made = checkpoint.vectors, weights, form, sorted(kwargs.items())
+    short = _digest("rows", ALGORITHM, source, _how_it_runs(device), made)
+    long = _digest(short, type(strategy).__qualname__, asdict(strategy))
 
     def keys(ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
         return [
@@ -63,29 +59,13 @@ def row_keys(
 
 def _why_no_key(model: BuiltModel, kwargs: Mapping[str, object]) -> str | None:
     """Why the rows of a call have no keys. None if they have."""
-    checkpoint = model.checkpoint
-    if checkpoint is None or not model.is_unchanged():
+    if model.checkpoint is None or not model.is_unchanged():
         return "it was changed after it was loaded"
-    if checkpoint.revision is None:
+    if model.checkpoint.base.revision is None:
         return "the commit of its files is not known"
-    if checkpoint.runs_code and "--" in str(getattr(checkpoint.config, "auto_map", "")):
-        return "it runs code of another repository, whose commit is not known"
     if not all(isinstance(value, _PLAIN) for value in kwargs.values()):
         return f"encode was given {', '.join(sorted(kwargs))}"
-    for part in (checkpoint.strategy, model.first.family):
-        if _source(part) is None:
-            return f"the source of {type(part).__name__} cannot be read"
     return None
-
-
-def _source(part: object) -> str | None:
-    """The name of a class of ours, otherwise its source with that of its bases. None if it cannot be read."""
-    kinds = type(part).__mro__[:-1]  # without object
-    foreign = [kind for kind in kinds if not kind.__module__.startswith(_OURS)]
-    try:
-        return "\n".join([type(part).__qualname__, *map(inspect.getsource, foreign)])
-    except (OSError, TypeError):
-        return None
 
 
 def _key(start: bytes, settings: object, row: Ids) -> bytes:
@@ -102,8 +82,6 @@ def _how_it_runs(device: torch.device) -> object:
         str(torch.get_autocast_dtype(device.type)) if torch.is_autocast_enabled(device.type) else None,
         torch.get_float32_matmul_precision(),
         str(torch.get_default_dtype()),
-        str(getattr(torch.backends, "fp32_precision", None)),
-        str(getattr(torch.backends.mkldnn, "fp32_precision", None)),
         [str(getattr(torch.backends.cuda.matmul, name, None)) for name in _OF_MATMUL],
         _versions(),
     ]

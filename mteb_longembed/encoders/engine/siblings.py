@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.features import Features, Ids
-from mteb_longembed.encoders.store.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore
 
 from .keys import RowKeys, row_keys
 from .settings import EncodeSettings

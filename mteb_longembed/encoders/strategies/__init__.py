@@ -15,7 +15,7 @@ from .strategy import Strategy
 from .yarn import YaRN
 
 #: Version of our algorithms. It is part of every revision, so that results of old and new algorithms never mix.
-ALGORITHM = "le2"
+ALGORITHM = "le3"
 
 #: Registry key -> strategy: first those of the paper in its order, then the others.
 STRATEGIES: dict[str, type[Strategy]] = {

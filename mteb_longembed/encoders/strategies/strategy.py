@@ -24,7 +24,6 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import Parameter
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
 
     from mteb_longembed.encoders.attention.rotation import Rotation
@@ -239,13 +238,6 @@ class Strategy:
             suffix: special tokens at the end that every window repeats.
         """
         raise NotImplementedError
-
-    def windows_at(self, starts: np.ndarray | None, n: int, prefix: int, suffix: int) -> torch.Tensor:
-        """The `windows` of a document whose tokens are known to start sentences or paragraphs, or not.
-
-        `starts` are `[n]` booleans on the host, None if that is not known. A shorter window ends in -1.
-        """
-        return self.windows(n, prefix, suffix)
 
     def position_ids(self, p: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
         """The position of each token inside the trained range; it may be a fraction.

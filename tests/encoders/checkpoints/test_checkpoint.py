@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.building import base_of
 from mteb_longembed.encoders.checkpoints import model_files
-from mteb_longembed.encoders.checkpoints.checkpoint import BaseCheckpoint
-from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
+from mteb_longembed.encoders.checkpoints.base import base_of_loaded
+from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, checkpoint_of, open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
@@ -35,7 +34,7 @@ def base_for(folders: dict[str, Path], key: str) -> str:
 
 
 def name_of(text: str) -> str:
-    return open_checkpoint(ModelSpec.parse(text)).model_name
+    return open_checkpoint(ModelSpec.parse(text)).name
 
 
 @pytest.mark.parametrize(
@@ -72,13 +71,13 @@ def test_what_a_document_is_and_how_it_is_searched_stand_in_the_name(folders) ->
     full = "local/model+se@128,fuse=bm25,index=flat,vectors=8"
     text = f"{folders['mistral']}+se:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT},index=flat"
     resolved = open_checkpoint(ModelSpec.parse(text))
-    assert resolved.model_name == full
+    assert resolved.name == full
     assert resolved.vectors == 8
     assert resolved.spec.search == {"fuse": "bm25", "index": "flat"}
     weighted = name_of(f"{folders['mistral']}+se:fuse=bm25,weight=2.5e-1")
     assert weighted == "local/model+se@128,fuse=bm25,weight=0.25"
     plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "se"))
-    assert not plain.spec.search and plain.model_name == "local/model+se@128"
+    assert not plain.spec.search and plain.name == "local/model+se@128"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def chosen(draw: Any) -> tuple[str, int, dict[str, Any]]:
     return key, draw(st.integers(16, 400)), params
 
 
-def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]]) -> BaseCheckpoint:
+def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]]) -> Checkpoint:
     key, target, params = choice
     try:
         return open_checkpoint(ModelSpec(base_for(folders, key), key, target, params=params))
@@ -142,13 +141,13 @@ def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]
 def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(folders, choice):
     first = try_resolve(folders, choice)
     base = base_for(folders, choice[0])
-    second = open_checkpoint(ModelSpec.parse(first.model_name.replace(first.name, base)))
-    assert (second.model_name, second.strategy, second.revision) == (
-        first.model_name,
+    second = open_checkpoint(ModelSpec.parse(first.name.replace(first.base.name, base)))
+    assert (second.name, second.strategy, second.revision) == (
+        first.name,
         first.strategy,
         first.revision,
     )
-    assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.model_name) and is_extended_name(first.model_name)
+    assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.name) and is_extended_name(first.name)
 
 
 @pytest.mark.filterwarnings("ignore:se with")
@@ -157,22 +156,19 @@ def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(fo
 def test_equal_strategies_have_equal_names_and_different_ones_different_names(folders, one, other):
     other = (one[0], one[1], other[2]) if other[0] == one[0] else other
     a, b = try_resolve(folders, one), try_resolve(folders, other)
-    same_base = a.path == b.path
-    assert (a.strategy == b.strategy and same_base) == (a.model_name == b.model_name and same_base)
+    same_base = a.base.path == b.base.path
+    assert (a.strategy == b.strategy and same_base) == (a.name == b.name and same_base)
 
 
 def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders, tmp_path) -> None:
     folder = folders["mistral"]
     by_name = open_checkpoint(ModelSpec.parse(f"{folder}+se@64:g=7"))
-    base = base_of(SentenceTransformer(str(folder), device="cpu"))
-    loaded = base.extended_by(ModelSpec("", "se", 64, params={"g": 7}))
-    assert (
-        by_name.strategy == loaded.strategy
-        and by_name.model_name == loaded.model_name == "local/model+se@64,g=7"
-    )
+    base = base_of_loaded(SentenceTransformer(str(folder), device="cpu"))
+    loaded = checkpoint_of(base, ModelSpec("", "se", 64, params={"g": 7}))
+    assert by_name.strategy == loaded.strategy and by_name.name == loaded.name == "local/model+se@64,g=7"
     extend(folder, "se", 64, g=7, device="cpu").save_pretrained(str(tmp_path / "saved"))
     saved = open_checkpoint(ModelSpec(str(tmp_path / "saved")))
-    assert saved.saved and saved.strategy == by_name.strategy and saved.model_name == "local/saved+se@64,g=7"
+    assert saved.base.carried and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
     assert load(tmp_path / "saved", device="cpu").checkpoint == saved
 
 
@@ -224,7 +220,7 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     (folder / "own.py").write_text("FIRST = 1\n")
     without = open_checkpoint(ModelSpec(str(folder), "pi"))
     with_code = open_checkpoint(ModelSpec(str(folder), "pi", trust_remote_code=True))
-    assert with_code.model_name == f"{without.model_name},trust_remote_code=on"
+    assert with_code.name == f"{without.name},trust_remote_code=on"
     assert with_code.revision != without.revision
     (folder / "own.py").write_text("SECOND = 2\n")
     assert (
@@ -232,7 +228,7 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     )
     assert open_checkpoint(ModelSpec(str(folder), "pi")).revision == without.revision
     plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "pi", trust_remote_code=True))
-    assert plain.model_name == "local/model+pi@128"
+    assert plain.name == "local/model+pi@128"
 
 
 def test_weights_in_a_name_are_for_searches_and_models_are_weighed() -> None:

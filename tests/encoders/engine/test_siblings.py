@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.store.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.weigh import count_tokens, weighted
 from tests import tiny
 from tests.own_data import beir

@@ -59,7 +59,7 @@ def gap(a: np.ndarray, b: np.ndarray) -> float:
 def extended(base: SentenceTransformer, key: str, target: int = LT, **params) -> SentenceTransformer:
     modules = list(copy.deepcopy(base))
     strategy = STRATEGIES[key](trained_len=LO, target_len=target, **params)
-    modules[0] = LongTransformer.from_transformer(modules[0], strategy)
+    modules[0] = LongTransformer.made_of(modules[0], strategy)
     if key == "pcw":
         modules[1].__class__ = WindowPooling
     return SentenceTransformer(modules=modules, device="cpu")

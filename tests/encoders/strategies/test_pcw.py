@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
-from tokenizers import processors
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
@@ -91,33 +90,24 @@ def alone(base: SentenceTransformer, ids: list[int]) -> torch.Tensor:
     return out["sentence_embedding"][0]
 
 
-def oracle(base, text, size=LO, overlap=0, agg="mean", short="keep", prompt="", target=LT) -> np.ndarray:
+def oracle(base, text, size=LO, overlap=0, prompt="", target=LT) -> np.ndarray:
     """One document: each window by itself through the base, averaged by hand, then the remaining modules."""
     ids = base.tokenizer(prompt + text, truncation=True, max_length=target)["input_ids"]
     # `query :` and `passage :` are two tokens each
     prefix, n = 1 + (2 if prompt else 0), len(ids)
-    uncut = n <= (LO if short == "keep" else size)
-    cut = [list(range(n))] if uncut else slow_windows(n, size, overlap, prefix, 1)
+    cut = [list(range(n))] if n <= size else slow_windows(n, size, overlap, prefix, 1)
     pooled = [alone(base, [ids[i] for i in window]) for window in cut]
-    if agg == "mean-normalized" and not uncut:
-        pooled = [vector / vector.norm() for vector in pooled]
     return finished(base, [torch.stack(pooled).mean(0)])[0]
 
 
 @pytest.mark.parametrize(
-    ("size", "overlap", "agg", "short", "prompt"),
-    [
-        (8, 0, "mean", "keep", ""),
-        (8, 3, "mean", "cut", "query : "),
-        (9, 4, "mean-normalized", "keep", "query : "),
-        (LO, 5, "mean-normalized", "cut", ""),
-    ],
+    ("size", "overlap", "prompt"), [(8, 0, ""), (8, 3, "query : "), (9, 4, "query : "), (LO, 5, "")]
 )
-def test_embeddings_are_those_of_each_window_by_itself(base, size, overlap, agg, short, prompt):
-    model = longembed.extend(base, "pcw", size=size, overlap=overlap, agg=agg, short=short)
+def test_embeddings_are_those_of_each_window_by_itself(base, size, overlap, prompt):
+    model = longembed.extend(base, "pcw", size=size, overlap=overlap)
     together = model.encode(TEXTS, prompt=prompt)
     for text, got in zip(TEXTS, together, strict=True):
-        want = oracle(base, text, size, overlap, agg, short, prompt)
+        want = oracle(base, text, size, overlap, prompt)
         assert np.abs(got - want).max() < 1e-5
         assert np.abs(got - model.encode(text, prompt=prompt)).max() < 1e-5
 
@@ -129,34 +119,10 @@ def test_the_defaults_are_the_papers_windows(base):
 
 
 def test_the_name_carries_what_is_not_a_default_and_a_saved_model_keeps_it(base, tmp_path: Path):
-    model = longembed.extend(base, "pcw", size=8, overlap=2, agg="mean-normalized", short="cut")
-    name = "+pcw@128,agg=mean-normalized,overlap=2,short=cut,size=8"
+    model = longembed.extend(base, "pcw", size=8, overlap=2)
+    name = "+pcw@128,overlap=2,size=8"
     assert model.model_card_data.model_name == "tiny/bert" + name
     model.save_pretrained(str(tmp_path / "saved"))
     saved = longembed.load(tmp_path / "saved", device="cpu")
     assert saved.model_card_data.model_name == "local/saved" + name
     same_vectors(saved.encode(TEXTS), model.encode(TEXTS))
-
-
-def vllm_chunks(base: SentenceTransformer, text: str) -> np.ndarray:
-    """vLLM's `enable_chunked_processing`: the tokens in chunks, their unit vectors averaged with their sizes."""
-    ids = base.tokenizer(text)["input_ids"]
-    chunks = [ids[start : start + LO] for start in range(0, len(ids), LO)]
-    vectors = []
-    for chunk in chunks:
-        row = torch.tensor([chunk])
-        with torch.no_grad():
-            features = base({"input_ids": row, "attention_mask": torch.ones_like(row)})
-        vectors.append(torch.nn.functional.normalize(features["sentence_embedding"][0], dim=0).numpy())
-    return np.average(vectors, axis=0, weights=list(map(len, chunks)))
-
-
-@pytest.mark.parametrize(("n", "equal"), [(2 * LO, True), (4 * LO, True), (2 * LO + 3, False)])
-def test_whole_windows_without_special_tokens_are_the_chunks_of_vllm(tmp_path: Path, n: int, equal: bool):
-    base = tiny.sentence_transformer("bert", tmp_path)
-    backend = base.tokenizer.backend_tokenizer  # from here on one without special tokens
-    backend.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
-    text = tiny.text(n + 2)
-    got = longembed.extend(base, "pcw", 4 * LO, agg="mean-normalized").encode(text)
-    cosine = got @ vllm_chunks(base, text) / np.linalg.norm(vllm_chunks(base, text))
-    assert (cosine > 1 - 1e-6) == equal

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.store import store as store_file
-from mteb_longembed.encoders.store.store import EmbeddingStore, pack, unpack
+from mteb_longembed.encoders import store as store_file
+from mteb_longembed.encoders.store import EmbeddingStore, pack, unpack
 from mteb_longembed.errors import InputError
 
 KEY = bytes(32)
@@ -42,14 +42,12 @@ def same(a: np.ndarray | None, b: np.ndarray) -> bool:
     return a is not None and (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("shape", [(), (4,), (3, 4), (0, 4), (2, 3, 4)])
 def test_what_was_put_is_read_back_bit_for_bit(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
     array = np.random.default_rng(0).normal(size=shape).astype(dtype)
     put(EmbeddingStore(tmp_path), array=array)
-    # numbers of other types become float32
-    kept = array.astype(np.float32) if dtype == "int64" else array
-    assert same(get(EmbeddingStore(tmp_path)), kept)
+    assert same(get(EmbeddingStore(tmp_path)), array)
 
 
 def test_several_thousand_rows_are_asked_for_at_once(tmp_path: Path) -> None:
@@ -61,19 +59,23 @@ def test_several_thousand_rows_are_asked_for_at_once(tmp_path: Path) -> None:
     assert KEYS[9] not in rows
 
 
-def test_a_row_that_is_put_again_is_replaced_and_counted_once(tmp_path: Path) -> None:
+def test_a_row_that_is_put_again_is_replaced(tmp_path: Path) -> None:
     store = EmbeddingStore(tmp_path)
     store.put_many([KEY, KEY], [ARRAY, ARRAY])
     put(store, array=ARRAY + 1)
     assert same(get(store), ARRAY + 1)
-    assert sql(store, "SELECT bytes FROM total") == (len(pack(ARRAY, KEY)),)
+    assert sql(store, "SELECT count(*) FROM rows") == (1,)
 
 
 def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = EmbeddingStore(tmp_path)
-    monkeypatch.setattr(store_file, "_remove_oldest", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        store.put_many(KEYS[:3], [ARRAY] * 3)
+    # the third record cannot be written
+    records = iter([b"one", b"two", object()])
+    monkeypatch.setattr(store_file, "pack", lambda array, key: next(records))
+    monkeypatch.setattr(store, "_make_room", Mock())
+    monkeypatch.setattr(EmbeddingStore, "_give_up", Mock())
+    monkeypatch.setattr(store_file, "len", lambda record: 1, raising=False)
+    store.put_many(KEYS[:3], [ARRAY] * 3)
     assert store.get_many(KEYS) == {}
     monkeypatch.undo()
     store.put_many(KEYS[:3], [ARRAY] * 3)
@@ -91,20 +93,17 @@ DAMAGE = {
     "another row's": pack(ARRAY, KEYS[1]),
     "grown": GOOD + b"x",
     "text": "no bytes",
-    "NaN": pack(np.array([1, np.nan], np.float32), KEY),
-    "infinity": pack(np.array([np.inf], np.float16), KEY),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_row_is_removed_with_a_warning(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_row_counts_as_missing_with_a_warning(tmp_path: Path, damage: str) -> None:
     store = EmbeddingStore(tmp_path)
     store.put_many([KEY, KEYS[1]], [ARRAY, ARRAY])
     sql(store, "UPDATE rows SET record = ? WHERE key = ?", DAMAGE[damage], KEY)
     message = r"1 rows of .* are damaged and their documents are encoded again"
     with pytest.warns(RuntimeWarning, match=message):
         assert list(store.get_many([KEY, KEYS[1]])) == [KEYS[1]]
-    assert get(store) is None  # no second warning: it is gone
     put(store)
     assert same(get(store), ARRAY)
 
@@ -118,65 +117,34 @@ FILES = {
     "no database": lambda blob: b"something else, and long enough to have a header" * 500,
     "truncated": lambda blob: blob[: len(blob) // 2],
     "no header": lambda blob: bytes(200) + blob[200:],
-    "zeros inside": lambda blob: blob[:16384] + bytes(len(blob) - 16384),
 }
 
 
 @pytest.mark.parametrize("damage", FILES)
-def test_a_damaged_file_is_set_aside_with_a_warning_and_a_new_one_begun(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_set_aside_with_a_warning_and_the_next_run_begins_a_new_one(
+    tmp_path: Path, damage: str
+) -> None:
     store = EmbeddingStore(tmp_path)
     store.put_many(KEYS, [ARRAY] * 10)
     store.path.write_bytes(FILES[damage](store.path.read_bytes()))
     reopened = EmbeddingStore(tmp_path)
-    message = "is damaged .* it was set aside and its documents are encoded again"
+    message = "cannot be used .* the damaged file was set aside, and the next run begins a new one"
     with pytest.warns(RuntimeWarning, match=message):
-        reopened.get_many(KEYS)
-    reopened.put_many(KEYS, [ARRAY] * 10)
+        assert not reopened.get_many(KEYS)
+    EmbeddingStore(tmp_path).put_many(KEYS, [ARRAY] * 10)
     assert len(EmbeddingStore(tmp_path).get_many(KEYS)) == 10
-
-
-@pytest.mark.parametrize("statement", ["PRAGMA user_version = 99", "DROP TABLE rows"])
-def test_a_file_of_another_form_is_set_aside_and_an_empty_one_becomes_a_store(tmp_path, statement) -> None:
-    (tmp_path / store_file.FILE).touch()
-    put(EmbeddingStore(tmp_path))
-    store = EmbeddingStore(tmp_path)
-    sql(store, statement)
-    with pytest.warns(RuntimeWarning, match="set aside"):
-        assert get(store) is None
-    put(store)
-    assert same(get(store), ARRAY)
-
-
-def test_a_sound_file_that_took_a_damaged_ones_place_stays(tmp_path: Path, monkeypatch) -> None:
-    store = EmbeddingStore(tmp_path)
-    store.folder.mkdir(exist_ok=True)
-    store.path.write_bytes(b"damaged" * 500)
-
-    def read(*args: object) -> None:
-        store.path.unlink()  # another process is faster
-        monkeypatch.undo()
-        put(EmbeddingStore(tmp_path))
-        raise error
-
-    error = sqlite3.DatabaseError("malformed")
-    error.sqlite_errorcode = 11
-    monkeypatch.setattr(store_file, "_begin", read)
-    with pytest.warns(RuntimeWarning, match="damaged"):
-        assert same(get(store), ARRAY)
 
 
 # ---- disk -------------------------------------------------------------------------------------------------
 
 
-def test_the_least_recently_used_rows_go_when_the_store_is_full(tmp_path: Path, monkeypatch) -> None:
-    now = 0
-    monkeypatch.setattr(store_file.time, "time", lambda: now)
-    store = EmbeddingStore(tmp_path, max_bytes=4 * len(GOOD))
-    for key in KEYS:
-        now += 100
-        put(store, key)
-        assert same(get(store, KEYS[0]), ARRAY)  # used, so it stays
-    assert sorted(store.get_many(KEYS)) == sorted([KEYS[0], *KEYS[-3:]])
+def test_the_oldest_rows_go_when_the_store_is_full(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path, max_bytes=2**20)
+    keys = [number.to_bytes(32, "big") for number in range(60)]
+    for key in keys:
+        put(store, key, np.ones((8, 1024), np.float32))
+    kept = sorted(store.get_many(keys))
+    assert 5 < len(kept) < 40 and kept == keys[-len(kept) :]
 
 
 def test_a_file_does_not_grow_beyond_its_limit(tmp_path: Path) -> None:
@@ -192,37 +160,11 @@ def test_what_cannot_be_opened_ends_storing_with_one_warning(tmp_path: Path, in_
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "folder" / store_file.FILE).mkdir(parents=True)
     store = EmbeddingStore(tmp_path / in_the_way)
-    with pytest.warns(RuntimeWarning, match=r"cannot be used \(.*\): this run continues without it"):
+    with pytest.warns(RuntimeWarning, match=r"cannot be used \(.*\), and this run continues without it"):
         put(store)
     with warnings.catch_warnings(action="error"):
         put(store)
         assert get(store) is None
-
-
-@pytest.mark.parametrize(
-    ("statement", "reason"),
-    [
-        ("PRAGMA max_page_count = 1", "database or disk is full"),
-        ("PRAGMA query_only = ON", "attempt to write a readonly database"),
-    ],
-)
-def test_a_file_that_cannot_be_written_ends_storing_with_one_warning_and_nothing_half_written(
-    tmp_path: Path, statement: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def begin(connection: sqlite3.Connection) -> None:
-        original(connection)
-        connection.execute(statement)  # SQLite's own error
-
-    store = EmbeddingStore(tmp_path)
-    put(store, KEYS[0])
-    original = store_file._begin
-    monkeypatch.setattr(store_file, "_begin", begin)
-    with pytest.warns(RuntimeWarning, match=rf"cannot be used \({reason}\)"):
-        store.put_many(KEYS[1:4], [np.ones(2**20, np.float32)] * 3)
-    monkeypatch.undo()
-    with warnings.catch_warnings(action="error"):
-        store.put_many(KEYS[1:4], [ARRAY] * 3)
-    assert list(EmbeddingStore(tmp_path).get_many(KEYS)) == [KEYS[0]]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")

@@ -8,16 +8,15 @@ from typing import Any
 import torch
 from transformers import PretrainedConfig
 
+from mteb_longembed.encoders.families import Family
+from mteb_longembed.encoders.families.absolute import Absolute
+from mteb_longembed.encoders.families.rotary import Rotary
+from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.encoders.strategies.gp import GroupedPositions
+from mteb_longembed.encoders.strategies.ntk import NTKAware
+from mteb_longembed.encoders.strategies.pi import PositionInterpolation
+from mteb_longembed.encoders.strategies.yarn import YaRN
 from mteb_longembed.errors import IncompatibleError
-
-from .families import Family
-from .families.absolute import Absolute
-from .families.rotary import Rotary
-from .strategies import Strategy
-from .strategies.gp import GroupedPositions
-from .strategies.ntk import NTKAware
-from .strategies.pi import PositionInterpolation
-from .strategies.yarn import YaRN
 
 #: The rotary settings in a configuration of transformers.
 RopeParameters = dict[str, Any]

@@ -1,0 +1,1 @@
+"""What is written for others: model cards, and strategies as settings of transformers."""

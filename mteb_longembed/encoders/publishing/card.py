@@ -1,0 +1,101 @@
+"""The model card of an extended model: what it is, what it was made from, and how to load it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any, cast
+
+from huggingface_hub import ModelCard, ModelCardData
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+
+from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.span_pooling import SpanPooling
+from mteb_longembed.encoders.token_weights import TokenWeights
+
+_TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
+
+
+def extended_card(
+    model: SentenceTransformer | MultiVectorEncoder, name: str, *, is_repository: bool = False
+) -> str:
+    """The card of a model that `save_pretrained` or `push_to_hub` writes.
+
+    Args:
+        model: the model that is saved.
+        name: a hub id, or the name of a folder.
+        is_repository: whether `name` is a hub id.
+    """
+    run = name if is_repository else f"./{name}"
+    return _card("extended.md", model, ["mteb-longembed", *_TAGS], name=name, run=run, rows=_rows(model))
+
+
+def exported_card(model: SentenceTransformer, name: str, lost: Sequence[str]) -> str:
+    """The card of a plain checkpoint that `export` writes.
+
+    Args:
+        model: the extended model.
+        name: of the folder.
+        lost: one sentence for each difference between the two.
+    """
+    target_len = cast("LongTransformer", model[0]).strategy.target_len
+    return _card("exported.md", model, _TAGS, name=name, lost=lost, target_len=target_len)
+
+
+def _card(
+    template: str, model: SentenceTransformer | MultiVectorEncoder, tags: list[str], **values: Any
+) -> str:
+    """A card by one of the templates beside this module."""
+    first = cast("LongTransformer", model[0])
+    base: str | None = first.base_name
+    if first.base_name.startswith("local/"):
+        base = None
+    data = ModelCardData(
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        tags=tags + [tag for tag in model.model_card_data.tags or () if tag not in tags],
+        base_model=base,
+    )
+    text = resources.files(__package__).joinpath(template).read_text(encoding="utf-8")
+    card = ModelCard.from_template(data, template_str=text, made_of=_made_of(first), **values)
+    return str(card)
+
+
+def _made_of(first: LongTransformer) -> str:
+    """The base, the lengths and the strategy in a sentence."""
+    strategy = first.strategy
+    name = first.base_name
+    if name.startswith("local/"):
+        base = f"`{name}` (a local folder whose files hash to `{first.base_revision}`)"
+    else:
+        base = f"[{name}](https://huggingface.co/{name})"
+        if first.base_revision:
+            base += f" at commit `{first.base_revision}`"
+    if strategy.KEY == "none":
+        return f"{base}, for inputs of up to {strategy.target_len} tokens."
+    return (
+        f"{base}, which was trained on inputs of up to {strategy.trained_len} tokens, extended to "
+        f"{strategy.target_len} tokens by the strategy `{strategy.KEY}`."
+    )
+
+
+def _rows(model: SentenceTransformer | MultiVectorEncoder) -> dict[str, str]:
+    """What the model is, for a table."""
+    first = cast("LongTransformer", model[0])
+    strategy = first.strategy
+    rows = {
+        "strategy": strategy.KEY,
+        "trained length": f"{strategy.trained_len} tokens",
+        "target length": f"{strategy.target_len} tokens",
+        "positions of the base": first.family.name,
+        **{f"parameter {key}": str(value) for key, value in strategy.settings().items()},
+    }
+    for part in model:
+        if isinstance(part, SpanPooling):
+            span = f"{part.vectors} tokens"
+            if part.vectors == "window":
+                span = "each window"
+            rows["vectors a document"] = f"one for {span}"
+        if isinstance(part, TokenWeights):
+            rows["corpus weights"] = part.counted
+    return rows

@@ -1,0 +1,208 @@
+"""Embeddings on disk, one row for each document. A document that was encoded before is read back, bit for bit."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import sqlite3
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mteb_longembed.errors import InputError
+
+#: `0` (off) or a folder; unset means the user's cache.
+STORE_VARIABLE = "MTEB_LONGEMBED_STORE"
+#: The largest size of the file, in GiB.
+SIZE_VARIABLE = "MTEB_LONGEMBED_STORE_GIB"
+_DEFAULT_GIB = 8.0
+FILE = "embeddings-2.sqlite"
+#: Seconds that a process waits for the transaction of another process.
+_PATIENCE = 60.0
+_CHECKSUM = 16
+#: The part of all rows that goes when the file is full, oldest rows first.
+_SHARE_REMOVED = 10
+
+
+@dataclass
+class Counts:
+    """How much the engines of this process encoded, and how much they read from the store.
+
+    Args:
+        rows_encoded: rows that were computed.
+        tokens_encoded: their tokens.
+        rows_read: rows that the store had.
+        tokens_read: their tokens.
+    """
+
+    rows_encoded: int = 0
+    tokens_encoded: int = 0
+    rows_read: int = 0
+    tokens_read: int = 0
+
+    def add(self, encoded: Sequence[int], read: Sequence[int]) -> None:
+        """Count rows that were encoded and rows that were read, by their tokens."""
+        self.rows_encoded += len(encoded)
+        self.tokens_encoded += sum(encoded)
+        self.rows_read += len(read)
+        self.tokens_read += sum(read)
+
+
+class EmbeddingStore:
+    """A SQLite file with one table, from keys to arrays. If it is full, the oldest rows go.
+
+    Threads and processes of one machine may share a store; a read takes no write lock. A failure of the disk or the
+    file never ends a run: one warning reports it, and the run continues without the store. The file is created at the
+    first write, and only its owner may read it.
+
+    Args:
+        folder: is created at the first write.
+        max_bytes: the largest size of the file.
+    """
+
+    def __init__(self, folder: str | Path, max_bytes: int = int(_DEFAULT_GIB * 2**30)) -> None:
+        self.folder = Path(folder)
+        self.path = self.folder / FILE
+        self.max_bytes = max_bytes
+        self.counts = Counts()
+        self._broken = False
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> EmbeddingStore | None:
+        """The store that the environment describes. None if it is switched off."""
+        setting = environ.get(STORE_VARIABLE, "")
+        if setting.lower() in ("0", "off", "false", "no"):
+            return None
+        text = environ.get(SIZE_VARIABLE, str(_DEFAULT_GIB))
+        try:
+            gib = float(text)
+        except ValueError:
+            gib = 0.0
+        if not 0 < gib < 2**30:
+            raise InputError(f"{SIZE_VARIABLE} must be a positive number of GiB, got {text!r}.")
+        folder = user_cache(environ) / "mteb-longembed/embeddings"
+        if setting:
+            folder = Path(setting).expanduser()
+        return cls(folder, int(gib * 2**30))
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
+        """The arrays of those keys that the store has. Damaged rows give a warning and count as missing."""
+        arrays: dict[bytes, np.ndarray] = {}
+        if self._broken or not self.path.exists():
+            return arrays
+        n_damaged = 0
+        try:
+            with contextlib.closing(self._connect()) as connection:
+                for key in dict.fromkeys(keys):
+                    row = connection.execute("SELECT record FROM rows WHERE key = ?", [key]).fetchone()
+                    if row is None:
+                        continue
+                    array = unpack(row[0], key)
+                    if array is None:
+                        n_damaged += 1
+                    else:
+                        arrays[key] = array
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
+        if n_damaged:
+            warnings.warn(
+                f"{n_damaged} rows of {self.path} are damaged and their documents are encoded again.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return arrays
+
+    def put_many(self, keys: Sequence[bytes], arrays: Sequence[np.ndarray]) -> None:
+        """Write all rows of one batch or none.
+
+        Arrays may have any shape. They keep their type if numpy's files have it.
+        """
+        if self._broken:
+            return
+        records = {key: (key, pack(array, key)) for key, array in zip(keys, arrays, strict=True)}
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with contextlib.closing(self._connect()) as connection, connection:
+                connection.execute(
+                    "CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, record BLOB NOT NULL)"
+                )
+                self._make_room(connection, sum(len(record) for _, record in records.values()))
+                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", records.values())
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
+
+    def _connect(self) -> sqlite3.Connection:
+        """A connection of this call alone, so threads, forks and processes share nothing but the file."""
+        connection = sqlite3.connect(self.path, timeout=_PATIENCE)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        # takes no write lock if the table is there
+        connection.execute("CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, record BLOB NOT NULL)")
+        return connection
+
+    def _make_room(self, connection: sqlite3.Connection, n_bytes: int) -> None:
+        """Remove the oldest rows until `n_bytes` more fit. SQLite uses their pages again."""
+        while self._bytes_used(connection) + n_bytes > self.max_bytes:
+            [rows] = connection.execute("SELECT count(*) FROM rows").fetchone()
+            if not rows:
+                return
+            oldest = "SELECT rowid FROM rows ORDER BY rowid LIMIT ?"
+            connection.execute(f"DELETE FROM rows WHERE rowid IN ({oldest})", [rows // _SHARE_REMOVED + 1])
+
+    @staticmethod
+    def _bytes_used(connection: sqlite3.Connection) -> int:
+        pages, free, size = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+    def _give_up(self, error: Exception) -> None:
+        """Use the store no more in this run, with one warning. A damaged file is set aside for the next run."""
+        self._broken = True
+        remedy = f"set {STORE_VARIABLE} to another folder, or to 0 to use no store"
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            with contextlib.suppress(OSError):
+                self.path.replace(self.path.with_suffix(".damaged"))
+            remedy = "the damaged file was set aside, and the next run begins a new one"
+        warnings.warn(
+            f"the store of embeddings in {self.folder} cannot be used ({error}), and this run continues without it: "
+            f"{remedy}.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def pack(array: np.ndarray, key: bytes) -> bytes:
+    """A row in its stored form: a checksum over key (so that it fits no other) and contents, and numpy's own file."""
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    contents = file.getvalue()
+    return _checksum(key, contents) + contents
+
+
+def unpack(record: object, key: bytes) -> np.ndarray | None:
+    """The array of a row. None if its bytes have changed."""
+    if not isinstance(record, bytes) or record[:_CHECKSUM] != _checksum(key, record[_CHECKSUM:]):
+        return None
+    contents = record[_CHECKSUM:]
+    array: np.ndarray = np.load(io.BytesIO(contents), allow_pickle=False)
+    return array
+
+
+def _checksum(key: bytes, contents: bytes) -> bytes:
+    return hashlib.blake2b(contents, digest_size=_CHECKSUM, key=key[:64]).digest()
+
+
+def user_cache(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder in which this system keeps what programs can make again."""
+    if sys.platform == "win32":
+        return Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
