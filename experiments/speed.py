@@ -294,6 +294,7 @@ def search(args: argparse.Namespace) -> Iterator[Row]:
 
 def weights(args: argparse.Namespace) -> Iterator[Row]:
     """Counting tokens against tokenising them, and a second pooling of one pass against one pooling."""
+    from mteb_longembed.encoders.engine.siblings import pooled_too
     from mteb_longembed.encoders.store import EmbeddingStore
     from mteb_longembed.encoders.weigh import count_tokens, weighted
 
@@ -320,8 +321,8 @@ def weights(args: argparse.Namespace) -> Iterator[Row]:
 
         def encode(others: list[Any]) -> None:
             model.store = EmbeddingStore(next(folders))
-            model.siblings = others
-            model.encode(texts)
+            with pooled_too(others):
+                model.encode(texts)
 
         runs = [tokenise, count, lambda: encode([]), lambda: encode(siblings)]
         tokenised, counted, one, both = interleaved(args.rounds, *runs)

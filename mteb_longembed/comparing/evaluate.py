@@ -18,6 +18,8 @@ from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
 from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch, model_inside
+from mteb_longembed.encoders.engine.siblings import pooled_too
+from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.retrieval.searcher import Searcher
@@ -193,8 +195,8 @@ def _evaluate(
             ground.on_message(
                 f"The ranking of {candidate.name} on {', '.join(key)} is not complete, so it runs again."
             )
-        _share_the_pass(candidate, ground, loaded, key)
-        tables[key] = evaluations.run(loaded.model, meta, task, split)
+        with pooled_too(_others_of_the_pass(candidate, ground, loaded, key)):
+            tables[key] = evaluations.run(loaded.model, meta, task, split)
     encoded, shared = loaded.tokens()
     passages = _passages(candidate, meta, ground, loaded)
     scores = pd.concat(list(tables.values()), ignore_index=True)
@@ -211,26 +213,28 @@ def _evaluate(
     )
 
 
-def _share_the_pass(candidate: Candidate, ground: Ground, loaded: OneModel, key: Key) -> None:
-    """Let other candidates that only weight the tokens of this one's passes have their vectors in the store too."""
+def _others_of_the_pass(
+    candidate: Candidate, ground: Ground, loaded: OneModel, key: Key
+) -> list[LongModelMixin]:
+    """Models of other candidates that only weight the tokens of this one's passes: their vectors are kept too."""
     task, split = ground.splits[key]
     rules = [rule for rule in ground.rules.get(candidate.encoder, ()) if rule != candidate.weights]
-    model = loaded.model
+    search = loaded.model
     if len(task.hf_subsets) > 1:
-        return
-    if isinstance(model, VectorSearch):
-        model.other_rules = rules
-    elif isinstance(model, (LongEncoder, LongMultiVectorSearch)) and loaded.encoder is not None:
-        (corpus,) = ground.corpora[key]
-        about: TaskOptions = {
-            "task_metadata": task.metadata,
-            "hf_split": split,
-            "hf_subset": task.hf_subsets[0],
-            "encode_kwargs": {},
-            "num_proc": None,
-        }
-        search = VectorSearch(model)
-        loaded.encoder.siblings = [search.with_weights_of(corpus, rule, **about).model for rule in rules]
+        return []
+    if isinstance(search, (LongEncoder, LongMultiVectorSearch)):
+        search = VectorSearch(search)
+    if not isinstance(search, VectorSearch):
+        return []
+    (corpus,) = ground.corpora[key]
+    about: TaskOptions = {
+        "task_metadata": task.metadata,
+        "hf_split": split,
+        "hf_subset": task.hf_subsets[0],
+        "encode_kwargs": {},
+        "num_proc": None,
+    }
+    return [search.with_weights_of(corpus, rule, **about).model for rule in rules]
 
 
 def _cost(candidate: Candidate, ground: Ground, loaded: OneModel) -> Cost:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 from sentence_transformers.base import BaseModel
@@ -25,8 +24,6 @@ class BuiltModel(BaseModel):
     built_digest: str | None = None
     #: Where finished embeddings are kept. mteb runs set it, plain `encode` does not.
     store: EmbeddingStore | None = None
-    #: Models that share the transformer and pool in another way. What is encoded for the store is pooled for them too.
-    siblings: Sequence[BuiltModel] = ()
 
     def identity(self) -> Identity:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME`.

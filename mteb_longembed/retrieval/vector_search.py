@@ -97,8 +97,6 @@ class VectorSearch:
         self.embedder: Any = getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
         self.settings: VectorSettings = {"index": index, "weights": weights, "score": score}
-        #: Further rules of corpus weights whose vectors go into the store, from the same passes.
-        self.other_rules: Sequence[Rule] = ()
         #: Whether a document has several vectors.
         self.is_multi_vector = not hasattr(encoder, "encode")
         similarity = similarity_of(encoder)
@@ -175,9 +173,7 @@ class VectorSearch:
             texts += batch["text"]
         show = bool(where["encode_kwargs"].get("show_progress_bar"))
         counts = count_tokens(self.embedder, texts, show=show)
-        model: Any = weighted(self.embedder, counts, rule)
-        model.siblings = [weighted(self.embedder, counts, other) for other in self.other_rules]
-        return self.encoder.around(model)
+        return self.encoder.around(weighted(self.embedder, counts, rule))
 
     def refresh(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
         """Compute again what depends on all documents."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +17,19 @@ from mteb_longembed.encoders.store import EmbeddingStore
 
 from .keys import RowKeys, row_keys
 from .settings import EncodeSettings
+
+#: The models whose rows are kept too, while a model that shares their transformer encodes for the store.
+_POOLED_TOO: ContextVar[Sequence[BuiltModel]] = ContextVar("_POOLED_TOO", default=())
+
+
+@contextmanager
+def pooled_too(models: Sequence[BuiltModel]) -> Iterator[None]:
+    """Inside, what is encoded for the store is pooled for these models too, and their rows are kept."""
+    token = _POOLED_TOO.set(models)
+    try:
+        yield
+    finally:
+        _POOLED_TOO.reset(token)
 
 
 @dataclass(frozen=True)
@@ -55,7 +70,7 @@ def pooled_by(model: BuiltModel, features: Features, kwargs: Mapping[str, object
 def siblings_of(model: BuiltModel, device: torch.device, settings: EncodeSettings) -> list[Sibling]:
     """The siblings whose rows can be kept. They must need the same form of the transformer's output."""
     found = []
-    for other in model.siblings:
+    for other in _POOLED_TOO.get():
         first = other.first
         same_windows = "windows" not in first.strategy.overrides() or (
             first.windows_are_pooled == model.first.windows_are_pooled

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.weigh import count_tokens, weighted
 from tests import tiny
@@ -34,8 +35,9 @@ def test_a_sibling_is_pooled_in_the_same_pass_and_then_read(base: Path, tail: st
 
     model.store = EmbeddingStore(tmp_path / "store")
     siblings: Any = {rule: weighted(model, counts, rule) for rule in ("sif", "idf")}
-    model.siblings = list(siblings.values())
-    for got, own in zip(numbers(model.encode_document(TEXTS)), want, strict=True):
+    with pooled_too(list(siblings.values())):
+        vectors = model.encode_document(TEXTS)
+    for got, own in zip(numbers(vectors), want, strict=True):
         assert np.array_equal(got, own)
     encoded = model.store.counts.tokens_encoded
     for rule, sibling in siblings.items():
@@ -51,8 +53,8 @@ def test_a_sibling_with_another_form_of_windows_runs_on_its_own(base: Path, tmp_
     want = numbers(weighted(model, counts, "sif").encode_document(TEXTS))
     model.store = EmbeddingStore(tmp_path / "store")
     sibling: Any = weighted(model, counts, "sif")
-    model.siblings = [sibling]
-    model.encode_document(TEXTS)
+    with pooled_too([sibling]):
+        model.encode_document(TEXTS)
     encoded = model.store.counts.tokens_encoded
     for got, own in zip(numbers(sibling.encode_document(TEXTS)), want, strict=True):
         assert np.abs(got - own).max() < 1e-6
