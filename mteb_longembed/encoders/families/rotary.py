@@ -13,7 +13,6 @@ from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.attention.lengths import current
 from mteb_longembed.encoders.attention.rotation import CosSin, Rotation
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.encoders.transformers_parts import attention_name
 from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .attention_functions import LayerCall, LongAttention, install, install_and_probe
@@ -297,7 +296,7 @@ def _why_own_attention(config: PretrainedConfig) -> str | None:
     """Why a model keeps the attention that it has. None if ours replaces it."""
     if getattr(config, "attn_logit_softcapping", None) is not None:
         return "needs its own attention for soft capping"
-    name = attention_name(config)
+    name = config._attn_implementation
     if name is not None and "flash" in name:
         return f"was loaded with attn_implementation={name}, which replaces ours"
     return None
