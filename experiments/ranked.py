@@ -19,9 +19,9 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.costs import count
 from mteb_longembed.comparing.evaluations import Evaluations
+from mteb_longembed.data.task import files_task
 from mteb_longembed.encoders.store import STORE_VARIABLE
-from mteb_longembed.tasks.beir import files_task
-from mteb_longembed.tasks.scoring import read_metric
+from mteb_longembed.evaluation.scoring import read_metric
 
 #: The folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz. If it is not set, QMSum is left out.
 QMSUM_VARIABLE = "LONGEMBED_QMSUM"

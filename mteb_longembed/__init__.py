@@ -14,12 +14,12 @@ from . import autoload
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .comparing.compare import compare
+    from .data.sources import Data
     from .encoders.export import export
     from .encoders.extend import extend, load
     from .encoders.spans import encode_spans
     from .encoders.weigh import weigh
     from .retrieval.searcher import search
-    from .tasks.data import Data
 
 __version__ = "0.5.0"
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
 
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {
-    "Data": "tasks.data",
+    "Data": "data.sources",
     "compare": "comparing.compare",
     "encode_spans": "encoders.spans",
     "export": "encoders.export",

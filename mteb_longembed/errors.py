@@ -69,10 +69,6 @@ class ModelError(LongEmbedError, TypeError):
     """A base model that is not a text-embedding model, or that we do not know how to change."""
 
 
-class WriterError(LongEmbedError, RuntimeError):
-    """An endpoint that should write questions and gives no answer. What was written before is kept."""
-
-
 class CapacityError(LongEmbedError, MemoryError):
     """A single document that does not fit into memory. All finished embeddings are kept."""
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow
 import pyarrow.parquet
-from datasets import Dataset, DatasetDict
 
 Rows = list[dict[str, Any]]
 
@@ -41,22 +40,17 @@ BYTES: dict[str, Callable[[Rows], bytes]] = {
 
 
 def write(root: Path, documents: Rows, queries: Rows, judged: Rows, ending: str = ".jsonl") -> Path:
-    """A folder with all three in one format; `saved` is `save_to_disk`, `.trec` is TREC's without a heading."""
+    """A folder with all three in one format; with `.trec`, judgements as in TREC, and the rest JSON Lines."""
     root.mkdir(parents=True, exist_ok=True)
     tables = {"corpus": documents, "queries": queries, "qrels": judged}
-    if ending == "saved":
-        DatasetDict({name: Dataset.from_list(rows) for name, rows in tables.items()}).save_to_disk(str(root))
-        return root
     for name, rows in tables.items():
         if ending == ".parquet":
             parquet(rows, root / f"{name}.parquet")
-        elif ending in (".bare", ".trec"):
-            sign = "\t0\t" if ending == ".trec" else "\t"
-            if name == "qrels":
-                bare = (f"{row['query-id']}{sign}{row['corpus-id']}\t{row['score']}\n" for row in rows)
-                (root / "qrels.tsv").write_text("".join(bare), encoding="utf-8")
-            else:
-                (root / f"{name}.jsonl").write_bytes(json_lines(rows))
+        elif ending == ".trec" and name == "qrels":
+            bare = (f"{row['query-id']} 0 {row['corpus-id']}\t{row['score']}\n" for row in rows)
+            (root / "qrels.trec").write_text("".join(bare), encoding="utf-8")
+        elif ending == ".trec":
+            (root / f"{name}.jsonl").write_bytes(json_lines(rows))
         else:
             (root / f"{name}{ending}").write_bytes(BYTES[f"corpus{ending}"](rows))
     return root

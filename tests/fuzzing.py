@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
 
+from mteb_longembed.data.check import read_queries
 from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.store import pack, unpack
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.tasks.data_files import read_queries
 from tests import tiny
 
 #: Cases of each target. The nightly run draws new ones (`--hypothesis-profile new-cases`).

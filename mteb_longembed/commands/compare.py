@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import hashlib
 import re
 import shlex
 import sys
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import DEVICE, JSON, Options
-from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
     from mteb_longembed.comparing.comparison import Comparison
@@ -58,7 +56,7 @@ OPTIONS: Options = {
         ("-b --benchmarks", {"nargs": "+", "default": [], "metavar": "NAME"},
          "benchmarks of mteb, such as LongEmbed+"),
         ("--eval-splits", {"nargs": "+", "metavar": "SPLIT"}, "only these splits of the tasks"),
-        ("--data", {"type": Path, "metavar": "FOLDER"}, "a folder in BEIR's layout, or of the datasets library"),
+        ("--data", {"type": Path, "metavar": "FOLDER"}, "a folder in BEIR's layout"),
         ("--corpus", {"type": Path, "metavar": "FILE"}, f"documents {_ROWS}"),
         ("--queries", {"type": Path, "metavar": "FILE"}, f"queries {_ROWS}"),
         ("--qrels", {"type": Path, "metavar": "FILE"},
@@ -71,9 +69,6 @@ OPTIONS: Options = {
          {"dest": "n_synthetic_queries", "nargs": "?", "type": int, "const": _QUERIES, "metavar": "N"},
          f"only with --corpus: draw N sentences of the documents as queries ({_QUERIES} if N is not given); they only "
          "approximate real queries"),
-        ("--writer", {"metavar": "MODEL"},
-         "with --make-queries: a language model behind an OpenAI-compatible endpoint (OPENAI_BASE_URL, OPENAI_API_KEY) "
-         "writes one question for each of N passages into a folder, for you to read and edit before they are used"),
         ("--ignore-identical-ids", {"action": "store_true"},
          "a document with the id of the query does not count (BEIR's rule)"),
         ("--sample", {"type": int, "metavar": "N"},
@@ -116,9 +111,7 @@ def main(args: argparse.Namespace) -> int:
     """
     from mteb_longembed.hub import silence
 
-    if args.writer is not None:
-        return _write_questions(args)
-    own = ("command", "figures", "json", "explain", "writer")
+    own = ("command", "figures", "json", "explain")
     given = {key: value for key, value in vars(args).items() if key not in own}
     # without a working folder, `silence` raises a clear error; the imports below would end the process
     with silence():
@@ -137,42 +130,6 @@ def main(args: argparse.Namespace) -> int:
         print(as_json(comparison), end="")
     else:
         _print(comparison, folder, explain=args.explain)
-    return 0
-
-
-def _write_questions(args: argparse.Namespace) -> int:
-    """Let a language model write questions, and say how to compare with them."""
-    other_data = args.queries or args.qrels or args.tasks or args.benchmarks or args.data
-    if args.corpus is None or args.n_synthetic_queries is None or other_data:
-        raise InputError("--writer needs --corpus and --make-queries N, without other data.")
-    if args.n_synthetic_queries < 1:
-        raise InputError(f"--make-queries must be at least 1 question, got {args.n_synthetic_queries}.")
-    from mteb_longembed.comparing import question_writer
-    from mteb_longembed.files import printable
-    from mteb_longembed.tasks.data_files import read_documents
-
-    writer = question_writer.QuestionWriter(args.writer)
-    documents = read_documents(args.corpus)
-    passages = question_writer.draw_passages(documents, args.n_synthetic_queries)
-    expected = question_writer.expected_tokens(passages)
-    print(
-        f"{len(passages):,} passages of {len(documents):,} documents: about {expected:,} tokens.",
-        file=sys.stderr,
-    )
-    # other documents have another folder, so that no question is taken for one about them
-    digest = hashlib.sha256(
-        "\0".join([*documents, *documents.values()]).encode("utf-8", "replace")
-    ).hexdigest()
-    folder = args.folder / "questions" / f"{args.corpus.name}-{digest[:8]}"
-    questions = question_writer.write_questions(documents, args.n_synthetic_queries, writer, folder)
-    print(printable(question_writer.summary(questions)))
-    files = [f"--{name} {shlex.quote(str(folder / name))}.jsonl" for name in ("corpus", "queries", "qrels")]
-    if args.language != ENGLISH:
-        files.append(f"--language {shlex.quote(args.language)}")
-    if args.folder != RESULTS:
-        files.append(f"--output-folder {shlex.quote(str(args.folder))}")
-    print(f"Read and edit {folder / 'queries.jsonl'}, then type:")
-    print(f"  mteb-longembed compare {shlex.join(args.models)} {' '.join(files)}")
     return 0
 
 

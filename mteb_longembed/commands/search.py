@@ -56,11 +56,11 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"-k must be at least 1 document, got {args.k}.")
     if not all(query.strip() for query in args.query):
         raise InputError("a query must be a text with words, got ''.")
+    from mteb_longembed.data.check import read_documents
+    from mteb_longembed.data.table import ignored_files
     from mteb_longembed.encoders.tokenizing import without_surrogates
     from mteb_longembed.hub import silence
     from mteb_longembed.retrieval.searcher import search
-    from mteb_longembed.tasks.data_files import read_documents
-    from mteb_longembed.tasks.file_rows import ignored_files
 
     documents = read_documents(args.corpus)
     if not documents:

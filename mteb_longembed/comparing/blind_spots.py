@@ -10,7 +10,7 @@ import pandas as pd
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.comparing.table import percent
-from mteb_longembed.tasks.scoring import texts_of
+from mteb_longembed.evaluation.scoring import texts_of
 
 from .ranking import Row
 

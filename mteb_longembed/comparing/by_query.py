@@ -15,8 +15,8 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb_longembed.comparing.costs import Key
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.ranking import Row
-from mteb_longembed.tasks import scoring
-from mteb_longembed.tasks.data_files import Passages
+from mteb_longembed.data.check import Passages
+from mteb_longembed.evaluation import scoring
 
 #: So many queries are shown.
 N_QUERIES = 10

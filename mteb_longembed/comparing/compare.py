@@ -12,15 +12,15 @@ from typing import Any, Unpack
 
 import pandas as pd
 
+from mteb_longembed.data.check import Passages
+from mteb_longembed.data.sources import Data, DataOptions
 from mteb_longembed.encoders.engine.progress import shared_bar
 from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.evaluation.scoring import left_out, read_metric
 from mteb_longembed.files import make_folder
 from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
-from mteb_longembed.tasks.data import Data, DataOptions
-from mteb_longembed.tasks.data_files import Passages
-from mteb_longembed.tasks.scoring import left_out, read_metric
 
 from .candidates import BM25, Candidate, candidates_of, chunked, fused, short_names
 from .comparison import Comparison, Outcome, make_comparison

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pandas as pd
 
-from mteb_longembed.tasks.beir import LocalFiles
+from mteb_longembed.data.task import OwnData
 
 from .blind_spots import blind_spots
 from .by_query import QueryDifference, differences
@@ -98,11 +99,12 @@ def make_comparison(
     scores = pd.concat([one.scores for one in done], ignore_index=True)
     rows = rank(scores, {one.candidate: one.cost for one in done}, synthetic_queries=synthetic_queries)
     # `mteb run` does not know the names of tasks from local files
-    local = next((task for task in ground.tasks if isinstance(task, LocalFiles)), None)
+    local = next((task for task in ground.tasks if isinstance(task, OwnData)), None)
     corpus = None
     language = None
     if local is not None:
-        corpus = str(local.corpus_file)
+        if isinstance(local.corpus_source, Path):
+            corpus = str(local.corpus_source)
         language = local.language
     setting = Setting(
         tasks=names,

@@ -18,8 +18,8 @@ from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN, TOKENS, TOK
 from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
 from mteb_longembed.encoders.spans import document_prompt
 from mteb_longembed.encoders.tokenizing import prefix_tokenizer_of
+from mteb_longembed.evaluation.scoring import texts_of
 from mteb_longembed.retrieval.passages import CutText, pools_vectors, tokens_of_vectors
-from mteb_longembed.tasks.scoring import texts_of
 
 from .token_count import count_tokens, tokenizer_of
 

@@ -17,6 +17,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
+from mteb_longembed.data.check import Passages
 from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch, model_inside
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongModelMixin
@@ -24,7 +25,6 @@ from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.vector_search import TaskOptions, VectorSearch
-from mteb_longembed.tasks.data_files import Passages
 
 from .candidates import BM25, Candidate
 from .costs import Cost, Key, LongModel, chunk_texts, count, measure, sample

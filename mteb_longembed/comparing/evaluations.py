@@ -19,12 +19,11 @@ from mteb.models import ModelMeta, MTEBModels
 
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.passages import ShownPassages
+from mteb_longembed.data.check import Passages
+from mteb_longembed.data.sources import check_text_retrieval
 from mteb_longembed.errors import DataError
-from mteb_longembed.files import make_folder, slug, write_file
-from mteb_longembed.tasks.data import check_text_retrieval
-from mteb_longembed.tasks.data_files import Passages
-from mteb_longembed.tasks.mteb_parts import keep, n_kept
-from mteb_longembed.tasks.scoring import (
+from mteb_longembed.evaluation.mteb_parts import keep, n_kept
+from mteb_longembed.evaluation.scoring import (
     Rankings,
     data_identity,
     is_complete,
@@ -32,6 +31,7 @@ from mteb_longembed.tasks.scoring import (
     mean_over_ties,
     score_queries,
 )
+from mteb_longembed.files import make_folder, slug, write_file
 
 T = TypeVar("T")
 #: Folder inside the output folder, with rankings by model, revision, split and identity of the data.

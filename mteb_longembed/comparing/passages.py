@@ -10,11 +10,11 @@ from itertools import chain
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from scipy import stats
 
+from mteb_longembed.data.check import Passages
+from mteb_longembed.evaluation.scoring import texts_of
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.statistics.bootstrap import mean_of_means_interval
 from mteb_longembed.statistics.intervals import CONFIDENCE, Interval
-from mteb_longembed.tasks.data_files import Passages
-from mteb_longembed.tasks.scoring import texts_of
 
 from .token_count import count_tokens
 

@@ -16,7 +16,7 @@ from mteb.types import PromptType
 from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.encoders.weigh import check_weighable, count_tokens, weighted
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.tasks.mteb_parts import create_dataloader
+from mteb_longembed.evaluation.mteb_parts import create_dataloader
 
 from .passages import CutText
 from .vectors import CorpusVectors, Score, best_documents, scores_by_block

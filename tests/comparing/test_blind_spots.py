@@ -13,7 +13,7 @@ from mteb_longembed.comparing.blind_spots import (
     unknown_tokens,
 )
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.tasks.beir import beir_task
+from mteb_longembed.data.task import beir_task
 from tests.comparing.conftest import compare
 from tests.comparing.frames import frame, row
 from tests.own_data import beir

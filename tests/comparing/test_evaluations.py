@@ -20,11 +20,11 @@ from mteb_longembed import cli
 from mteb_longembed.comparing.candidates import candidates_of
 from mteb_longembed.comparing.comparison import Comparison
 from mteb_longembed.comparing.evaluations import Evaluations
+from mteb_longembed.data.drawn_queries import draw_queries
+from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.errors import InputError
+from mteb_longembed.evaluation.scoring import main_metric, read_metric, score_queries
 from mteb_longembed.tasks import LongEmbedPasskey
-from mteb_longembed.tasks.beir import beir_task, files_task
-from mteb_longembed.tasks.scoring import main_metric, read_metric, score_queries
-from mteb_longembed.tasks.synthetic_queries import draw_queries
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.own_data import beir, bm25
@@ -111,7 +111,7 @@ def test_a_ranking_that_is_not_complete_runs_again_and_that_is_said(base, tmp_pa
 
 def test_what_is_left_out_is_said_and_on_the_page_and_in_json(base, tmp_path, capsys) -> None:
     root = folder(tmp_path, lambda texts: [*texts[:7], " "])
-    (root / "qrels" / "test.tsv").write_text("q0\td0\t1\nq1\td1\t0\n")
+    (root / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t0\n")
     assert cli.main(command(base, root, tmp_path / "out")) == 0
     shown = capsys.readouterr()
     machine = json.loads(next((tmp_path / "out").rglob("compare.json")).read_text())
@@ -126,7 +126,7 @@ def test_what_is_left_out_is_said_and_on_the_page_and_in_json(base, tmp_path, ca
 
 def test_both_splits_of_a_folder_are_compared(base, tmp_path, capsys) -> None:
     root = folder(tmp_path)
-    (root / "qrels" / "dev.tsv").write_text("q0\td1\t1\n")
+    (root / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td1\t1\n")
     assert cli.main(command(base, root, tmp_path / "out", "--json", "--eval-splits", "test", "dev")) == 0
     output = json.loads(capsys.readouterr().out)
     assert {key.rpartition("/")[2] for key in output["candidates"][0]["by_split"]} == {"test", "dev"}
@@ -183,7 +183,7 @@ def test_chinese_and_japanese_are_cut_into_characters(tmp_path) -> None:
     lines = [json.dumps({"id": i, "text": text}) for i, text in enumerate(rows)]
     (tmp_path / "c.jsonl").write_text("\n".join(lines))
     (tmp_path / "q.jsonl").write_text('{"id": "a", "text": "热夏天"}\n')
-    (tmp_path / "j.tsv").write_text("a\t1\t1\n")
+    (tmp_path / "j.tsv").write_text("qid\tdoc_id\tscore\na\t1\t1\n")
     scores = {}
     for language in ("eng-Latn", "zho-Hans"):
         task = files_task(*(tmp_path / name for name in ("c.jsonl", "q.jsonl", "j.tsv")), language=language)
@@ -207,7 +207,7 @@ GROWTH = """
 import json, resource, sys
 from pathlib import Path
 from mteb_longembed.comparing.evaluations import Evaluations
-from mteb_longembed.tasks.beir import files_task
+from mteb_longembed.data.task import files_task
 folder = Path(sys.argv[1])
 task = files_task(folder / "c.jsonl", folder / "q.jsonl", folder / "j.tsv")
 evaluations = Evaluations(folder / "out")
@@ -228,7 +228,7 @@ def test_memory_for_documents_grows_with_their_text_and_no_faster(tmp_path) -> N
             for i in range(n):
                 file.write(json.dumps({"id": i, "text": f"{i} " + "lorem ipsum " * 4000}) + "\n")
         (root / "q.jsonl").write_text('{"id": "q", "text": "lorem"}\n')
-        (root / "j.tsv").write_text("q\t0\t1\n")
+        (root / "j.tsv").write_text("qid\tdoc_id\tscore\nq\t0\t1\n")
         done = subprocess.check_output([sys.executable, "-c", GROWTH, str(root)], text=True)
         documents, peaks[n] = map(int, done.split())
         assert documents == n

@@ -17,12 +17,12 @@ from mteb_longembed.comparing.compare import _Run
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.evaluate import Evaluated, Ground, expected_seconds
 from mteb_longembed.comparing.passages import first_answers, score_passages
+from mteb_longembed.data.task import beir_task
 from mteb_longembed.encoders.store import Counts
 from mteb_longembed.errors import DataError
+from mteb_longembed.evaluation.scoring import data_identity
 from mteb_longembed.retrieval import passages as windows_of
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
-from mteb_longembed.tasks.beir import beir_task
-from mteb_longembed.tasks.scoring import data_identity
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.comparing.frames import frame
@@ -81,7 +81,7 @@ def test_judged_passages_are_characters_of_the_text_and_change_no_identity(tmp_p
     for score, start, end in (
         ("1", "4", "4"), ("0", "-1", "3"), ("1", "4", "26"), ("0", "4", ""), ("1", "", "7"), ("1", "a", "b")
     ):  # fmt: skip
-        with pytest.raises(DataError, match=r"line 2: start and end must be whole numbers of characters"):
+        with pytest.raises(DataError, match=r"row 1: start and end must be whole numbers of characters"):
             beir_task(judge(root, f"q0\td0\t{score}\t{start}\t{end}", "q0\td1\t1\t0\t5"))
 
 

@@ -8,9 +8,9 @@ import pytest
 from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.comparing.sampling import take_sample
+from mteb_longembed.data.drawn_queries import draw_queries
+from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.tasks.beir import beir_task
-from mteb_longembed.tasks.synthetic_queries import draw_queries
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.own_data import beir

@@ -20,10 +20,11 @@ from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
+from mteb_longembed.data.check import Passages
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
-from mteb_longembed.tasks.data_files import Passages
+from mteb_longembed.evaluation.scoring import K_VALUES
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
-from mteb_longembed.tasks.task_metadata import CITATION, K_VALUES, PAPER, LongEmbedMetadata
+from mteb_longembed.tasks.task_metadata import CITATION, PAPER, LongEmbedMetadata
 
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 LONGER = (65536, 131072, 262144, 524288, 1048576)

@@ -18,10 +18,11 @@ from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundE
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
+from mteb_longembed.data.check import read_documents, read_judgements, read_queries, text_table
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
+from mteb_longembed.evaluation.scoring import K_VALUES
 from mteb_longembed.hub import download
-from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_queries, text_table
-from mteb_longembed.tasks.task_metadata import K_VALUES, LongEmbedMetadata
+from mteb_longembed.tasks.task_metadata import LongEmbedMetadata
 
 REPOSITORY = "dwzhu/LongEmbed"
 REVISION = "6e346642246bfb4928c560ee08640dc84d074e8c"

@@ -126,9 +126,9 @@ def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"corpus": lines([*FILES["corpus"][:2], {"doc_id": "m3"}])}, r"corpus\.jsonl, line 3: text is miss"),
+        ({"corpus": lines([*FILES["corpus"][:2], {"doc_id": "m3"}])}, r"corpus\.jsonl, row 3: the text must"),
         ({"qrels": lines(FILES["qrels"][:3])}, r"qrels\.jsonl: expected a .* 1 queries have none.*'q4'"),
-        ({"qrels": ""}, r"qrels\.jsonl: expected rows with query-id, corpus-id, got none"),
+        ({"qrels": ""}, r"qrels\.jsonl: expected rows, got none"),
     ],
 )
 def test_incomplete_data_name_file_and_line(hub: LoopbackHub, changed: dict[str, str], message: str) -> None:

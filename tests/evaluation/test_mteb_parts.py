@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mteb_longembed.errors import LongEmbedError
+from mteb_longembed.evaluation.mteb_parts import keep, n_kept
 from mteb_longembed.tasks import LongEmbedPasskey
-from mteb_longembed.tasks.mteb_parts import keep, n_kept
 from tests.own_data import bm25
 
 

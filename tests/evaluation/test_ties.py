@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.tasks.ties import decide_score, expected_score, group_ties
+from mteb_longembed.evaluation.ties import decide_score, expected_score, group_ties
 
 METRICS = ("nDCG", "R", "P", "AP", "RR", "Success")
 names = [f"d{i}" for i in range(6)]

@@ -1,4 +1,4 @@
-"""Rows of files: each format gives the same rows, and a heading is never taken for data."""
+"""Tables from files and folders: each format gives the same rows."""
 
 import gzip
 import json
@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow
-import pyarrow.parquet
 import pytest
 
+from mteb_longembed.data.check import read_documents, read_judgements, read_passages, read_queries
+from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import DataError
-from mteb_longembed.tasks.beir import beir_task
-from mteb_longembed.tasks.data_files import read_documents, read_judgements, read_passages, read_queries
 from tests.data_formats import DOCUMENTS, JUDGED, QUERY_ROWS, content, json_lines, write
 
 ASKED = {"q1": "who", "q2": "when"}
@@ -48,69 +46,51 @@ def test_each_judgement_may_have_a_passage_or_not(tmp_path: Path, ending: str, f
     rows = [{"qid": "q1", "docid": "d1"}, {"qid": "q2", "docid": "d1", "answer": "1969"}]
     rows += [{"qid": "q3", "docid": "d1", "start": 0, "end": 2}]
     rows = rows[first:] + rows[:first]
-    path = tmp_path / "judged.jsonl"
+    path = tmp_path / f"judged.{ending}"
     if ending == "parquet":
-        path = tmp_path / "judged"
-        path.mkdir()
-        for number, row in enumerate(rows):
-            table = pyarrow.Table.from_pylist([row])
-            pyarrow.parquet.write_table(table, path / f"test-0000{number}-of-00003.parquet")
+        pd.DataFrame(rows).to_parquet(path)
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert read_passages(path, documents) == {"q2": {"d1": [(3, 7)]}, "q3": {"d1": [(0, 2)]}}
     assert len(read_judgements(path, {"q1": "a", "q2": "b", "q3": "c"}, KNOWN)) == 3
 
 
-# ---- lines without a heading ---------------------------------------------------------------------------
+# ---- columns -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("iteration", ["0", "Q0", "1", "0.5", "4.5", "-1"])
-@pytest.mark.parametrize("sign", [" ", "\t", ","])
-def test_the_second_column_of_trec_may_be_any_number(tmp_path: Path, sign: str, iteration: str) -> None:
-    lines = f"q1 0 d1 1\nq2 {iteration} d2 2\n".replace(" ", sign)
-    path = made(tmp_path / ("j.csv" if sign == "," else "qrels.txt"), lines)
-    assert read_judged(path) == GRADES
-
-
-DOCUMENT_IDS = "_id or id or doc_id or docid"
-QUERY_TEXTS = "text or query or query_text"
+@pytest.mark.parametrize("name", ["qrels.trec", "qrels.txt", "qrels"])
+@pytest.mark.parametrize("sign", [" ", "\t", "  "])
+def test_trec_s_judgements_have_no_heading_and_any_second_column(
+    tmp_path: Path, sign: str, name: str
+) -> None:
+    lines = "q1 0 d1 1\nq2 Q0 d2 2\n".replace(" ", sign)
+    assert read_judged(made(tmp_path / name, lines)) == GRADES
 
 
 @pytest.mark.parametrize(
     ("heading", "read", "missing"),
     [
         ("id\tbody", read_documents, "text or contents"),
-        ("title\tbody", read_documents, f"{DOCUMENT_IDS}, text or contents"),
-        ("key\tcontents", read_documents, DOCUMENT_IDS),
-        ("ID\tText", read_documents, f"{DOCUMENT_IDS}, text or contents"),
-        ("key\t Text ", read_documents, f"{DOCUMENT_IDS}, text or contents"),
-        ("qid\tquestion", read_queries, QUERY_TEXTS),
+        ("key\tcontents", read_documents, "_id or id or doc_id or docid"),
+        ("ID\ttext", read_documents, "_id or id or doc_id or docid"),
+        ("qid\tquestion", read_queries, "text or query or query_text"),
         ("number\tquery", read_queries, "_id or id or qid or query_id or q_id"),
         ("qid\tdocument", read_judged, "corpus-id or corpus_id or doc_id or docid"),
     ],
 )
-def test_a_heading_with_one_known_name_is_no_row(tmp_path: Path, heading, read, missing) -> None:
+def test_a_missing_column_is_told_with_all_its_names(tmp_path: Path, heading, read, missing) -> None:
     path = made(tmp_path / "file.tsv", f"{heading}\n1\twords\n")
     with pytest.raises(DataError) as error:
         read(path)
-    fields = heading.split("\t")
-    assert str(error.value) == f"{path}, line 1: expected a heading with {missing}, got {fields!r}."
+    assert str(error.value) == f"{path}: expected a column {missing}, got {heading.replace(chr(9), ', ')}."
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
-def test_a_column_without_a_name_is_called_so(tmp_path: Path, ending: str) -> None:
+def test_the_index_that_pandas_writes_is_no_column_of_ours(tmp_path: Path, ending: str) -> None:
     frame = pd.DataFrame({"id": ["d1"], "text": ["a"]})
     path = tmp_path / f"docs.{ending}"
     frame.to_csv(path, sep="," if ending == "csv" else "\t")
-    with pytest.raises(DataError) as error:
-        read_documents(path)
-    told = "expected a name for each column, but column 1 has none"
-    assert str(error.value) == f"{path}, line 1: {told} (pandas writes an index so: use to_csv(index=False))."
-    frame.to_csv(path, sep="," if ending == "csv" else "\t", index=False)
     assert read_documents(path) == {"d1": "a"}
-    path.write_text("id,text,,\nd1,a,,\n".replace(",", "," if ending == "csv" else "\t"))
-    with pytest.raises(DataError, match=r"but column 3 has none"):
-        read_documents(path)
 
 
 # ---- numbers and endings -------------------------------------------------------------------------------
@@ -135,14 +115,14 @@ def test_whole_numbers_may_be_written_with_a_point(tmp_path: Path, ending: str) 
     assert read_passages(path, documents) == {"q1": {"d1": [(3, 7)]}}
 
 
-@pytest.mark.parametrize("number", ["1.5", "1.", "1.0.0", ".0", "1e0", "1.00000001", "one"])
+@pytest.mark.parametrize("number", ["1.5", "1.", "1.0.0", ".0", "1e0", "1.00000001", "one", "NA"])
 def test_other_numbers_are_no_scores(tmp_path: Path, number: str) -> None:
     path = made(tmp_path / "judged.csv", f"qid,docid,score\nq1,d1,{number}\n")
-    with pytest.raises(DataError, match=rf"line 2: the score must be an integer .* got '{number}'"):
+    with pytest.raises(DataError, match=rf"row 1: the score must be an integer .* got '{number}'"):
         read_judged(path)
 
 
-@pytest.mark.parametrize("name", ["D.CSV", "d.Csv.GZ", "D.JSONL", "D.TSV", "D.PARQUET", "folder"])
+@pytest.mark.parametrize("name", ["D.CSV", "d.Csv.GZ", "D.JSONL", "D.TSV", "D.PARQUET"])
 def test_endings_may_be_written_in_capitals(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     tables = {".csv": 'id,text\nd1,"a, b"\n', ".tsv": "id\ttext\nd1\ta, b\n"}
@@ -152,13 +132,13 @@ def test_endings_may_be_written_in_capitals(tmp_path: Path, name: str) -> None:
         content = tables[ending].encode()
         path.write_bytes(gzip.compress(content) if name.endswith("GZ") else content)
     else:
-        table = pyarrow.Table.from_pylist([{"id": "d1", "text": "a, b"}])
-        file = path
-        if not ending:
-            path.mkdir()
-            file = path / "TRAIN.PARQUET"
-        pyarrow.parquet.write_table(table, file)
+        pd.DataFrame([{"id": "d1", "text": "a, b"}]).to_parquet(path)
     assert read_documents(path) == {"d1": "a, b"}
+
+
+def test_another_ending_is_refused_with_those_that_are_read(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"its ending must be one of \.jsonl, .*\.parquet, got '\.xlsx'"):
+        read_documents(made(tmp_path / "docs.xlsx", "a"))
 
 
 # ---- other forms ---------------------------------------------------------------------------------------
@@ -170,10 +150,9 @@ def test_endings_may_be_written_in_capitals(tmp_path: Path, name: str) -> None:
         lambda good: good.rstrip(b"\n"),
         lambda good: good.replace(b"\n", b"\r\n"),
         lambda good: b"\xef\xbb\xbf" + good,
-        lambda good: good + b"\n  \n",
-        lambda good: gzip.compress(good, mtime=0),
+        lambda good: good + b"\n\n",
     ],
-    ids=["no last newline", "windows", "byte order mark", "blank lines", "gzip"],
+    ids=["no last newline", "windows", "byte order mark", "blank lines"],
 )
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".tsv"])
 def test_what_people_s_files_look_like_is_accepted(tmp_path: Path, change: Any, ending: str) -> None:
@@ -188,17 +167,24 @@ def test_what_people_s_files_look_like_is_accepted(tmp_path: Path, change: Any, 
 def test_a_damaged_table_gets_one_sentence(tmp_path: Path, content: bytes) -> None:
     root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED, ".parquet")
     (root / "corpus.parquet").write_bytes(content)
-    with pytest.raises(DataError, match=r"corpus\.parquet: expected a table that the datasets library"):
+    with pytest.raises(DataError, match=r"corpus\.parquet: expected a readable \.parquet file"):
         beir_task(root)
 
 
-def test_csv_keeps_to_its_rules(tmp_path: Path) -> None:
-    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
-    (root / "corpus.jsonl").unlink()
-    for text in ('_id,text\nd0,"a', '_id,text\nd0,"a"b\n', "_id,text\nd0,a,b\n", "d0,a\n", "_id,_id,text\n"):
-        (root / "corpus.csv").write_text(text)
-        with pytest.raises(DataError, match=r"corpus\.csv, line [12]: expected"):
-            beir_task(root)
+@pytest.mark.parametrize("text", ['_id,text\nd0,"a', "_id,text\nd0,a,b\n", "_id,text\nd0,a\nd1,a,b\n"])
+def test_a_damaged_csv_gets_one_sentence(tmp_path: Path, text: str) -> None:
+    with pytest.raises(
+        DataError, match=r"corpus\.csv: expected (a readable \.csv file|a name for each column)"
+    ):
+        read_documents(made(tmp_path / "corpus.csv", text))
+
+
+def test_a_gzip_file_that_is_cut_off_gets_one_sentence(tmp_path: Path) -> None:
+    for ending in ("jsonl", "csv"):
+        path = tmp_path / f"corpus.{ending}.gz"
+        path.write_bytes(gzip.compress(b'{"id": "d1", "text": "a"}\n' * 900, mtime=0)[:-12])
+        with pytest.raises(DataError, match=r"gz: the gzip file is cut off or damaged"):
+            read_documents(path)
 
 
 def test_a_csv_text_may_be_longer_than_pythons_limit(tmp_path: Path) -> None:
@@ -216,35 +202,15 @@ def test_a_folder_of_text_files_reads_as_json_lines_with_their_paths_as_ids(tmp_
     lines.write_bytes(json_lines([{"_id": name, "text": texts[name]} for name in sorted(texts)]))
     assert read_documents(tmp_path / "docs") == read_documents(lines)
     (tmp_path / "docs" / "a.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match=r"docs/a\.txt, line 1: expected UTF-8 text"):
+    with pytest.raises(DataError, match=r"docs/a\.txt: expected UTF-8 text"):
         read_documents(tmp_path / "docs")
 
 
-def test_the_names_and_forms_of_other_tools_are_read(tmp_path: Path) -> None:
-    """Pyserini's `contents`, MS MARCO's files without a heading, judgements as one JSON object, and `q_id`."""
-    write = {
-        "docs.jsonl": '{"id": "d1", "contents": "a b"}\n{"id": "d2", "contents": "c d"}\n',
-        "collection.tsv": "d1\ta b\nd2\tc d\n",
-        "queries.tsv": "q1\twhere is a\nq2\twhere is c\n",
-        "queries.csv": "q_id,query_text\nq1,where is a\nq2,where is c\n",
-        "one.json": '{"q1": {"d1": 1}, "q2": {"d2": 2, "d1": 0}}',
-        "many.json": '{\n "q1": {"d1": 1},\n "q2": {"d2": 2,\n "d1": 0}}\n',
-        "judged.csv": "q_id,docid,rel\nq1,d1,1\nq2,d2,2\nq2,d1,0\n",
-    }
-    for name, text in write.items():
-        (tmp_path / name).write_text(text)
-    documents = {"d1": "a b", "d2": "c d"}
-    queries = {"q1": "where is a", "q2": "where is c"}
-    for name in ("docs.jsonl", "collection.tsv"):
-        assert read_documents(tmp_path / name) == documents
-    for name in ("queries.tsv", "queries.csv"):
-        assert read_queries(tmp_path / name) == queries
-    for name in ("one.json", "many.json", "judged.csv"):
-        judged = read_judgements(tmp_path / name, queries, documents)
-        assert judged == {"q1": {"d1": 1}, "q2": {"d2": 2, "d1": 0}}
-
-
-def test_an_unknown_heading_of_four_words_is_told_what_was_looked_for(tmp_path: Path) -> None:
-    (tmp_path / "qrels.csv").write_text("frage,runde,dokument,wert\nq1,0,d1,1\n")
-    with pytest.raises(DataError, match=r"line 1: expected a heading with query-id or query_id or qid"):
-        read_judgements(tmp_path / "qrels.csv", {"q1": "a"}, {"d1": "b"})
+def test_the_names_of_other_tools_are_read(tmp_path: Path) -> None:
+    """Pyserini's `contents`, and `q_id`."""
+    docs = made(tmp_path / "docs.jsonl", '{"id": "d1", "contents": "a b"}\n{"id": 2, "contents": "c d"}\n')
+    asked = made(tmp_path / "queries.csv", "q_id,query_text\nq1,where is a\nq2,where is c\n")
+    judged = made(tmp_path / "judged.csv", "q_id,docid,rel\nq1,d1,1\nq2,2,2\nq2,d1,-1\n")
+    documents, queries = read_documents(docs), read_queries(asked)
+    assert documents == {"d1": "a b", "2": "c d"} and list(queries) == ["q1", "q2"]
+    assert read_judgements(judged, queries, documents) == {"q1": {"d1": 1}, "q2": {"2": 2, "d1": 0}}

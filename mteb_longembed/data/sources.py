@@ -1,4 +1,4 @@
-"""The data of a comparison, a diagnosis or a search: tasks of mteb, or one's own files."""
+"""The data of a comparison: tasks of mteb, or one's own files and tables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from mteb.abstasks import AbsTask
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.types import PromptType
 
+from mteb_longembed.data.check import read_documents
+from mteb_longembed.data.drawn_queries import draw_queries
+from mteb_longembed.data.table import Source
+from mteb_longembed.data.task import ENGLISH, beir_task, files_task
 from mteb_longembed.errors import InputError
-from mteb_longembed.tasks.beir import ENGLISH, beir_task, files_task
-from mteb_longembed.tasks.data_files import read_documents
-from mteb_longembed.tasks.synthetic_queries import draw_queries
 
 
 class DataOptions(TypedDict, total=False):
@@ -26,9 +27,9 @@ class DataOptions(TypedDict, total=False):
     tasks: Sequence[str | AbsTaskRetrieval]
     benchmarks: Sequence[str]
     eval_splits: Sequence[str] | None
-    corpus: str | Path | None
-    queries: str | Path | None
-    qrels: str | Path | None
+    corpus: Source | None
+    queries: Source | None
+    qrels: Source | None
     n_synthetic_queries: int | None
     language: str
 
@@ -78,17 +79,15 @@ class Data:
         return cls((beir_task(folder, splits, language=language),))
 
     @classmethod
-    def from_files(
-        cls, corpus: str | Path, queries: str | Path, qrels: str | Path, *, language: str = ENGLISH
-    ) -> Data:
-        """Three files: documents, queries and judgements; arguments and errors as for `files_task`."""
+    def from_files(cls, corpus: Source, queries: Source, qrels: Source, *, language: str = ENGLISH) -> Data:
+        """Documents, queries and judgements: files, DataFrames or dicts; arguments and errors as for `files_task`."""
         return cls((files_task(corpus, queries, qrels, language=language),))
 
     @classmethod
     def from_documents(
-        cls, corpus: str | Path, n_queries: int = 200, *, folder: str | Path, language: str = ENGLISH
+        cls, corpus: Source, n_queries: int = 200, *, folder: str | Path, language: str = ENGLISH
     ) -> Data:
-        """A file of documents, with sentences of them as queries.
+        """Documents, with sentences of them as queries.
 
         Args:
             corpus: as for `files_task`.
@@ -99,7 +98,7 @@ class Data:
         Raises:
             DataError: the file is missing or breaks a rule, or no sentence can be drawn.
         """
-        queries, answers = draw_queries(read_documents(Path(corpus)), n_queries, language=language)
+        queries, answers = draw_queries(read_documents(corpus), n_queries, language=language)
         Path(folder).mkdir(parents=True, exist_ok=True)
         paths = Path(folder, "queries.jsonl"), Path(folder, "qrels.jsonl")
         asked = [json.dumps({"_id": query, "text": text}) for query, text in queries.items()]
@@ -126,9 +125,12 @@ class Data:
         n_queries = options.get("n_synthetic_queries")
         files = [options.get("corpus"), options.get("queries"), options.get("qrels")]
         corpus, *judged = files
+        has_files = any(source is not None for source in files)
         language = options.get("language", ENGLISH)
-        n_kinds = sum([bool(tasks or benchmarks), data is not None, any(files)])
-        if n_queries is not None and (corpus is None or any(judged) or n_queries < 1 or n_kinds > 1):
+        n_kinds = sum([bool(tasks or benchmarks), data is not None, has_files])
+        if n_queries is not None and (
+            corpus is None or any(source is not None for source in judged) or n_queries < 1 or n_kinds > 1
+        ):
             raise InputError(
                 "--make-queries N needs --corpus, no --queries, no --qrels, and N of at least 1 query, "
                 f"got N={n_queries}."
@@ -144,13 +146,13 @@ class Data:
             return cls.from_documents(
                 corpus, n_queries, folder=output / "synthetic-queries", language=language
             )
-        if any(files):
-            paths = [path for path in files if path is not None]
-            if len(paths) < len(files):
+        if has_files:
+            given = [source for source in files if source is not None]
+            if len(given) < len(files):
                 raise InputError(
                     "--corpus, --queries and --qrels belong together: give all three, or --corpus and --make-queries."
                 )
-            return cls.from_files(*paths, language=language)
+            return cls.from_files(*given, language=language)
         return cls.from_tasks(*tasks, benchmarks=benchmarks, splits=splits)
 
 

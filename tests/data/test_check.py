@@ -6,14 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from mteb_longembed.data.check import read_documents, read_passages
+from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.errors import DataError
-from mteb_longembed.tasks.beir import beir_task, files_task
-from mteb_longembed.tasks.data_files import read_documents, read_passages
-from mteb_longembed.tasks.scoring import left_out, score_queries
+from mteb_longembed.evaluation.scoring import left_out, score_queries
 from tests.data_formats import DOCUMENTS, HEADING, JUDGED, LINES, QUERY_ROWS, Rows, content, json_lines, write
 
 # ---- valid data ----------------------------------------------------------------------------------------
@@ -50,8 +52,8 @@ def test_valid_data_read_the_same_from_each_format(tmp_path_factory, made: tuple
     everything = "".join(str(value) for rows in made for row in rows for value in row.values())
     ids = "".join(str(row["_id"]) for rows in made[:2] for row in rows)
     first = beir_task(write(root / "first", *made))
-    endings = [".jsonl.gz", ".csv", ".parquet", ".bare"]
-    if not set(everything) & set("\t\n\r"):
+    endings = [".jsonl.gz", ".csv", ".parquet"]
+    if not set(everything) & set("\t\n\r\v\f"):
         endings.append(".tsv")  # TSV has no quotes, so tabs and line ends cannot be in a text
     if not any(character.isspace() for character in ids):
         endings.append(".trec")
@@ -101,56 +103,55 @@ def bare(text: str) -> Callable[[bytes], bytes]:
 
 #: File, what happens to it, and the rule that its message must name; `counted` for those that are counted.
 CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
-    ("corpus.jsonl", swap('"word0 word1"', "5"), "line 1: the text must be a text, got 5"),
-    ("corpus.jsonl", swap('"word0 word1"', "null"), "line 1: the text must be a text, got None"),
+    ("corpus.jsonl", swap('"word0 word1"', "5"), "row 1: the text must be a text, got 5"),
+    ("corpus.jsonl", swap('"word0 word1"', "null"), "row 1: the text must be a text, got None"),
     ("corpus.jsonl", swap('"word0 word1"', '"\\ud800"'), "half a surrogate pair"),
     ("corpus.jsonl", swap('"word0 word1"', '" "'), "counted"),
-    ("corpus.jsonl", swap('"title": ""', '"title": 3'), "the title must be a text, got 3"),
-    ("corpus.jsonl", swap('"text": "word2', '"body": "word2'), r"line 3: text is missing \(found: _id, title, body\)"),
-    ("corpus.jsonl", swap('"_id": "d1"', '"_id": "d0"'), "line 2: expected each id once, got 'd0' again"),
-    ("corpus.jsonl", swap('"_id": "d0"', '"_id": "d\\u00000"'), "line 1: the id must be .* control characters"),
-    ("corpus.jsonl", swap('"_id": "d0"', '"_id": ""'), "line 1: the id must be .* not empty"),
-    ("corpus.jsonl", swap('"_id": "d0"', '"_id": true'), "line 1: the id must be .* got True"),
-    ("corpus.jsonl", swap('"_id": "d0"', '"_id": 1.5'), "line 1: the id must be .* got 1.5"),
-    ("corpus.jsonl", swap('"_id": "d0"', '"_id": "d0 "'), "expected the id of a document, got 'd0'"),
-    ("corpus.jsonl", swap('"_id": "d0"', '"_id": "d9", "_id": "d0"'), "line 1: expected each key once, got '_id'"),
-    ("corpus.jsonl", lambda good: good[:-20], r"line 6: .* \(the file ends inside this line"),
-    ("corpus.jsonl", lambda good: good[: good.index(b"\n") * 3], "line 3: .* invalid JSON"),
-    ("corpus.jsonl", lambda good: gzip.compress(good, mtime=0)[:-12], "the gzip file is cut off or damaged"),
-    ("corpus.jsonl", lambda good: good.replace(b"word3", b"caf\xe9"), "line 3: expected UTF-8 text"),
-    ("corpus.jsonl", lambda good: b"[" + good.replace(b"}\n", b"},\n"), "line 1: expected one JSON object"),
-    ("corpus.jsonl", bare(""), "expected rows with _id, text, got none"),
-    ("corpus.jsonl", bare("[" * 100_000), "line 1: expected one JSON object, got invalid JSON"),
-    ("corpus.jsonl", bare('["d0", "text"]'), "line 1: expected one JSON object, got a JSON list"),
-    ("queries.jsonl", swap('"_id": "q1"', '"_id": "q0"'), "line 2: expected each id once, got 'q0' again"),
-    ("queries.jsonl", swap('"_id": "q0"', '"_id": "q\\u00000"'), "line 1: the id must be .* control characters"),
-    ("queries.jsonl", swap('"text": "word0"', '"text": ""'), "line 1: expected a query, got an empty text"),
-    ("queries.jsonl", swap('"text": "word0"', '"text": {"a": 1}'), "line 1: the text must be a text"),
+    ("corpus.jsonl", swap('"title": ""', '"title": 3'), "row 1: the title must be a text, got 3"),
+    ("corpus.jsonl", swap('"text": "word2', '"body": "word2'), "row 3: the text must be a text, got nan"),
+    ("corpus.jsonl", swap('"_id": "d1"', '"_id": "d0"'), "row 2: expected each id once, got 'd0' again"),
+    ("corpus.jsonl", swap('"_id": "d0"', '"_id": "d\\u00000"'), "row 1: the id must be .* control characters"),
+    ("corpus.jsonl", swap('"_id": "d0"', '"_id": ""'), "row 1: the id must be .* not empty"),
+    ("corpus.jsonl", swap('"_id": "d0"', '"_id": true'), "row 1: the id must be .* got True"),
+    ("corpus.jsonl", swap('"_id": "d0"', '"_id": 1.5'), "row 1: the id must be .* got 1.5"),
+    ("corpus.jsonl", swap('"_id": "d0"', '"_id": "d0 "'), "row 1: expected the id of a document, got 'd0'"),
+    ("corpus.jsonl", lambda good: good[:-20], "row 6: expected one JSON object, got: Unterminated string"),
+    ("corpus.jsonl", lambda good: good[: good.index(b"\n") * 3], "row 3: expected one JSON object"),
+    ("corpus.jsonl", lambda good: gzip.compress(good, mtime=0), "expected UTF-8 text"),
+    ("corpus.jsonl", lambda good: good.replace(b"word3", b"caf\xe9"), "expected UTF-8 text"),
+    ("corpus.jsonl", lambda good: b"[" + good.replace(b"}\n", b"},\n"), "row 1: expected one JSON object"),
+    ("corpus.jsonl", bare(""), "expected rows, got none"),
+    ("corpus.jsonl", bare("[" * 100_000), "row 1: expected one JSON object"),
+    ("corpus.jsonl", bare('["d0", "text"]'), "row 1: expected one JSON object, got a list"),
+    ("corpus.jsonl", bare('{"key": 1, "body": "a"}'), "expected a column text or contents, got key, body"),
+    ("queries.jsonl", swap('"_id": "q1"', '"_id": "q0"'), "row 2: expected each id once, got 'q0' again"),
+    ("queries.jsonl", swap('"_id": "q0"', '"_id": "q\\u00000"'), "row 1: the id must be .* control characters"),
+    ("queries.jsonl", swap('"text": "word0"', '"text": ""'), "row 1: expected a query, got an empty text"),
+    ("queries.jsonl", swap('"text": "word0"', '"text": {"a": 1}'), "row 1: the text must be a text"),
     ("queries.jsonl", add('{"_id": "q9", "text": "who"}'), "counted"),
-    ("qrels.tsv", bare(HEADING), "expected rows with query-id, corpus-id, got none"),
+    ("qrels.tsv", bare(HEADING), "expected rows, got none"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t0"), "counted"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t-1"), "counted"),
-    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t0.5"), "line 2: the score must be an integer .* got '0.5'"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t0.5"), "row 1: the score must be an integer .* got '0.5'"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t99999999999999999999"), "the score must be an integer of at most 10,000"),
-    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t"), "line 2: the score must be an integer .* got ''"),
-    ("qrels.tsv", swap("q0\td0\t1", "q0\td0"), "line 2: expected 3 columns, got 2"),
-    ("qrels.tsv", swap("q0\td0\t1", "q0\td9\t1"), "line 2: expected the id of a document, got 'd9'"),
-    ("qrels.tsv", swap("q0\td0\t1", "d0\tq0\t1"), "line 2: expected the id of a query, got 'd0'"),
-    ("qrels.tsv", add("q0\td0\t0"), "line 8: expected one score for a query and a document, got 0 and before 1"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t"), "row 1: the score must be an integer .* got ''"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td0"), "row 1: the score must be an integer"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t1\t2"), "expected"),
+    ("qrels.tsv", swap("q0\td0\t1", "q0\td9\t1"), "row 1: expected the id of a document, got 'd9'"),
+    ("qrels.tsv", swap("q0\td0\t1", "d0\tq0\t1"), "row 1: expected the id of a query, got 'd0'"),
+    ("qrels.tsv", add("q0\td0\t0"), "row 7: expected one score for a query and a document, got 0 and before 1"),
     ("qrels.tsv", add("q0\td0\t1"), "same"),
-    ("qrels.tsv", bare("q0\td0\t0.5\n" + LINES), "line 1: the score must be an integer"),
-    ("qrels.tsv", bare("q0\td0\n" + LINES), "line 1: expected a heading with query-id or .* or query id"),
-    ("qrels.tsv", bare("q0 0 d0 1\n" + LINES), "line 2: expected 4 columns, got 3"),
-    ("qrels.tsv", bare("q0\td0\t1\t0\n"), "line 1: expected 0 in the second .* document, score, got 'd0'"),
-    ("qrels.tsv", bare("topic\tdocument\tlabel\n" + LINES), "line 1: expected a heading with query-id or query_id"),
-    ("qrels.tsv", bare("query-id\tcorpus-id\tscore\tscore\n"), "line 1: expected each column's name once"),
+    ("qrels.tsv", bare(LINES), "expected a column query-id or query_id or qid or q_id, got q0, d0, 1"),
+    ("qrels.tsv", bare("query-id\tcorpus-id\tgrade\nq0\td0\t1\n"), "a judgement has a query, .*, got query-id"),
+    ("qrels.tsv", bare("query-id\tcorpus-id\nq0\td0\t1\nq1\td1\t1\n"), "expected a name for each column"),
     ("qrels.jsonl", bare(json_lines(JUDGED).decode().replace('"score"', '"grade"')), "a judgement has a query"),
     ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": "0.5"}\n'), "the score must be an integer"),
     ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": true}\n'), "the score must be an integer"),
     ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": NaN}\n'), "the score must be an integer"),
     ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": 0}\n'), "no judgement has a score above 0"),
-    ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0"}\n{"qid": "q1", "doc_id": "d1", "score": 0}\n'), "judgement"),
-    ("corpus.csv", bare("_id,text\nd0,a\n"), "expected one file for corpus, found corpus.jsonl and corpus.csv"),
+    ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0"}\n{"qid": "q1", "score": 1}\n'), "row 1: the score"),
+    ("qrels.trec", bare("q0 d0 0 1\n"), "row 1: expected the id of a document, got '0'"),
+    ("corpus.csv", bare("_id,text\nd0,a\n"), "expected one file for corpus, found corpus.csv and corpus.jsonl"),
 ]  # fmt: skip
 
 
@@ -168,9 +169,10 @@ def scores_of(task: Any) -> dict[str, float]:
 def test_no_mistake_in_a_file_changes_a_score_unsaid(tmp_path: Path, name, change, rule) -> None:
     root = write(tmp_path / "mine", DOCUMENTS, QUERY_ROWS, JUDGED)
     (root / "qrels.jsonl").unlink()
-    if name != "qrels.jsonl":
+    scores = {}
+    if name not in ("qrels.jsonl", "qrels.trec"):
         (root / "qrels.tsv").write_text(HEADING + LINES)
-    scores = scores_of(beir_task(root)) if name != "qrels.jsonl" else {}
+        scores = scores_of(beir_task(root))
     path = root / name
     path.write_bytes(change(path.read_bytes() if path.exists() else b""))
     if rule == "same":
@@ -190,17 +192,32 @@ def test_no_mistake_in_a_file_changes_a_score_unsaid(tmp_path: Path, name, chang
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"documents": [{"_id": "d0", "text": None}]}, "corpus, row 1: the text must be a text"),
-        ({"documents": [DOCUMENTS[0]] * 2}, "corpus, row 2: expected each id once"),
-        ({"documents": [{"_id": 0.0, "text": "x"}]}, "corpus, row 1: the id must be"),
-        ({"queries": [{"_id": "q0"}]}, "queries, row 1: text or query or query_text is missing"),
-        ({"judged": [{**JUDGED[0], "score": 0.5}]}, "qrels, row 1: the score must be an integer"),
+        ({"corpus": {"d0": None}}, "^the corpus, row 1: the text must be a text, got None"),
+        ({"corpus": pd.DataFrame([DOCUMENTS[0]] * 2)}, "^the corpus, row 2: expected each id once"),
+        ({"corpus": pd.DataFrame([{"_id": 0.5, "text": "x"}])}, "^the corpus, row 1: the id must be"),
+        ({"queries": pd.DataFrame([{"_id": "q0"}])}, "^the queries: expected a column text or query"),
+        ({"qrels": {"q0": {"d0": 0.5}}}, "^the qrels, row 1: the score must be an integer"),
     ],
 )
-def test_mistakes_in_tables_are_named_with_the_row(tmp_path: Path, changed, message) -> None:
-    rows = {"documents": DOCUMENTS, "queries": QUERY_ROWS, "judged": JUDGED, **changed}
+def test_mistakes_in_tables_and_dicts_are_named_with_the_row(changed, message) -> None:
+    given = {"corpus": {"d0": "a"}, "queries": {"q0": "a"}, "qrels": {"q0": {"d0": 1}}, **changed}
     with pytest.raises(DataError, match=message):
-        beir_task(write(tmp_path, **rows, ending="saved"))
+        files_task(**given)
+
+
+def test_tables_and_dicts_are_taken_as_they_are(tmp_path: Path) -> None:
+    by_file = beir_task(write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED))
+    frames = [pd.DataFrame(rows) for rows in (DOCUMENTS, QUERY_ROWS, JUDGED)]
+    # a filtered table has gaps in its index
+    frames[0] = pd.concat([pd.DataFrame(DOCUMENTS[:2]), frames[0]]).iloc[2:]
+    judged = {row["query-id"]: {row["corpus-id"]: np.int64(row["score"])} for row in JUDGED}
+    dicts = [{row["_id"]: row["text"] for row in rows} for rows in (DOCUMENTS, QUERY_ROWS)]
+    for task in (files_task(*frames), files_task(*dicts, judged)):
+        assert content(task) == content(by_file)
+        assert task.metadata.dataset["revision"] == by_file.metadata.dataset["revision"]
+        task.unload_data()
+        task.load_data()
+        assert content(task) == content(by_file)
 
 
 def test_a_judged_answer_is_found_in_its_document_or_refused_with_its_line(tmp_path: Path) -> None:
@@ -211,9 +228,7 @@ def test_a_judged_answer_is_found_in_its_document_or_refused_with_its_line(tmp_p
     full = read_documents(tmp_path / "docs.jsonl")["d1"]
     assert [full[start:end] for start, end in passages["q1"]["d1"]] == ["the key", "the key"]
     (tmp_path / "qrels.jsonl").write_text(json.dumps({**row, "answer": "The key"}) + "\n")
-    with pytest.raises(
-        DataError, match=r"line 1: the answer must stand in the text of 'd1' .* got 'The key'"
-    ):
+    with pytest.raises(DataError, match=r"row 1: the answer must stand in the text of 'd1' .* got 'The key'"):
         read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")
 
 
@@ -231,7 +246,7 @@ def test_a_judged_passage_of_white_space_is_refused(tmp_path: Path, passage: dic
     (tmp_path / "docs.jsonl").write_text('{"id": "d1", "text": "  the key  \\n"}\n')
     row = {"query-id": "q1", "corpus-id": "d1", **passage}
     (tmp_path / "qrels.jsonl").write_text(json.dumps(row) + "\n")
-    rule = r"qrels\.jsonl, line 1: a judged passage must have words, got white space alone\.$"
+    rule = r"qrels\.jsonl, row 1: a judged passage must have words, got white space alone\.$"
     with pytest.raises(DataError, match=rule):
         read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")
 

@@ -1,0 +1,299 @@
+"""The one checker of documents, queries and judgements: it names the file, the row and the rule that is broken."""
+
+from __future__ import annotations
+
+import math
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+import pandas as pd
+import pyarrow
+from datasets import Dataset
+from datasets.table import InMemoryTable
+
+from mteb_longembed.data.table import Source, read_table
+from mteb_longembed.errors import DataError
+
+# The names of columns are those of BEIR, of the LongEmbed data set, and plain ones.
+_DOCUMENT = ("_id", "id", "doc_id", "docid")
+_QUERY = ("_id", "id", "qid", "query_id", "q_id")
+_JUDGED_QUERY = ("query-id", "query_id", "qid", "q_id")
+_JUDGED_DOCUMENT = ("corpus-id", "corpus_id", "doc_id", "docid")
+_SCORE = ("score", "relevance", "rel", "label")
+_PASSAGE = ("start", "end", "answer")
+#: Query id -> document id -> passages that answer, each as its first character and the one behind its last.
+Passages = dict[str, dict[str, list[tuple[int, int]]]]
+#: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
+MOST = 10_000
+
+_CHUNK = 256  # documents
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_WHOLE = re.compile(r"([+-]?[0-9]{1,4000})(\.0+)?")
+
+
+def read_documents(source: Source, name: str = "") -> dict[str, str]:
+    """Document id -> title and text.
+
+    Args:
+        source: rows with an id (`_id`, `id`, `doc_id`, `docid`), `text` or `contents`, and perhaps `title`: a file
+            (JSON Lines, CSV, TSV, Parquet), a folder of `.txt` and `.md` files, a DataFrame; or a dict of texts.
+        name: what messages call it; by default the path.
+
+    Raises:
+        DataError: the source cannot be read, or a row breaks a rule; the message says the file and the row.
+    """
+    return {key: f"{title} {text}".strip() for key, title, text in _documents(source, name)}
+
+
+def _documents(source: Source, name: str = "") -> Iterator[tuple[str, str, str]]:
+    """Id, title and text of every document."""
+    name = name or name_of(source, "corpus")
+    table = read_table(source, name)
+    titles: Sequence[object] = [None] * len(table)
+    if "title" in table:
+        titles = list(table["title"])
+    texts = _column(table, ("text", "contents"), name)
+    for (where, key), title, text in zip(_ids(table, _DOCUMENT, name), titles, texts, strict=True):
+        yield key, "" if _is_missing(title) else _text(title, "title", where), _text(text, "text", where)
+
+
+def read_queries(source: Source, name: str = "") -> dict[str, str]:
+    """Query id -> text. Arguments as for `read_documents`; the id may be `qid` too, the text `query`.
+
+    Raises:
+        DataError: as there, and for a query without text.
+    """
+    name = name or name_of(source, "queries")
+    table = read_table(source, name)
+    texts = _column(table, ("text", "query", "query_text"), name)
+    queries: dict[str, str] = {}
+    for (where, key), text in zip(_ids(table, _QUERY, name), texts, strict=True):
+        queries[key] = _text(text, "text", where)
+        if not queries[key].strip():
+            raise DataError(f"{where}: expected a query, got an empty text.")
+    return queries
+
+
+def read_judgements(
+    source: Source, queries: Mapping[str, str], documents: Mapping[str, str], name: str = ""
+) -> dict[str, dict[str, int]]:
+    """Query id -> document id -> score. Scores below 0 become 0, not relevant; without a column of scores all are 1.
+
+    Args:
+        source: rows with the ids of a query and a document (as in BEIR, `query-id` and `corpus-id`; or `qid`,
+            `doc_id`), and perhaps `score`; TREC's file of four columns without names; or a dict of dicts.
+        queries: the known queries.
+        documents: the known documents.
+        name: what messages call it.
+
+    Raises:
+        DataError: as for `read_documents`; an id is not known, a score is not an integer of at most `MOST`, or a
+            pair has two scores.
+    """
+    judged: dict[str, dict[str, int]] = {}
+    for where, row in _judgements(source, name):
+        for what, known in (("query", queries), ("document", documents)):
+            if row[what] not in known:
+                raise DataError(f"{where}: expected the id of a {what}, got {row[what]!r}.")
+        scores = judged.setdefault(row["query"], {})
+        if scores.setdefault(row["document"], row["score"]) != row["score"]:
+            raise DataError(
+                f"{where}: expected one score for a query and a document, got {row['score']} and before "
+                f"{scores[row['document']]} for {row['query']!r} and {row['document']!r}."
+            )
+    for scores in judged.values():
+        for key, score in scores.items():
+            scores[key] = max(score, 0)
+    return judged
+
+
+def _judgements(source: Source, name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each judgement stands, and its query, document, score, and the columns of a passage."""
+    name = name or name_of(source, "qrels")
+    table = read_table(source, name)
+    columns = {
+        "query": _column(table, _JUDGED_QUERY, name),
+        "document": _column(table, _JUDGED_DOCUMENT, name),
+        "score": [1] * len(table),
+        **{column: [None] * len(table) for column in _PASSAGE},
+    }
+    columns.update({column: table[column] for column in _PASSAGE if column in table})
+    if any(column in table for column in _SCORE):
+        columns["score"] = _column(table, _SCORE, name)
+    elif set(table.columns) - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT, *_PASSAGE}:  # one of them may be a score
+        raise DataError(
+            f"{name}: a judgement has a query, a document and a score ({', '.join(_SCORE)}), got "
+            f"{_names(table.columns)}."
+        )
+    for number, values in zip(table.index, zip(*columns.values(), strict=True), strict=True):
+        where = f"{name}, row {number}"
+        row: dict[str, Any] = dict(zip(columns, values, strict=True))
+        row["query"] = _id(row["query"], "query id", where)
+        row["document"] = _id(row["document"], "document id", where)
+        row["score"] = _score(row["score"], where)
+        for column in _PASSAGE:
+            if _is_missing(row[column]) or row[column] == "":
+                row[column] = None
+        yield where, row
+
+
+def read_passages(source: Source, corpus: Source) -> Passages:
+    """The judged passages, in characters of the title and text that `read_documents` gives.
+
+    In the rows they are `start` and `end`, characters of the text alone, or an `answer` that stands in the text word by
+    word. Several rows for a query and a document, and several places of an answer, are alternatives.
+
+    Raises:
+        DataError: as for `read_judgements`; a passage is not inside the text.
+    """
+    rows = []
+    for where, row in _judgements(source):
+        if any(row[column] is not None for column in _PASSAGE):
+            rows.append((where, row))
+    if not rows:
+        return {}
+    judged = {row["document"] for _, row in rows}
+    known = {key: (title, text) for key, title, text in _documents(corpus) if key in judged}
+    passages: Passages = {}
+    for where, row in rows:
+        title, text = known[row["document"]]
+        found = _passages_of_row(row, text, where)
+        if row["score"] <= 0:
+            continue
+        full_text = f"{title} {text}"
+        n_stripped = len(full_text) - len(full_text.lstrip())
+        shift = len(title) + 1 - n_stripped
+        length = len(full_text.strip())
+        spans = passages.setdefault(row["query"], {}).setdefault(row["document"], [])
+        spans += [(max(start + shift, 0), min(end + shift, length)) for start, end in found]
+    return passages
+
+
+def _passages_of_row(row: Mapping[str, Any], text: str, where: str) -> list[tuple[int, int]]:
+    """The places of a judgement's passage in the text of its document."""
+    if row["answer"] is not None:
+        answer = _text(row["answer"], "answer", where)
+        places = [match.span() for match in re.finditer(re.escape(answer), text)]
+        if not places:
+            raise DataError(
+                f"{where}: the answer must stand in the text of {row['document']!r} word by word, got {_brief(answer)}."
+            )
+    else:
+        start = _whole_number(row["start"])
+        end = _whole_number(row["end"])
+        if start is None or end is None or not 0 <= start < end <= len(text):
+            raise DataError(
+                f"{where}: start and end must be whole numbers of characters with 0 <= start < end <= {len(text):,}, "
+                f"the length of the text, got {_brief(row['start'])} and {_brief(row['end'])}."
+            )
+        places = [(start, end)]
+    first, last = places[0]
+    if not text[first:last].strip():  # every passage would cover it
+        raise DataError(f"{where}: a judged passage must have words, got white space alone.")
+    return places
+
+
+def text_table(texts: Mapping[str, str]) -> Dataset:
+    """Ids and texts as mteb has them, in chunks, because one array of all texts is built in twice its size."""
+    ids = list(texts)
+    schema = pyarrow.schema([("id", pyarrow.string()), ("text", pyarrow.large_string())])
+    batches = []
+    for start in range(0, len(ids), _CHUNK):
+        chunk = ids[start : start + _CHUNK]
+        batches.append(pyarrow.record_batch([chunk, [texts[name] for name in chunk]], schema=schema))
+    table = InMemoryTable(pyarrow.Table.from_batches(batches, schema=schema))
+    # with a fingerprint the datasets library does not copy everything to hash it
+    return Dataset(table, fingerprint=uuid.uuid4().hex)
+
+
+# ---- columns and values ------------------------------------------------------------------------------------
+
+
+def name_of(source: Source, kind: str) -> str:
+    """What messages call a source: its path, or what it is."""
+    if isinstance(source, (pd.DataFrame, Mapping)):
+        return f"the {kind}"
+    return str(source)
+
+
+def _column(table: pd.DataFrame, names: Sequence[str], where: str) -> pd.Series:
+    """The first of these columns that a table has."""
+    for name in names:
+        if name in table:
+            return table[name]
+    raise DataError(f"{where}: expected a column {' or '.join(names)}, got {_names(table.columns)}.")
+
+
+def _names(columns: pd.Index) -> str:
+    return ascii(", ".join(map(str, columns)))[1:200].rstrip("'")
+
+
+def _ids(table: pd.DataFrame, names: Sequence[str], name: str) -> Iterator[tuple[str, str]]:
+    """Where each row stands, and its id. Each id comes once."""
+    known: set[str] = set()
+    for row, value in _column(table, names, name).items():
+        where = f"{name}, row {row}"
+        key = _id(value, "id", where)
+        if key in known:
+            raise DataError(f"{where}: expected each id once, got {key!r} again.")
+        known.add(key)
+        yield where, key
+
+
+def _brief(value: object) -> str:
+    """The beginning of a value, for a message."""
+    return ascii(value)[:60]
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def _is_integer(value: Any) -> bool:
+    """Whether a value is an integer of Python or numpy; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _id(value: object, what: str, where: str) -> str:
+    name = ""
+    if isinstance(value, str) or _is_integer(value):
+        name = str(value)
+    if not name.strip() or _CONTROL.search(name):
+        raise DataError(
+            f"{where}: the {what} must be a text or an integer, not empty and without control characters, got "
+            f"{_brief(value)}."
+        )
+    return name
+
+
+def _text(value: object, what: str, where: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{where}: the {what} must be a text, got {_brief(value)}.")
+    if _SURROGATE.search(value):  # JSON can contain half of a character, but files and tables cannot
+        raise DataError(f"{where}: the {what} must be a text, got half a surrogate pair in it.")
+    return value
+
+
+def _score(value: object, where: str) -> int:
+    score = _whole_number(value)
+    if score is None or score > MOST:
+        raise DataError(f"{where}: the score must be an integer of at most {MOST:,}, got {_brief(value)}.")
+    return score
+
+
+def _whole_number(value: Any) -> int | None:
+    """The number if it is a whole one, such as 1, 1.0 or "1.0", else None."""
+    if isinstance(value, str):
+        match = _WHOLE.fullmatch(value)
+        if match is None:
+            return None
+        return int(match[1])
+    if _is_integer(value):
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return None

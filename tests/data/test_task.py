@@ -1,0 +1,80 @@
+"""A task from local files: which files of a folder are read, and what the task is called."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mteb_longembed.data.task import beir_task, files_task
+from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.evaluation.scoring import data_identity
+from tests.data_formats import DOCUMENTS, HEADING, JUDGED, QUERY_ROWS, content, json_lines, parquet, write
+
+
+@pytest.mark.parametrize("name", ["corpus.JSONL", "corpus.Jsonl", "corpus.PARQUET"])
+def test_files_are_found_whose_endings_are_in_capitals(tmp_path: Path, name: str) -> None:
+    expected = content(beir_task(write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)))
+    (tmp_path / "corpus.jsonl").unlink()
+    if name.lower().endswith(".jsonl"):
+        (tmp_path / name).write_bytes(json_lines(DOCUMENTS))
+    else:
+        parquet(DOCUMENTS, tmp_path / name)
+    assert content(beir_task(tmp_path)) == expected
+
+
+def test_several_splits_share_documents_and_have_their_own_queries(tmp_path: Path) -> None:
+    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
+    (root / "qrels.jsonl").unlink()
+    (root / "qrels").mkdir()
+    (root / "qrels" / "test.tsv").write_text(HEADING + "q0\td0\t2\n")
+    (root / "qrels" / "dev.tsv").write_text(HEADING + "q1\td1\t1\n")
+    task = beir_task(root, ["test", "dev"])
+    assert [list(content(task, split)[2]) for split in task.eval_splits] == [["q0"], ["q1"]]
+    assert task.unjudged["test"] == [
+        f"{root / 'qrels' / 'test.tsv'}: 5 of 6 queries have no relevant document and are not scored."
+    ]
+    with pytest.raises(DataError, match=r"found no qrels/train\.tsv in it"):
+        beir_task(root, ["test", "train"])
+
+
+def test_a_task_is_named_by_what_is_in_its_files_and_never_like_another_task(tmp_path: Path) -> None:
+    def name(documents=DOCUMENTS, queries=QUERY_ROWS, judged=JUDGED, **options: str) -> str:
+        root = tmp_path / f"{len(list(tmp_path.iterdir()))}" / "LongEmbedPasskey"
+        return str(beir_task(write(root, documents, queries, judged), **options).metadata.name)
+
+    texts = [row["text"] for row in DOCUMENTS]
+    rotated = [{**row, "text": text} for row, text in zip(DOCUMENTS, texts[1:] + texts[:1], strict=True)]
+    other, better = {"_id": "q5", "text": "other"}, {**JUDGED[-1], "score": 2}
+    task_names = [name(), name(documents=rotated), name(language="deu")]
+    task_names += [name(queries=[*QUERY_ROWS[:-1], other]), name(judged=[*JUDGED[:-1], better])]
+    assert name() == task_names[0] and len(set(task_names)) == len(task_names)
+    assert all(re.fullmatch(r"LongEmbedPasskey-[0-9a-f]{8}", task_name) for task_name in task_names)
+
+
+def test_files_that_change_while_they_are_used_are_noticed(tmp_path: Path) -> None:
+    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
+    task = beir_task(root)
+    task.unload_data()
+    task.load_data()
+    identity = data_identity(task, "test")
+    (root / "corpus.jsonl").write_bytes(json_lines([{**row, "text": "other"} for row in DOCUMENTS]))
+    task.unload_data()
+    with pytest.raises(DataError, match=r"expected unchanged data, but they have changed"):
+        task.load_data()
+    assert identity != data_identity(beir_task(root), "test")
+
+
+def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
+    root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
+    assert beir_task(root, language="jpn-Jpan").metadata.eval_langs == ["jpn-Jpan"]
+    with pytest.raises(InputError, match=r"a language must be an ISO 639-3 code, .* got 'klingon'"):
+        beir_task(root, language="klingon")
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    root = write(tmp_path / "mine", DOCUMENTS, QUERY_ROWS, JUDGED, ".parquet")
+    (root / "queries.parquet").unlink()
+    with pytest.raises(DataError, match=r"mine: expected a folder in BEIR's format, found no queries\.jsonl"):
+        beir_task(root)
+    with pytest.raises(DataError, match=r"nothing\.jsonl: expected a file or a folder with files, found"):
+        files_task(tmp_path / "nothing.jsonl", root / "queries.parquet", root / "qrels.parquet")
