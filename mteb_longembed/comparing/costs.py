@@ -19,7 +19,7 @@ from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTr
 from mteb_longembed.encoders.spans import document_prompt
 from mteb_longembed.encoders.tokenizing import prefix_tokenizer_of
 from mteb_longembed.evaluation.scoring import texts_of
-from mteb_longembed.retrieval.passages import CutText, pools_vectors, tokens_of_vectors
+from mteb_longembed.retrieval.passages import CutText, tokens_of_vectors
 
 from .token_count import count_tokens, tokenizer_of
 
@@ -237,7 +237,7 @@ class _TokenCounter:
         while sum(min(n, max(enough_len - self.n_added, 0)) for n in self.lengths) < ENOUGH * total:
             enough_len *= 2
         vectors = None
-        if self.model is not None and not pools_vectors(self.model):
+        if self.model is not None:
             vectors = self.n_vectors / len(self.lengths)
         share_read = 1.0
         share_unknown = 0.0

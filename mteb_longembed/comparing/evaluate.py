@@ -18,7 +18,7 @@ from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
 from mteb_longembed.data.check import Passages
-from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch, model_inside
+from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.token_weights import Rule
@@ -116,7 +116,7 @@ class OneModel:
     @property
     def encoder(self) -> LongModel | None:
         """Our encoder inside it, None if there is none."""
-        inner = model_inside(self.model)
+        inner = getattr(self.model, "embedder", getattr(self.model, "model", None))
         if isinstance(inner, LongModel):
             return inner
         return None
