@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .encoders.spans import encode_spans
     from .encoders.weigh import weigh
     from .retrieval.searcher import search
+    from .tuning import tune
 
 __version__ = "0.5.0"
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "extend",
     "load",
     "search",
+    "tune",
     "weigh",
 ]
 
@@ -43,6 +45,7 @@ _LATER = {
     "extend": "encoders.extend",
     "load": "encoders.extend",
     "search": "retrieval.searcher",
+    "tune": "tuning",
     "weigh": "encoders.weigh",
 }
 

@@ -22,7 +22,6 @@ COMMANDS = {
     "search": "the best documents of your own files for a question",
     "list": "strategies, aliases of models, tasks",
     "report": "what each strategy gains, from a folder of results",
-    "tune": "train the position rows that an extension added",
     "export": "a plain checkpoint that needs none of our code",
     "doctor": "versions, hub, devices, caches, and what is wrong",
 }
@@ -33,7 +32,7 @@ _ELSEWHERE = {
     "submit-check": "there is no command submit-check: type mteb submit-results.",
 }
 #: Commands that keep finished work and continue from it when they are started again.
-_RESUME = ("compare", "tune", "search")
+_RESUME = ("compare", "search")
 _EXAMPLES = """\
 examples:
   mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048

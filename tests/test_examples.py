@@ -24,6 +24,7 @@ NEEDS = {
     "lora_training": "peft",
     "llama_index_search": "llama_index",
     "onnx_export": "onnxruntime",
+    "position_tuning": "accelerate",
     "qdrant_search": "qdrant_client",
 }
 
@@ -75,3 +76,7 @@ def test_onnx_gives_the_checkpoint_s_embeddings(name, run) -> None:
 def test_a_trained_adapter_is_saved_and_found_again(run) -> None:
     variables = run("lora_training", "2")
     assert variables["RANKING"][0] == "library" and variables["DIFFERENCE"] < 1e-6
+
+
+def test_position_tuning_adds_rows(run) -> None:
+    assert run("position_tuning")["ROWS"] == 1024

@@ -21,7 +21,7 @@ BM25 = "bm25"
 #: Windows with a vector each, of the trained length.
 WINDOWS = "pcw:vectors=window"
 #: The same with small windows.
-SMALL_WINDOWS = "pcw:size=128,short=cut,vectors=window"
+SMALL_WINDOWS = "pcw:size=128,vectors=window"
 #: Tokens weighted by their rarity in the corpus, with one vector and with a vector a window. On two real models each
 #: form that a base tries was best or near the best somewhere (docs/corpus-weights.md). Those of one form share a pass.
 WEIGHTED = "pcw:weights=sif"

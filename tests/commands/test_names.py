@@ -1,6 +1,5 @@
 """Every command with every kind of model name: it runs, or refuses the name in one sentence."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -22,16 +21,12 @@ KINDS = {
 COMMANDS = {
     "compare": "compare NAME --data DATA --strategies pi --no-bm25 --output-folder OUT --json",
     "export": "export NAME OUT",
-    "tune": "tune NAME --data PAIRS --output-folder OUT --max-steps 1 --batch-size 2 --n-negatives 1 --max-len 16",
 }
 #: What a command does not take, and words of the sentence that says so.
 REFUSED = {
     ("compare", "saved"): "saved is extended already",  # `--strategies pi` asks for more
     ("export", "vectors"): "several vectors a document cannot be a plain checkpoint",
-    ("tune", "vectors"): "leave out vectors",
 }
-for unextended in ("alias", "hub id", "folder", "none"):
-    REFUSED["tune", unextended] = "trains only rows that pi or rp has added"
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +37,6 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     longembed.load(f"{base}+pi@64").save_pretrained(str(folder / "saved"))
     texts = [tiny.text(40, i) for i in range(6)]
     beir(folder / "data", texts, [texts[0][:40], texts[1][-40:]])
-    pairs = [json.dumps({"query": tiny.text(6, i), "positive": texts[i]}) + "\n" for i in range(4)]
-    (folder / "pairs.jsonl").write_text("".join(pairs))
     return folder
 
 
@@ -56,7 +49,7 @@ def test_a_command_takes_a_kind_of_name_or_refuses_it_in_one_sentence(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
     empty_hub.add("mteb/named", shelf / "base/model")
-    paths = {"FOLDER": "base/model", "SAVED": "saved", "DATA": "data", "PAIRS": "pairs.jsonl"}
+    paths = {"FOLDER": "base/model", "SAVED": "saved", "DATA": "data"}
     line = COMMANDS[command].replace("NAME", KINDS[kind]).replace("OUT", str(tmp_path / "out"))
     for word, path in paths.items():
         line = line.replace(word, str(shelf / path))

@@ -174,7 +174,7 @@ def test_rows_that_the_base_does_not_use_several_vectors_and_late_chunking_take_
     def tails(*given: Any) -> list[str]:
         return [c.name.partition("+")[2] for c in candidates_of(str(tmp_path / "model"), *given)]
 
-    pieces = ["pcw@2048:vectors=window", "pcw@2048:short=cut,size=128,vectors=window"]
+    pieces = ["pcw@2048:vectors=window", "pcw@2048:size=128,vectors=window"]
     weighted = [tail.replace(":", "@2048:") for tail in WEIGHTED]
     first = ["none@256", "pcw@2048", "ntk@2048", "none@512:trained_len=512", pieces[0]]
     assert tails(None, "2k") == [*first, *weighted, "gp@2048", pieces[1]]
@@ -184,7 +184,7 @@ def test_rows_that_the_base_does_not_use_several_vectors_and_late_chunking_take_
 
 
 def test_searches_and_several_vectors_are_compared_like_models(base, task, tmp_path) -> None:
-    tails = ("none@16", "pcw@128,index=flat,short=cut,size=10", "pcw@128,size=10,vectors=window")
+    tails = ("none@16", "pcw@128,index=flat,size=10", "pcw@128,size=10,vectors=window")
     candidates = [Candidate(f"{base}+{t}", base, i == 0, 16, 128 if i else 16) for i, t in enumerate(tails)]
     result = compare(candidates, task, tmp_path, bm25=True)
     assert not result.left_out

@@ -39,7 +39,7 @@ def joined(datasets: dict[Any, list[Dataset]]) -> list[str]:
         ("gp@64", ""),
         ("pi@64:vectors=5", "passage: "),
         ("pcw@64:vectors=window", ""),
-        ("pcw@128:size=10,short=cut,vectors=window", "passage: "),
+        ("pcw@128:size=10,vectors=window", "passage: "),
     ],
 )
 def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, prompt) -> None:

@@ -16,7 +16,7 @@ from tests.comparing.frames import row
 
 TAILS = (
     "pcw@32768:fuse=bm25,split=sentence,vectors=window",
-    "pcw@2048:size=128,short=cut,vectors=window",
+    "pcw@2048:size=128,vectors=window",
     "ntk@32768:vectors=64",
 )
 ROWS = [

@@ -200,7 +200,7 @@ def test_an_exported_folder_is_a_plain_model(minilm: Path, tmp_path: Path) -> No
 def test_search_finds_the_needle_and_its_window(minilm: Path) -> None:
     data = LongEmbedNeedle.generate("test_1024")
     documents = [row for row, _ in zip(data["corpus"], range(8), strict=False)]
-    searcher = longembed.search(f"{minilm}+pcw@{TARGET}:short=cut,size=128,vectors=window")
+    searcher = longembed.search(f"{minilm}+pcw@{TARGET}:size=128,vectors=window")
     searcher.add([row["id"] for row in documents], [row["text"] for row in documents])
     right = {query: next(iter(judged)) for query, judged in data["relevant_docs"].items()}
     asked = [query for query in data["queries"] if right[query["id"]] in {row["id"] for row in documents}]

@@ -1,1 +1,0 @@
-"""Position tuning: train only the position rows that an extension added. This room may import `encoders`."""

@@ -1,0 +1,62 @@
+"""Position tuning: the loss falls, and only the added rows move."""
+
+import pytest
+import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformerTrainingArguments
+
+import mteb_longembed as longembed
+from mteb_longembed.errors import IncompatibleError, InputError
+from tests.tiny import TRAINED, sentence_transformer, text
+
+TARGET = 4 * TRAINED
+
+
+def pairs(n: int = 12) -> Dataset:
+    anchors, positives = [text(6, seed=i) for i in range(n)], [text(12, seed=100 + i) for i in range(n)]
+    return Dataset.from_dict({"anchor": anchors, "positive": positives})
+
+
+@pytest.fixture
+def base(tmp_path):
+    return sentence_transformer("bert", tmp_path / "base", name="test/bert")
+
+
+@pytest.mark.parametrize(("strategy", "step"), [("pi", 4), ("rp", 1)])
+def test_the_loss_falls_and_only_the_added_rows_move(tmp_path, base, strategy, step) -> None:
+    model = longembed.extend(base, strategy, TARGET)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    short, long = [text(TRAINED), text(5)], [text(TARGET)]
+    embeddings, of_long = model.encode(short), model.encode(long)
+    losses: list[float] = []
+
+    from transformers import TrainerCallback
+
+    class Noting(TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **kwargs):
+            losses.extend([logs["loss"]] if "loss" in logs else [])
+
+    arguments = SentenceTransformerTrainingArguments(
+        str(tmp_path / "out"), per_device_train_batch_size=12, learning_rate=0.05, max_steps=30, logging_steps=1,
+        save_strategy="no", report_to="none", use_cpu=True, weight_decay=0.5,
+    )  # fmt: skip
+    tuned = longembed.tune(model, pairs(), arguments, callbacks=[Noting()])
+    after = tuned.state_dict()
+    assert after.keys() == before.keys()
+    (changed,) = [name for name in before if not torch.equal(before[name], after[name])]
+    assert changed.endswith("position_embeddings.weight")
+    moved = (before[changed] != after[changed]).any(1)
+    assert not moved[torch.arange(TRAINED) * step].any() and moved.float().mean() > 0.5
+    assert (model.encode(short) == embeddings).all() and (model.encode(long) != of_long).any()
+    assert sum(losses[-5:]) < sum(losses[:5])
+
+
+def test_what_has_no_added_rows_is_refused(base) -> None:
+    with pytest.raises(InputError, match="tuning needs an extended model"):
+        longembed.tune(base, pairs())
+    with pytest.raises(
+        IncompatibleError, match=r"tuning trains only rows that pi or rp has added .*, got gp"
+    ):
+        longembed.tune(longembed.extend(base, "gp", TARGET), pairs())
+    with pytest.raises(InputError, match="the data must have anchor and positive, got anchor"):
+        longembed.tune(longembed.extend(base, "pi", TARGET), pairs().remove_columns("positive"))
