@@ -15,17 +15,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .comparing.compare import compare
     from .data.sources import Data
+    from .encoders.adapt import adapt
     from .encoders.export import export
     from .encoders.extend import extend, load
     from .encoders.spans import encode_spans
-    from .encoders.weigh import weigh
     from .retrieval.searcher import search
     from .tuning import tune
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 __all__ = [
     "Data",
     "__version__",
+    "adapt",
     "compare",
     "encode_spans",
     "export",
@@ -33,12 +34,12 @@ __all__ = [
     "load",
     "search",
     "tune",
-    "weigh",
 ]
 
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {
     "Data": "data.sources",
+    "adapt": "encoders.adapt",
     "compare": "comparing.compare",
     "encode_spans": "encoders.spans",
     "export": "encoders.export",
@@ -46,7 +47,6 @@ _LATER = {
     "load": "encoders.extend",
     "search": "retrieval.searcher",
     "tune": "tuning",
-    "weigh": "encoders.weigh",
 }
 
 autoload.install()

@@ -29,3 +29,18 @@ def sentence_ends(text: str) -> Iterator[int]:
     [21]
     """
     return (match.end() for match in _ENDS.finditer(text) if match.end() < len(text))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, without blanks at their ends. A text of blanks has one.
+
+    >>> sentences("It cost 3.5 million. Why?")
+    ['It cost 3.5 million.', 'Why?']
+    """
+    found = []
+    start = 0
+    for end in (*sentence_ends(text), len(text)):
+        if piece := text[start:end].strip():
+            found.append(piece)
+        start = end
+    return found or [text]

@@ -19,12 +19,13 @@ from . import features as keys
 from .features import Features, Ids
 
 Rule = Literal["sif", "idf"]
-#: SIF's constant: a token whose share of the corpus is `SIF_A` gets half of the weight of a token that never occurs.
+#: SIF's constant: a token whose share of the corpus is `SIF_A` has the weight 0.5.
 SIF_A = 1e-4
 #: The least weight of `idf`, so that a token of every document still counts a little.
 LEAST_IDF = 0.05
-#: Special tokens have this weight, which is as good as 0. A text that has nothing else is pooled as without weights.
-NO_WEIGHT = 1e-10
+#: Special tokens have this weight, which is as good as 0, but not 0 in half precision: a text that has nothing else is
+#: pooled as without weights.
+NO_WEIGHT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -68,24 +69,28 @@ class TokenCounts:
 def sif(counts: TokenCounts) -> np.ndarray:
     """Smooth inverse frequency: `a / (a + share)`, where `share` is the token's part of all tokens of the corpus.
 
+    A token that the corpus lacks counts like one that occurs once.
+
     Source: Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings", ICLR.
     Differs: the vectors are those of a transformer, the counts are those of the corpus that is searched, and no
         principal component is removed.
 
     >>> sif(TokenCounts.of([np.array([1] * 9_999 + [2])], vocabulary=4)).round(4).tolist()
-    [1.0, 0.0001, 0.5, 1.0]
+    [0.5, 0.0001, 0.5, 0.5]
     """
-    share = counts.tokens / max(counts.n_tokens, 1)
+    share = np.maximum(counts.tokens, 1) / max(counts.n_tokens, 1)
     return SIF_A / (SIF_A + share)
 
 
 def idf(counts: TokenCounts) -> np.ndarray:
     """Inverse document frequency: `ln((N + 1) / (n + 0.5))` of `N` documents, `n` with the token; at least 0.05.
 
+    A token that the corpus lacks counts like one that is in one document.
+
     >>> idf(TokenCounts.of([np.array([1]), np.array([1, 2])], vocabulary=4)).round(3).tolist()
-    [1.792, 0.182, 0.693, 1.792]
+    [0.693, 0.182, 0.693, 0.693]
     """
-    rarity = np.log((counts.n_documents + 1) / (counts.documents + 0.5))
+    rarity = np.log((counts.n_documents + 1) / (np.maximum(counts.documents, 1) + 0.5))
     return np.maximum(rarity, LEAST_IDF)
 
 
@@ -107,8 +112,12 @@ def weights_of(counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBa
 
 
 def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """The ids of special tokens, without that of unknown words, which stands for content."""
-    return [token for token in tokenizer.all_special_ids if token != tokenizer.unk_token_id]
+    """The ids of special tokens, without that of unknown words, which stands for content if it has no second role."""
+    roles = dict(tokenizer.special_tokens_map)
+    unknown = roles.pop("unk_token", None)
+    if unknown in roles.values():
+        unknown = None
+    return [token for token in tokenizer.all_special_ids if tokenizer.convert_ids_to_tokens(token) != unknown]
 
 
 def vocabulary_of(tokenizer: PreTrainedTokenizerBase, rows: int) -> list[str]:
@@ -157,11 +166,16 @@ class TokenWeights(WordWeights):
         self.counted = counted
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
-        """Multiply `token_embeddings` `[b, n, d]` by the weights of their tokens. Adds these weights, `[b, n]`."""
-        weights = self.emb_layer(features["input_ids"]).squeeze(-1)
-        features[keys.TOKEN_WEIGHTS] = weights * features["attention_mask"]
-        weighted: Features = super().forward(features)
-        return weighted
+        """Multiply `token_embeddings` `[b, n, d]` by the weights of their tokens. Adds these weights, `[b, n]`.
+
+        A prompt has no weight, however it was given: the pooling leaves its tokens out, and so must their sum.
+        """
+        weights = self.emb_layer(features["input_ids"]).squeeze(-1) * features["attention_mask"]
+        prompt_length = int(features.get("prompt_length") or 0)
+        weights[:, :prompt_length] = 0
+        tokens = features["token_embeddings"] * weights[:, :, None].to(features["token_embeddings"].dtype)
+        sums = {"token_weights_sum": weights.sum(1), keys.TOKEN_WEIGHTS: weights}
+        return {**features, "token_embeddings": tokens, **sums}
 
 
 def word_weights(

@@ -22,6 +22,9 @@ _EXTENDED = re.compile(
     re.DOTALL,
 )
 
+#: A BM25 of ours: `bm25`, and at least a target or a setting.
+_BM25 = re.compile(r"(mteb-longembed/)?bm25(?=[@:,])(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?")
+
 
 def is_extended_name(text: str) -> bool:
     """Whether we resolve this name: it is an alias of a model with weights, or it has a `+STRATEGY`.
@@ -31,7 +34,7 @@ def is_extended_name(text: str) -> bool:
     >>> is_extended_name("e5-base"), is_extended_name("bm25"), is_extended_name("./c++/model")
     (True, False, False)
     """
-    named = split_name(text)[1] is not None or target_alone(text) is not None
+    named = split_name(text)[1] is not None or target_alone(text) is not None or is_bm25_name(text)
     return named or (text in ZOO and ZOO[text].kind == "hub")
 
 
@@ -47,6 +50,27 @@ def split_name(text: str) -> tuple[str, str | None, str | None, str]:
     if match is None:
         return text, None, None, ""
     return match["base"], match["strategy"], match["target"], match["settings"] or ""
+
+
+def is_bm25_name(text: str) -> bool:
+    """Whether a name asks for a BM25 of ours, and not for mteb's baseline.
+
+    >>> is_bm25_name("bm25:window=200"), is_bm25_name("bm25@512"), is_bm25_name("bm25")
+    (True, True, False)
+    """
+    return _BM25.fullmatch(text) is not None
+
+
+def bm25_settings(text: str) -> tuple[str | None, dict[str, str]]:
+    """The target length and the settings of a BM25 of ours.
+
+    >>> bm25_settings("bm25@512:window=200")
+    ('512', {'window': '200'})
+    """
+    match = _BM25.fullmatch(text)
+    if match is None:
+        raise InputError(f"a BM25 of ours is written bm25:window=200 or bm25@512, got {text!r}.")
+    return match["target"], split_settings(text, match["settings"] or "")
 
 
 def split_settings(text: str, settings: str) -> dict[str, str]:

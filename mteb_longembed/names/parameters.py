@@ -89,6 +89,8 @@ SEARCH_PARAMETERS: Mapping[str, Parameter] = {
     "fusion": Parameter("fusion", choices=("rrf",), optional=True),
     "weights": Parameter("weights", choices=("sif", "idf"), optional=True),
     "score": Parameter("score", choices=("max", "softmax"), optional=True),
+    "whiten": Parameter("whiten", number=float, optional=True),
+    "query": Parameter("query", choices=("sentences",), optional=True),
     "weight": Parameter("weight", number=float, optional=True),
     "index": Parameter("index", choices=("flat", "ivf"), optional=True),
 }

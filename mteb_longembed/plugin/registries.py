@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from mteb_longembed.errors import HubError, LongEmbedError, ModelError
-from mteb_longembed.names.grammar import holds_model, is_extended_name
+from mteb_longembed.names.grammar import holds_model, is_bm25_name, is_extended_name
 from mteb_longembed.names.zoo import ZOO
 
 from .mteb_parts import part, rebind
@@ -77,6 +77,10 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             raise KeyError(name)
         if name in ZOO and ZOO[name].kind == "mteb":
             return self[ZOO[name].hub_id]
+        if is_bm25_name(name):
+            from mteb_longembed.retrieval.passage_bm25 import BM25Settings, describe
+
+            return describe(BM25Settings.parse(name))
         from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 
         made = self._make(ModelSpec.parse(name))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
 if TYPE_CHECKING:
@@ -50,3 +52,19 @@ class BM25(BM25Search):
             return found
         ranked: dict[str, dict[str, float]] = super().search(queries, top_k=top_k, **options)
         return ranked
+
+    def words_of(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words of each text that the corpus has, cut as the corpus was."""
+        if not self._has_words or not texts:
+            return [[] for _ in texts]
+        cut = self._tokenizer.transform(list(texts))
+        names = {number: word for word, number in cut.vocab.items()}
+        known = self.retriever.vocab_dict
+        return [[names[number] for number in ids if names[number] in known] for ids in cut.ids]
+
+    def scores_of(self, words: Sequence[str]) -> np.ndarray:
+        """The score of each document for the words of a text, `[documents]`; 0 where they share none."""
+        if not words:
+            return np.zeros(len(self.corpus_idx_to_id), np.float32)
+        scores: np.ndarray = self.retriever.get_scores(list(words))
+        return scores

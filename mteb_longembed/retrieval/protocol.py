@@ -16,18 +16,24 @@ from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 
 from .bm25 import BM25
 from .fusion import FusedSearch
-from .vector_search import VectorSearch, similarity_of
+from .vector_search import VectorSearch, VectorSettings, similarity_of
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
-SEARCH_VERSION = "se2"
+SEARCH_VERSION = "se3"
 
 
 def searching(encoder: LongEncoder | LongMultiVectorSearch, spec: ModelSpec) -> MTEBModels:
     """The search around an encoder that a name asks for; the encoder itself if it asks for none."""
     inner: LongEncoder | LongMultiVectorSearch | VectorSearch = encoder
-    if spec.index or spec.weights or spec.score:
-        score = spec.score or "max"
-        inner = VectorSearch(encoder, index=spec.index, weights=spec.weights, score=score)
+    if spec.index or spec.weights or spec.score or spec.whiten or spec.query:
+        settings = VectorSettings(
+            index=spec.index,
+            weights=spec.weights,
+            whiten=cast("float | None", spec.whiten),
+            score=spec.score or "max",
+            query=spec.query,
+        )
+        inner = VectorSearch(encoder, settings)
     if not spec.fuse:
         return inner
     lowest = -1.0 if similarity_of(encoder) == "cosine" else None

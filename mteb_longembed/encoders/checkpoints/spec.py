@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, cast
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
+from mteb_longembed.encoders.whitening import check_power
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names.grammar import (
     MAX_LENGTH,
@@ -46,6 +47,8 @@ class SearchSettings(TypedDict, total=False):
     weight: float | str
     weights: Literal["sif", "idf"]
     score: Literal["softmax"]
+    whiten: float
+    query: Literal["sentences"]
     index: Literal["flat", "ivf"]
 
 
@@ -69,6 +72,8 @@ class ModelSpec:
         weight: the encoder's share of a fused score.
         weights: the rule by which tokens count by their rarity in the corpus.
         score: `softmax` lets all vectors of a document give its score, and not only the best one.
+        whiten: the power of the map from the covariance of the corpus' vectors.
+        query: `sentences` asks each sentence of a query on its own.
         index: `ivf` searches a part of the vectors.
         params: the strategy's own parameters.
     """
@@ -86,6 +91,8 @@ class ModelSpec:
     weight: float | str | None = None
     weights: Literal["sif", "idf"] | None = None
     score: Literal["max", "softmax"] | None = None
+    whiten: float | str | None = None
+    query: Literal["sentences"] | None = None
     index: Literal["flat", "ivf"] | None = None
     params: Settings = field(default_factory=dict)
 
@@ -129,10 +136,18 @@ class ModelSpec:
             raise InputError(f"fusion={self.fusion} needs fuse=bm25 and ranks without a weight, got {wrong}.")
         if self.score == "max":
             self._keep("score", None)
-        if self.score is not None and self.index is not None:
+        if self.whiten is not None:
+            self._keep("whiten", check_power(self.whiten))
+        for setting, value in (("score", self.score), ("query", self.query)):
+            if value is not None and self.index is not None:
+                raise InputError(
+                    f"{setting}={value} needs the scores of all documents, which index={self.index} does not give: "
+                    "leave one of them out."
+                )
+        if self.query is not None and self.vectors is None:
             raise InputError(
-                f"score={self.score} compares all vectors of a document, which index={self.index} does not do: leave "
-                "one of them out."
+                f"query={self.query} sums the scores of places in a document, so it needs vectors=window or vectors=N: "
+                "add one."
             )
         if self.weight is None:
             return
@@ -213,10 +228,10 @@ class ModelSpec:
     def check_no_search(self) -> None:
         """Raise InputError for a setting that changes search and no vector of the encoder."""
         for key, value in self.search.items():
-            if key == "weights":
+            if key in ("weights", "whiten"):
                 raise InputError(
-                    f"weights needs the corpus that is searched, got weights={value}: use "
-                    "mteb_longembed.weigh(NAME, documents) without it, or mteb_longembed.search(NAME)."
+                    f"{key} needs the corpus that is searched, got {key}={spell(value)}: use "
+                    "mteb_longembed.adapt(NAME, documents) without it, or mteb_longembed.search(NAME)."
                 )
             raise InputError(
                 f"{key} changes search and no vector, got {key}={value}: leave it out, or use "

@@ -11,6 +11,8 @@ from importlib.metadata import version
 
 import numpy as np
 import torch
+from sentence_transformers.base.modules import Module
+from torch import nn
 
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.features import Ids
@@ -44,7 +46,8 @@ def row_keys(
     # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
     source = (base.name, base.revision, repr(base.entry), checkpoint.spec.dtype or base.dtype)
     weights = None if model.token_weights is None else digest(model.token_weights)
-    made = checkpoint.vectors, weights, form, sorted(kwargs.items())
+    modules = [f"{type(module).__name__}{_config(module)}" for module in model.after_pooling]
+    made = checkpoint.vectors, weights, modules, form, sorted(kwargs.items())
     short = _digest("rows", ALGORITHM, source, _how_it_runs(device), made)
     long = _digest(short, type(strategy).__qualname__, asdict(strategy))
 
@@ -55,6 +58,12 @@ def row_keys(
         ]
 
     return keys
+
+
+def _config(module: nn.Module) -> str:
+    if isinstance(module, Module):
+        return str(module.get_config_dict())
+    return ""
 
 
 def _why_no_key(model: BuiltModel, kwargs: Mapping[str, object]) -> str | None:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from mteb_longembed.encoders.weigh import count_tokens
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.token_weights import LEAST_IDF, NO_WEIGHT, SIF_A
-from mteb_longembed.encoders.weigh import count_tokens
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
 from tests.encoders.families.test_rotary import gap

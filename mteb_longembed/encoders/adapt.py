@@ -1,0 +1,250 @@
+"""`adapt`: a model that is fitted on a user's own documents, without training: corpus weights, then whitening."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
+from torch import nn
+
+from mteb_longembed.errors import InputError
+
+from .building import load_base
+from .checkpoints.checkpoint import open_checkpoint
+from .checkpoints.spec import ModelSpec
+from .counting import MAX_TOKENS, count_tokens
+from .extend import load
+from .model import LongModelMixin
+from .poolings import Model, check_weighable, unscaled, weighted
+from .sentence_transformers_parts import set_card
+from .spans import document_prompt
+from .token_weights import RULES, TokenCounts
+from .tokenizing import without_surrogates
+from .whitening import MAX_VECTORS, Whitening, check_power, fit
+
+logger = logging.getLogger(__name__)
+
+_CARD = """\
+# {name}
+
+[{base}](https://huggingface.co/{base}), fitted on one corpus without training: {how}. Search that corpus with this
+model; for another corpus, fit again: `mteb_longembed.adapt("{base}", documents)`.
+
+The folder has sentence-transformers' own modules and needs no other package. Readers that know only the transformer and
+its pooling (AutoModel, llama.cpp, text-embeddings-inference) leave the fitted parts out and give the base's vectors.
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{name}")
+```
+"""
+
+
+def adapt(
+    base: str | Path | Model,
+    documents: Iterable[str],
+    *,
+    weights: Literal["idf", "sif"] | None = "idf",
+    whiten: float = 0.5,
+    queries: Iterable[str] | None = None,
+    max_tokens: int = MAX_TOKENS,
+    seed: int = 0,
+    device: str | None = None,
+    show_progress_bar: bool = True,
+) -> Model:
+    """Fit a model on the documents that it will search. Nothing is trained, and no label is needed.
+
+    First each token counts by how rare it is in the documents (`weights`; only where the model averages its tokens).
+    Then all vectors pass through an affine map, from mean and covariance of the documents' windows (`whiten`). Without
+    a strategy the result has sentence-transformers' own modules (Transformer, WordWeights, Pooling, Dense, Normalize),
+    and a saved folder opens without this package.
+
+    Source: Arora et al. 2017, ICLR (weights); Su et al. 2021, arXiv:2103.15316 (whitening), here with the counts and
+        the windows of the corpus that is searched.
+
+    Args:
+        base: a name such as `e5-base+ntk`, an alias, a hub id, a folder, or a loaded model, which is not changed (but
+            moved, if `device` is given).
+        documents: texts of the corpus, in any iterable.
+        weights: `idf` (`ln((N + 1) / (n + 0.5))` of documents), `sif` (`a / (a + share of the token)`), or None.
+        whiten: the power of the map, from 0 (no map) to 1 (full whitening).
+        queries: at least 10 example queries without judgements, such as those of a log. Queries are then centred on
+            their own mean. Never give queries that a score is computed on.
+        max_tokens: documents are drawn until they have as many tokens.
+        seed: of this draw.
+        device: where the model goes. Default: the best device of this machine.
+        show_progress_bar: show how many documents are counted and encoded.
+
+    Returns:
+        A new model.
+
+    Raises:
+        InputError: if a setting breaks its rule, a document is no text, or the documents have no token.
+        NumberError: if a vector is not finite.
+        LongEmbedError: for the same reasons as `load`.
+    """
+    if weights is not None and weights not in RULES:
+        raise InputError(f"weights must be one of {', '.join(RULES)}, or None, got {weights!r}.")
+    if whiten:
+        whiten = check_power(whiten)
+    texts = listed("documents", documents)
+    asked = None if queries is None else listed("queries", queries)
+    model = loaded(base, device)
+    known_as = str(model.model_card_data.model_name or model.model_card_data.base_model or base)
+    if whiten and isinstance(model, MultiVectorEncoder):
+        raise InputError(
+            "whiten makes a map for one vector a text, got a model with several: write whiten= into the name of a "
+            "search."
+        )
+    counts: TokenCounts | None = None
+    if weights is not None and _averages(model):
+        counts = count_tokens(model, texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar)
+        model = weighted(model, counts, weights)
+    made = unscaled(model) if whiten else model
+    if whiten:
+        encoder = cast("SentenceTransformer", made)
+        windows = _windows(encoder, texts, max_tokens, seed)
+        vectors = encoder.encode(windows, prompt=document_prompt(made), show_progress_bar=show_progress_bar)
+        of_queries = None
+        if asked is not None:
+            of_queries = np.asarray(encoder.encode_query(asked))
+        made = _mapped(encoder, fit(np.asarray(vectors), whiten, of_queries))
+    if isinstance(made, LongModelMixin):
+        made.checkpoint = None
+        made.store = None
+    _describe(made, known_as, weights if counts else None, whiten, len(texts))
+    return made
+
+
+def _averages(model: Model) -> bool:
+    """Whether the tokens of a model can have weights. If not, say so once."""
+    pooling = model[1] if len(model) > 1 else None
+    if isinstance(pooling, Pooling) and pooling.pooling_mode != "mean":
+        logger.warning("the model has %s pooling, so tokens get no weights.", pooling.pooling_mode)
+        return False
+    check_weighable(model)
+    return True
+
+
+def _windows(model: SentenceTransformer, texts: list[str], max_tokens: int, seed: int) -> list[str]:
+    """Pieces of the documents that fill the model's window, drawn with a seed."""
+    tokenizer = model.tokenizer
+    prompt = document_prompt(model)
+    size = 512
+    if model.max_seq_length is not None:
+        size = model.max_seq_length
+    room = max(size - len(tokenizer(prompt)["input_ids"]), 1)
+    windows: list[str] = []
+    n_tokens = 0
+    for i in np.random.default_rng(seed).permutation(len(texts)):
+        text = texts[i]
+        read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, truncation=False)
+        offsets = read["offset_mapping"]
+        for start in range(0, len(offsets), room):
+            last = min(start + room, len(offsets)) - 1
+            windows.append(text[offsets[start][0] : offsets[last][1]])
+        n_tokens += len(offsets)
+        if n_tokens >= max_tokens or len(windows) >= MAX_VECTORS:
+            break
+    return windows
+
+
+def _mapped(model: SentenceTransformer, whitening: Whitening) -> SentenceTransformer:
+    """The model with the map as a Dense of sentence-transformers, and vectors of length 1.
+
+    The mean of example queries differs from that of documents, so it needs a Dense of its own: sentence-transformers'
+    Router chooses by the kind of text.
+    """
+    tail: list[nn.Module]
+    if whitening.query_mean is None:
+        tail = [_dense(whitening.mean, whitening.matrix)]
+    else:
+        from sentence_transformers.base.modules import Router
+
+        tail = [
+            Router.for_query_document(
+                query_modules=[_dense(whitening.query_mean, whitening.matrix)],
+                document_modules=[_dense(whitening.mean, whitening.matrix)],
+            )
+        ]
+    modules = [*model, *tail, Normalize()]
+    if isinstance(model, LongModelMixin):
+        modules[0] = copy.copy(modules[0])
+    made: Any = type(model)(
+        modules=modules,
+        device=str(model.device),
+        prompts=model.prompts,
+        default_prompt_name=model.default_prompt_name,
+        similarity_fn_name="cosine",
+    )
+    return cast("SentenceTransformer", made)
+
+
+def _dense(mean: np.ndarray, matrix: np.ndarray) -> Dense:
+    """`x -> (x - mean) matrix`."""
+    module = Dense(*matrix.shape, bias=True, activation_function=nn.Identity())
+    module.linear.load_state_dict(
+        {"weight": torch.from_numpy(matrix.T.copy()), "bias": torch.from_numpy(-mean @ matrix)}
+    )
+    module.requires_grad_(False)
+    return module
+
+
+def listed(what: str, texts: Iterable[str]) -> list[str]:
+    """Texts of any iterable as a list. A lone surrogate becomes U+FFFD.
+
+    Raises:
+        InputError: if it is one text, no iterable, or holds something else than texts.
+    """
+    if isinstance(texts, (str, Mapping)) or not isinstance(texts, Iterable):
+        raise InputError(
+            f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: use a list."
+        )
+    found = list(texts)
+    for place, text in enumerate(found):
+        if not isinstance(text, str):
+            raise InputError(
+                f"{what} must be texts, got a {type(text).__name__} at place {place}: give its text."
+            )
+    return [without_surrogates(text) for text in found]
+
+
+def loaded(base: str | Path | Model, device: str | None) -> Model:
+    """The model: of sentence-transformers' own classes, unless its name asks for a strategy."""
+    if isinstance(base, (SentenceTransformer, MultiVectorEncoder)):
+        return base if device is None else base.to(device)
+    if not isinstance(base, (str, Path)):
+        raise InputError(
+            f"adapt takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
+        )
+    spec = ModelSpec.parse(str(base))
+    checkpoint = open_checkpoint(spec)
+    is_plain = ModelSpec(spec.base, revision=spec.revision) == spec and checkpoint.base.carried is None
+    if is_plain:
+        return cast("Model", load_base(checkpoint.base, None, device))
+    return load(base, device=device)
+
+
+def _describe(model: Model, base: str, rule: str | None, power: float, n_documents: int) -> None:
+    """Say in the model's name and on its card what was fitted."""
+    card = model.model_card_data
+    short = base.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    parts = []
+    if rule is not None:
+        parts.append(f"tokens count by their rarity ({rule})")
+    if power:
+        parts.append(f"vectors are whitened (power {power:g})")
+    how = f"{' and '.join(parts) or 'nothing was fitted'}, by {n_documents:,} documents"
+    card.model_name = f"local/{short}-adapted"
+    card.base_model = base
+    card.add_tags(["corpus-adapted"])
+    if not isinstance(model, LongModelMixin):
+        set_card(model, _CARD.format(name=card.model_name, base=base, how=how))

@@ -1,0 +1,102 @@
+"""Other poolings of a model's tokens: corpus weights, a vector for each window, vectors before their last scaling."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, cast
+
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer, WordWeights
+from torch import nn
+
+from mteb_longembed.errors import IncompatibleError
+
+from .building import settings_of
+from .model import LongModelMixin, LongMultiVectorEncoder
+from .modules import LongTransformer
+from .span_pooling import GroupByDocument, SpanPooling
+from .token_weights import Rule, TokenCounts, TokenWeights, weights_of, word_weights
+
+#: A model of sentence-transformers' own, or one of ours.
+Model = SentenceTransformer | MultiVectorEncoder
+
+
+def check_weighable(model: Model) -> None:
+    """Raise IncompatibleError if a model does not average the vectors of its tokens."""
+    pooling = model[1] if len(model) > 1 else None
+    if isinstance(pooling, WordWeights):
+        raise IncompatibleError("the model has corpus weights already: adapt its base, or leave out weights.")
+    if not isinstance(model[0], Transformer) or not isinstance(pooling, Pooling):
+        kind = "no pooling of tokens" if pooling is None else f"a {type(pooling).__name__} in its place"
+    elif pooling.pooling_mode != "mean":
+        kind = f"{pooling.pooling_mode} pooling"
+    else:
+        return
+    raise IncompatibleError(
+        f"corpus weights need a model that averages its tokens, got one with {kind}: leave out weights; whiten works "
+        "with every pooling."
+    )
+
+
+def weighted(model: Model, counts: TokenCounts, rule: Rule) -> Model:
+    """The model with corpus weights before its pooling. It shares the transformer with `model`, which stays as it is.
+
+    Raises:
+        IncompatibleError: if the model does not average the vectors of its tokens.
+        InputError: if no token was counted.
+    """
+    check_weighable(model)
+    first, pooling, *others = list(model)
+    weights = weights_of(counts, rule, model.tokenizer)
+    is_long = isinstance(first, LongTransformer)
+    table = word_weights(TokenWeights if is_long else WordWeights, weights, model.tokenizer)
+    if isinstance(table, TokenWeights):
+        table.counted = f"{rule} of {counts.n_tokens:,} tokens in {counts.n_documents:,} documents"
+    # a prompt stands before every text and says nothing about it
+    pooling = copy.copy(cast("Pooling", pooling))
+    pooling.include_prompt = False
+    return _made_of(model, [first, table, pooling, *others])
+
+
+def unscaled(model: Model) -> Model:
+    """The model whose vectors have the length that its pooling gives them, which whitening needs."""
+    modules = list(model)
+    end: list[nn.Module] = []
+    if isinstance(modules[-1], GroupByDocument):
+        end = [GroupByDocument(normalize=False, dims=modules.pop().dims)]
+    while isinstance(modules[-1], Normalize):
+        modules.pop()
+    return _made_of(model, [*modules, *end])
+
+
+def by_window(model: LongModelMixin) -> LongMultiVectorEncoder:
+    """A model with one vector as the same model with one for each window: the windows are those of its `pcw`."""
+    modules: list[nn.Module] = []
+    for module in model:
+        if isinstance(module, Pooling):
+            module = SpanPooling(**module.get_config_dict(), vectors="window")
+        modules.append(module)
+    scales = any(isinstance(module, Normalize) for module in model)
+    settings = settings_of(model)
+    settings.pop("similarity_fn_name")
+    modules.append(GroupByDocument(normalize=scales, dims=settings.pop("truncate_dim")))
+    modules[0] = copy.copy(modules[0])
+    made = LongMultiVectorEncoder(modules=modules, device=str(model.device), **settings)
+    if model.checkpoint is not None:
+        spec = replace(model.checkpoint.spec, vectors="window")
+        made.remember(replace(model.checkpoint, spec=spec, vectors="window"))
+        made.store = model.store
+    return made
+
+
+def _made_of(model: Model, modules: list[nn.Module]) -> Model:
+    """A model of the same kind with other modules. Its rows in the store have keys of their own."""
+    if isinstance(modules[0], LongTransformer):
+        # the constructor tells the transformer what follows it, and the given model keeps its own
+        modules[0] = copy.copy(modules[0])
+    made: Any = type(model)(modules=modules, device=str(model.device), **settings_of(model))
+    if isinstance(model, LongModelMixin) and model.checkpoint is not None and model.is_unchanged():
+        made.remember(model.checkpoint)
+        made.store = model.store
+    return cast("Model", made)
