@@ -294,9 +294,10 @@ def search(args: argparse.Namespace) -> Iterator[Row]:
 
 def weights(args: argparse.Namespace) -> Iterator[Row]:
     """Counting tokens against tokenising them, and a second pooling of one pass against one pooling."""
+    from mteb_longembed.encoders.weigh import count_tokens, weighted
+
     from mteb_longembed.encoders.engine.siblings import pooled_too
     from mteb_longembed.encoders.store import EmbeddingStore
-    from mteb_longembed.encoders.weigh import count_tokens, weighted
 
     texts = documents("qmsum", args.docs)
     with tempfile.TemporaryDirectory() as temporary:

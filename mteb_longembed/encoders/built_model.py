@@ -59,6 +59,11 @@ class BuiltModel(BaseModel):
         return cast("LongTransformer", self[0])
 
     @property
+    def has_several_vectors(self) -> bool:
+        """Whether a document has several vectors."""
+        return self.checkpoint is not None and self.checkpoint.vectors is not None
+
+    @property
     def token_weights(self) -> Tensor | None:
         """The corpus weights of the model's tokens, `[vocabulary]`. None if all tokens count the same."""
         for module in self:

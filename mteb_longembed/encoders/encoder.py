@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Bytes of vectors that are in memory at the same time while documents with several vectors are searched.
 CHUNK_BYTES = 1 << 30
+#: Texts with several vectors that are encoded in one call. How many run together, the engine decides by their tokens.
+TEXTS_A_CALL = 1024
 
 
 def check_as_described(model: BuiltModel) -> None:
@@ -98,6 +100,8 @@ class LongMultiVectorSearch(MultiVectorWrapper):
         kwargs.setdefault("show_progress_bar", _show())
         if kwargs.get("prompt_type") == PromptType.document:
             check_as_described(self.model)
+        # mteb encodes so many texts in a call, and each call compares the model with what it was
+        kwargs["batch_size"] = max(kwargs.get("batch_size", 0), TEXTS_A_CALL)
         return super()._encode(inputs, **kwargs)
 
 

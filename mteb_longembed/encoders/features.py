@@ -21,8 +21,8 @@ SPECIAL_SUFFIX = "special_suffix"
 #: Windows of each text `[b]`, the index of each window token in its text `[w, size]`, both on the host.
 WINDOW_COUNTS = "window_counts"
 WINDOW_TOKENS = "window_tokens"
-#: The `attention_mask` `[b, n]` of the texts that were cut.
-DOCUMENT_MASK = "document_mask"
+#: The features of the texts that were cut.
+DOCUMENT_FEATURES = "document_features"
 #: `[b, n]` how much each token counts in a mean, with corpus weights.
 TOKEN_WEIGHTS = "token_weights"
 #: What the siblings of a model make of the same pass: for each sibling one array a text.

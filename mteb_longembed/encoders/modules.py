@@ -98,7 +98,11 @@ class LongTransformer(TextInputs):
         self.windows_are_pooled = isinstance(pooling, Pooling) and (not is_weighted or has_vector_per_window)
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
-        """Token embeddings of every document, in fp32 also if the model computes in half precision.
+        """Token embeddings of every document, in fp32 also if the model computes in half precision."""
+        return self.joined(self.run(features, **kwargs))
+
+    def run(self, features: Features, **kwargs: Any) -> Features:
+        """The token embeddings as `forward` gives them, but of windows still apart.
 
         Documents up to the trained length and longer documents of one batch run separately, each on its own path.
         So no embedding depends on the other documents of its batch.
@@ -122,11 +126,8 @@ class LongTransformer(TextInputs):
             )
         long = longest > self.strategy.whole_len
         in_windows = long and "windows" in self.strategy.overrides()
-        if in_windows and self.windows_are_pooled:
-            windows, sizes = split_windows(features, lengths, self._ends(features), self.strategy)
-            out = self._run(windows, sizes, **kwargs)
-        elif in_windows:
-            out = self._run_in_parts(features, lengths, **kwargs)
+        if in_windows:
+            out = self._run_windows(features, lengths, **kwargs)
         else:
             out = self._run_apart(features, lengths, **kwargs)
         if self.tells_content:
@@ -150,16 +151,26 @@ class LongTransformer(TextInputs):
         if torch.is_grad_enabled() and self.model.training:
             wrap_gradient_checkpointing(self.model, _knowing_lengths)
 
-    def _run_in_parts(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
-        """The token embeddings of documents of which some run in windows."""
+    def _run_windows(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
+        """The token embeddings of windows, `[w, size, d]`, of documents of which some are cut."""
         windows, sizes = split_windows(features, lengths, self._ends(features), self.strategy)
         parts = torch.arange(len(sizes)).split(max(AT_ONCE // windows["input_ids"].shape[1], 1))
         runs = [self._run_apart(rows_of(windows, part), sizes[part], **kwargs) for part in parts]
         tokens = torch.cat([run[self.module_output_name] for run in runs])
-        token_embeddings = joined_tokens(
-            tokens, windows[keys.WINDOW_TOKENS], windows[keys.WINDOW_COUNTS], features["input_ids"].shape
-        )
-        return {**features, self.module_output_name: token_embeddings}
+        return {**windows, keys.DOCUMENT_FEATURES: features, self.module_output_name: tokens}
+
+    def joined(self, features: Features) -> Features:
+        """What `run` gave, with the tokens of windows joined to those of documents, unless windows are pooled."""
+        if self.windows_are_pooled or keys.WINDOW_COUNTS not in features:
+            return features
+        documents: Features = dict(features[keys.DOCUMENT_FEATURES])
+        tokens = features[self.module_output_name]
+        shape = documents["input_ids"].shape
+        index = features[keys.WINDOW_TOKENS]
+        documents[self.module_output_name] = joined_tokens(tokens, index, features[keys.WINDOW_COUNTS], shape)
+        if keys.DOCUMENT_LENGTHS in features:
+            documents[keys.DOCUMENT_LENGTHS] = features[keys.DOCUMENT_LENGTHS]
+        return documents
 
     def _ends(self, features: Features) -> list[tuple[int, int]]:
         """For each document the numbers of tokens at its start and end that every part of it repeats."""
@@ -233,7 +244,7 @@ class WindowPooling(Pooling):
             return features
         counts = features.pop(keys.WINDOW_COUNTS)
         index = features.pop(keys.WINDOW_TOKENS)
-        mask = features.pop(keys.DOCUMENT_MASK)
+        mask = features.pop(keys.DOCUMENT_FEATURES)["attention_mask"]
         document = torch.repeat_interleave(torch.arange(len(counts)), counts)
         features["sentence_embedding"] = mean_by(document, features["sentence_embedding"], len(counts))
         tokens = features["token_embeddings"]

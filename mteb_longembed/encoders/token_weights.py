@@ -25,7 +25,7 @@ SIF_A = 1e-4
 LEAST_IDF = 0.05
 #: Special tokens have this weight, which is as good as 0, but not 0 in half precision: a text that has nothing else is
 #: pooled as without weights.
-NO_WEIGHT = 1e-6
+NO_WEIGHT = 1e-7
 
 
 @dataclass(frozen=True)

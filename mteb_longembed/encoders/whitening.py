@@ -69,7 +69,7 @@ def fit(vectors: np.ndarray, power: float = POWER, queries: np.ndarray | None = 
     """The whitening of vectors `[n, d]`. With fewer than two, or only equal ones, it is the identity.
 
     Args:
-        vectors: of windows of the corpus; `MAX_VECTORS` of them are drawn if there are more.
+        vectors: of windows of the corpus.
         power: 1 is full whitening.
         queries: vectors of example queries, `[n, d]`.
 
@@ -82,9 +82,6 @@ def fit(vectors: np.ndarray, power: float = POWER, queries: np.ndarray | None = 
             raise NumberError("vectors must be finite numbers, got NaN or infinity: use another dtype.")
     if queries is not None and len(queries) < LEAST_QUERIES:
         raise InputError(f"a mean of queries needs at least {LEAST_QUERIES} of them, got {len(queries)}.")
-    if len(vectors) > MAX_VECTORS:
-        drawn = np.random.default_rng(SEED).choice(len(vectors), MAX_VECTORS, replace=False)
-        vectors = vectors[np.sort(drawn)]
     width = vectors.shape[1]
     rows = vectors.astype(np.float64)
     mean = rows.mean(0) if len(rows) else np.zeros(width)

@@ -59,7 +59,6 @@ def split_windows(
     windows["attention_mask"] = to_device(real.to(features["attention_mask"].dtype), device)
     windows[keys.WINDOW_TOKENS] = index
     windows[keys.WINDOW_COUNTS] = torch.tensor(counts)
-    windows[keys.DOCUMENT_MASK] = features["attention_mask"]
     return windows, real.sum(1)
 
 

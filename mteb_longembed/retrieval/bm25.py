@@ -28,6 +28,10 @@ class BM25(BM25Search):
         super().__init__()
         self._has_words = False
 
+    def without_documents(self) -> BM25:
+        """The same search with no documents; this one keeps its own."""
+        return type(self)()
+
     def index(self, corpus: Dataset, **options: Any) -> None:
         """Index the corpus in the language of the task's metadata."""
         try:

@@ -136,7 +136,7 @@ def _load(name: str, passages: CutText, device: str | None) -> MTEBModels:
     model: Any = mteb.get_model(name, device=device)
     inner = model.vectors if isinstance(model, FusedSearch) else model
     if isinstance(inner, VectorSearch):
-        search = VectorSearch(ChunkEncoder(inner.encoder, passages), **inner.settings)
+        search = VectorSearch(ChunkEncoder(inner.encoder, passages), inner.settings)
     else:
         search = VectorSearch(ChunkEncoder(inner, passages))
     if isinstance(model, FusedSearch):

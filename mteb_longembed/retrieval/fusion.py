@@ -73,19 +73,24 @@ class FusedSearch(HybridSearch):
 
     Args:
         encoder: one of mteb's encoders, or one of our searches.
+        words: BM25, by passage or on whole documents.
         weight: the encoder's share, between 0 and 1.
         lowest: the least score that the encoder's similarity can give: -1 for the cosine; None if there is none.
     """
 
     def __init__(
-        self, encoder: MTEBModels, weight: float, lowest: float | None, fusion: Literal["rrf"] | None = None
+        self,
+        encoder: MTEBModels,
+        words: BM25,
+        weight: float,
+        lowest: float | None,
+        fusion: Literal["rrf"] | None = None,
     ) -> None:
-        bm25 = BM25()
         fuse = fusion or convex_combination([lowest, 0.0])
-        super().__init__([encoder, bm25], [weight, 1 - weight], fusion_strategy=fuse)
+        super().__init__([encoder, words], [weight, 1 - weight], fusion_strategy=fuse)
         #: The search over the encoder's vectors, and BM25.
         self.vectors: Any = encoder
-        self.words = bm25
+        self.words = words
         self._n_documents = 0
 
     def __repr__(self) -> str:
@@ -95,7 +100,7 @@ class FusedSearch(HybridSearch):
         """The same fusion with another search over vectors, and no documents; this one keeps its own."""
         other = copy.copy(self)
         other.vectors = vectors
-        other.words = BM25()
+        other.words = self.words.without_documents()
         other._n_documents = 0
         other.wrapped_models = [vectors, other.words]
         return other

@@ -97,6 +97,9 @@ class PassageBM25(BM25):
         #: The first window of each document.
         self._starts = np.zeros(0, int)
 
+    def without_documents(self) -> PassageBM25:
+        return PassageBM25(self.settings)
+
     def index(self, corpus: Dataset, **options: Any) -> None:
         """Index documents and their windows, in the language of the task's metadata."""
         texts = ["\n".join(filter(None, [row.get("title"), row["text"]])) for row in corpus]

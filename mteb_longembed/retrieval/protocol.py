@@ -16,6 +16,7 @@ from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 
 from .bm25 import BM25
 from .fusion import FusedSearch
+from .passage_bm25 import VERSION, WINDOW, BM25Settings, PassageBM25
 from .vector_search import VectorSearch, VectorSettings, similarity_of
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
@@ -37,7 +38,8 @@ def searching(encoder: LongEncoder | LongMultiVectorSearch, spec: ModelSpec) -> 
     if not spec.fuse:
         return inner
     lowest = -1.0 if similarity_of(encoder) == "cosine" else None
-    return FusedSearch(inner, float(spec.weight or DEFAULT_WEIGHT), lowest, spec.fusion)
+    words = PassageBM25(BM25Settings(window=WINDOW, query=spec.query))
+    return FusedSearch(inner, words, float(spec.weight or DEFAULT_WEIGHT), lowest, spec.fusion)
 
 
 def search_revision(spec: ModelSpec) -> str:
@@ -46,7 +48,7 @@ def search_revision(spec: ModelSpec) -> str:
         return ""
     if not spec.fuse:
         return f"-{SEARCH_VERSION}"
-    return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}"
+    return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}{VERSION}"
 
 
 def protocol_of(model: MTEBModels) -> SearchProtocol:
@@ -61,6 +63,8 @@ def protocol_of(model: MTEBModels) -> SearchProtocol:
         return model.without_documents()
     if isinstance(model, FusedSearch):
         return model.around(protocol_of(model.vectors))
+    if isinstance(model, BM25):
+        return model.without_documents()
     if isinstance(model, BM25Search):
         return BM25()
     if not hasattr(model, "index"):

@@ -7,7 +7,7 @@ import threading
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -94,7 +94,7 @@ class Searcher:
     def add(self, ids: Iterable[str], texts: Iterable[str]) -> None:
         """Encode documents and add them.
 
-        With `weights=` the first call counts the tokens of its documents; `reweigh` counts those of all documents.
+        With `weights=` the first call counts the tokens of its documents; `refit` counts those of all documents.
 
         Args:
             ids: one for each text; new ones.
@@ -121,16 +121,25 @@ class Searcher:
             self._texts |= new
             self._is_current = False
 
-    def reweigh(self) -> None:
-        """Count the corpus weights in all documents, and encode all documents again with these.
+    def centre_queries(self, queries: Sequence[str]) -> None:
+        """Centre queries on the mean of these examples, once the next documents are added."""
+        vectors = self._vectors
+        if vectors is None or not vectors.settings.whiten:
+            raise InputError("example queries need a name with whiten=, such as e5-base+ntk:whiten=0.5.")
+        vectors.example_queries = _listed("queries", queries)
+
+    def refit(self) -> None:
+        """Fit weights and whitening on all documents, and encode all documents again.
 
         Raises:
-            InputError: if the name has no `weights=`.
+            InputError: if the name has neither.
         """
         with self._lock, silence():
             vectors = self._vectors
-            if vectors is None or vectors.settings["weights"] is None:
-                raise InputError("reweigh needs a name with corpus weights, such as e5-base+ntk:weights=sif.")
+            if vectors is None or not (vectors.settings.weights or vectors.settings.whiten):
+                raise InputError(
+                    "refit needs a name with weights= or whiten=, such as e5-base+ntk:whiten=0.5."
+                )
             vectors.index(_corpus(self._texts), **self._about)
             self._windows = {}
             self._is_current = False
@@ -234,7 +243,7 @@ class Searcher:
         if vectors is None or vector is None:
             return self._best_by_words(query, keys)
         self._encode_windows([key for key in keys if key not in self._windows], vectors)
-        return {key: int((self._windows[key] @ vector).argmax()) for key in keys}
+        return {key: int((self._windows[key] @ vector.T).sum(1).argmax()) for key in keys}
 
     def _encode_windows(self, keys: list[str], vectors: VectorSearch) -> None:
         """Keep the vectors of the windows of documents that are shown for the first time."""
@@ -351,6 +360,7 @@ def search(
     device: str | None = None,
     passages: bool = True,
     language: str | None = None,
+    queries: Sequence[str] = (),
 ) -> Searcher:
     """A search over your own documents in memory, by the name of a model. docs/search.md has recipes for databases.
 
@@ -366,9 +376,11 @@ def search(
         passages: whether hits of a name with one vector, and of BM25 alone, show the best window of what was read of
             the document. The model encodes the windows of a document when it is shown for the first time.
         language: of BM25's stop words and stems, as mteb writes it, such as `zho-Hans`. Default: English.
+        queries: with `whiten=`, at least 10 example queries without judgements, such as those of a log. Queries are
+            then centred on their own mean.
 
     Raises:
-        InputError: if the language is not known.
+        InputError: if the language is not known, or example queries are given to a name without `whiten=`.
         LongEmbedError: for the same reasons as `load`.
         ModelError: if mteb cannot load the model.
 
@@ -380,7 +392,10 @@ def search(
     """
     if language is not None:
         check_language(language)
-    return Searcher(_loaded(name, device, chunker), passages=passages, language=language)
+    searcher = Searcher(_loaded(name, device, chunker), passages=passages, language=language)
+    if queries:
+        searcher.centre_queries(queries)
+    return searcher
 
 
 def _loaded(name: str, device: str | None, chunker: Chunker | None = None) -> MTEBModels:

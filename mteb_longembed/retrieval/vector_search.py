@@ -1,11 +1,14 @@
-"""mteb's search protocol over an encoder's vectors: exact or through an index."""
+"""mteb's search protocol over an encoder's vectors: exact or through an index, adapted to the corpus or not."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
@@ -13,8 +16,15 @@ from datasets import Dataset
 from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 
-from mteb_longembed.encoders.token_weights import Rule
-from mteb_longembed.encoders.weigh import check_weighable, count_tokens, weighted
+from mteb_longembed.encoders.boundaries import sentences
+from mteb_longembed.encoders.counting import count_tokens
+from mteb_longembed.encoders.encoder import LongMultiVectorSearch
+from mteb_longembed.encoders.engine.siblings import pooled_too
+from mteb_longembed.encoders.model import LongModelMixin
+from mteb_longembed.encoders.poolings import by_window, check_weighable, unscaled, weighted
+from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.token_weights import Rule, TokenCounts
+from mteb_longembed.encoders.whitening import Whitening, fit
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.mteb_parts import create_dataloader
 
@@ -38,12 +48,24 @@ class TaskOptions(TypedDict):
     num_proc: int | None
 
 
-class VectorSettings(TypedDict):
-    """The settings of a `VectorSearch`, by the names of its arguments."""
+@dataclass(frozen=True)
+class VectorSettings:
+    """The settings of a `VectorSearch`.
 
-    index: str | None
-    weights: Rule | None
-    score: Score
+    Args:
+        index: the FAISS index that search uses. Then all vectors are in memory. `flat` compares all vectors, `ivf` a
+            part of them. None compares all vectors without FAISS, one block after the other.
+        weights: the rule of corpus weights, which are counted before the corpus is encoded. None for no weights.
+        whiten: the power of a map that is fitted on the vectors of the corpus. None for no map.
+        score: how the vectors of a document give its score, `max` or `softmax`.
+        query: `sentences` sums the scores of a query's sentences.
+    """
+
+    index: str | None = None
+    weights: Rule | None = None
+    whiten: float | None = None
+    score: Score = "max"
+    query: Literal["sentences"] | None = None
 
 
 class TextBatches(list[dict[str, list[str]]]):
@@ -76,41 +98,33 @@ class VectorSearch:
 
     Args:
         encoder: one of mteb's encoders. With several vectors for each document it is around one of our models.
-        index: the FAISS index that search uses. Then all vectors are in memory. `flat` compares all vectors, `ivf` a
-            part of them. None compares all vectors without FAISS, one block after the other.
-        weights: the rule of corpus weights, which are counted before the corpus is encoded. None for no weights.
-        score: how the vectors of a document give its score, `max` or `softmax`.
+        settings: of the search.
 
     Raises:
         IncompatibleError: if the encoder does not compare by cosine or dot product, or cannot have what is asked for.
     """
 
-    def __init__(
-        self,
-        encoder: Any,
-        *,
-        index: str | None = None,
-        weights: Rule | None = None,
-        score: Score = "max",
-    ) -> None:
+    def __init__(self, encoder: Any, settings: VectorSettings | None = None) -> None:
         self.encoder = encoder
+        self.settings = settings or VectorSettings()
         self.embedder: Any = getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
-        self.settings: VectorSettings = {"index": index, "weights": weights, "score": score}
         #: Whether a document has several vectors.
         self.is_multi_vector = not hasattr(encoder, "encode")
+        #: Queries without judgements, on whose mean a whitening centres queries.
+        self.example_queries: Sequence[str] = ()
         similarity = similarity_of(encoder)
         self._unit = similarity == "cosine"
         if similarity not in ("cosine", "dot"):
             raise IncompatibleError(
                 f"a search needs vectors that are compared by cosine or dot product, got {similarity}: leave out "
-                "index, weights and score."
+                "index, weights, whiten and score."
             )
-        if score == "softmax" and not self._unit:
+        if self.settings.score == "softmax" and not (self._unit or self.settings.whiten):
             raise IncompatibleError(
                 f"score=softmax has a temperature for the cosine, got vectors compared by {similarity}: leave it out."
             )
-        if weights is not None:
+        if self.settings.weights is not None:
             check_weighable(cast("SentenceTransformer", self.embedder))
         self._forget()
 
@@ -122,11 +136,6 @@ class VectorSearch:
         """What cuts a document into the chunks of its vectors, if somebody's chunker does."""
         return getattr(self.encoder, "passages", None)
 
-    @property
-    def current_encoder(self) -> Any:
-        """The encoder of this corpus: the one that was given, or the same with the weights of the corpus."""
-        return self._weighted or self.encoder
-
     def without_documents(self) -> VectorSearch:
         """The same search with no documents; this one keeps its own."""
         empty = copy.copy(self)
@@ -135,8 +144,13 @@ class VectorSearch:
 
     def _forget(self) -> None:
         self._ids: list[str] = []
-        self._vectors = CorpusVectors()
-        self._weighted: Any = None
+        #: The vectors as the encoder gives them, and mapped; without a map they are the same.
+        self._raw = CorpusVectors()
+        self._vectors = self._raw
+        #: With a map and one vector for windows of a document: the vectors of these windows.
+        self._windows: CorpusVectors | None = None
+        self._adapted: Any = None
+        self._whitening: Whitening | None = None
         self._index: WindowIndex | None = None
 
     def index(self, corpus: Dataset, **where: Any) -> None:
@@ -148,37 +162,93 @@ class VectorSearch:
     def add(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
         """Encode further documents. `refresh` must follow before a search. A call that fails changes nothing.
 
-        The first call counts the weights of the corpus. They stay as they are when further documents are added.
+        The first call counts the weights of the corpus. They stay as they are when further documents are added, like
+        the map that `refresh` fits then.
         """
-        n_before = len(self._vectors)
-        weighted_before = self._weighted
+        before = len(self._raw)
+        adapted_before = self._adapted
+        windows_before = self._windows
         size = self.encoder.corpus_chunk_size if self.is_multi_vector else max(len(corpus), 1)
         try:
-            rule = self.settings["weights"]
-            if rule is not None and self._weighted is None and len(corpus):
-                self._weighted = self.with_weights_of(corpus, rule, **where)
-            for start in range(0, len(corpus), size):
-                part = corpus.select(range(start, min(start + size, len(corpus))))
-                self._vectors.append(self._encode(part, PromptType.document, **where))
+            if self._adapted is None and len(corpus):
+                self._adapted = self._adapted_to(corpus, **where)
+            with self._windows_kept(corpus, **where):
+                for start in range(0, len(corpus), size):
+                    part = corpus.select(range(start, min(start + size, len(corpus))))
+                    self._raw.append(self._encode(part, PromptType.document, **where))
         except BaseException:
-            self._vectors.keep_first(n_before)
-            self._weighted = weighted_before
+            self._raw.keep_first(before)
+            self._adapted = adapted_before
+            self._windows = windows_before
             raise
         self._ids = [*self._ids, *corpus["id"]]
 
-    def with_weights_of(self, corpus: Dataset, rule: Rule, **where: Unpack[TaskOptions]) -> Any:
-        """The encoder with the weights of a corpus. The ids of its texts are kept, so they are tokenised once."""
+    def refit(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
+        """Count, encode and fit again, on all documents."""
+        self.index(corpus, **where)
+
+    def _adapted_to(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> Any:
+        """The encoder with the weights of a corpus, and with vectors as a map needs them."""
+        model = self.embedder
+        if self.settings.weights is not None:
+            model = weighted(model, self.counts_of(corpus, **where), self.settings.weights)
+        if self.settings.whiten and isinstance(model, LongModelMixin):
+            model = unscaled(model)
+        if model is self.embedder:
+            return self.encoder
+        return self.encoder.around(model)
+
+    def counts_of(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> TokenCounts:
+        """The tokens of a corpus. The ids of its texts are kept, so they are tokenised once."""
         texts = []
         for batch in self._loader(corpus, PromptType.document, **where):
             texts += batch["text"]
-        show = bool(where["encode_kwargs"].get("show_progress_bar"))
-        counts = count_tokens(self.embedder, texts, show=show)
-        return self.encoder.around(weighted(self.embedder, counts, rule))
+        return count_tokens(self.embedder, texts, show=bool(where["encode_kwargs"].get("show_progress_bar")))
+
+    @contextlib.contextmanager
+    def _windows_kept(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> Iterator[None]:
+        """Keep the vectors of windows, of the same pass, if a map needs them and the encoder gives their mean."""
+        model = self._adapted.model if self._adapted is not None else None
+        has_windows = isinstance(model, LongModelMixin) and "windows" in model.first.strategy.overrides()
+        if not (self.settings.whiten and self._whitening is None and has_windows) or self.is_multi_vector:
+            yield
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            known = model.store
+            if known is None:
+                model.store = EmbeddingStore(folder)
+            try:
+                windows = by_window(model)
+                with pooled_too([windows]):
+                    yield
+                search = LongMultiVectorSearch(windows)
+                windows.store = model.store
+                kept = self._windows or CorpusVectors()
+                rows = self._vectors_of(
+                    self._loader(corpus, PromptType.document, **where), PromptType.document, search, **where
+                )
+                kept.append(rows)
+                self._windows = kept
+            finally:
+                model.store = known
 
     def refresh(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
-        """Compute again what depends on all documents."""
+        """Compute again what depends on all documents: the map, if there is none yet, and the index."""
         self._index = None
-        kind = self.settings["index"]
+        if self.settings.whiten and len(self._raw):
+            if self._whitening is None:
+                queries = None
+                if self.example_queries:
+                    queries = np.concatenate(
+                        self._encode_texts(list(self.example_queries), PromptType.query, **where)
+                    )
+                self._whitening = fit((self._windows or self._raw).drawn(), self.settings.whiten, queries)
+                self._windows = None
+            self._vectors = CorpusVectors()
+            for block in self._raw.blocks():
+                mapped = block._replace(rows=self._whitening.documents(block.rows))
+                self._vectors.append(mapped.documents())
+        kind = self.settings.index
         if kind is not None and len(self._vectors):
             self._index = WindowIndex(self._vectors.blocks(), exact=kind != "ivf")
 
@@ -195,33 +265,53 @@ class VectorSearch:
         Raises:
             InputError: if `index` was not called.
         """
-        vectors = self._as_rows(self._encode(queries, PromptType.query, **where))
         ids = list(queries["id"])
+        parts = self._parts(list(queries["text"]))
+        owners = [number for number, of_query in enumerate(parts) for _ in of_query]
+        asked = queries
+        if self.settings.query is not None:
+            flat = [part for of_query in parts for part in of_query]
+            asked = queries.select(owners).remove_columns("text").add_column("text", flat)
+        rows = self._mapped(self._encode(asked, PromptType.query, **where))
+        vectors = np.split(rows, np.cumsum([len(of_query) for of_query in parts])[:-1])
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
         return dict(zip(ids, self.ranked(vectors, top_k), strict=True))
 
-    def query_vectors(self, queries: Sequence[str], **where: Unpack[TaskOptions]) -> np.ndarray:
-        """The vectors of queries, `[n, d]`, as `ranked` and `best_vectors` take them."""
-        return self._as_rows(self._encode_texts(queries, PromptType.query, **where))
+    def _parts(self, texts: Sequence[str]) -> list[list[str]]:
+        """What is asked for each query: its sentences, or itself."""
+        if self.settings.query is None:
+            return [[text] for text in texts]
+        return [sentences(text) for text in texts]
+
+    def query_vectors(self, queries: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
+        """The vectors of each query, `[parts, d]`, as `ranked` and `best_vectors` take them."""
+        parts = self._parts(queries)
+        flat = [part for of_query in parts for part in of_query]
+        rows = self._mapped(self._encode_texts(flat, PromptType.query, **where))
+        return np.split(rows, np.cumsum([len(of_query) for of_query in parts])[:-1])
 
     def document_vectors(self, texts: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text that is read like a document."""
-        return self._encode_texts(texts, PromptType.document, **where)
+        rows = self._encode_texts(texts, PromptType.document, **where)
+        if self._whitening is None:
+            return rows
+        return [self._whitening.documents(part) for part in rows]
 
-    def ranked(self, queries: np.ndarray, top_k: int) -> list[dict[str, float]]:
-        """For each query vector `[n, d]` its best documents with their scores, best first."""
+    def ranked(self, queries: Sequence[np.ndarray], top_k: int) -> list[dict[str, float]]:
+        """For each query, `[parts, d]`, its best documents with their scores, best first."""
         if self._index is not None:
-            scores, numbers = self._index.search(queries, top_k)
+            scores, numbers = self._index.search(np.concatenate(queries), top_k)
         else:
-            scores, numbers = best_documents(self._vectors.blocks(), queries, top_k, self.settings["score"])
+            blocks = self._vectors.blocks()
+            scores, numbers = best_documents(blocks, queries, top_k, self.settings.score)
         rankings = []
         for row, values in zip(numbers, scores, strict=True):
             rankings.append({self._ids[number]: score for number, score in zip(row, values, strict=True)})
         return rankings
 
     def best_vectors(self, query: np.ndarray, ids: Sequence[str]) -> dict[str, int]:
-        """For each of these documents the number of its vector that is nearest to the query vector, `[d]`."""
+        """For each of these documents the number of its vector that is nearest to a query, `[parts, d]`."""
         wanted = set(ids)
         best = {}
         for block in self._vectors.blocks():
@@ -230,25 +320,28 @@ class VectorSearch:
                 continue
             for key, rows in zip(keys, block.documents(), strict=True):
                 if key in wanted:
-                    best[key] = int((rows @ query).argmax())
+                    best[key] = int((rows @ query.T).sum(1).argmax())
         return best
 
-    def _as_rows(self, queries: Sequence[np.ndarray]) -> np.ndarray:
-        """One matrix of all queries `[n, d]`, each of which has one vector."""
+    def _mapped(self, queries: Sequence[np.ndarray]) -> np.ndarray:
+        """One matrix of query vectors `[n, d]`, each of which has one vector."""
         if not len(self._vectors):
             raise InputError("search needs an indexed corpus: call index first.")
-        return np.concatenate(queries)
+        rows = np.concatenate(queries)
+        if self._whitening is None:
+            return rows
+        return self._whitening.queries(rows)
 
     def _encode_texts(
         self, texts: Sequence[str], kind: PromptType, **where: Unpack[TaskOptions]
     ) -> list[np.ndarray]:
         """As `_encode`, for plain texts, without the tables and loaders of mteb, which cost more than a short query."""
-        batches = TextBatches(texts)
-        return self._vectors_of(batches, kind, **where)
+        return self._vectors_of(TextBatches(texts), kind, self._adapted or self.encoder, **where)
 
     def _encode(self, texts: Dataset, kind: PromptType, **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text."""
-        return self._vectors_of(self._loader(texts, kind, **where), kind, **where)
+        loader = self._loader(texts, kind, **where)
+        return self._vectors_of(loader, kind, self._adapted or self.encoder, **where)
 
     def _loader(self, texts: Dataset, kind: PromptType, **where: Unpack[TaskOptions]) -> Any:
         """mteb's batches of texts: titles, instructions and dialogues are joined with them."""
@@ -260,9 +353,11 @@ class VectorSearch:
             batch_size=where["encode_kwargs"].get("batch_size", 32),
         )
 
-    def _vectors_of(self, batches: Any, kind: PromptType, **where: Unpack[TaskOptions]) -> list[np.ndarray]:
-        encoder = self.current_encoder
-        encode = encoder._encode if self.is_multi_vector else encoder.encode
+    def _vectors_of(
+        self, batches: Any, kind: PromptType, encoder: Any, **where: Unpack[TaskOptions]
+    ) -> list[np.ndarray]:
+        has_one = hasattr(encoder, "encode")
+        encode = encoder.encode if has_one else encoder._encode
         vectors = encode(
             batches,
             task_metadata=where["task_metadata"],
@@ -272,17 +367,21 @@ class VectorSearch:
             **where["encode_kwargs"],
         )
         rows = [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in vectors]
-        if self._unit and not self.is_multi_vector:
+        if self._unit and has_one and not self.settings.whiten:
             rows = [row / max(float(np.linalg.norm(row)), 1e-12) for row in rows]
         return rows
 
     def _rank_candidates(
-        self, ids: list[str], queries: np.ndarray, top_k: int, top_ranked: Mapping[str, list[str]]
+        self,
+        ids: list[str],
+        queries: Sequence[np.ndarray],
+        top_k: int,
+        top_ranked: Mapping[str, list[str]],
     ) -> dict[str, dict[str, float]]:
         number_of = {document: number for number, document in enumerate(self._ids)}
         candidates = [[number_of[document] for document in top_ranked.get(query, ())] for query in ids]
         ranked: list[dict[str, float]] = [{} for _ in ids]
-        for first, scores in scores_by_block(self._vectors.blocks(), queries, self.settings["score"]):
+        for first, scores in scores_by_block(self._vectors.blocks(), queries, self.settings.score):
             for query, numbers in enumerate(candidates):
                 for number in numbers:
                     if first <= number < first + scores.shape[1]:

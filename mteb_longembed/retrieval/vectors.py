@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 
+from mteb_longembed.encoders.whitening import MAX_VECTORS, SEED
 from mteb_longembed.errors import NumberError, StorageError
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
@@ -80,6 +81,20 @@ class CorpusVectors:
         """Forget all documents behind the first `n`."""
         self._counts = self._counts[:n]
 
+    def drawn(self) -> np.ndarray:
+        """All vectors, `[m, d]`, or `MAX_VECTORS` of them that are drawn with a seed."""
+        n = int(self._counts.sum())
+        kept = np.ones(n, bool)
+        if n > MAX_VECTORS:
+            kept[:] = False
+            kept[np.random.default_rng(SEED).choice(n, MAX_VECTORS, replace=False)] = True
+        parts = []
+        start = 0
+        for block in self.blocks():
+            parts.append(block.rows[kept[start : start + len(block.rows)]])
+            start += len(block.rows)
+        return np.concatenate(parts)
+
     def blocks(self) -> Iterator[Block]:
         """All documents in their order. A document is never split between blocks."""
         if not len(self._counts):
@@ -135,19 +150,29 @@ SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 def scores_by_block(
-    blocks: Iterable[Block], queries: np.ndarray, score: Score = "max"
+    blocks: Iterable[Block], queries: Sequence[np.ndarray], score: Score = "max"
 ) -> Iterator[tuple[int, torch.Tensor]]:
-    """For each block the number of its first document, and the scores `[queries, documents]`."""
-    wanted = torch.from_numpy(np.ascontiguousarray(queries, np.float32))
+    """For each block the number of its first document, and the scores `[queries, documents]`.
+
+    Args:
+        blocks: the documents.
+        queries: the vectors of each query, `[parts, d]`. The scores of its parts are summed.
+        score: how the vectors of a document give its score.
+    """
+    wanted = torch.from_numpy(np.ascontiguousarray(np.concatenate(queries), np.float32))
+    sizes = [len(parts) for parts in queries]
+    starts = np.cumsum(sizes) - sizes
     for first, counts, rows in blocks:
         scores = wanted @ torch.from_numpy(np.require(rows, requirements="W")).T
         if len(rows) > len(counts):
             scores = torch.from_numpy(SCORES[score](scores.numpy(), counts))
+        if len(wanted) > len(sizes):
+            scores = torch.from_numpy(np.add.reduceat(scores.numpy(), starts, axis=0))
         yield first, scores
 
 
 def best_documents(
-    blocks: Iterable[Block], queries: np.ndarray, top_k: int, score: Score = "max"
+    blocks: Iterable[Block], queries: Sequence[np.ndarray], top_k: int, score: Score = "max"
 ) -> tuple[list[list[float]], list[list[int]]]:
     """For each query the scores and the numbers of the best `top_k` documents (all if there are fewer), best first."""
     values = torch.empty(len(queries), 0)

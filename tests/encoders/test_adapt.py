@@ -1,4 +1,4 @@
-"""Corpus weights: every form equals a slow oracle, and a saved model without a strategy needs no code of ours."""
+"""A model that is fitted on documents: every form equals a slow oracle, and what is saved needs no code of ours."""
 
 import math
 from collections import Counter
@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from mteb_longembed.encoders.weigh import count_tokens
 from sentence_transformers import SentenceTransformer
+from sklearn.covariance import LedoitWolf
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.counting import count_tokens
 from mteb_longembed.encoders.token_weights import LEAST_IDF, NO_WEIGHT, SIF_A
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
@@ -22,7 +24,7 @@ CORPUS = [f"aa {tiny.text(6 + 5 * i, i)} aa bb {'cc' if i % 2 else 'dd'}" for i 
 TEXTS = [*CORPUS[3:7], "aa", "zz zz aa"]
 QUERIES = ["aa cc", "never seen", "dd aa"]
 #: fp32 unit vectors of width 32.
-ROUNDING = 1e-6
+ROUNDING = 2e-6
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +40,8 @@ def prompted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def weigh(base: Any, corpus: list[str] = CORPUS, rule: str = "sif") -> Any:
-    """A weighed model on the CPU, without a bar."""
-    return longembed.weigh(base, corpus, rule, device="cpu", show_progress_bar=False)
+    """A model with weights alone, on the CPU, without a bar."""
+    return longembed.adapt(base, corpus, weights=rule, whiten=0, device="cpu", show_progress_bar=False)
 
 
 def contents(model: Any, texts: list[str], prompt: str = "") -> list[list[int]]:
@@ -49,19 +51,28 @@ def contents(model: Any, texts: list[str], prompt: str = "") -> list[list[int]]:
     return [tokenizer(text, add_special_tokens=False)["input_ids"][:room] for text in texts]
 
 
-def slow_weights(documents: list[list[int]], rule: str) -> Any:
-    """Weights by plain counting: token id -> weight."""
+def slow_weights(documents: list[list[int]], rule: str, prompts: tuple[int, ...] = ()) -> Any:
+    """Weights by plain counting: token id -> weight. The tokens of prompts stand in every document."""
+    documents = [[*row, *prompts] for row in documents]
     tokens = Counter(token for row in documents for token in row)
     rows = Counter(token for row in documents for token in set(row))
     total = sum(tokens.values())
 
     def sif(token: int) -> float:
-        return SIF_A / (SIF_A + tokens[token] / total)
+        return SIF_A / (SIF_A + max(tokens[token], 1) / total)
 
     def idf(token: int) -> float:
-        return max(math.log((len(documents) + 1) / (rows[token] + 0.5)), LEAST_IDF)
+        return max(math.log((len(documents) + 1) / (max(rows[token], 1) + 0.5)), LEAST_IDF)
 
     return {"sif": sif, "idf": idf}[rule]
+
+
+def prompt_ids(model: Any) -> tuple[int, ...]:
+    """The tokens of a model's own prompts."""
+    texts = [text for text in model.prompts.values() if text]
+    return tuple(
+        token for text in texts for token in model.tokenizer(text, add_special_tokens=False)["input_ids"]
+    )
 
 
 def weighted_mean(states: Any, weights: list[float]) -> np.ndarray:
@@ -91,14 +102,16 @@ FORMS = ["+none", "+pi@64", "+pcw@64", "+pcw@64:size=12"]
 def test_one_vector_is_the_weighted_mean_of_all_tokens(prompted: Path, tail: str) -> None:
     model: Any = longembed.load(f"{prompted}{tail}", device="cpu")
     weighed = weigh(model)
-    weight = slow_weights(contents(model, CORPUS, tiny.PROMPTS["document"]), "sif")
+    weight = slow_weights(contents(model, CORPUS, tiny.PROMPTS["document"]), "sif", prompt_ids(model))
     for texts, prompt in ((TEXTS, tiny.PROMPTS["document"]), (QUERIES, tiny.PROMPTS["query"]), (TEXTS, "")):
         n_prompt = 2 if prompt else 0
         states = model.encode(texts, prompt=prompt, output_value="token_embeddings")
         got = weighed.encode(texts, prompt=prompt)
         for text, rows, vector in zip(texts, states, got, strict=True):
             (ids,) = contents(model, [text], prompt)
-            weights = [0.0] * (1 + n_prompt) + [weight(token) for token in ids] + [0.0]
+            # a prompt is left out, with the special token before it
+            before = [0.0] * 3 if n_prompt else [NO_WEIGHT]
+            weights = [*before, *(weight(token) for token in ids), NO_WEIGHT]
             assert gap(vector, weighted_mean(rows, weights)) < ROUNDING
 
 
@@ -107,7 +120,7 @@ def test_a_vector_of_a_span_is_the_weighted_mean_of_its_tokens(prompted: Path, t
     model: Any = longembed.load(f"{prompted}{tail.replace(':vectors=5', '')}", device="cpu")
     weighed = weigh(f"{prompted}{tail}")
     prompt = tiny.PROMPTS["document"]
-    weight = slow_weights(contents(model, CORPUS, prompt), "sif")
+    weight = slow_weights(contents(model, CORPUS, prompt), "sif", prompt_ids(model))
     states = model.encode(TEXTS, prompt=prompt, output_value="token_embeddings")
     for text, rows, vectors in zip(TEXTS, states, weighed.encode_document(TEXTS), strict=True):
         (ids,) = contents(model, [text], prompt)
@@ -120,7 +133,10 @@ def test_a_vector_of_a_span_is_the_weighted_mean_of_its_tokens(prompted: Path, t
     query = model.encode(QUERIES, prompt=tiny.PROMPTS["query"], output_value="token_embeddings")
     for text, rows, vectors in zip(QUERIES, query, weighed.encode_query(QUERIES), strict=True):
         (ids,) = contents(model, [text], tiny.PROMPTS["query"])
-        assert gap(vectors[0], weighted_mean(rows[3:-1], [weight(token) for token in ids])) < ROUNDING
+        assert (
+            gap(vectors[0], weighted_mean(rows[3:], [*(weight(token) for token in ids), NO_WEIGHT]))
+            < ROUNDING
+        )
 
 
 @pytest.mark.parametrize("size", [16, 12])
@@ -141,7 +157,8 @@ def test_a_vector_of_a_window_is_the_weighted_mean_of_its_tokens(plain: Path, si
             row = torch.tensor([[tokenizer.cls_token_id, *part, tokenizer.sep_token_id]])
             with torch.inference_mode():
                 states = stock[0].model(row, attention_mask=torch.ones_like(row)).last_hidden_state[0]
-            assert gap(vector, weighted_mean(states[1:-1], [weight(token) for token in part])) < ROUNDING
+            weights = [NO_WEIGHT, *(weight(token) for token in part), NO_WEIGHT]
+            assert gap(vector, weighted_mean(states, weights)) < ROUNDING
 
 
 def test_a_span_of_characters_is_the_weighted_mean_of_its_tokens(plain: Path) -> None:
@@ -175,8 +192,7 @@ def test_a_saved_model_without_a_strategy_opens_in_stock_sentence_transformers(
         assert gap(getattr(model, method)([*TEXTS, ""]), want) < ROUNDING
         assert gap(getattr(ours, method)([*TEXTS, ""]), want) < ROUNDING
     card = (tmp_path / "saved" / "README.md").read_text()
-    n_tokens = count_tokens(model, CORPUS).n_tokens
-    assert f"Counted were {n_tokens:,} tokens of {len(CORPUS)} documents" in card
+    assert f"tokens count by their rarity (sif), by {len(CORPUS)} documents" in card
 
 
 @pytest.mark.parametrize("tail", ["+pi@64", "+pcw@64:size=12,vectors=window", "+pi@64:vectors=5"])
@@ -206,13 +222,6 @@ def test_the_base_is_not_changed(plain: Path) -> None:
     assert np.array_equal(base.encode(TEXTS), before) and base.model_card_data.model_name == name
 
 
-def test_two_corpora_give_two_revisions(plain: Path) -> None:
-    one = weigh(plain, CORPUS[:4])
-    other = weigh(plain, CORPUS[4:])
-    assert one.model_card_data.model_name == other.model_card_data.model_name == "local/model-sif"
-    assert one.model_card_data.base_model_revision != other.model_card_data.base_model_revision
-
-
 def test_so_many_tokens_are_drawn_with_a_seed(plain: Path) -> None:
     model: Any = longembed.load(f"{plain}+pi@64", device="cpu")
     few = [count_tokens(model, CORPUS, max_tokens=40, seed=seed) for seed in (0, 0, 1)]
@@ -221,33 +230,119 @@ def test_so_many_tokens_are_drawn_with_a_seed(plain: Path) -> None:
 
 
 def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    longembed.weigh(str(plain), CORPUS, device="cpu")
+    longembed.adapt(str(plain), CORPUS, whiten=0, device="cpu")
     assert "Counting tokens: 100%" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("base", "documents", "settings", "message"),
     [
-        (("FOLDER", []), InputError, "weights need a corpus with at least 1 token, got 0"),
-        (("FOLDER", ["", " "]), InputError, "weights need a corpus with at least 1 token, got 0"),
-        (("FOLDER", "one text"), InputError, "texts must be a list of documents, got one text, 'one text'"),
-        (("FOLDER", CORPUS, "tfidf"), InputError, "rule must be one of sif, idf, got 'tfidf'"),
-        ((3, CORPUS), InputError, "weigh takes a name, a folder or a SentenceTransformer, got a int"),
+        ("FOLDER", [], {}, "weights need a corpus with at least 1 token, got 0"),
+        ("FOLDER", ["", " "], {}, "weights need a corpus with at least 1 token, got 0"),
+        ("FOLDER", "one text", {}, "^documents must be texts in a list or another iterable, got a str"),
+        ("FOLDER", {"a": "text"}, {}, "^documents must be texts in a list or another iterable, got a dict"),
+        ("FOLDER", ["text", None], {}, "^documents must be texts, got a NoneType at place 1: give its text"),
+        ("FOLDER", [{"text": "a"}], {}, "^documents must be texts, got a dict at place 0"),
+        ("FOLDER", CORPUS, {"weights": "tfidf"}, "^weights must be one of sif, idf, or None, got 'tfidf'"),
         (
-            ("CLS", CORPUS),
-            IncompatibleError,
-            "needs? a model that averages its tokens, got one with cls pooling",
+            "FOLDER",
+            CORPUS,
+            {"whiten": 2},
+            "^whiten must be a number above 0 and at most 1, such as 0.5, got 2",
         ),
+        ("FOLDER", CORPUS, {"whiten": -0.5}, "^whiten must be a number above 0"),
+        ("FOLDER", CORPUS, {"queries": QUERIES}, "^a mean of queries needs at least 10 of them, got 3"),
+        (3, CORPUS, {}, "^adapt takes a name, a folder or a SentenceTransformer, got a int"),
     ],
 )
-def test_what_cannot_be_weighed_is_one_sentence(plain: Path, tmp_path, arguments, error, message) -> None:
-    base, *rest = arguments
+def test_what_cannot_be_fitted_is_one_sentence(plain: Path, base, documents, settings, message) -> None:
     if base == "FOLDER":
         base = str(plain)
-    elif base == "CLS":
-        base = str(tiny.saved("bert", tmp_path, pooling="cls"))
-    with pytest.raises(error, match=message):
-        longembed.weigh(base, *rest, show_progress_bar=False)
+    with pytest.raises(InputError, match=message):
+        longembed.adapt(base, documents, device="cpu", show_progress_bar=False, **settings)
+
+
+@pytest.mark.parametrize("kind", ["generator", "filtered column", "dictionary's values"])
+def test_any_iterable_of_texts_is_taken(plain: Path, kind: str) -> None:
+    column = pd.Series([*CORPUS, ""])
+    given = {
+        "generator": (text for text in CORPUS),
+        "filtered column": column[column != ""].iloc[::-1].iloc[::-1],
+        "dictionary's values": dict(enumerate(CORPUS)).values(),
+    }[kind]
+    want = longembed.adapt(str(plain), CORPUS, device="cpu", show_progress_bar=False).encode(TEXTS)
+    got = longembed.adapt(str(plain), given, device="cpu", show_progress_bar=False).encode(TEXTS)
+    assert np.array_equal(got, want)
+
+
+# ---- whitening ---------------------------------------------------------------------------------------------
+
+
+def slow_whitening(rows: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and matrix by scikit-learn's class and a power of the covariance."""
+    fitted = LedoitWolf().fit(rows.astype(np.float64))
+    values, vectors = np.linalg.eigh(fitted.covariance_)
+    return fitted.location_, (vectors * values ** (-power / 2)) @ vectors.T
+
+
+def as_unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("prompts", [None, tiny.PROMPTS])
+def test_vectors_are_mapped_by_mean_and_covariance_of_windows(tmp_path, pooling, prompts, caplog) -> None:
+    folder = tiny.saved("bert", tmp_path, pooling=pooling, prompts=prompts)
+    model = longembed.adapt(folder, CORPUS, weights=None, device="cpu", show_progress_bar=False)
+    base = SentenceTransformer(str(folder), device="cpu")
+    raw = SentenceTransformer(modules=list(base)[:-1], prompts=base.prompts, device="cpu")
+    prompt = base.prompts.get("document") or ""
+    room = base.max_seq_length - 2 - len(base.tokenizer.tokenize(prompt))
+    windows = []
+    for text in CORPUS:
+        words = text.split()  # one token each
+        windows += [" ".join(words[start : start + room]) for start in range(0, len(words), room)]
+    mean, matrix = slow_whitening(raw.encode(windows, prompt=prompt), 0.5)
+    for method in ("encode_document", "encode_query"):
+        want = as_unit((getattr(raw, method)(TEXTS) - mean) @ matrix)
+        got = getattr(model, method)(TEXTS)
+        assert np.abs(got @ got.T - want @ want.T).max() < 1e-4  # the same up to a rotation
+    model.save_pretrained(str(tmp_path / "saved"))
+    stock = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert gap(stock.encode_document(TEXTS), model.encode_document(TEXTS)) < ROUNDING
+    assert {type(part).__module__.split(".")[0] for part in stock} == {"sentence_transformers"}
+
+
+def test_other_poolings_get_no_weights_and_a_message_says_so(tmp_path, caplog) -> None:
+    folder = tiny.saved("bert", tmp_path, pooling="cls")
+    with caplog.at_level("WARNING"):
+        model = longembed.adapt(folder, CORPUS, device="cpu", show_progress_bar=False)
+    assert "the model has cls pooling, so tokens get no weights" in caplog.text
+    assert "WordWeights" not in [type(part).__name__ for part in model]
+
+
+def test_example_queries_have_a_mean_of_their_own(plain: Path, tmp_path: Path) -> None:
+    queries = [f"{word} cc" for word in tiny.WORDS[:12]]
+    settings = {"weights": None, "device": "cpu", "show_progress_bar": False}
+    model = longembed.adapt(plain, CORPUS, queries=queries, **settings)
+    other = longembed.adapt(plain, CORPUS, **settings)
+    assert gap(model.encode_document(TEXTS), other.encode_document(TEXTS)) < ROUNDING
+    # the mean of the mapped examples is near 0, as that of documents is
+    assert np.linalg.norm(model.encode_query(queries).mean(0)) < np.linalg.norm(
+        other.encode_query(queries).mean(0)
+    )
+    model.save_pretrained(str(tmp_path / "saved"))
+    stock = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert gap(stock.encode_query(QUERIES), model.encode_query(QUERIES)) < ROUNDING
+
+
+@pytest.mark.parametrize("corpus", [["one text"], ["the same"] * 5])
+def test_a_corpus_without_differences_changes_nothing_and_says_so(plain: Path, corpus, caplog) -> None:
+    base = SentenceTransformer(str(plain), device="cpu")
+    with caplog.at_level("WARNING"):
+        model = longembed.adapt(plain, corpus, weights=None, device="cpu", show_progress_bar=False)
+    assert "whitening needs two different vectors of documents" in caplog.text
+    assert gap(model.encode(TEXTS), as_unit(base.encode(TEXTS))) < ROUNDING
 
 
 def test_a_weighed_model_is_not_weighed_again(plain: Path) -> None:

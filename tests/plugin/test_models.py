@@ -13,7 +13,6 @@ from mteb.models.model_meta import ModelMeta
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
-from mteb_longembed.encoders.checkpoints import model_files
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, IncompatibleError, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.names.zoo import ZOO
@@ -35,7 +34,6 @@ def offline(monkeypatch, tmp_path):
     hub._server.server_close()
     # an unreachable hub is asked again and again for half a minute before it counts as one
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    model_files._read.cache_clear()
     monkeypatch.setattr(model_implementations.MODEL_REGISTRY, "_made", {})
 
 

@@ -42,10 +42,14 @@ def test_none_is_the_stock_model(mpnet: Path) -> None:
 
 
 def test_a_weighed_model_is_the_same_in_stock_sentence_transformers(mpnet: Path, tmp_path: Path) -> None:
-    model: Any = longembed.weigh(str(mpnet), TEXTS, device="cpu", show_progress_bar=False)
+    model: Any = longembed.adapt(
+        str(mpnet), TEXTS, weights="sif", whiten=0, device="cpu", show_progress_bar=False
+    )
     model.save_pretrained(str(tmp_path / "weighed"))
     stock = SentenceTransformer(str(tmp_path / "weighed"), device="cpu")
-    ours: Any = longembed.weigh(f"{mpnet}+none", TEXTS, device="cpu", show_progress_bar=False)
+    ours: Any = longembed.adapt(
+        f"{mpnet}+none", TEXTS, weights="sif", whiten=0, device="cpu", show_progress_bar=False
+    )
     assert gap(stock.encode(TEXTS), model.encode(TEXTS)) < ROUNDING
     assert gap(stock.encode(TEXTS), ours.encode(TEXTS)) < ROUNDING
 
@@ -53,7 +57,9 @@ def test_a_weighed_model_is_the_same_in_stock_sentence_transformers(mpnet: Path,
 def test_windows_with_weights_are_weighted_means(mpnet: Path) -> None:
     """Against loops over windows in plain PyTorch."""
     name = f"{mpnet}+pcw@1024:vectors=window"
-    weighed: Any = longembed.weigh(name, TEXTS, device="cpu", show_progress_bar=False)
+    weighed: Any = longembed.adapt(
+        name, TEXTS, weights="sif", whiten=0, device="cpu", show_progress_bar=False
+    )
     stock = SentenceTransformer(str(mpnet), device="cpu")
     table = weighed.token_weights.numpy()
     ids = stock.tokenizer(TEXTS[2], add_special_tokens=False, truncation=False)["input_ids"]

@@ -134,6 +134,21 @@ class ModelSpec:
             else:
                 wrong = f"weight={spell(self.weight)}"
             raise InputError(f"fusion={self.fusion} needs fuse=bm25 and ranks without a weight, got {wrong}.")
+        self._check_scores()
+        if self.weight is None:
+            return
+        weight = float(self.weight)
+        if self.fuse is None:
+            raise InputError(f"weight needs fuse=bm25, got weight={weight:g} without it.")
+        if not 0 < weight < 1:
+            raise InputError(
+                f"weight, the encoder's share of a fused score, must lie between 0 and 1, got {weight:g}."
+            )
+        if weight == DEFAULT_WEIGHT:
+            self._keep("weight", None)
+
+    def _check_scores(self) -> None:
+        """Check how the vectors of a document give its score."""
         if self.score == "max":
             self._keep("score", None)
         if self.whiten is not None:
@@ -149,17 +164,6 @@ class ModelSpec:
                 f"query={self.query} sums the scores of places in a document, so it needs vectors=window or vectors=N: "
                 "add one."
             )
-        if self.weight is None:
-            return
-        weight = float(self.weight)
-        if self.fuse is None:
-            raise InputError(f"weight needs fuse=bm25, got weight={weight:g} without it.")
-        if not 0 < weight < 1:
-            raise InputError(
-                f"weight, the encoder's share of a fused score, must lie between 0 and 1, got {weight:g}."
-            )
-        if weight == DEFAULT_WEIGHT:
-            self._keep("weight", None)
 
     @classmethod
     def parse(cls, text: str) -> ModelSpec:

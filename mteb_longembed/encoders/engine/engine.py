@@ -15,6 +15,7 @@ from mteb_longembed.encoders import features as names
 from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.features import Features, Ids
+from mteb_longembed.encoders.modules import LongTransformer
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 
@@ -138,7 +139,7 @@ class Engine:
             sibling.put(self.store, ids, arrays)
 
     def _forward(self, ids: Sequence[Ids]) -> Features:
-        features = self.model.first.features_of(ids, self.settings.prompt)
+        features = self._content_teller.features_of(ids, self.settings.prompt)
         for key, value in features.items():
             # the host cuts the windows
             if isinstance(value, Tensor) and key != names.WINDOW_PREFIX:
@@ -150,13 +151,19 @@ class Engine:
         result: Features = self.model(features, **self.settings.forward_kwargs)
         return result
 
+    @property
+    def _content_teller(self) -> LongTransformer:
+        """The first module whose features tell content, if that of the model or a sibling does."""
+        firsts = [self.model.first, *(sibling.model.first for sibling in self.siblings)]
+        return next((first for first in firsts if first.tells_content), self.model.first)
+
     def _forward_with_siblings(self, features: Features) -> Features:
         """One pass of the transformer, pooled by the model and by each sibling."""
         kwargs = self.settings.forward_kwargs
-        tokens: Features = self.model.first(features)
+        tokens: Features = self._content_teller.run(features)
         result = pooled_by(self.model, tokens, kwargs)
         result[names.SIBLINGS] = [
-            self.settings.collect(pooled_by(sibling.model, tokens, kwargs)) for sibling in self.siblings
+            sibling.settings.collect(pooled_by(sibling.model, tokens, kwargs)) for sibling in self.siblings
         ]
         return result
 

@@ -47,7 +47,9 @@ def row_keys(
     source = (base.name, base.revision, repr(base.entry), checkpoint.spec.dtype or base.dtype)
     weights = None if model.token_weights is None else digest(model.token_weights)
     modules = [f"{type(module).__name__}{_config(module)}" for module in model.after_pooling]
-    made = checkpoint.vectors, weights, modules, form, sorted(kwargs.items())
+    accepted = {name for module in model for name in getattr(module, "forward_kwargs", ())}
+    given = sorted((name, value) for name, value in kwargs.items() if name in accepted)
+    made = checkpoint.vectors, weights, modules, form, given
     short = _digest("rows", ALGORITHM, source, _how_it_runs(device), made)
     long = _digest(short, type(strategy).__qualname__, asdict(strategy))
 

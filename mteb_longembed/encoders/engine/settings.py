@@ -43,5 +43,5 @@ class EncodeSettings:
     batch_size: int = 32
     forward_kwargs: Mapping[str, object] = field(default_factory=dict)
     collect: Collect = sentence_embeddings
-    form: str = "sentence_embedding"
+    form: str = "sentence_embeddings"
     to_host: bool = False

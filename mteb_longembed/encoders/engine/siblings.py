@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from mteb_longembed.encoders.features import Features, Ids
 from mteb_longembed.encoders.store import EmbeddingStore
 
 from .keys import RowKeys, row_keys
-from .settings import EncodeSettings
+from .settings import EncodeSettings, sentence_embeddings, token_embeddings
 
 #: The models whose rows are kept too, while a model that shares their transformer encodes for the store.
 _POOLED_TOO: ContextVar[Sequence[BuiltModel]] = ContextVar("_POOLED_TOO", default=())
@@ -58,8 +58,8 @@ class Sibling:
 
 
 def pooled_by(model: BuiltModel, features: Features, kwargs: Mapping[str, object]) -> Features:
-    """The features after a model's last module, from those after its transformer, which stay as they are."""
-    features = dict(features)
+    """The features after a model's last module, from what the transformer's `run` gave, which stays as it is."""
+    features = model.first.joined(dict(features))
     for module in list(model)[1:]:
         accepted = getattr(module, "forward_kwargs", ())
         given = {key: value for key, value in kwargs.items() if key in accepted}
@@ -68,18 +68,16 @@ def pooled_by(model: BuiltModel, features: Features, kwargs: Mapping[str, object
 
 
 def siblings_of(model: BuiltModel, device: torch.device, settings: EncodeSettings) -> list[Sibling]:
-    """The siblings whose rows can be kept. They must need the same form of the transformer's output."""
+    """The siblings whose rows can be kept: those that share the transformer's pass."""
     found = []
     for other in _POOLED_TOO.get():
         first = other.first
-        same_windows = "windows" not in first.strategy.overrides() or (
-            first.windows_are_pooled == model.first.windows_are_pooled
-        )
-        if first.model is not model.first.model or not same_windows:
+        if first.model is not model.first.model or first.strategy != model.first.strategy:
             continue
-        if first.tells_content and not model.first.tells_content:
-            continue
-        keys = row_keys(other, device, settings.form, settings.forward_kwargs)
+        own = replace(settings, collect=sentence_embeddings, form=sentence_embeddings.__name__)
+        if other.has_several_vectors:
+            own = replace(settings, collect=token_embeddings, form="vectors")
+        keys = row_keys(other, device, own.form, own.forward_kwargs)
         if keys is not None:
-            found.append(Sibling(other, keys, settings))
+            found.append(Sibling(other, keys, own))
     return found

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from mteb_longembed.encoders.counting import count_tokens
+from mteb_longembed.encoders.poolings import weighted
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.store import EmbeddingStore
-from mteb_longembed.encoders.weigh import count_tokens, weighted
 from tests import tiny
 from tests.own_data import beir
 
