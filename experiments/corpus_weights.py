@@ -24,7 +24,7 @@ from transformers import AutoTokenizer
 
 from experiments.measured_collections import read
 from experiments.measuring import with_ends, write_part
-from mteb_longembed.encoders.token_weights import LEAST_IDF, NO_WEIGHT
+from mteb_longembed.encoders.modules.token_weights import LEAST_IDF, NO_WEIGHT
 from mteb_longembed.retrieval.bm25 import BM25
 from mteb_longembed.retrieval.searcher import options_of_documents
 from mteb_longembed.retrieval.vectors import all_vectors, best_vector

@@ -30,7 +30,7 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from experiments.materials import MIXES, SIZES, base_model, documents, rotary_model, tokenizer
 from experiments.measuring import interleaved, table
-from mteb_longembed.encoders.tokenizing import CACHE, IdCache, PrefixTokenizer
+from mteb_longembed.encoders.tokenizing.prefix_tokenizer import CACHE, IdCache, PrefixTokenizer
 
 Row = list[object]
 BATCH_SIZES = (1, 4, 8, 32)
@@ -210,7 +210,7 @@ def mteb_overhead(args: argparse.Namespace) -> Iterator[Row]:
     """60 documents with QMSum's lengths and 450 queries; the scores have no meaning."""
     import mteb
 
-    from mteb_longembed.encoders.encoder import LongEncoder
+    from mteb_longembed.retrieval.encoder import LongEncoder
     from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
     task = LongEmbedPasskey().filter_eval_splits(["test_256"])
@@ -294,8 +294,8 @@ def search(args: argparse.Namespace) -> Iterator[Row]:
 
 def weights(args: argparse.Namespace) -> Iterator[Row]:
     """Counting tokens against tokenising them, and a second pooling of one pass against one pooling."""
-    from mteb_longembed.encoders.weigh import count_tokens, weighted
-
+    from mteb_longembed.encoders.adapting.counting import count_tokens
+    from mteb_longembed.encoders.adapting.poolings import weighted
     from mteb_longembed.encoders.engine.siblings import pooled_too
     from mteb_longembed.encoders.store import EmbeddingStore
 

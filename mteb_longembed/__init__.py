@@ -13,9 +13,10 @@ from . import autoload
 # This file runs at the start of every interpreter. Imports of typing and __future__ would double its time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mteb_longembed.encoders.adapting.adapt import adapt
+
     from .comparing.compare import compare
     from .data.sources import Data
-    from .encoders.adapt import adapt
     from .encoders.export import export
     from .encoders.extend import extend, load
     from .encoders.spans import encode_spans
@@ -39,7 +40,7 @@ __all__ = [
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {
     "Data": "data.sources",
-    "adapt": "encoders.adapt",
+    "adapt": "encoders.adapting.adapt",
     "compare": "comparing.compare",
     "encode_spans": "encoders.spans",
     "export": "encoders.export",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.encoders.store import EmbeddingStore
 from tests import tiny
 

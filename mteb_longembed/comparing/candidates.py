@@ -9,8 +9,8 @@ from typing import Any
 
 from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.modules.token_weights import Rule
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
-from mteb_longembed.encoders.token_weights import Rule
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.names.parameters import read_tokens

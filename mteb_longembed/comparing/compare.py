@@ -15,7 +15,7 @@ import pandas as pd
 from mteb_longembed.data.check import Passages
 from mteb_longembed.data.sources import Data, DataOptions
 from mteb_longembed.encoders.engine.progress import shared_bar
-from mteb_longembed.encoders.token_weights import Rule
+from mteb_longembed.encoders.modules.token_weights import Rule
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.evaluation.scoring import left_out, read_metric
 from mteb_longembed.files import make_folder

@@ -17,7 +17,7 @@ from torch import Tensor
 from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
 from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
 from mteb_longembed.encoders.spans import document_prompt
-from mteb_longembed.encoders.tokenizing import prefix_tokenizer_of
+from mteb_longembed.encoders.tokenizing.prefix_tokenizer import prefix_tokenizer_of
 from mteb_longembed.evaluation.scoring import texts_of
 from mteb_longembed.retrieval.passages import CutText, tokens_of_vectors
 

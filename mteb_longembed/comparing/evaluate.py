@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
+from typing import cast
 
 import mteb
 import pandas as pd
@@ -18,11 +19,12 @@ from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
 from mteb_longembed.data.check import Passages
-from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
+from mteb_longembed.encoders.adapting.poolings import weighted
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.token_weights import Rule
+from mteb_longembed.encoders.modules.token_weights import Rule
 from mteb_longembed.errors import LongEmbedError
+from mteb_longembed.retrieval.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.vector_search import TaskOptions, VectorSearch
 
@@ -234,7 +236,8 @@ def _others_of_the_pass(
         "encode_kwargs": {},
         "num_proc": None,
     }
-    return [search.with_weights_of(corpus, rule, **about).model for rule in rules]
+    counts = search.counts_of(corpus, **about)
+    return [cast("LongModelMixin", weighted(search.embedder, counts, rule)) for rule in rules]
 
 
 def _cost(candidate: Candidate, ground: Ground, loaded: OneModel) -> Cost:

@@ -19,6 +19,8 @@ from tokenizers import processors
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
+from mteb_longembed.encoders.modules.span_pooling import GroupByDocument, SpanPooling
+from mteb_longembed.encoders.modules.transformer import LongTransformer, WindowPooling
 from mteb_longembed.errors import IncompatibleError, ModelError
 from mteb_longembed.names.zoo import ZooEntry
 
@@ -28,8 +30,6 @@ from .checkpoints.model_files import OUR_CLASSES, translated_errors
 from .checkpoints.native import native_folder
 from .checkpoints.spec import DTYPES, Settings
 from .model import LongMultiVectorEncoder, LongSentenceTransformer
-from .modules import LongTransformer, WindowPooling
-from .span_pooling import GroupByDocument, SpanPooling
 from .strategies import ALGORITHM
 
 #: The two kinds of models that a name can give: one vector a document, or several.

@@ -8,9 +8,10 @@ from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Pooling, WordWeights
 from torch import Tensor, nn
 
+from mteb_longembed.encoders.modules.transformer import LongTransformer
+
 from .checkpoints.checkpoint import Checkpoint
 from .checkpoints.identity import Identity, digest
-from .modules import LongTransformer
 from .store import EmbeddingStore
 from .strategies import ALGORITHM
 

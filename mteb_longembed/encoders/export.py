@@ -14,6 +14,7 @@ from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .building import settings_of
@@ -24,7 +25,6 @@ from .families import Family
 from .families.absolute import Absolute
 from .families.family import UnknownPositions
 from .families.rotary import Rotary, lift_window
-from .modules import LongTransformer
 from .publishing.card import exported_card
 from .publishing.rope_export import RopeParameters, lost_in, plain_rope, refuse, rope_of
 from .strategies import Strategy

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
+from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
@@ -16,7 +17,6 @@ from .building import build, private_base
 from .checkpoints.checkpoint import checkpoint_of, open_checkpoint
 from .checkpoints.spec import ModelSpec
 from .model import LongSentenceTransformer
-from .modules import LongTransformer
 
 # for editors and type checkers; a test compares both with the strategies
 StrategyName = Literal["none", "pcw", "gp", "rp", "pi", "ntk", "se", "yarn"]

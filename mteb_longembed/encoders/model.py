@@ -20,10 +20,10 @@ from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.engine.engine import Engine
 from mteb_longembed.encoders.engine.settings import EncodeSettings, token_embeddings
 from mteb_longembed.encoders.engine.truncation import TruncationStats
-from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.modules.span_pooling import GroupByDocument
+from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.encoders.publishing.card import extended_card
 from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_model
-from mteb_longembed.encoders.span_pooling import GroupByDocument
 from mteb_longembed.errors import InputError
 
 #: What our engine gives for a text. What else `encode` may be asked for is sentence-transformers' own matter.

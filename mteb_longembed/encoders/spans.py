@@ -12,12 +12,12 @@ from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
+from mteb_longembed.encoders.features import Features, Ids
+from mteb_longembed.encoders.tokenizing.boundaries import sentence_ends
+from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates
 from mteb_longembed.errors import IncompatibleError, InputError
 
-from .boundaries import sentence_ends
-from .features import Features, Ids
 from .model import LongModelMixin, LongSentenceTransformer
-from .tokenizing import without_surrogates
 
 #: Start and end of a span in characters. The end is excluded.
 Span = tuple[int, int]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import numbers
 import re
 import types
 import typing
@@ -118,6 +119,18 @@ def read_tokens(what: str, value: object) -> int:
             f"{what} must be a whole number of at least 1 token, such as 4096 or 4k, got {value!r}."
         )
     return number
+
+
+def check_power(power: object) -> float:
+    """The power of a whitening, a number above 0 and at most 1.
+
+    Raises:
+        InputError: if it is none.
+    """
+    is_number = isinstance(power, numbers.Real) and not isinstance(power, bool)
+    if not is_number or not 0 < float(power) <= 1:
+        raise InputError(f"whiten must be a number above 0 and at most 1, such as 0.5, got {power!r}.")
+    return float(power)
 
 
 def spell(value: object) -> str:

@@ -39,8 +39,8 @@ def load_encoder(
             accelerator, on an unknown option, or if remote code is allowed only here and not in the name.
     """
     from mteb_longembed.encoders.building import build
-    from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
     from mteb_longembed.encoders.model import LongMultiVectorEncoder
+    from mteb_longembed.retrieval.encoder import LongEncoder, LongMultiVectorSearch
     from mteb_longembed.retrieval.protocol import searching
 
     if unknown:

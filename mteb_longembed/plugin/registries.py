@@ -135,7 +135,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         entry = ZOO.get(spec.base)
         base = super().get(entry.hub_id if entry else spec.base)
         if base is not None and "API" in base.framework:
-            from mteb_longembed.encoders.api_models import windowed
+            from mteb_longembed.plugin.api_models import windowed
 
             return windowed(base, spec)
         from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint

@@ -19,9 +19,9 @@ from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 from torch.utils.data import DataLoader
 
-from mteb_longembed.encoders.encoder import LongEncoder
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import InputError
+from mteb_longembed.retrieval.encoder import LongEncoder
 
 from .fusion import FusedSearch
 from .passages import CutText, Passage

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from mteb_longembed.encoders.boundaries import sentence_ends
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.span_pooling import SpanPooling
+from mteb_longembed.encoders.modules.span_pooling import SpanPooling
 from mteb_longembed.encoders.spans import document_prompt, joined_spans, tokens_read
+from mteb_longembed.encoders.tokenizing.boundaries import sentence_ends
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]

@@ -10,9 +10,9 @@ from mteb.models.models_protocols import EncoderProtocol, MTEBModels, SearchProt
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.encoders.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.errors import ModelError
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
+from mteb_longembed.retrieval.encoder import LongEncoder, LongMultiVectorSearch
 
 from .bm25 import BM25
 from .fusion import FusedSearch

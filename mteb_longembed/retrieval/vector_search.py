@@ -16,17 +16,17 @@ from datasets import Dataset
 from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 
-from mteb_longembed.encoders.boundaries import sentences
-from mteb_longembed.encoders.counting import count_tokens
-from mteb_longembed.encoders.encoder import LongMultiVectorSearch
+from mteb_longembed.encoders.adapting.counting import count_tokens
+from mteb_longembed.encoders.adapting.poolings import by_window, check_weighable, unscaled, weighted
+from mteb_longembed.encoders.adapting.whitening import Whitening, fit
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.poolings import by_window, check_weighable, unscaled, weighted
+from mteb_longembed.encoders.modules.token_weights import Rule, TokenCounts
 from mteb_longembed.encoders.store import EmbeddingStore
-from mteb_longembed.encoders.token_weights import Rule, TokenCounts
-from mteb_longembed.encoders.whitening import Whitening, fit
+from mteb_longembed.encoders.tokenizing.boundaries import sentences
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.mteb_parts import create_dataloader
+from mteb_longembed.retrieval.encoder import LongMultiVectorSearch
 
 from .passages import CutText
 from .vectors import CorpusVectors, Score, best_documents, scores_by_block

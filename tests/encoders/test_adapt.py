@@ -13,8 +13,8 @@ from sentence_transformers import SentenceTransformer
 from sklearn.covariance import LedoitWolf
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.counting import count_tokens
-from mteb_longembed.encoders.token_weights import LEAST_IDF, NO_WEIGHT, SIF_A
+from mteb_longembed.encoders.adapting.counting import count_tokens
+from mteb_longembed.encoders.modules.token_weights import LEAST_IDF, NO_WEIGHT, SIF_A
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
 from tests.encoders.families.test_rotary import gap

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from mteb_longembed.encoders.boundaries import sentence_ends
+from mteb_longembed.encoders.tokenizing.boundaries import sentence_ends
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mteb.models.search_wrappers import SearchEncoderWrapper
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.encoder import LongEncoder
+from mteb_longembed.retrieval.encoder import LongEncoder
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 

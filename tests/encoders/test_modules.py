@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import mteb_longembed
-from mteb_longembed.encoders.inputs import special_counts
+from mteb_longembed.encoders.modules.inputs import special_counts
 from mteb_longembed.errors import InputError
 from tests import tiny
 

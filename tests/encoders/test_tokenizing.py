@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.encoders.prefix_stability import prefix_stability
-from mteb_longembed.encoders.tokenizing import Content, IdCache, PrefixTokenizer, prefix_tokenizer_of
-from mteb_longembed.encoders.tokenizing import without_surrogates as cleaned
+from mteb_longembed.encoders.tokenizing.prefix_stability import prefix_stability
+from mteb_longembed.encoders.tokenizing.prefix_tokenizer import (
+    Content,
+    IdCache,
+    PrefixTokenizer,
+    prefix_tokenizer_of,
+)
+from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates as cleaned
 from tests import miniatures, tiny
 
 PROSE = (

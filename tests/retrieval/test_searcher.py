@@ -142,7 +142,7 @@ def test_windows_hold_whole_sentences_as_unicode_ends_them(sentences, monkeypatc
     assert windows == [sentences[0].strip(), "".join(sentences[1:])]
 
 
-PARTS = [f"{tiny.text(10, seed)}." for seed in range(8)]
+PARTS = [f"{tiny.text(10, seed)}.".capitalize() for seed in range(8)]
 PARTS_OF = {"a": PARTS[:5], "b": PARTS[5:], "short": ["a b c."]}
 
 
@@ -216,7 +216,7 @@ def test_documents_are_added_without_bars(folder: Path, tail: str, capfd: pytest
         (lambda s: s.add("ab", ["a", "b"]), "ids must be a list of texts, got one text, 'ab'"),
         (lambda s: s.add(["a", "b"], "ab"), "texts must be a list of texts, got one text, 'ab'"),
         (lambda s: s.add(["a\ud800"], ["a"]), r"each id must be a text, got 'a\\ud800' at place 0"),
-        (lambda s: s.reweigh(), "reweigh needs a name with corpus weights"),
+        (lambda s: s.refit(), "refit needs a name with weights= or whiten="),
         (lambda s: s.search(" "), "a query must be a text with words"),
         (lambda s: s.search("a", k=0), "k must be a whole number of at least 1 document, got 0"),
         (
@@ -395,6 +395,6 @@ def test_weights_stay_those_of_the_first_documents_until_they_are_counted_again(
     assert {hit.id: hit.score for hit in made.search(QUERY) if hit.id in first} == pytest.approx(
         want, abs=1e-6
     )
-    made.reweigh()
+    made.refit()
     assert scores_of(made) == pytest.approx(scores_of(searcher(name)), abs=1e-6)
     assert scores_of(made)["d0"] != pytest.approx(want["d0"], abs=1e-4)

@@ -81,9 +81,9 @@ def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
 @pytest.mark.parametrize(
     ("tail", "kind", "similarity", "revision"),
     [
-        ("+pi@128,index=flat", "dense", "cosine", "-se2"),
+        ("+pi@128,index=flat", "dense", "cosine", "-se3"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", ""),
-        ("+pi@128,fuse=bm25,index=flat,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se2-bm25_0_3_0"),
+        ("+pi@128,fuse=bm25,index=flat,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se3-bm25_0_3_0p1"),
     ],
 )
 def test_mteb_knows_name_kind_and_revision(folder, tail, kind, similarity, revision):

@@ -94,7 +94,7 @@ def test_vectors_on_disk_come_back_in_blocks_of_whole_documents():
 def test_with_softmax_all_vectors_of_a_document_count():
     documents, queries = corpus(3)
     documents = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in documents]
-    scores, numbers = best_documents(kept(documents).blocks(), queries, 40, "softmax")
+    scores, numbers = best_documents(kept(documents).blocks(), list(queries[:, None]), 40, "softmax")
     for query, values, row in zip(queries, scores, numbers, strict=True):
         want = []
         for i, rows in enumerate(documents):
@@ -119,7 +119,7 @@ def test_ten_thousand_documents_of_64_vectors_are_never_in_memory_as_a_whole() -
             if i in (0, 5_000, n - 1):  # these have the first query itself among their vectors
                 rows[i % several] = 10 * queries[0]
             kept.append([rows])
-        _, indices = best_documents(kept.blocks(), queries, 10)
+        _, indices = best_documents(kept.blocks(), list(queries[:, None]), 10)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -26,11 +26,11 @@ T = TypeVar("T")
 OUR_CLASSES = frozenset(
     f"mteb_longembed.encoders.{name}"
     for name in (
-        "modules.LongTransformer",
-        "modules.WindowPooling",
-        "span_pooling.SpanPooling",
-        "span_pooling.GroupByDocument",
-        "token_weights.TokenWeights",
+        "modules.transformer.LongTransformer",
+        "modules.transformer.WindowPooling",
+        "modules.span_pooling.SpanPooling",
+        "modules.span_pooling.GroupByDocument",
+        "modules.token_weights.TokenWeights",
     )
 )
 _COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, cast
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
-from mteb_longembed.encoders.whitening import check_power
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names.grammar import (
     MAX_LENGTH,
@@ -22,6 +21,7 @@ from mteb_longembed.names.parameters import (
     SEARCH_PARAMETERS,
     VECTORS,
     Parameter,
+    check_power,
     read_tokens,
     spell,
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from mteb_longembed.encoders.modules import LongTransformer
+from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.errors import InputError
 
 #: The largest cost of a batch in tokens (see `Budget.cost`), by kind of device. On a CPU a thousand tokens are enough

@@ -16,8 +16,8 @@ from torch import nn
 
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.features import Ids
+from mteb_longembed.encoders.modules.token_weights import digest
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.encoders.token_weights import digest
 
 _PLAIN = (str, int, float, bool, type(None))
 #: Settings of torch's matrix products on CUDA devices.

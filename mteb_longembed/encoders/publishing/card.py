@@ -9,9 +9,9 @@ from typing import Any, cast
 from huggingface_hub import ModelCard, ModelCardData
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
-from mteb_longembed.encoders.modules import LongTransformer
-from mteb_longembed.encoders.span_pooling import SpanPooling
-from mteb_longembed.encoders.token_weights import TokenWeights
+from mteb_longembed.encoders.modules.span_pooling import SpanPooling
+from mteb_longembed.encoders.modules.token_weights import TokenWeights
+from mteb_longembed.encoders.modules.transformer import LongTransformer
 
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 

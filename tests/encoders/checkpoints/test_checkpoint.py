@@ -231,9 +231,9 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     assert plain.name == "local/model+pi@128"
 
 
-def test_weights_in_a_name_are_for_searches_and_models_are_weighed() -> None:
+def test_weights_in_a_name_are_for_searches_and_models_are_adapted() -> None:
     with pytest.raises(
-        InputError, match=r"weights needs the corpus that is searched, .* mteb_longembed\.weigh"
+        InputError, match=r"weights needs the corpus that is searched, .* mteb_longembed\.adapt"
     ):
         ModelSpec.parse("mini-ape+ntk:weights=sif").check_no_search()
 

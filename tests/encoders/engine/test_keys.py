@@ -42,7 +42,7 @@ def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(base_fold
     model: Any = longembed.extend(base_folder, "pi")
     model[1].include_prompt = False
     model.remember(model.checkpoint)
-    pairs = [keys(model), keys(model, "vectors"), keys(model, task="query"), keys(model, prompt="query : ")]
+    pairs = [keys(model), keys(model, "vectors"), keys(model, prompt="query : ")]
     old = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from mteb_longembed.encoders.counting import count_tokens
-from mteb_longembed.encoders.poolings import weighted
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.adapting.counting import count_tokens
+from mteb_longembed.encoders.adapting.poolings import by_window, weighted
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.store import EmbeddingStore
 from tests import tiny
@@ -47,19 +47,26 @@ def test_a_sibling_is_pooled_in_the_same_pass_and_then_read(base: Path, tail: st
     assert model.store.counts.tokens_encoded == encoded > 0
 
 
-def test_a_sibling_with_another_form_of_windows_runs_on_its_own(base: Path, tmp_path: Path) -> None:
-    """One weighted mean of `pcw` needs the tokens of documents, and its mean of windows those of windows."""
+def test_the_mean_of_tokens_and_the_vectors_of_windows_come_from_one_pass(base: Path, tmp_path: Path) -> None:
+    """One weighted mean of `pcw` takes the tokens of documents, and a vector for each window those of windows."""
     model: Any = longembed.load(f"{base}+pcw@64:size=12", device="cpu")
     counts = count_tokens(model, TEXTS)
-    want = numbers(weighted(model, counts, "sif").encode_document(TEXTS))
-    model.store = EmbeddingStore(tmp_path / "store")
-    sibling: Any = weighted(model, counts, "sif")
-    with pooled_too([sibling]):
+    others: list[Any] = [
+        weighted(model, counts, "sif"),
+        by_window(model),
+        by_window(weighted(model, counts, "sif")),
+    ]
+    want = [numbers(other.encode_document(TEXTS)) for other in others]
+    store = EmbeddingStore(tmp_path / "store")
+    for one in (model, *others):
+        one.store = store
+    with pooled_too(others):
         model.encode_document(TEXTS)
-    encoded = model.store.counts.tokens_encoded
-    for got, own in zip(numbers(sibling.encode_document(TEXTS)), want, strict=True):
-        assert np.abs(got - own).max() < 1e-6
-    assert model.store.counts.tokens_encoded > encoded
+    encoded = store.counts.tokens_encoded
+    for other, rows in zip(others, want, strict=True):
+        for got, own in zip(numbers(other.encode_document(TEXTS)), rows, strict=True):
+            assert np.abs(got - own).max() < 1e-6
+    assert store.counts.tokens_encoded == encoded > 0
 
 
 def test_compare_encodes_once_for_all_rules_of_one_form(

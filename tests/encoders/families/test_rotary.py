@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.modules import LongTransformer, WindowPooling
+from mteb_longembed.encoders.modules.transformer import LongTransformer, WindowPooling
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny

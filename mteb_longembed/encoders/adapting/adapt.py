@@ -14,20 +14,20 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
 from torch import nn
 
+from mteb_longembed.encoders.adapting.counting import MAX_TOKENS, count_tokens
+from mteb_longembed.encoders.adapting.poolings import Model, check_weighable, unscaled, weighted
+from mteb_longembed.encoders.adapting.whitening import MAX_VECTORS, Whitening, fit
+from mteb_longembed.encoders.building import load_base
+from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.extend import load
+from mteb_longembed.encoders.model import LongModelMixin
+from mteb_longembed.encoders.modules.token_weights import RULES, TokenCounts
+from mteb_longembed.encoders.sentence_transformers_parts import set_card
+from mteb_longembed.encoders.spans import document_prompt
+from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates
 from mteb_longembed.errors import InputError
-
-from .building import load_base
-from .checkpoints.checkpoint import open_checkpoint
-from .checkpoints.spec import ModelSpec
-from .counting import MAX_TOKENS, count_tokens
-from .extend import load
-from .model import LongModelMixin
-from .poolings import Model, check_weighable, unscaled, weighted
-from .sentence_transformers_parts import set_card
-from .spans import document_prompt
-from .token_weights import RULES, TokenCounts
-from .tokenizing import without_surrogates
-from .whitening import MAX_VECTORS, Whitening, check_power, fit
+from mteb_longembed.names.parameters import check_power
 
 logger = logging.getLogger(__name__)
 

@@ -10,13 +10,18 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer, WordWeights
 from torch import nn
 
+from mteb_longembed.encoders.building import settings_of
+from mteb_longembed.encoders.model import LongModelMixin, LongMultiVectorEncoder
+from mteb_longembed.encoders.modules.span_pooling import GroupByDocument, SpanPooling
+from mteb_longembed.encoders.modules.token_weights import (
+    Rule,
+    TokenCounts,
+    TokenWeights,
+    weights_of,
+    word_weights,
+)
+from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.errors import IncompatibleError
-
-from .building import settings_of
-from .model import LongModelMixin, LongMultiVectorEncoder
-from .modules import LongTransformer
-from .span_pooling import GroupByDocument, SpanPooling
-from .token_weights import Rule, TokenCounts, TokenWeights, weights_of, word_weights
 
 #: A model of sentence-transformers' own, or one of ours.
 Model = SentenceTransformer | MultiVectorEncoder

@@ -13,10 +13,9 @@ from sentence_transformers.sentence_transformer.modules import WordWeights
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from mteb_longembed.encoders import features as keys
+from mteb_longembed.encoders.features import Features, Ids
 from mteb_longembed.errors import InputError
-
-from . import features as keys
-from .features import Features, Ids
 
 Rule = Literal["sif", "idf"]
 #: SIF's constant: a token whose share of the corpus is `SIF_A` has the weight 0.5.

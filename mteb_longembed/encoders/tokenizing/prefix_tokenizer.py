@@ -19,9 +19,8 @@ from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from mteb_longembed.encoders.features import Ids
+from mteb_longembed.encoders.tokenizing.prefix_stability import PrefixStability, prefix_stability
 from mteb_longembed.encoders.transformers_parts import reads_texts_itself
-
-from .prefix_stability import PrefixStability, prefix_stability
 
 #: Characters to read for each needed token. English needs 4 to 5. If they are too few, a longer part is read.
 _CHARS_TO_READ = 6

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.strategies import ALGORITHM
+from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
-
-from .checkpoints.spec import ModelSpec
-from .strategies import ALGORITHM
-from .strategies.pcw import ParallelContextWindows
 
 if TYPE_CHECKING:
     from mteb.models import EncoderProtocol
@@ -165,7 +164,7 @@ def token_starts_of(base: ModelMeta) -> TokenStarts:
     if not isinstance(encoding, str):
         raise InputError(
             f"windows are counted in {base.name}'s own tokens, and mteb names no tokenizer for it; wrap the model in "
-            "mteb_longembed.encoders.api_models.WindowedEncoder together with its tokenizer."
+            "mteb_longembed.plugin.api_models.WindowedEncoder together with its tokenizer."
         )
     try:
         import tiktoken

@@ -17,18 +17,17 @@ from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WordWeights
 from torch import Tensor
 
+from mteb_longembed.encoders import features as keys
+from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.attention.lengths import SequenceLengths, encoding, with_lengths
+from mteb_longembed.encoders.checkpoints.strategy_file import STRATEGY_FILE, StrategyFile
+from mteb_longembed.encoders.families import family_of
+from mteb_longembed.encoders.features import Features
+from mteb_longembed.encoders.modules.inputs import TextInputs, special_counts
+from mteb_longembed.encoders.modules.windows import joined_tokens, mean_by, rows_of, split_windows
+from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.encoders.transformers_parts import check_all_loaded, wrap_gradient_checkpointing
 from mteb_longembed.errors import InputError, ModelError
-
-from . import features as keys
-from .attention.devices import to_device
-from .attention.lengths import SequenceLengths, encoding, with_lengths
-from .checkpoints.strategy_file import STRATEGY_FILE, StrategyFile
-from .families import family_of
-from .features import Features
-from .inputs import TextInputs, special_counts
-from .strategies import Strategy
-from .transformers_parts import check_all_loaded, wrap_gradient_checkpointing
-from .windows import joined_tokens, mean_by, rows_of, split_windows
 
 #: How many tokens of a document's windows run together.
 AT_ONCE = 16_384

@@ -15,11 +15,11 @@ from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
-from . import features as keys
-from .attention.devices import to_device
-from .features import Features
-from .modules import LongTransformer, WindowPooling
-from .windows import mean_by
+from mteb_longembed.encoders import features as keys
+from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.features import Features
+from mteb_longembed.encoders.modules.transformer import LongTransformer, WindowPooling
+from mteb_longembed.encoders.modules.windows import mean_by
 
 
 class SpanPooling(WindowPooling):

@@ -53,18 +53,6 @@ class Whitening:
         return _unit((rows - mean) @ self.matrix)
 
 
-def check_power(power: object) -> float:
-    """The power of a whitening, a number above 0 and at most 1.
-
-    Raises:
-        InputError: if it is none.
-    """
-    is_number = isinstance(power, (int, float, np.floating, np.integer)) and not isinstance(power, bool)
-    if not is_number or not 0 < float(power) <= 1:  # type: ignore[arg-type]
-        raise InputError(f"whiten must be a number above 0 and at most 1, such as 0.5, got {power!r}.")
-    return float(power)  # type: ignore[arg-type]
-
-
 def fit(vectors: np.ndarray, power: float = POWER, queries: np.ndarray | None = None) -> Whitening:
     """The whitening of vectors `[n, d]`. With fewer than two, or only equal ones, it is the identity.
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from . import features as keys
-from .attention.devices import to_device
-from .features import Features
-from .strategies import Strategy
+from mteb_longembed.encoders import features as keys
+from mteb_longembed.encoders.attention.devices import to_device
+from mteb_longembed.encoders.features import Features
+from mteb_longembed.encoders.strategies import Strategy
 
 
 def rows_of(features: Features, rows: Tensor) -> Features:

@@ -12,12 +12,11 @@ from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
 from mteb.types import PromptType
 
+from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
+from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import InputError
-
-from .built_model import BuiltModel
-from .store import EmbeddingStore
-from .strategies.pcw import ParallelContextWindows
 
 if TYPE_CHECKING:
     from mteb.types import Array, BatchedInput

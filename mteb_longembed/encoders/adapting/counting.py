@@ -10,11 +10,11 @@ from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import nn
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from .features import Ids
-from .modules import LongTransformer
-from .poolings import Model
-from .spans import document_prompt
-from .token_weights import TokenCounts
+from mteb_longembed.encoders.adapting.poolings import Model
+from mteb_longembed.encoders.features import Ids
+from mteb_longembed.encoders.modules.token_weights import TokenCounts
+from mteb_longembed.encoders.modules.transformer import LongTransformer
+from mteb_longembed.encoders.spans import document_prompt
 
 #: Tokens that are counted at most. Fifty documents of 12,000 tokens give nearly what 200 give.
 MAX_TOKENS = 10_000_000

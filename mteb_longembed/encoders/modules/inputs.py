@@ -11,12 +11,17 @@ from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from mteb_longembed.encoders.families import Family
+from mteb_longembed.encoders.features import (
+    SPECIAL_SUFFIX,
+    TOKEN_FEATURES,
+    WINDOW_PREFIX,
+    Features,
+    Ids,
+)
+from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.encoders.tokenizing.prefix_tokenizer import prefix_tokenizer_of
 from mteb_longembed.errors import InputError, ModelError
-
-from .families import Family
-from .features import SPECIAL_SUFFIX, TOKEN_FEATURES, WINDOW_PREFIX, Features, Ids
-from .strategies import Strategy
-from .tokenizing import prefix_tokenizer_of
 
 
 class TextInputs(Transformer):

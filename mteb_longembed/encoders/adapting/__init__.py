@@ -1,0 +1,1 @@
+"""A model that is fitted on documents: corpus weights and whitening."""

@@ -1,0 +1,1 @@
+"""What sits inside a model of ours: modules of sentence-transformers, and what they pass on."""

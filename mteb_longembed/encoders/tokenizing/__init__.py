@@ -1,0 +1,1 @@
+"""From texts to token ids, without reading more of a text than is needed."""
