@@ -56,15 +56,15 @@ def start() -> None:
 def _tell_after(spec) -> None:  # type: ignore[no-untyped-def]
     # We change the loader instance and do not wrap it: importlib.resources, inspect and pickle still see the
     # loader that they know.
-    run = spec.loader.exec_module
-
-    def exec_module(module) -> None:  # type: ignore[no-untyped-def]
-        run(module)
-        _tell(spec.name)
-
     try:
+        run = spec.loader.exec_module
+
+        def exec_module(module) -> None:  # type: ignore[no-untyped-def]
+            run(module)
+            _tell(spec.name)
+
         spec.loader.exec_module = exec_module
-    except AttributeError as error:
+    except AttributeError as error:  # also for a spec without a loader, as a namespace package has it
         _warn(error)
 
 

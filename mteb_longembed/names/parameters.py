@@ -64,7 +64,8 @@ class Parameter:
             return value
         if self.switch and isinstance(value, (str, bool)) and value in _SWITCH:
             return _SWITCH[value]
-        if self.number is not None and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        is_number = isinstance(value, (str, numbers.Real)) and not isinstance(value, bool)
+        if self.number is not None and is_number:
             with contextlib.suppress(ValueError, OverflowError):
                 number = float(value)
                 if math.isfinite(number) and (self.number is float or number.is_integer()):
@@ -114,11 +115,11 @@ def read_tokens(what: str, value: object) -> int:
         number = int(match["number"])
         if match["thousands"]:
             number *= 1024
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+    if not isinstance(number, numbers.Integral) or isinstance(number, bool) or number < 1:
         raise InputError(
             f"{what} must be a whole number of at least 1 token, such as 4096 or 4k, got {value!r}."
         )
-    return number
+    return int(number)
 
 
 def check_power(power: object) -> float:

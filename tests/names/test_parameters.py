@@ -1,5 +1,6 @@
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from mteb_longembed.errors import InputError
@@ -16,6 +17,8 @@ from mteb_longembed.names.parameters import Parameter, read_tokens, spell
         (float, 10, 10.0),
         (int, "10.0", 10),
         (int, 1e1, 10),
+        (int, np.int64(9), 9),
+        (float, np.float32(0.5), 0.5),
         (int | None, None, None),
         (Literal["keep", "scale"], "keep", "keep"),
         (int | Literal["document"] | None, "document", "document"),

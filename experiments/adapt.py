@@ -1,0 +1,353 @@
+"""What corpus weights, whitening and BM25 by passage are worth on real models: the tables of docs/adapt.md.
+
+    python -m experiments.adapt measure STATES COLLECTIONS
+    python -m experiments.adapt page
+
+STATES has a folder for each model and, in it, one for each collection (`experiments.token_states`), COLLECTIONS those
+of `experiments.measured_collections`. `measure` writes a row for each setting to `experiments/adapt.csv`, and the
+points of each query to `points.parquet` in STATES; `page` writes the tables from the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from datasets import Dataset
+
+from experiments.measured_collections import read
+from experiments.measuring import write_part
+from mteb_longembed.encoders.adapting.whitening import Whitening, fit
+from mteb_longembed.encoders.modules.token_weights import NO_WEIGHT, RULES, TokenCounts
+from mteb_longembed.retrieval.bm25 import BM25
+from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
+from mteb_longembed.retrieval.searcher import options_of_documents
+from mteb_longembed.retrieval.vectors import all_vectors, best_vector
+
+RESULTS = Path("experiments/adapt.csv")
+PAGE = Path("docs/adapt.md")
+#: Windows that a map is fitted on, beside all of them.
+FEWER = (12, 50, 300)
+#: BERT's and MPNet's special tokens, by the first token of a text.
+SPECIAL = {101: (101, 102, 0), 0: (0, 1, 2)}
+#: Windows whose states are in memory at the same time.
+_STEP = 256
+_RESAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of all texts of one kind, in windows.
+
+    Args:
+        token: ids, `[tokens]`.
+        starts: the first token of each window, and the end, `[windows + 1]`.
+        owner: the number of each window's text, `[windows]`.
+        states: the last hidden state of each token, `[tokens, d]`, on disk.
+    """
+
+    token: np.ndarray
+    starts: np.ndarray
+    owner: np.ndarray
+    states: np.ndarray
+
+    @classmethod
+    def read(cls, folder: Path) -> Tokens:
+        """What `experiments.token_states` wrote."""
+        with np.load(folder / "tokens.npz") as kept:
+            states = np.load(folder / "states.npy", mmap_mode="r")
+            return cls(kept["token"], kept["starts"], kept["text_of_window"], states)
+
+    def contents(self) -> list[np.ndarray]:
+        """The ids of each text's tokens, without special ones."""
+        special = SPECIAL[int(self.token[0])]
+        windows = np.split(self.token, self.starts[1:-1])
+        texts: list[list[np.ndarray]] = [[] for _ in range(int(self.owner.max()) + 1)]
+        for owner, ids in zip(self.owner, windows, strict=True):
+            texts[owner].append(ids[~np.isin(ids, special)])
+        return [np.concatenate(parts) for parts in texts]
+
+    def pooled(self, table: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Weighted sums of each window, `[windows, d]`, and the sums of the weights; without a table, [CLS]."""
+        if table is None:
+            rows = np.asarray(self.states[np.sort(self.starts[:-1])], np.float32)
+            return rows, np.ones(len(rows), np.float32)
+        n_windows = len(self.owner)
+        sums = np.zeros((n_windows, self.states.shape[1]), np.float32)
+        weights = table[self.token].astype(np.float32)
+        for first in range(0, n_windows, _STEP):
+            last = min(first + _STEP, n_windows)
+            start = int(self.starts[first])
+            end = int(self.starts[last])
+            states = np.asarray(self.states[start:end], np.float32) * weights[start:end, None]
+            sums[first:last] = np.add.reduceat(states, self.starts[first:last] - start, axis=0)
+        return sums, np.add.reduceat(weights, self.starts[:-1])
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What a pooling makes of a collection: queries `[q, d]`, windows `[w, d]`, documents `[n, d]`, not yet scaled."""
+
+    queries: np.ndarray
+    windows: np.ndarray
+    documents: np.ndarray
+
+
+class Collection:
+    """One collection as one model reads it.
+
+    Args:
+        states: of `experiments.token_states`.
+        texts: of `experiments.measured_collections`.
+    """
+
+    def __init__(self, states: Path, texts: Path) -> None:
+        self.corpus = Tokens.read(states / "corpus")
+        self.queries = Tokens.read(states / "queries")
+        self.right = right_documents(texts)
+        self.first_only = texts.name.startswith(("passkey", "needle", "paraphrase"))
+        self.order = np.argsort(self.corpus.owner, kind="stable")
+        self.counts = np.bincount(self.corpus.owner)
+
+    def tables(self) -> dict[str, np.ndarray | None]:
+        """Pooling and rule -> the weight of each token; None for the [CLS] state."""
+        size = int(max(self.corpus.token.max(), self.queries.token.max())) + 1
+        counts = TokenCounts.of(self.corpus.contents(), size)
+        tables: dict[str, np.ndarray | None] = {"mean": np.ones(size)}
+        for rule, weigh in RULES.items():
+            tables[rule] = weigh(counts)
+        for table in tables.values():
+            table[list(SPECIAL[int(self.corpus.token[0])])] = NO_WEIGHT  # type: ignore[index]
+        return {**tables, "cls": None}
+
+    def vectors(self, table: np.ndarray | None) -> Vectors:
+        """Queries, windows in the order of documents, and documents."""
+        of_queries, query_sums = self.queries.pooled(table)
+        sums, weights = self.corpus.pooled(table)
+        sums = sums[self.order]
+        weights = weights[self.order]
+        starts = np.cumsum(self.counts) - self.counts
+        documents = np.add.reduceat(sums, starts, axis=0) / np.add.reduceat(weights, starts)[:, None]
+        return Vectors(of_queries / query_sums[:, None], sums / weights[:, None], documents)
+
+    def scores(self, vectors: Vectors, whitening: Whitening | None) -> dict[str, np.ndarray]:
+        """Way -> the scores `[queries, documents]`."""
+        if whitening is None:
+            queries, windows, documents = map(unit, (vectors.queries, vectors.windows, vectors.documents))
+        else:
+            queries = whitening.queries(vectors.queries)
+            windows = whitening.documents(vectors.windows)
+            documents = whitening.documents(vectors.documents)
+        of_windows = queries @ windows.T
+        return {
+            "one vector": queries @ documents.T,
+            "best window": best_vector(of_windows, self.counts),
+            "all windows": all_vectors(of_windows, self.counts),
+        }
+
+    def points(self, scores: np.ndarray) -> np.ndarray:
+        """Each query's Acc@1 or nDCG@10, from 0 to 1. Equal scores share a mean rank."""
+        own = scores[np.arange(len(self.right)), self.right][:, None]
+        rank = (scores > own).sum(1) + ((scores == own).sum(1) - 1) / 2
+        if self.first_only:
+            return (rank < 0.5).astype(float)
+        return np.where(rank < 10, 1 / np.log2(rank + 2), 0.0)
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    """Rows of length 1."""
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+
+def right_documents(collection: Path) -> np.ndarray:
+    """The number of each query's right document."""
+    number = {row["doc_id"]: i for i, row in enumerate(read(collection / "corpus.jsonl"))}
+    right = {row["qid"]: number[row["doc_id"]] for row in read(collection / "qrels.jsonl")}
+    return np.array([right[row["qid"]] for row in read(collection / "queries.jsonl")])
+
+
+def settings_of(collection: Collection) -> Iterator[tuple[dict[str, object], np.ndarray]]:
+    """Every setting of vectors, with the points of each query."""
+    draw = np.random.default_rng(0)
+    for pooling, table in collection.tables().items():
+        vectors = collection.vectors(table)
+        maps: dict[tuple[float, object], Whitening | None] = {(0.0, ""): None}
+        maps[0.5, "all"] = fit(vectors.windows, 0.5)
+        if pooling == "mean":
+            maps[1.0, "all"] = fit(vectors.windows, 1.0)
+            maps[0.5, "documents"] = fit(vectors.documents, 0.5)
+            for n in FEWER:
+                if n < len(vectors.windows):
+                    some = draw.choice(len(vectors.windows), n, replace=False)
+                    maps[0.5, n] = fit(vectors.windows[some], 0.5)
+        for (power, fitted_on), whitening in maps.items():
+            for way, scores in collection.scores(vectors, whitening).items():
+                about = {"pooling": pooling, "whiten": power, "fitted on": fitted_on, "way": way}
+                yield about, collection.points(scores)
+
+
+def settings_of_words(collection: Collection, texts: Path) -> Iterator[tuple[dict[str, object], np.ndarray]]:
+    """BM25 on whole documents, by passage and by the sentences of queries, with the points of each query."""
+    corpus = [row["text"] for row in read(texts / "corpus.jsonl")]
+    asked = [row["text"] for row in read(texts / "queries.jsonl")]
+    table = Dataset.from_dict(
+        {"id": [str(i) for i in range(len(corpus))], "title": [""] * len(corpus), "text": corpus}
+    )
+    plain = BM25()
+    plain.index(table, **options_of_documents())
+    yield (
+        {"way": "BM25"},
+        collection.points(np.stack([plain.scores_of(words) for words in plain.words_of(asked)])),
+    )
+    for way, settings in (
+        ("BM25 by passage", BM25Settings(window=200)),
+        ("BM25 by passage and sentence", BM25Settings(window=200, query="sentences")),
+    ):
+        search = PassageBM25(settings)
+        search.index(table, **options_of_documents())
+        yield {"way": way}, collection.points(np.stack(list(search.document_scores(asked))))
+
+
+def measure(states: Path, collections: Path) -> None:
+    """Measure all models and collections whose states are complete."""
+    rows = []
+    kept = []
+    for folder in sorted(states.glob("*/*")):
+        if not (folder / "ok").exists():
+            continue
+        texts = collections / folder.name
+        collection = Collection(folder, texts)
+        plain: dict[tuple[str, str], np.ndarray] = {}
+        found = [*settings_of(collection), *settings_of_words(collection, texts)]
+        for about, points in found:
+            key = ("mean" if about.get("pooling") in RULES else str(about.get("pooling")), str(about["way"]))
+            base = plain.setdefault(key, points)
+            where = {"model": folder.parent.name, "collection": folder.name}
+            rows.append({**where, **about, "n": len(points), **interval(points), **gain(points, base)})
+            kept.append(pd.DataFrame({**where, **about, "query": np.arange(len(points)), "score": points}))
+        print(folder, flush=True)
+    pd.DataFrame(rows).to_csv(RESULTS, index=False, float_format="%.2f")
+    pd.concat(kept, ignore_index=True).astype({"fitted on": str}).to_parquet(states / "points.parquet")
+
+
+def interval(points: np.ndarray) -> dict[str, float]:
+    """The mean in percent, with its 95 % interval by resampled queries."""
+    means = resampled(points)
+    low, high = np.percentile(means, [2.5, 97.5])
+    return {"score": 100 * points.mean(), "low": 100 * low, "high": 100 * high}
+
+
+def gain(points: np.ndarray, base: np.ndarray) -> dict[str, float]:
+    """The paired difference to the plain vectors of the same pooling and way."""
+    return {f"gain {name}".replace(" score", ""): value for name, value in interval(points - base).items()}
+
+
+def resampled(points: np.ndarray) -> np.ndarray:
+    """The means of resamples of the queries."""
+    draw = np.random.default_rng(0)
+    return np.array([points[draw.integers(len(points), size=len(points))].mean() for _ in range(_RESAMPLES)])
+
+
+#: Collections in the order of the page.
+NAMES = {
+    "qmsum": "meetings (QMSum)",
+    "chapters": "chapters",
+    "proposals": "proposals (short)",
+    "paraphrase_4096": "paraphrases, 4,096",
+    "passkey_4096": "Passkey, 4,096",
+    "passkey_32768": "Passkey, 32,768",
+    "needle_4096": "Needle, 4,096",
+    "needle_32768": "Needle, 32,768",
+}
+WAYS = ("one vector", "best window", "all windows")
+#: Pooling and power of the main table's columns.
+COLUMNS = {
+    "plain": ("mean", 0.0), "whitened": ("mean", 0.5), "`idf`": ("idf", 0.0), "`idf`, whitened": ("idf", 0.5),
+    "`sif`": ("sif", 0.0), "`sif`, whitened": ("sif", 0.5),
+}  # fmt: skip
+
+
+def page() -> None:
+    """Write the tables of the page."""
+    rows = pd.read_csv(RESULTS, dtype={"fitted on": str}, keep_default_na=False, na_values={"score": [""]})
+    rows["whiten"] = pd.to_numeric(rows["whiten"])
+    whole = rows[rows["fitted on"].isin(["", "all"])]
+    write_part(PAGE, "table", table(whole, COLUMNS))
+    write_part(PAGE, "cls", table(whole, {"[CLS]": ("cls", 0.0), "[CLS], whitened": ("cls", 0.5)}))
+    write_part(PAGE, "few", few_windows(rows[rows["pooling"] == "mean"]))
+    write_part(PAGE, "words", words(rows[rows["way"].str.startswith("BM25")]))
+
+
+def table(rows: pd.DataFrame, columns: dict[str, tuple[str, float]]) -> str:
+    """A row for each model and collection: one vector / best window / all windows."""
+    lines = [f"| model | collection | {' | '.join(columns)} |", "|---|---|" + "---:|" * len(columns)]
+    for model in rows["model"].unique():
+        for collection, name in NAMES.items():
+            own = rows[(rows["model"] == model) & (rows["collection"] == collection)]
+            if own.empty:
+                continue
+            cells = []
+            for pooling, power in columns.values():
+                chosen = own[(own["pooling"] == pooling) & (own["whiten"] == power)].set_index("way")
+                cells.append(" / ".join(cell(chosen.loc[way]) for way in WAYS))
+            lines.append(f"| {model} | {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def cell(row: pd.Series) -> str:
+    """A score: bold if it is surely above the plain vectors, italic if it is surely below."""
+    text = f"{row['score']:.1f}"
+    if row["gain low"] > 0:
+        return f"**{text}**"
+    if row["gain high"] < 0:
+        return f"*{text}*"
+    return text
+
+
+def few_windows(rows: pd.DataFrame) -> str:
+    """One vector a document, whitened by maps that were fitted on fewer windows."""
+    fits = {"": "plain", "12": "12", "50": "50", "300": "300", "documents": "documents", "all": "all"}
+    lines = [f"| model | collection | {' | '.join(fits.values())} |", "|---|---|" + "---:|" * len(fits)]
+    one = rows[(rows["way"] == "one vector") & (rows["whiten"] != 1.0)]
+    for (model, collection), own in one.groupby(["model", "collection"], sort=False):
+        by_fit = own.set_index("fitted on")
+        cells = [cell(by_fit.loc[key]) if key in by_fit.index else "–" for key in fits]
+        lines.append(f"| {model} | {NAMES[collection]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def words(rows: pd.DataFrame) -> str:
+    """BM25 in its three forms."""
+    ways = list(rows["way"].unique())
+    lines = [f"| collection | {' | '.join(ways)} |", "|---|" + "---:|" * len(ways)]
+    for collection, name in NAMES.items():
+        own = rows[rows["collection"] == collection].drop_duplicates("way").set_index("way")
+        if not own.empty:
+            cells = [
+                f"{own.loc[w, 'score']:.1f} [{own.loc[w, 'low']:.0f}, {own.loc[w, 'high']:.0f}]" for w in ways
+            ]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    measuring = commands.add_parser("measure")
+    measuring.add_argument("states", type=Path)
+    measuring.add_argument("collections", type=Path)
+    commands.add_parser("page")
+    args = parser.parse_args()
+    if args.command == "measure":
+        measure(args.states, args.collections)
+    else:
+        page()
+
+
+if __name__ == "__main__":
+    main()
