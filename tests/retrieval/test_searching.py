@@ -10,9 +10,9 @@ from datasets import Dataset
 from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import encoder as encoders
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.retrieval import encoder as encoders
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny

@@ -1,0 +1,198 @@
+"""Searches that are fitted on their corpus: scores equal slow definitions, and the map outlives what is added."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import Dataset
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.adapting.poolings import by_window, unscaled
+from mteb_longembed.encoders.adapting.whitening import LEAST_SHRINKAGE
+from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.errors import InputError, NumberError
+from mteb_longembed.retrieval.vectors import TEMPERATURE
+from tests import tiny
+from tests.retrieval.test_searching import QUERIES, WHERE, check, corpus
+
+SEVERAL_SENTENCES = Dataset.from_dict(
+    {"id": ["q0", "q1"], "text": ["Aa bb cc. Dd aa? Never seen!", tiny.text(7, 3).capitalize()]}
+)
+
+
+def slow_map(rows: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and matrix, by Ledoit and Wolf's formula written out."""
+    n, d = rows.shape
+    mean = rows.mean(0)
+    x = (rows - mean).astype(np.float64)
+    empirical = x.T @ x / n
+    mu = np.trace(empirical) / d
+    distance = ((empirical - mu * np.eye(d)) ** 2).sum()
+    spread = sum(((np.outer(row, row) - empirical) ** 2).sum() for row in x) / n**2
+    shrinkage = max(min(spread / distance, 1.0), LEAST_SHRINKAGE)
+    covariance = (1 - shrinkage) * empirical + shrinkage * mu * np.eye(d)
+    values, vectors = np.linalg.eigh(covariance)
+    return mean, vectors @ np.diag(values ** (-power / 2)) @ vectors.T
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def slow_scores(
+    folder: Path, tail: str, documents: Dataset, queries: Dataset, power: float, rule: str = "max"
+):
+    """Every score by the definition. With one vector of `pcw` the map is fitted on its windows."""
+    plain: Any = unscaled(longembed.load(f"{folder}{tail}", device="cpu"))
+    vectors = [np.atleast_2d(np.asarray(rows)) for rows in plain.encode_document(documents["text"])]
+    fitted_on = vectors
+    if "pcw" in tail and "vectors" not in tail:
+        fitted_on = [np.asarray(rows) for rows in by_window(plain).encode_document(documents["text"])]
+    mean, matrix = slow_map(np.concatenate(fitted_on), power)
+    asked = [np.atleast_2d(np.asarray(rows))[0] for rows in plain.encode_query(queries["text"])]
+    scores: dict[str, dict[str, float]] = {}
+    for name, query in zip(queries["id"], asked, strict=True):
+        q = unit((query - mean) @ matrix)
+        of_documents = {}
+        for key, rows in zip(documents["id"], vectors, strict=True):
+            cosines = unit((rows - mean) @ matrix) @ q
+            of_documents[key] = float(cosines.max())
+            if rule == "softmax":
+                of_documents[key] = float(TEMPERATURE * np.log(np.exp(cosines / TEMPERATURE).mean()))
+        scores[name] = of_documents
+    return scores
+
+
+TAILS = ["+none", "+pi@128", "+pcw@128", "+pcw@128:size=9", "+pcw@128:vectors=window", "+pi@128:vectors=4"]
+
+
+@pytest.mark.parametrize("with_store", [False, True])
+@pytest.mark.parametrize("tail", TAILS)
+def test_whitened_scores_are_those_of_the_definition(folder, tail, with_store, tmp_path, monkeypatch) -> None:
+    if with_store:
+        monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path))
+    name = f"{folder}{tail}{',' if ':' in tail else ':'}whiten=0.5"
+    model: Any = longembed.search(name, device="cpu").protocol
+    for seed in (0, 50):  # the second corpus has a map of its own
+        documents = corpus(seed)
+        model.index(documents, **WHERE)
+        got = model.search(QUERIES, top_k=5, **WHERE)
+        check(got, slow_scores(folder, tail, documents, QUERIES, 0.5), 2e-4)
+
+
+def test_all_windows_of_a_whitened_search_count(folder) -> None:
+    tail = "+pcw@128:size=9,vectors=window"
+    model: Any = longembed.search(f"{folder}{tail},score=softmax,whiten=1", device="cpu").protocol
+    model.index(corpus(0), **WHERE)
+    got = model.search(QUERIES, top_k=5, **WHERE)
+    check(got, slow_scores(folder, tail, corpus(0), QUERIES, 1.0, "softmax"), 2e-4)
+
+
+def test_whitening_encodes_nothing_more_than_plain_vectors(folder, tmp_path, encoded) -> None:
+    model: Any = longembed.search(f"{folder}+pcw@128:whiten=0.5", device="cpu").protocol
+    model.embedder.store = EmbeddingStore(tmp_path)
+    model.index(corpus(0), **WHERE)
+    n_tokens = sum(
+        len(model.embedder.tokenizer(f"passage : {text}")["input_ids"]) for text in corpus(0)["text"]
+    )
+    assert model.embedder.store.counts.tokens_encoded <= n_tokens
+
+
+def test_the_map_stays_when_documents_are_added_until_it_is_fitted_again(folder) -> None:
+    name = f"{folder}+pi@128:weights=idf,whiten=0.5"
+    first, more = corpus(0), corpus(50)
+    searcher = longembed.search(name, device="cpu")
+    searcher.add(first["id"], first["text"])
+    before = {hit.id: hit.score for hit in searcher.search("aa bb", k=40)}
+    searcher.add(more["id"], more["text"])
+    after = {hit.id: hit.score for hit in searcher.search("aa bb", k=40)}
+    assert {key: after[key] for key in before} == pytest.approx(before, abs=1e-6)
+    searcher.refit()
+    whole = longembed.search(name, device="cpu")
+    whole.add([*first["id"], *more["id"]], [*first["text"], *more["text"]])
+    want = {hit.id: hit.score for hit in whole.search("aa bb", k=40)}
+    refitted = {hit.id: hit.score for hit in searcher.search("aa bb", k=40)}
+    assert refitted == pytest.approx(want, abs=1e-6) and refitted != pytest.approx(after, abs=1e-4)
+
+
+def test_example_queries_move_the_mean_of_queries_alone(folder) -> None:
+    name = f"{folder}+pi@128:whiten=0.5"
+    examples = [f"{word} cc" for word in tiny.WORDS[:12]]
+    plain, centred = (
+        longembed.search(name, device="cpu"),
+        longembed.search(name, device="cpu", queries=examples),
+    )
+    for searcher in (plain, centred):
+        searcher.add(corpus(0)["id"], corpus(0)["text"])
+        searcher.search("aa")
+    rows = [search.protocol._vectors.drawn() for search in (plain, centred)]
+    assert np.array_equal(*rows)
+    means = [np.concatenate(s.protocol.query_vectors(examples, **WHERE)).mean(0) for s in (plain, centred)]
+    assert np.linalg.norm(means[1]) < np.linalg.norm(means[0])
+    with pytest.raises(InputError, match="example queries need a name with whiten="):
+        longembed.search(f"{folder}+pi@128", queries=examples)
+
+
+def test_one_document_is_searched_without_a_map(folder, caplog) -> None:
+    searcher = longembed.search(f"{folder}+pi@128:whiten=0.5", device="cpu")
+    searcher.add(["a"], ["one text"])
+    with caplog.at_level("WARNING"):
+        assert [hit.id for hit in searcher.search("one")] == ["a"]
+    assert "whitening needs two different vectors of documents, got 1: it changes nothing" in caplog.text
+
+
+@pytest.mark.parametrize("value", ["0", "-0.5", "1.5", "much"])
+def test_a_power_outside_of_its_range_is_told_before_weights_load(value) -> None:
+    with pytest.raises(InputError, match=r"^whiten must be a number"):
+        longembed.search(f"mini-ape+pi@1k:whiten={value}")
+
+
+def test_a_vector_that_is_not_finite_is_refused() -> None:
+    from mteb_longembed.encoders.adapting.whitening import fit
+
+    with pytest.raises(NumberError, match="vectors must be finite numbers"):
+        fit(np.array([[1.0, np.nan], [0.0, 1.0]]))
+
+
+# ---- queries by sentence -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", ["max", "softmax"])
+def test_the_scores_of_sentences_are_summed(folder, score) -> None:
+    tail = f"+pcw@128:size=9,score={score},vectors=window"
+    whole: Any = longembed.search(f"{folder}{tail}", device="cpu").protocol
+    parts: Any = longembed.search(f"{folder}{tail},query=sentences", device="cpu").protocol
+    for model in (whole, parts):
+        model.index(corpus(0), **WHERE)
+    want = dict.fromkeys(corpus(0)["id"], 0.0)
+    for sentence in ("Aa bb cc.", "Dd aa?", "Never seen!"):
+        asked = Dataset.from_dict({"id": ["s"], "text": [sentence]})
+        for key, value in whole.search(asked, top_k=12, **WHERE)["s"].items():
+            want[key] += value
+    got = parts.search(SEVERAL_SENTENCES, top_k=12, **WHERE)
+    assert got["q0"] == pytest.approx(want, abs=1e-5)
+    # a query of one sentence is unchanged
+    assert got["q1"] == pytest.approx(whole.search(SEVERAL_SENTENCES, top_k=12, **WHERE)["q1"], abs=1e-6)
+    candidates = {"q0": ["d0_3", "d0_1"], "q1": ["d0_2"]}
+    ranked = parts.search(SEVERAL_SENTENCES, top_k=5, top_ranked=candidates, **WHERE)
+    assert ranked["q0"] == pytest.approx({key: want[key] for key in candidates["q0"]}, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("tail", "message"),
+    [
+        (
+            "+pi@128:query=sentences",
+            "^query=sentences sums the scores of places in a document, so it needs vectors=",
+        ),
+        (
+            "+pi@128:vectors=4,query=sentences,index=flat",
+            "^query=sentences needs the scores of all documents",
+        ),
+        ("+pi@128:vectors=4,query=words", "^query must be sentences, got 'words'"),
+    ],
+)
+def test_queries_by_sentence_need_several_vectors_and_all_scores(folder, tail, message) -> None:
+    with pytest.raises(InputError, match=message):
+        longembed.search(f"{folder}{tail}")
