@@ -32,6 +32,9 @@ RESULTS = Path("experiments/adapt.csv")
 PAGE = Path("docs/adapt.md")
 #: Windows that a map is fitted on, beside all of them.
 FEWER = (12, 50, 300)
+#: Documents of a small corpus; all documents of `SMALL` are divided into corpora of so many.
+SIZES = (8, 12, 60, 100)
+SMALL = "proposals"
 #: BERT's and MPNet's special tokens, by the first token of a text.
 SPECIAL = {101: (101, 102, 0), 0: (0, 1, 2)}
 #: Windows whose states are in memory at the same time.
@@ -61,6 +64,14 @@ class Tokens:
         with np.load(folder / "tokens.npz") as kept:
             states = np.load(folder / "states.npy", mmap_mode="r")
             return cls(kept["token"], kept["starts"], kept["text_of_window"], states)
+
+    def of_texts(self, first: int, last: int) -> Tokens:
+        """The tokens of the texts with these numbers."""
+        chosen = np.flatnonzero((self.owner >= first) & (self.owner < last))
+        rows = [np.arange(self.starts[window], self.starts[window + 1]) for window in chosen]
+        places = np.concatenate(rows)
+        starts = np.cumsum([0, *map(len, rows)])
+        return Tokens(self.token[places], starts, self.owner[chosen] - first, self.states[places])
 
     def contents(self) -> list[np.ndarray]:
         """The ids of each text's tokens, without special ones."""
@@ -101,17 +112,34 @@ class Collection:
     """One collection as one model reads it.
 
     Args:
-        states: of `experiments.token_states`.
-        texts: of `experiments.measured_collections`.
+        corpus: the tokens of documents.
+        queries: those of queries.
+        right: the number of each query's document.
+        metric: `Acc@1`, `nDCG@10` or `MRR`.
     """
 
-    def __init__(self, states: Path, texts: Path) -> None:
-        self.corpus = Tokens.read(states / "corpus")
-        self.queries = Tokens.read(states / "queries")
-        self.right = right_documents(texts)
-        self.first_only = texts.name.startswith(("passkey", "needle", "paraphrase"))
+    def __init__(self, corpus: Tokens, queries: Tokens, right: np.ndarray, metric: str) -> None:
+        self.corpus = corpus
+        self.queries = queries
+        self.right = right
+        self.metric = metric
         self.order = np.argsort(self.corpus.owner, kind="stable")
         self.counts = np.bincount(self.corpus.owner)
+
+    @classmethod
+    def read(cls, states: Path, texts: Path) -> Collection:
+        """What `experiments.token_states` and `experiments.measured_collections` wrote."""
+        metric = "nDCG@10"
+        if texts.name.startswith(("passkey", "needle", "paraphrase")):
+            metric = "Acc@1"
+        tokens = (Tokens.read(states / part) for part in ("corpus", "queries"))
+        return cls(*tokens, right_documents(texts), metric)
+
+    def divided(self, size: int) -> Iterator[Collection]:
+        """Collections of `size` neighbouring documents. Each document has one query, of the same number."""
+        for first in range(0, len(self.counts) - size + 1, size):
+            parts = (tokens.of_texts(first, first + size) for tokens in (self.corpus, self.queries))
+            yield Collection(*parts, np.arange(size), "MRR")
 
     def tables(self) -> dict[str, np.ndarray | None]:
         """Pooling and rule -> the weight of each token; None for the [CLS] state."""
@@ -150,10 +178,12 @@ class Collection:
         }
 
     def points(self, scores: np.ndarray) -> np.ndarray:
-        """Each query's Acc@1 or nDCG@10, from 0 to 1. Equal scores share a mean rank."""
+        """Each query's score by the metric, from 0 to 1. Equal scores share a mean rank."""
         own = scores[np.arange(len(self.right)), self.right][:, None]
         rank = (scores > own).sum(1) + ((scores == own).sum(1) - 1) / 2
-        if self.first_only:
+        if self.metric == "MRR":
+            return 1 / (rank + 1)
+        if self.metric == "Acc@1":
             return (rank < 0.5).astype(float)
         return np.where(rank < 10, 1 / np.log2(rank + 2), 0.0)
 
@@ -190,6 +220,22 @@ def settings_of(collection: Collection) -> Iterator[tuple[dict[str, object], np.
                 yield about, collection.points(scores)
 
 
+def settings_of_small(collection: Collection, size: int) -> Iterator[tuple[dict[str, object], np.ndarray]]:
+    """One vector a document in corpora of `size` documents, with the points of each query."""
+    found: dict[tuple[str, float], list[np.ndarray]] = {}
+    for part in collection.divided(size):
+        for pooling, table in part.tables().items():
+            if table is None:
+                continue
+            vectors = part.vectors(table)
+            for power in (0.0, 0.5):
+                whitening = fit(vectors.windows, power) if power else None
+                scores = part.scores(vectors, whitening)["one vector"]
+                found.setdefault((pooling, power), []).append(part.points(scores))
+    for (pooling, power), points in found.items():
+        yield {"pooling": pooling, "whiten": power, "way": f"corpora of {size}"}, np.concatenate(points)
+
+
 def settings_of_words(collection: Collection, texts: Path) -> Iterator[tuple[dict[str, object], np.ndarray]]:
     """BM25 on whole documents, by passage and by the sentences of queries, with the points of each query."""
     corpus = [row["text"] for row in read(texts / "corpus.jsonl")]
@@ -220,9 +266,11 @@ def measure(states: Path, collections: Path) -> None:
         if not (folder / "ok").exists():
             continue
         texts = collections / folder.name
-        collection = Collection(folder, texts)
+        collection = Collection.read(folder, texts)
         plain: dict[tuple[str, str], np.ndarray] = {}
         found = [*settings_of(collection), *settings_of_words(collection, texts)]
+        for size in SIZES if folder.name == SMALL else ():
+            found += settings_of_small(collection, size)
         for about, points in found:
             key = ("mean" if about.get("pooling") in RULES else str(about.get("pooling")), str(about["way"]))
             base = plain.setdefault(key, points)
@@ -279,6 +327,7 @@ def page() -> None:
     write_part(PAGE, "table", table(whole, COLUMNS))
     write_part(PAGE, "cls", table(whole, {"[CLS]": ("cls", 0.0), "[CLS], whitened": ("cls", 0.5)}))
     write_part(PAGE, "few", few_windows(rows[rows["pooling"] == "mean"]))
+    write_part(PAGE, "small", small(rows[rows["way"].str.startswith("corpora")]))
     write_part(PAGE, "words", words(rows[rows["way"].str.startswith("BM25")]))
 
 
@@ -317,6 +366,16 @@ def few_windows(rows: pd.DataFrame) -> str:
         by_fit = own.set_index("fitted on")
         cells = [cell(by_fit.loc[key]) if key in by_fit.index else "–" for key in fits]
         lines.append(f"| {model} | {NAMES[collection]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def small(rows: pd.DataFrame) -> str:
+    """Mean reciprocal rank in small corpora, one vector a document."""
+    lines = [f"| model | documents | {' | '.join(COLUMNS)} |", "|---|---|" + "---:|" * len(COLUMNS)]
+    for (model, way), own in rows.groupby(["model", "way"], sort=False):
+        by_setting = own.set_index(["pooling", "whiten"])
+        cells = [cell(by_setting.loc[key]) for key in COLUMNS.values()]
+        lines.append(f"| {model} | {way} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -19,7 +19,7 @@ _OF_EVERY_NAME = {
     "fuse": "bm25: search adds the scores of BM25",
     "fusion": "rrf: the ranks of both searches are fused (reciprocal rank fusion) and not their scores",
     "weight": "the share of the encoder's score in a fused score",
-    "weights": "sif or idf: each token counts by its rarity in the corpus that is searched (docs/corpus-weights.md)",
+    "weights": "sif or idf: each token counts by its rarity in the corpus that is searched (docs/adapt.md)",
     "score": "softmax: all vectors of a document count, and not only the best one (max, the default)",
     "index": "ivf: search compares a part of the vectors, through FAISS; flat: all of them, through FAISS",
 }

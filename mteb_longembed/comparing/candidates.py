@@ -23,7 +23,7 @@ WINDOWS = "pcw:vectors=window"
 #: The same with small windows.
 SMALL_WINDOWS = "pcw:size=128,vectors=window"
 #: Tokens weighted by their rarity in the corpus, with one vector and with a vector a window. On two real models each
-#: form that a base tries was best or near the best somewhere (docs/corpus-weights.md). Those of one form share a pass.
+#: form that a base tries was best or near the best somewhere (docs/adapt.md). Those of one form share a pass.
 WEIGHTED = "pcw:weights=sif"
 WEIGHTED_WINDOWS = "pcw:vectors=window,weights=sif"
 #: What a base tries unless the user names strategies, the most telling first. On a real model (docs/real-models.md)
