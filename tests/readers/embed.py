@@ -1,0 +1,27 @@
+"""What an old sentence-transformers makes of folders; runs in its environment, which has nothing else of ours.
+
+python embed.py TASKS.json VECTORS.npz: TASKS holds the folders, the texts and a prompt or null of each name.
+"""
+
+import json
+import sys
+
+import numpy as np
+from sentence_transformers import SentenceTransformer
+
+
+def main(tasks: str, vectors: str) -> None:
+    with open(tasks, encoding="utf-8") as file:
+        wanted = json.load(file)
+    made = {}
+    for name, task in wanted.items():
+        try:
+            model = SentenceTransformer(task["folder"], device="cpu")
+            made[name] = model.encode(task["texts"], prompt=task["prompt"])
+        except Exception as error:
+            made[name] = np.array(f"{type(error).__name__}: {error}")
+    np.savez(vectors, **made)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
