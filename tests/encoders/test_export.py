@@ -1,13 +1,11 @@
 """Exported checkpoints need none of our code and embed as ours do with logn=off, or are refused."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-import mteb_longembed as longembed
 from mteb_longembed.cli import main
 from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.extend import extend
@@ -68,33 +66,7 @@ def test_what_would_be_another_method_is_refused(name, key, message, tmp_path):
     assert not (tmp_path / "plain").exists()
 
 
-def test_bad_input_gets_one_sentence(tmp_path):
+def test_a_folder_that_is_not_empty_gets_one_sentence(tmp_path):
     folder = base("bert", tmp_path)
     with pytest.raises(InputError, match="must be empty or not exist"):
         export(f"{folder}+pi@{LT}", folder)
-    with pytest.raises(InputError, match="only an extended model can be exported"):
-        export(SentenceTransformer(folder, device="cpu"), tmp_path / "plain")
-
-
-@pytest.mark.parametrize("mode", ["mean", "cls"])
-def test_old_readers_find_the_keys_that_they_need(mode, tmp_path):
-    """text-embeddings-inference needs both switches of poolings, the old classes' names and `max_seq_length`."""
-    base = tiny.saved("bert", tmp_path, pooling=mode, dense=True, prompts=tiny.PROMPTS)
-    lost = export(f"{base}+pi@64:logn=off", tmp_path / "plain")
-    assert not any("logn" in sentence for sentence in lost)
-    modules = json.loads((tmp_path / "plain" / "modules.json").read_text())
-    kinds = ["Transformer", "Pooling", "Dense", "Normalize"]
-    assert [module["type"] for module in modules] == [
-        f"sentence_transformers.models.{kind}" for kind in kinds
-    ]
-    pooling = json.loads((tmp_path / "plain" / "1_Pooling" / "config.json").read_text())
-    assert pooling["pooling_mode_cls_token"] is (mode == "cls")
-    assert pooling["pooling_mode_mean_tokens"] is (mode == "mean")
-    assert pooling["pooling_mode_lasttoken"] is False and pooling["word_embedding_dimension"] == 32
-    settings = json.loads((tmp_path / "plain" / "sentence_bert_config.json").read_text())
-    assert settings["max_seq_length"] == 64
-    stock = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
-    ours = longembed.load(f"{base}+pi@64:logn=off", device="cpu")
-    assert stock.max_seq_length == 64
-    texts = [tiny.text(40), tiny.text(60, 1)]
-    assert np.abs(stock.encode_document(texts) - ours.encode_document(texts)).max() < 1e-6

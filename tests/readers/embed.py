@@ -5,14 +5,14 @@ python embed.py TASKS.json VECTORS.npz: TASKS holds the folders, the texts and a
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 from sentence_transformers import SentenceTransformer
 
 
 def main(tasks: str, vectors: str) -> None:
-    with open(tasks, encoding="utf-8") as file:
-        wanted = json.load(file)
+    wanted = json.loads(Path(tasks).read_text(encoding="utf-8"))
     made = {}
     for name, task in wanted.items():
         try:

@@ -25,7 +25,9 @@ from tests.encoders.families.test_rotary import GEMMA, GQA, LAYERS, LINEAR, LO, 
 
 pytestmark = pytest.mark.readers
 #: Documents of which some are longer than the bases were trained on, and unlike one another.
-TEXTS = [" ".join(tiny.WORDS[(7 * i + 13 * j) % 400] for j in range(n)) for i, n in enumerate((3, 12, 30, 55))]
+TEXTS = [
+    " ".join(tiny.WORDS[(7 * i + 13 * j) % 400] for j in range(n)) for i, n in enumerate((3, 12, 30, 55))
+]
 CORPUS = [" ".join(tiny.WORDS[(5 * i + 11 * j) % 400] for j in range(40)) for i in range(20)]
 LONG = "The keeper of the lighthouse wrote down every ship that passed. " * 60
 HALF = {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}
@@ -58,7 +60,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """name -> the folder, what was said of it, and texts with their prompt."""
     made: dict[str, Any] = {}
 
-    def keep(name: str, model: str | SentenceTransformer, texts: list[str], prompt: str | None = None) -> None:
+    def keep(
+        name: str, model: str | SentenceTransformer, texts: list[str], prompt: str | None = None
+    ) -> None:
         folder = tmp_path_factory.mktemp("exported") / "folder"
         made[name] = {"folder": str(folder), "said": export(model, folder), "texts": texts, "prompt": prompt}
 
@@ -107,7 +111,9 @@ def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", [*EXTENDED, *ADAPTED, "mini-ape"])
-def test_an_old_version_gives_the_same_vectors_or_a_sentence_says_why_not(name, exported, read_by_old) -> None:
+def test_an_old_version_gives_the_same_vectors_or_a_sentence_says_why_not(
+    name, exported, read_by_old
+) -> None:
     got = read_by_old[name]
     if name in SAID:
         assert any(SAID[name] in sentence and "before 5.0" in sentence for sentence in exported[name]["said"])

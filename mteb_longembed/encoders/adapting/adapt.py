@@ -23,6 +23,7 @@ from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.extend import load
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.modules.token_weights import RULES, TokenCounts
+from mteb_longembed.encoders.publishing.card import ADAPTED
 from mteb_longembed.encoders.sentence_transformers_parts import set_card
 from mteb_longembed.encoders.spans import document_prompt
 from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates
@@ -37,8 +38,9 @@ _CARD = """\
 [{base}](https://huggingface.co/{base}), fitted on one corpus without training: {how}. Search that corpus with this
 model; for another corpus, fit again: `mteb_longembed.adapt("{base}", documents)`.
 
-The folder has sentence-transformers' own modules and needs no other package. Readers that know only the transformer and
-its pooling (AutoModel, llama.cpp, text-embeddings-inference) leave the fitted parts out and give the base's vectors.
+The folder has sentence-transformers' own modules and needs no other package; version 5.4 opens it, and what
+`mteb_longembed.export` writes of this model opens in older ones too. Readers that know only the transformer and its
+pooling (AutoModel, llama.cpp, text-embeddings-inference) leave the fitted parts out and give the base's vectors.
 
 ```python
 from sentence_transformers import SentenceTransformer
@@ -245,6 +247,6 @@ def _describe(model: Model, base: str, rule: str | None, power: float, n_documen
     how = f"{' and '.join(parts) or 'nothing was fitted'}, by {n_documents:,} documents"
     card.model_name = f"local/{short}-adapted"
     card.base_model = base
-    card.add_tags(["corpus-adapted"])
+    card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
         set_card(model, _CARD.format(name=card.model_name, base=base, how=how))

@@ -13,6 +13,8 @@ from mteb_longembed.encoders.modules.span_pooling import SpanPooling
 from mteb_longembed.encoders.modules.token_weights import TokenWeights
 from mteb_longembed.encoders.modules.transformer import LongTransformer
 
+#: The tag of a model that `adapt` made.
+ADAPTED = "corpus-adapted"
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 
 
@@ -38,8 +40,12 @@ def exported_card(model: SentenceTransformer, name: str, lost: Sequence[str]) ->
         name: of the folder.
         lost: one sentence for each difference between the two.
     """
-    target_len = cast("LongTransformer", model[0]).strategy.target_len
-    return _card("exported.md", model, _TAGS, name=name, lost=lost, target_len=target_len)
+    about = {
+        "lost": lost,
+        "target_len": cast("LongTransformer", model[0]).strategy.target_len,
+        "is_adapted": ADAPTED in (model.model_card_data.tags or ()),
+    }
+    return _card("exported.md", model, _TAGS, name=name, **about)
 
 
 def _card(
