@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from importlib import metadata
 
 #: The message of an interrupted command that can continue later from its finished work.
 INTERRUPTED = "interrupted; finished work is kept, and the same command continues from there."
@@ -79,17 +78,3 @@ class NumberError(LongEmbedError, ArithmeticError):
 
 class StorageError(LongEmbedError, OSError):
     """A result that cannot be written because the disk is full, read-only or failing."""
-
-
-def moved(library: str, name: str) -> LongEmbedError:
-    """The error for a name inside another library that its installed version no longer has.
-
-    Args:
-        library: the library as it is installed, such as `torch`.
-        name: the name that we rely on, such as `Tensor._version`.
-    """
-    ours = metadata.version("mteb-longembed")
-    return LongEmbedError(
-        f"{library} {metadata.version(library)} has no {name}, which mteb-longembed {ours} needs: install another "
-        "version of one of the two."
-    )

@@ -6,18 +6,19 @@ And `silence`, because the hub's libraries show bars and messages of their own.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import logging
 import threading
-import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache, utils
-from huggingface_hub.errors import LocalEntryNotFoundError
+from huggingface_hub.errors import HTTPError, LocalEntryNotFoundError  # type: ignore[attr-defined]
 
 from mteb_longembed.errors import HubError
 
@@ -73,19 +74,15 @@ def download(
         raise
 
 
-@contextlib.contextmanager
-def translate_hub_errors() -> Iterator[None]:
-    """Inside this context, answers that are no files end in one sentence with the server's name and what it said.
+class _Answers:
+    """What the hub answered to the calls of one thread, and the last answer that was no file, in one sentence."""
 
-    Differs: `huggingface_hub` asks up to eleven times for each file, for a minute in all, and has no setting for it.
+    def __init__(self) -> None:
+        self.message = ""
+        self._seen: Counter[object] = Counter()
 
-    Raises:
-        HubError: after a few refusals, or for a time to wait longer than ours.
-    """
-    messages: list[str] = []
-    seen: Counter[object] = Counter()
-
-    def look(response: Any) -> None:
+    def look(self, response: Any) -> None:
+        """Note a response of the hub. Raises HubError after a few that are no file."""
         request = response.request
         status = response.status_code
         file: object = request.method, str(request.url), request.headers.get("range")
@@ -93,64 +90,132 @@ def translate_hub_errors() -> Iterator[None]:
         if status == 429 or status >= 500:
             later = f", and asks to wait {wait} seconds" if wait else ""
             what = f"{status} {response.reason_phrase}{later}"
-            stop = seen[file] + 1 >= TRIES or (wait.isdigit() and int(wait) > WAIT)
+            stop = self._seen[file] + 1 >= TRIES or (wait.isdigit() and int(wait) > WAIT)
         elif response.is_redirect:
             file = None
             what = "with redirects that do not end"
-            stop = seen[file] + 1 >= REDIRECTS
+            stop = self._seen[file] + 1 >= REDIRECTS
         elif "text/html" in response.headers.get("content-type", ""):
             what = "with a web page instead of a file, as a login page does"
             stop = False
         elif request.method == "GET" and "/api/" not in str(request.url):
             what = "with a file that is cut off"
-            stop = seen[file] + 1 > TRIES
+            stop = self._seen[file] + 1 > TRIES
         else:
-            seen[None] = 0
+            self._seen[None] = 0
             return
-        seen[file] += 1
+        self._seen[file] += 1
         if stop or "web page" in what or status >= 400:
             server = f"{request.url.scheme}://{request.url.netloc.decode()}"
-            messages.append(f"the hub at {server} answered {what} ({request.url.path}): try again later.")
+            self.message = f"the hub at {server} answered {what} ({request.url.path}): try again later."
         if stop:
-            raise HubError(messages[-1])
+            raise HubError(self.message)
 
+
+#: The answers to the calls of this thread. None: nobody looks at them.
+_LOOKING: ContextVar[_Answers | None] = ContextVar("_LOOKING", default=None)
+
+
+def _look(response: Any) -> None:
+    """The one hook in the session that all threads share. It does nothing where `translate_hub_errors` does not run."""
+    answers = _LOOKING.get()
+    if answers is not None:
+        answers.look(response)
+
+
+@contextlib.contextmanager
+def translate_hub_errors() -> Iterator[None]:
+    """Inside this context, answers that are no files end in one sentence with the server's name and what it said.
+
+    Differs: `huggingface_hub` asks up to eleven times for each file, for a minute in all, and has no setting for it.
+
+    Raises:
+        HubError: after a few refusals, for a time to wait longer than ours, or if the connection breaks.
+    """
     session = get_session()
-    hooks = session.event_hooks
-    session.event_hooks = {**hooks, "response": [*hooks["response"], look]}
+    with _LOCK:
+        if _look not in session.event_hooks["response"]:
+            session.event_hooks["response"].append(_look)
+    answers = _Answers()
+    before = _LOOKING.set(answers)
     try:
         yield
-    except OSError as error:
+    except (OSError, HTTPError) as error:
+        message = answers.message
         if "Consistency check failed" in str(error):  # huggingface_hub's words for a short file
-            messages.append(
+            message = (
                 f"the hub at {constants.ENDPOINT} answered with a file that is cut off: try again later."
             )
-        if messages:
-            raise HubError(messages[-1]) from error
+        elif not message and _broke(error):
+            message = f"the connection to the hub at {constants.ENDPOINT} broke: try again later."
+        if message:
+            raise HubError(message) from error
         raise
     finally:
-        session.event_hooks = hooks
+        _LOOKING.reset(before)
+
+
+def _broke(error: BaseException | None) -> bool:
+    """Whether a connection broke, also if the error of another library hides that."""
+    while error is not None:
+        # an answer of the hub is an OSError too
+        if isinstance(error, HTTPError) and not isinstance(error, OSError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+#: Switch -> how many calls keep it off at this moment, and what gives back the state before the first of them.
+_OFF: dict[str, tuple[int, Callable[[], None]]] = {}
 
 
 @contextlib.contextmanager
 def silence(*loggers: str) -> Iterator[None]:
-    """Switch off messages and bars of other libraries, and what these loggers warn of, until the context ends."""
+    """Switch off bars of other libraries, and what mteb and these loggers warn of, until the context ends.
+
+    If several threads are in this context, the last one that leaves gives back the state that was there.
+    """
+    switches = {"bars": _hide_bars}
+    for name in ("mteb", *loggers):
+        switches[name] = functools.partial(_only_errors, logging.getLogger(name))
+    with _LOCK:
+        for name, switch_off in switches.items():
+            n, give_back = _OFF.get(name) or (0, switch_off())
+            _OFF[name] = (n + 1, give_back)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            for name in switches:
+                n, give_back = _OFF.pop(name)
+                if n > 1:
+                    _OFF[name] = (n - 1, give_back)
+                else:
+                    give_back()
+
+
+def _only_errors(of: logging.Logger) -> Callable[[], None]:
+    """Let a logger pass errors alone. Returns what gives back its level."""
+    level = of.level
+    of.setLevel(logging.ERROR)
+    return functools.partial(of.setLevel, level)
+
+
+def _hide_bars() -> Callable[[], None]:
+    """Switch off the bars of datasets, transformers and the hub. Returns what gives back their state."""
     import datasets
 
     # a module without types
     models: ModuleType = importlib.import_module("transformers.utils.logging")
-    with warnings.catch_warnings(), contextlib.ExitStack() as after:
-        warnings.simplefilter("ignore", FutureWarning)
-        for quiet in map(logging.getLogger, ("mteb", *loggers)):
-            after.callback(quiet.setLevel, quiet.level)
-            quiet.setLevel(logging.ERROR)
-        for bars in (datasets, utils):
-            are_off = bars.are_progress_bars_disabled()
-            after.callback(bars.disable_progress_bars if are_off else bars.enable_progress_bars)
-        are_on = models.is_progress_bar_enabled()
-        after.callback(models.enable_progress_bar if are_on else models.disable_progress_bar)
-        datasets.disable_progress_bars()
-        models.disable_progress_bar()  # the hub's too; so these come back before the hub's
-        yield
+    after = contextlib.ExitStack()
+    for bars in (datasets, utils):
+        are_off = bars.are_progress_bars_disabled()
+        after.callback(bars.disable_progress_bars if are_off else bars.enable_progress_bars)
+    are_on = models.is_progress_bar_enabled()
+    after.callback(models.enable_progress_bar if are_on else models.disable_progress_bar)
+    datasets.disable_progress_bars()
+    models.disable_progress_bar()  # the hub's too; so these come back before the hub's
+    return after.close
 
 
 def _ask(endpoint: str) -> bool:

@@ -3,7 +3,10 @@
 import itertools
 import logging
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +134,60 @@ def test_what_a_hub_answers_is_one_sentence_soon_and_a_retry_works(
     assert sum(slept) < 15
     empty_hub.fault = None
     assert longembed.load("somebody/tiny+pi@64:trained_len=16").encode("aa bb").shape == (32,)
+
+
+@pytest.mark.parametrize(
+    "file_name", ["model.safetensors", "config.json", "modules.json", "tokenizer_config.json"]
+)
+@pytest.mark.parametrize("command", ["HEAD", "GET"])
+def test_a_connection_that_breaks_is_one_sentence(tmp_path, empty_hub, monkeypatch, file_name, command):
+    empty_hub.add("somebody/tiny", tiny.saved("bert", tmp_path / "tiny", num_hidden_layers=1))
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
+
+    def close(handler: Any, path: str) -> bool:
+        if handler.command != command or not path.endswith(f"/{file_name}"):
+            return False
+        handler.connection.shutdown(socket.SHUT_RDWR)
+        handler.close_connection = True
+        return True
+
+    empty_hub.fault = close
+    with pytest.raises(HubError, match=r"^the connection to the hub at \S+ broke: try again later\.$"):
+        longembed.load("somebody/tiny+pi@64:trained_len=16")
+
+
+def in_turns(first: AbstractContextManager, second: AbstractContextManager) -> None:
+    """Two threads: the first enters, the second enters, the first leaves, the second leaves."""
+    turns = [threading.Event() for _ in range(2)]
+
+    def run_first() -> None:
+        with first:
+            turns[0].set()
+            turns[1].wait(10)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_first)
+        assert turns[0].wait(10)
+        with second:
+            turns[1].set()
+            running.result()
+
+
+def test_two_threads_that_are_silent_give_back_the_state_that_was_there() -> None:
+    mteb_logger = logging.getLogger("mteb")
+    level = mteb_logger.level
+    in_turns(hub.silence(), hub.silence())
+    assert mteb_logger.level == level
+    assert not datasets.are_progress_bars_disabled()
+    assert transformers.utils.logging.is_progress_bar_enabled()
+
+
+def test_two_threads_that_translate_errors_leave_the_others_answers_alone(empty_hub, monkeypatch) -> None:
+    empty_hub.fault = lambda handler, path: (handler._send(500, b"no", {}), True)[1]
+    in_turns(hub.translate_hub_errors(), hub.translate_hub_errors())
+    session = huggingface_hub.get_session()
+    for _ in range(hub.TRIES + 1):
+        assert session.get(f"{empty_hub.url}/somebody/tiny/resolve/main/config.json").status_code == 500
 
 
 def test_silence_gives_back_the_state_that_was_there() -> None:

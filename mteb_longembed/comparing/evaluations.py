@@ -22,7 +22,6 @@ from mteb_longembed.comparing.passages import ShownPassages
 from mteb_longembed.data.check import Passages
 from mteb_longembed.data.sources import check_text_retrieval
 from mteb_longembed.errors import DataError
-from mteb_longembed.evaluation.mteb_parts import keep, n_kept
 from mteb_longembed.evaluation.scoring import (
     Rankings,
     data_identity,
@@ -76,7 +75,7 @@ class Evaluations:
         # one more, because the document with the id of the query may not count
         ranks = {metric["cutoff"] + self.ignore_identical_ids for metric in self.metrics(task)}
         task.k_values = tuple(sorted({*task.k_values, *ranks}))
-        keep(task, max(n_kept(task), *ranks))
+        task._top_k = max(task._top_k, *ranks)
 
     def find(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> pd.DataFrame | None:
         """Each query's scores from an earlier run (see `COLUMNS`).
@@ -227,7 +226,7 @@ class Evaluations:
         return self._identities[key]
 
     def _rankings(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> Path:
-        digest = hashlib.sha256(f"{self.identity(task, split)} {n_kept(task)}".encode()).hexdigest()[:12]
+        digest = hashlib.sha256(f"{self.identity(task, split)} {task._top_k}".encode()).hexdigest()[:12]
         return self._folder(meta) / f"{slug(split)}-{digest}" / f"{task.metadata.name}_predictions.json"
 
     def _scores(self, meta: ModelMeta, task: AbsTaskRetrieval, split: str) -> Path:

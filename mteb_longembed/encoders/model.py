@@ -23,7 +23,6 @@ from mteb_longembed.encoders.engine.truncation import TruncationStats
 from mteb_longembed.encoders.modules.span_pooling import GroupByDocument
 from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.encoders.publishing.card import extended_card
-from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_model
 from mteb_longembed.errors import InputError
 
 #: What our engine gives for a text. What else `encode` may be asked for is sentence-transformers' own matter.
@@ -153,9 +152,3 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
 
         to_host_first = to_host and pooling is None
         return replace(settings, collect=token_embeddings, form="vectors", to_host=to_host_first), finish
-
-
-check_model(SentenceTransformer)
-check_model(MultiVectorEncoder)
-check_arguments(SentenceTransformer, LongSentenceTransformer.OF_CALL | {"inputs", "device"})
-check_arguments(MultiVectorEncoder, LongMultiVectorEncoder.OF_CALL | {"inputs", "device"})

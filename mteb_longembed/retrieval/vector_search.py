@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 import numpy as np
 import torch
 from datasets import Dataset
+from mteb._create_dataloaders import create_dataloader
 from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 
@@ -25,7 +26,6 @@ from mteb_longembed.encoders.modules.token_weights import Rule, TokenCounts
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.tokenizing.boundaries import sentences
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.evaluation.mteb_parts import create_dataloader
 from mteb_longembed.retrieval.encoder import LongMultiVectorSearch
 
 from .passages import CutText

@@ -12,9 +12,8 @@ from mteb_longembed.encoders import tokenizing
 from mteb_longembed.encoders.engine import batching, running
 from mteb_longembed.encoders.engine.progress import TokenBar
 from mteb_longembed.encoders.model import LongSentenceTransformer
-from mteb_longembed.encoders.sentence_transformers_parts import check_arguments, check_model, set_card
 from mteb_longembed.encoders.store import EmbeddingStore
-from mteb_longembed.errors import CapacityError, LongEmbedError, NumberError
+from mteb_longembed.errors import CapacityError, NumberError
 from tests import tiny
 from tests.limits import same_vectors
 
@@ -230,22 +229,3 @@ def test_the_time_left_does_not_count_what_the_store_has_as_speed(base, tmp_path
     model.encode([tiny.text(10)], show_progress_bar=True)
     model.encode([tiny.text(10), tiny.text(16)], show_progress_bar=True)
     assert bars[-2:] == [(10, 0), (26, 10)]
-
-
-def test_another_sentence_transformers_is_refused_by_name_and_by_arguments() -> None:
-    without = type("Without", (), {})
-    other = type("Other", (SentenceTransformer,), {"_inference": lambda self, inputs, *, chunks: None})
-    wanted = LongSentenceTransformer.OF_CALL | {"inputs", "device"}
-    check_model(SentenceTransformer)
-    check_arguments(SentenceTransformer, wanted)
-    with pytest.raises(LongEmbedError, match=r"has no Without\._inference, which mteb-longembed .* needs"):
-        check_model(without)
-    with pytest.raises(LongEmbedError, match=r"has other arguments \(.*chunks.*\) of Other\._inference"):
-        check_arguments(other, wanted)
-
-
-def test_a_private_name_that_moved_is_told_in_one_sentence() -> None:
-    with pytest.raises(
-        LongEmbedError, match=r"^sentence-transformers \S+ has no Linear\._model_card_text, which"
-    ):
-        set_card(torch.nn.Linear(1, 1), "text")

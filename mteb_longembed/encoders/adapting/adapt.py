@@ -24,7 +24,6 @@ from mteb_longembed.encoders.extend import load
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.modules.token_weights import RULES, TokenCounts
 from mteb_longembed.encoders.publishing.card import ADAPTED
-from mteb_longembed.encoders.sentence_transformers_parts import set_card
 from mteb_longembed.encoders.spans import document_prompt
 from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates
 from mteb_longembed.errors import InputError
@@ -249,4 +248,5 @@ def _describe(model: Model, base: str, rule: str | None, power: float, n_documen
     card.base_model = base
     card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
-        set_card(model, _CARD.format(name=card.model_name, base=base, how=how))
+        # what sentence-transformers writes instead of a card of its own
+        model._model_card_text = _CARD.format(name=card.model_name, base=base, how=how)
