@@ -9,6 +9,7 @@ import gc
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -50,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # imports make a million objects that stay: looking through them for garbage takes 40 % of a short call
     gc.set_threshold(100_000, 50)
     atexit.register(gc.freeze)
+    # mteb's own use of renamed methods is no matter of who types a command
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"mteb\.")
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments and arguments[0] in _ELSEWHERE:

@@ -157,7 +157,8 @@ def translate_hub_errors() -> Iterator[None]:
 
 def _broke(error: BaseException | None) -> bool:
     """Whether a connection broke, also if the error of another library hides that."""
-    while error is not None:
+    # without a connection, huggingface_hub looks in the cache
+    while error is not None and not isinstance(error, LocalEntryNotFoundError):
         # an answer of the hub is an OSError too
         if isinstance(error, HTTPError) and not isinstance(error, OSError):
             return True

@@ -64,8 +64,8 @@ class Parameter:
             return value
         if self.switch and isinstance(value, (str, bool)) and value in _SWITCH:
             return _SWITCH[value]
-        is_number = isinstance(value, (str, numbers.Real)) and not isinstance(value, bool)
-        if self.number is not None and is_number:
+        # a bool is a number to Python
+        if self.number is not None and not isinstance(value, bool) and isinstance(value, (str, numbers.Real)):
             with contextlib.suppress(ValueError, OverflowError):
                 number = float(value)
                 if math.isfinite(number) and (self.number is float or number.is_integer()):
@@ -115,7 +115,7 @@ def read_tokens(what: str, value: object) -> int:
         number = int(match["number"])
         if match["thousands"]:
             number *= 1024
-    if not isinstance(number, numbers.Integral) or isinstance(number, bool) or number < 1:
+    if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < 1:
         raise InputError(
             f"{what} must be a whole number of at least 1 token, such as 4096 or 4k, got {value!r}."
         )
@@ -128,8 +128,7 @@ def check_power(power: object) -> float:
     Raises:
         InputError: if it is none.
     """
-    is_number = isinstance(power, numbers.Real) and not isinstance(power, bool)
-    if not is_number or not 0 < float(power) <= 1:
+    if isinstance(power, bool) or not isinstance(power, numbers.Real) or not 0 < float(power) <= 1:
         raise InputError(f"whiten must be a number above 0 and at most 1, such as 0.5, got {power!r}.")
     return float(power)
 

@@ -61,14 +61,17 @@ class BM25(BM25Search):
         """The words of each text that the corpus has, cut as the corpus was."""
         if not self._has_words or not texts:
             return [[] for _ in texts]
-        cut = self._tokenizer.transform(list(texts))
+        # mteb declares both as None, and `index` sets them
+        tokenizer: Any = self._tokenizer
+        retriever: Any = self.retriever
+        cut = tokenizer.transform(list(texts))
         names = {number: word for word, number in cut.vocab.items()}
-        known = self.retriever.vocab_dict
-        return [[names[number] for number in ids if names[number] in known] for ids in cut.ids]
+        return [[names[number] for number in ids if names[number] in retriever.vocab_dict] for ids in cut.ids]
 
     def scores_of(self, words: Sequence[str]) -> np.ndarray:
         """The score of each document for the words of a text, `[documents]`; 0 where they share none."""
         if not words:
             return np.zeros(len(self.corpus_idx_to_id), np.float32)
-        scores: np.ndarray = self.retriever.get_scores(list(words))
+        retriever: Any = self.retriever
+        scores: np.ndarray = retriever.get_scores(list(words))
         return scores

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
@@ -37,7 +37,7 @@ def check_as_described(model: BuiltModel) -> None:
         )
 
 
-class LongEncoder(SentenceTransformerEncoderWrapper):  # type: ignore[misc]
+class LongEncoder(SentenceTransformerEncoderWrapper):
     """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
     The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`).
@@ -98,7 +98,7 @@ class LongMultiVectorSearch(MultiVectorWrapper):
         """Encode as mteb does, without a progress bar if `mteb run -v 0` turned it off."""
         kwargs.setdefault("show_progress_bar", _show())
         if kwargs.get("prompt_type") == PromptType.document:
-            check_as_described(self.model)
+            check_as_described(cast("LongMultiVectorEncoder", self.model))
         # mteb encodes so many texts in a call, and each call compares the model with what it was
         kwargs["batch_size"] = max(kwargs.get("batch_size", 0), TEXTS_A_CALL)
         return super()._encode(inputs, **kwargs)

@@ -18,7 +18,7 @@ from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 
 from mteb_longembed.encoders.adapting.counting import count_tokens
-from mteb_longembed.encoders.adapting.poolings import by_window, check_weighable, unscaled, weighted
+from mteb_longembed.encoders.adapting.poolings import Model, by_window, check_weighable, unscaled, weighted
 from mteb_longembed.encoders.adapting.whitening import Whitening, fit
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongModelMixin
@@ -193,7 +193,7 @@ class VectorSearch:
         if self.settings.weights is not None:
             model = weighted(model, self.counts_of(corpus, **where), self.settings.weights)
         if self.settings.whiten and isinstance(model, LongModelMixin):
-            model = unscaled(model)
+            model = unscaled(cast("Model", model))
         if model is self.embedder:
             return self.encoder
         return self.encoder.around(model)
@@ -208,9 +208,13 @@ class VectorSearch:
     @contextlib.contextmanager
     def _windows_kept(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> Iterator[None]:
         """Keep the vectors of windows, of the same pass, if a map needs them and the encoder gives their mean."""
-        model = self._adapted.model if self._adapted is not None else None
-        has_windows = isinstance(model, LongModelMixin) and "windows" in model.first.strategy.overrides()
-        if not (self.settings.whiten and self._whitening is None and has_windows) or self.is_multi_vector:
+        model = getattr(self._adapted, "model", None)
+        needs_map = self.settings.whiten and self._whitening is None and not self.is_multi_vector
+        if (
+            not needs_map
+            or not isinstance(model, LongModelMixin)
+            or "windows" not in model.first.strategy.overrides()
+        ):
             yield
             return
         with tempfile.TemporaryDirectory() as folder:

@@ -161,7 +161,7 @@ def scores_by_block(
     """
     wanted = torch.from_numpy(np.ascontiguousarray(np.concatenate(queries), np.float32))
     sizes = [len(parts) for parts in queries]
-    starts = np.cumsum(sizes) - sizes
+    starts = np.cumsum([0, *sizes[:-1]], dtype=np.intp)
     for first, counts, rows in blocks:
         scores = wanted @ torch.from_numpy(np.require(rows, requirements="W")).T
         if len(rows) > len(counts):

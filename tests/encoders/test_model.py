@@ -8,11 +8,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import tokenizing
 from mteb_longembed.encoders.engine import batching, running
 from mteb_longembed.encoders.engine.progress import TokenBar
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.tokenizing import prefix_tokenizer
 from mteb_longembed.errors import CapacityError, NumberError
 from tests import tiny
 from tests.limits import same_vectors
@@ -87,7 +87,7 @@ def test_texts_are_tokenised_once_for_several_strategies_of_one_base(base, monke
     texts = [f"once {text}" for text in TEXTS]
     longembed.extend(base, "pi").encode(texts)
     fail = lambda self, texts, room: texts and pytest.fail("tokenised again")  # noqa: E731
-    monkeypatch.setattr(tokenizing.PrefixTokenizer, "_read", fail)
+    monkeypatch.setattr(prefix_tokenizer.PrefixTokenizer, "_read", fail)
     longembed.extend(base, "gp").encode(texts)
     longembed.extend(base, "rp", target_len=32).encode(texts)
 

@@ -182,7 +182,7 @@ def _mapped(model: SentenceTransformer, whitening: Whitening) -> SentenceTransfo
     made: Any = type(model)(
         modules=modules,
         device=str(model.device),
-        prompts=model.prompts,
+        prompts=cast("dict[str, str]", model.prompts),
         default_prompt_name=model.default_prompt_name,
         similarity_fn_name="cosine",
     )
@@ -191,7 +191,8 @@ def _mapped(model: SentenceTransformer, whitening: Whitening) -> SentenceTransfo
 
 def _dense(mean: np.ndarray, matrix: np.ndarray) -> Dense:
     """`x -> (x - mean) matrix`."""
-    module = Dense(*matrix.shape, bias=True, activation_function=nn.Identity())
+    width = len(matrix)
+    module = Dense(width, width, bias=True, activation_function=nn.Identity())
     module.linear.load_state_dict(
         {"weight": torch.from_numpy(matrix.T.copy()), "bias": torch.from_numpy(-mean @ matrix)}
     )
@@ -249,4 +250,4 @@ def _describe(model: Model, base: str, rule: str | None, power: float, n_documen
     card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
         # what sentence-transformers writes instead of a card of its own
-        model._model_card_text = _CARD.format(name=card.model_name, base=base, how=how)
+        cast("Any", model)._model_card_text = _CARD.format(name=card.model_name, base=base, how=how)

@@ -68,8 +68,10 @@ def unscaled(model: Model) -> Model:
     """The model whose vectors have the length that its pooling gives them, which whitening needs."""
     modules = list(model)
     end: list[nn.Module] = []
-    if isinstance(modules[-1], GroupByDocument):
-        end = [GroupByDocument(normalize=False, dims=modules.pop().dims)]
+    last = modules[-1]
+    if isinstance(last, GroupByDocument):
+        modules.pop()
+        end = [GroupByDocument(normalize=False, dims=last.dims)]
     while isinstance(modules[-1], Normalize):
         modules.pop()
     return _made_of(model, [*modules, *end])

@@ -101,7 +101,7 @@ class Files:
         """
         if not self.local:
             return self.commit
-        endings = _HASHED
+        endings: tuple[str, ...] = _HASHED
         if code:
             endings = (*_HASHED, ".py")
         digest = hashlib.sha256()

@@ -78,7 +78,8 @@ def sif(counts: TokenCounts) -> np.ndarray:
     [0.5, 0.0001, 0.5, 0.5]
     """
     share = np.maximum(counts.tokens, 1) / max(counts.n_tokens, 1)
-    return SIF_A / (SIF_A + share)
+    weights: np.ndarray = SIF_A / (SIF_A + share)
+    return weights
 
 
 def idf(counts: TokenCounts) -> np.ndarray:
@@ -90,7 +91,8 @@ def idf(counts: TokenCounts) -> np.ndarray:
     [0.693, 0.182, 0.693, 0.693]
     """
     rarity = np.log((counts.n_documents + 1) / (np.maximum(counts.documents, 1) + 0.5))
-    return np.maximum(rarity, LEAST_IDF)
+    weights: np.ndarray = np.maximum(rarity, LEAST_IDF)
+    return weights
 
 
 #: Rule -> the weights `[vocabulary]` of a corpus with these counts.
