@@ -21,6 +21,8 @@ _OF_EVERY_NAME = {
     "weight": "the share of the encoder's score in a fused score",
     "weights": "sif or idf: each token counts by its rarity in the corpus that is searched (docs/adapt.md)",
     "score": "softmax: all vectors of a document count, and not only the best one (max, the default)",
+    "whiten": "0.5: vectors are whitened by those of the documents (above 0, at most 1; docs/adapt.md)",
+    "query": "sentences: the scores of a query's sentences are summed",
     "index": "ivf: search compares a part of the vectors, through FAISS; flat: all of them, through FAISS",
 }
 
