@@ -6,8 +6,10 @@ import contextlib
 import copy
 import importlib
 import warnings
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -21,12 +23,13 @@ from transformers import PreTrainedTokenizerFast
 
 from mteb_longembed.encoders.modules.span_pooling import GroupByDocument, SpanPooling
 from mteb_longembed.encoders.modules.transformer import LongTransformer, WindowPooling
-from mteb_longembed.errors import IncompatibleError, ModelError
+from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
+from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.names.zoo import ZooEntry
 
 from .checkpoints.base import Base, base_of_loaded
 from .checkpoints.checkpoint import Checkpoint
-from .checkpoints.model_files import OUR_CLASSES, translated_errors
+from .checkpoints.model_files import OUR_CLASSES, unreachable
 from .checkpoints.native import native_folder
 from .checkpoints.spec import DTYPES, Settings
 from .model import LongMultiVectorEncoder, LongSentenceTransformer
@@ -54,7 +57,7 @@ def build(
         ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.
     """
     path = checkpoint.base.path
-    with translated_errors(path):
+    with _translated_errors(path):
         if checkpoint.base.carried is not None:
             model = _load_saved(checkpoint, device, model_kwargs)
         else:
@@ -71,6 +74,23 @@ def build(
     if device is None:
         return model
     return model.to(device)
+
+
+@contextlib.contextmanager
+def _translated_errors(path: str) -> Iterator[None]:
+    """Turn the error of any library into one sentence that says why a base cannot be loaded."""
+    try:
+        with contextlib.nullcontext() if Path(path).is_dir() else translate_hub_errors():
+            yield
+    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
+            raise unreachable(path) from error
+        why = " ".join(str(error).split())[:200]
+        raise ModelError(
+            f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
+        ) from error
 
 
 def _name_the_document_prompt(model: BaseModel) -> None:
@@ -143,7 +163,7 @@ def private_base(loaded: SentenceTransformer) -> tuple[Base, SentenceTransformer
     checkpoint = loaded.checkpoint
     base = checkpoint.base
     now = loaded.identity()
-    with translated_errors(base.path):
+    with _translated_errors(base.path):
         model = load_base(base, checkpoint.spec.dtype, str(loaded.device))
     model.load_state_dict(loaded.state_dict())
     for key, value in settings_of(loaded).items():

@@ -170,8 +170,8 @@ def read_base(path: str, revision: str | None, entry: ZooEntry | None, *, trust_
         )
     if not is_ours:
         return base
-    carried = StrategyFile.from_json(files.json(f"{inside}{STRATEGY_FILE}"), f"{files.path}/{STRATEGY_FILE}")
     vectors = _vectors_in(pooling, files.path)
+    carried = StrategyFile.from_json(files.json(f"{inside}{STRATEGY_FILE}"), f"{files.path}/{STRATEGY_FILE}")
     return replace(base, carried=carried, vectors=vectors, trained_len=carried.strategy.trained_len)
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TypedDict, TypeVar
 
-import torch
 from huggingface_hub import constants, errors
 
-from mteb_longembed.errors import HubError, InputError, LongEmbedError, ModelError
-from mteb_longembed.hub import download, hub_answers, translate_hub_errors
+from mteb_longembed.errors import HubError, InputError, ModelError
+from mteb_longembed.hub import download, hub_answers
 from mteb_longembed.names.grammar import is_folder
 
 from .strategy_file import Json
@@ -218,23 +216,6 @@ def unreachable(path: str) -> HubError:
         f"the hub at {constants.ENDPOINT} cannot be reached and {path!r} is not in the cache: only models that "
         "were downloaded before (HF_HOME) and local folders work offline."
     )
-
-
-@contextlib.contextmanager
-def translated_errors(path: str) -> Iterator[None]:
-    """Turn the error of any library into one sentence that says why a base cannot be loaded."""
-    try:
-        with contextlib.nullcontext() if Path(path).is_dir() else translate_hub_errors():
-            yield
-    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
-            raise unreachable(path) from error
-        why = " ".join(str(error).split())[:200]
-        raise ModelError(
-            f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
-        ) from error
 
 
 def local_name(path: str | Path) -> str:
