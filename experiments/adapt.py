@@ -172,6 +172,7 @@ class Collection:
             documents = whitening.documents(vectors.documents)
         of_windows = queries @ windows.T
         return {
+            "first window": of_windows[:, np.cumsum(self.counts) - self.counts],
             "one vector": queries @ documents.T,
             "best window": best_vector(of_windows, self.counts),
             "all windows": all_vectors(of_windows, self.counts),
@@ -200,8 +201,8 @@ def right_documents(collection: Path) -> np.ndarray:
     return np.array([right[row["qid"]] for row in read(collection / "queries.jsonl")])
 
 
-def settings_of(collection: Collection) -> Iterator[tuple[dict[str, object], np.ndarray]]:
-    """Every setting of vectors, with the points of each query."""
+def settings_of(collection: Collection, words: np.ndarray) -> Iterator[tuple[dict[str, object], np.ndarray]]:
+    """Every setting of vectors, with the points of each query; `words` are the scores of BM25 by passage."""
     draw = np.random.default_rng(0)
     for pooling, table in collection.tables().items():
         vectors = collection.vectors(table)
@@ -218,6 +219,9 @@ def settings_of(collection: Collection) -> Iterator[tuple[dict[str, object], np.
             for way, scores in collection.scores(vectors, whitening).items():
                 about = {"pooling": pooling, "whiten": power, "fitted on": fitted_on, "way": way}
                 yield about, collection.points(scores)
+                if way == "all windows" and fitted_on == "all":
+                    fused = (scores + 1) / (scores.max(1, keepdims=True) + 1) + words
+                    yield {**about, "way": "all windows, fused"}, collection.points(fused)
 
 
 def settings_of_small(collection: Collection, size: int) -> Iterator[tuple[dict[str, object], np.ndarray]]:
@@ -236,8 +240,8 @@ def settings_of_small(collection: Collection, size: int) -> Iterator[tuple[dict[
         yield {"pooling": pooling, "whiten": power, "way": f"corpora of {size}"}, np.concatenate(points)
 
 
-def settings_of_words(collection: Collection, texts: Path) -> Iterator[tuple[dict[str, object], np.ndarray]]:
-    """BM25 on whole documents, by passage and by the sentences of queries, with the points of each query."""
+def scores_of_words(texts: Path) -> dict[str, np.ndarray]:
+    """The scores of BM25 on whole documents, by passage and by the sentences of queries, `[queries, documents]`."""
     corpus = [row["text"] for row in read(texts / "corpus.jsonl")]
     asked = [row["text"] for row in read(texts / "queries.jsonl")]
     table = Dataset.from_dict(
@@ -245,17 +249,15 @@ def settings_of_words(collection: Collection, texts: Path) -> Iterator[tuple[dic
     )
     plain = BM25()
     plain.index(table, **options_of_documents())
-    yield (
-        {"way": "BM25"},
-        collection.points(np.stack([plain.scores_of(words) for words in plain.words_of(asked)])),
-    )
+    scores = {"BM25": np.stack([plain.scores_of(words) for words in plain.words_of(asked)])}
     for way, settings in (
         ("BM25 by passage", BM25Settings(window=200)),
         ("BM25 by passage and sentence", BM25Settings(window=200, query="sentences")),
     ):
         search = PassageBM25(settings)
         search.index(table, **options_of_documents())
-        yield {"way": way}, collection.points(np.stack(list(search.document_scores(asked))))
+        scores[way] = np.stack(list(search.document_scores(asked)))
+    return scores
 
 
 def measure(states: Path, collections: Path) -> None:
@@ -268,7 +270,10 @@ def measure(states: Path, collections: Path) -> None:
         texts = collections / folder.name
         collection = Collection.read(folder, texts)
         plain: dict[tuple[str, str], np.ndarray] = {}
-        found = [*settings_of(collection), *settings_of_words(collection, texts)]
+        words = scores_of_words(texts)
+        passages = words["BM25 by passage"]
+        found = [*settings_of(collection, passages / np.maximum(passages.max(1, keepdims=True), 1e-9))]
+        found += [({"way": way}, collection.points(scores)) for way, scores in words.items()]
         for size in SIZES if folder.name == SMALL else ():
             found += settings_of_small(collection, size)
         for about, points in found:

@@ -1,0 +1,127 @@
+"""What does it cost to follow `compare`'s first line? The table of docs/compare.md.
+
+    python -m experiments.regret measure POINTS
+    python -m experiments.regret page
+
+POINTS is `points.parquet` of `experiments.adapt`. Of each collection, n queries are drawn 1,000 times; `compare`'s
+recommendation on them is scored on all other queries, against the best candidate there.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from mteb_longembed.comparing.advice import Setting, advise
+from mteb_longembed.comparing.summary import summarise
+
+from experiments.adapt import NAMES
+from experiments.measuring import write_part
+
+RESULTS = Path("experiments/regret.csv")
+PAGE = Path("docs/compare.md")
+COLLECTIONS = ("qmsum", "chapters", "proposals")
+SIZES = (12, 25, 50, 100)
+DRAWS = 1_000
+#: A named winner that is more points than this behind the best is a false one.
+TOLERANCE = 1.0
+#: Name of a candidate -> its pooling, power and way in the points. `m` stands for the model.
+CANDIDATES = {
+    "m+none@256": ("mean", "0.0", "first window"),
+    "m+pcw@32k": ("mean", "0.0", "one vector"),
+    "m+pcw@32k:whiten=0.5": ("mean", "0.5", "one vector"),
+    "m+pcw@32k:weights=idf,whiten=0.5": ("idf", "0.5", "one vector"),
+    "m+pcw@32k:vectors=window": ("mean", "0.0", "best window"),
+    "m+pcw@32k:vectors=window,whiten=0.5": ("mean", "0.5", "best window"),
+    "m+pcw@32k:vectors=window,weights=idf,whiten=0.5": ("idf", "0.5", "best window"),
+    "m+pcw@32k:score=softmax,vectors=window": ("mean", "0.0", "all windows"),
+    "m+pcw@32k:score=softmax,vectors=window,whiten=0.5": ("mean", "0.5", "all windows"),
+    "m+pcw@32k:score=softmax,vectors=window,weights=idf,whiten=0.5": ("idf", "0.5", "all windows"),
+    "m+pcw@32k:fuse=bm25,score=softmax,vectors=window,weights=idf,whiten=0.5": (
+        "idf",
+        "0.5",
+        "all windows, fused",
+    ),
+    "bm25:window=200": ("", "", "BM25 by passage"),
+}
+BASE = "m+none@256"
+WORDS = "bm25:window=200"
+
+
+def scores_by_query(points: pd.DataFrame) -> pd.DataFrame:
+    """A row for each query, a column for each candidate."""
+    columns = {}
+    for name, (pooling, power, way) in CANDIDATES.items():
+        own = points[(points["way"] == way) & (points["pooling"] == pooling) & (points["whiten"] == power)]
+        own = own[own["fitted on"].isin(["", "all"])]
+        columns[name] = own.set_index("query")["score"]
+    return pd.DataFrame(columns)
+
+
+def simulate(scores: pd.DataFrame, n: int) -> dict[str, float]:
+    """Mean loss in points of each rule, and how often a named winner is a false one."""
+    draw = np.random.default_rng(n)
+    losses: dict[str, list[float]] = {"compare": [], "the leader": [], "the base": [], "BM25 by passage": []}
+    named = 0
+    false = 0
+    for _ in range(DRAWS):
+        drawn = draw.permutation(len(scores)) < n
+        long = (
+            scores[drawn]
+            .melt(ignore_index=False, var_name="candidate", value_name="score")
+            .reset_index(names="query")
+        )
+        summary = summarise(long)
+        advice = advise(summary, Setting(n_queries=n))
+        others = 100 * scores[~drawn].mean()
+        chosen = {
+            "compare": advice.recommended,
+            "the leader": summary.index[0],
+            "the base": BASE,
+            "BM25 by passage": WORDS,
+        }
+        for rule, name in chosen.items():
+            losses[rule].append(others.max() - others[name])
+        if advice.verdict == "winner":
+            named += 1
+            false += losses["compare"][-1] > TOLERANCE
+    means = {rule: float(np.mean(of_rule)) for rule, of_rule in losses.items()}
+    return {**means, "winners named, %": 100 * named / DRAWS, "false winners, %": 100 * false / DRAWS}
+
+
+def measure(file: Path) -> None:
+    """Simulate all models and collections."""
+    points = pd.read_parquet(file).fillna({"pooling": "", "whiten": "", "fitted on": ""})
+    points["whiten"] = points["whiten"].astype(str)
+    rows = []
+    for (model, collection), own in points.groupby(["model", "collection"], sort=False):
+        for n in SIZES if collection in COLLECTIONS else ():
+            about = {"model": model, "collection": NAMES[str(collection)], "queries": n}
+            rows.append({**about, **simulate(scores_by_query(own), n)})
+            print(rows[-1], flush=True)
+    pd.DataFrame(rows).to_csv(RESULTS, index=False, float_format="%.2f")
+
+
+def page() -> None:
+    """Write the table of the page."""
+    table = pd.read_csv(RESULTS).to_markdown(index=False, floatfmt=".1f")
+    write_part(PAGE, "regret", table)
+
+
+def main() -> None:
+    """Measure, or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("measure").add_argument("points", type=Path)
+    commands.add_parser("page")
+    args = parser.parse_args()
+    if args.command == "measure":
+        measure(args.points)
+    else:
+        page()
+
+
+if __name__ == "__main__":
+    main()
