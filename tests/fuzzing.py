@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mteb_longembed.encoders.checkpoints.opening import open_checkpoint
 
 from mteb_longembed.data.check import read_queries
 from mteb_longembed.encoders.building import build
+from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.store import pack, unpack
 from mteb_longembed.encoders.strategies import STRATEGIES

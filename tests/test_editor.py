@@ -54,7 +54,6 @@ def test_the_types_know_every_strategy_and_every_value_of_its_parameters() -> No
         hints = typing.get_type_hints(strategy)
         for name in strategy.parameters():
             values.setdefault(name, set()).update(_alternatives(hints[name]) - {type(None)})
-    values["max_vectors"] = {int}  # it has no strategy
     assert {name: _alternatives(kind) for name, kind in known.items()} == values
 
 

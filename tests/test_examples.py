@@ -75,7 +75,7 @@ def test_onnx_gives_the_checkpoint_s_embeddings(name, run) -> None:
 
 def test_a_trained_adapter_is_saved_and_found_again(run) -> None:
     variables = run("lora_training", "2")
-    assert variables["RANKING"][0] == "library" and variables["DIFFERENCE"] < 1e-6
+    assert variables["RANKING"][0] == "library" and variables["DIFFERENCE"] < 1e-5
 
 
 def test_position_tuning_adds_rows(run) -> None:

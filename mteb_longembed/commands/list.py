@@ -20,6 +20,8 @@ _OF_EVERY_NAME = {
     "fusion": "rrf: the ranks of both searches are fused (reciprocal rank fusion) and not their scores",
     "weight": "the share of the encoder's score in a fused score",
     "weights": "sif or idf: each token counts by its rarity in the corpus that is searched (docs/adapt.md)",
+    "whiten": "0 to 1: a map from mean and covariance of the corpus' vectors (0.5 is half of full whitening)",
+    "query": "sentences: each sentence of a query is asked on its own, and the scores are summed",
     "score": "softmax: all vectors of a document count, and not only the best one (max, the default)",
     "whiten": "0.5: vectors are whitened by those of the documents (above 0, at most 1; docs/adapt.md)",
     "query": "sentences: the scores of a query's sentences are summed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -108,9 +109,9 @@ class Files:
         for file in sorted(files):
             if not file.name.endswith(endings) or not file.is_file():
                 continue
+            now = file.stat()
             digest.update(os.fsencode(file.relative_to(self.path)) + b"\0")
-            with file.open("rb") as stream:
-                hashlib.file_digest(stream, lambda: digest)
+            digest.update(_hash(str(file), now.st_size, now.st_mtime_ns))
         if self.adapter_base is not None:
             digest.update(str(self.adapter_base.revision(code=code)).encode())
         return digest.hexdigest()[:40]
@@ -193,6 +194,13 @@ class Files:
         else:
             wanted = "a list"
         raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
+
+
+@functools.lru_cache(maxsize=1024)
+def _hash(file: str, size: int, changed_ns: int) -> bytes:
+    """The hash of a file's content. A process reads each state of a file once."""
+    with open(file, "rb") as stream:  # noqa: PTH123 - the name may be no text
+        return hashlib.file_digest(stream, "sha256").digest()
 
 
 def list_ours(modules: Iterable[ModuleEntry]) -> bool:

@@ -199,7 +199,7 @@ class LongTransformer(TextInputs):
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the extended weights, the strategy and the base's name and revision. `load` reads them again."""
-        if getattr(self.model, "peft_config", None):
+        if any(hasattr(module, "merged_adapters") for module in self.model.modules()):
             raise ModelError(
                 "a model with adapters must be merged before it is saved: call merge_and_unload() of the PEFT model "
                 "that get_peft_model gave."
