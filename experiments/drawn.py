@@ -23,7 +23,7 @@ from experiments.adapt import NAMES, Collection, Vectors
 from experiments.measured_collections import read
 from experiments.measuring import write_part
 from mteb_longembed.encoders.adapting.whitening import fit
-from mteb_longembed.encoders.tokenizing.boundaries import sentences
+from mteb_longembed.sentences import sentences
 
 RESULTS = Path("experiments/drawn.csv")
 PAGE = Path("docs/compare.md")

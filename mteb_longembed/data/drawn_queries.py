@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mteb_longembed.errors import DataError
+from mteb_longembed.sentences import is_complete, sentences
 
 #: Languages that are written without spaces between words.
-_NO_SPACES = ("zho", "cmn", "yue", "jpn", "tha", "khm", "mya", "bod", "lao")
-_SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f]")
+_NO_SPACES = ("zho", "cmn", "yue", "jpn", "mya", "bod")
+#: And without marks: a space ends a sentence.
+_NO_MARKS = ("tha", "khm", "lao")
 #: Words, or characters where no spaces are, in each shingle by which documents are compared.
 _SHINGLE = 8
 #: Documents that share more of their shingles than this are near-duplicates.
@@ -29,6 +31,7 @@ class _Script:
         most: the most units of it.
         pattern: finds a unit for shingles.
         has_spaces: whether units stand between spaces.
+        has_marks: whether a mark ends a sentence.
     """
 
     units: str
@@ -36,6 +39,13 @@ class _Script:
     most: int
     pattern: str
     has_spaces: bool
+    has_marks: bool = True
+
+    def sentences(self, text: str) -> list[str]:
+        """The sentences of a text. A heading without a mark at its end is none."""
+        if not self.has_marks:
+            return text.split()
+        return [sentence for sentence in sentences(text) if is_complete(sentence)]
 
     def parts(self, text: str) -> list[str]:
         """The units of a text, in small letters."""
@@ -57,6 +67,7 @@ class _Script:
 
 _WITH_SPACES = _Script("words", 6, 40, r"\w+", has_spaces=True)
 _WITHOUT_SPACES = _Script("characters", 10, 80, r"\w", has_spaces=False)
+_WITHOUT_MARKS = _Script("characters", 10, 80, r"\w", has_spaces=False, has_marks=False)
 
 
 def draw_queries(
@@ -77,8 +88,11 @@ def draw_queries(
         DataError: if no document has such a sentence.
     """
     script = _WITH_SPACES
-    if language.partition("-")[0] in _NO_SPACES:
+    code = language.partition("-")[0]
+    if code in _NO_SPACES:
         script = _WITHOUT_SPACES
+    elif code in _NO_MARKS:
+        script = _WITHOUT_MARKS
     by_document = {name: script.shingles(text) for name, text in corpus.items()}
     counts: Counter[int] = Counter()
     for shingles in by_document.values():
@@ -112,7 +126,7 @@ def _is_distinct(shingles: set[int], counts: Counter[int]) -> bool:
 def _own_sentences(text: str, script: _Script, counts: Counter[int]) -> list[str]:
     """The sentences of a document that have the right length and that no other document has."""
     own = []
-    for sentence in dict.fromkeys(match[0].strip() for match in _SENTENCE.finditer(text)):
+    for sentence in dict.fromkeys(script.sentences(text)):
         is_own = not any(counts[shingle] > 1 for shingle in script.shingles(sentence))
         if is_own and script.is_long_enough(sentence):
             own.append(sentence)

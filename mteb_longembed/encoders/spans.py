@@ -13,9 +13,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
 from mteb_longembed.encoders.features import Features, Ids
-from mteb_longembed.encoders.tokenizing.boundaries import sentence_ends
 from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.sentences import sentence_ends
 
 from .model import LongModelMixin, LongSentenceTransformer
 

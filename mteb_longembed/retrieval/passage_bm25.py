@@ -13,10 +13,10 @@ from datasets import Dataset
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.encoders.tokenizing.boundaries import sentences
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import bm25_settings
 from mteb_longembed.names.parameters import Parameter, read_tokens
+from mteb_longembed.sentences import sentences
 
 from .bm25 import BM25
 

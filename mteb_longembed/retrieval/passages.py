@@ -10,7 +10,7 @@ from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.modules.span_pooling import SpanPooling
 from mteb_longembed.encoders.spans import document_prompt, joined_spans, tokens_read
-from mteb_longembed.encoders.tokenizing.boundaries import sentence_ends
+from mteb_longembed.sentences import sentence_ends
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]

@@ -24,9 +24,9 @@ from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.modules.token_weights import Rule, TokenCounts
 from mteb_longembed.encoders.store import EmbeddingStore
-from mteb_longembed.encoders.tokenizing.boundaries import sentences
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.encoder import LongMultiVectorSearch
+from mteb_longembed.sentences import sentences
 
 from .passages import CutText
 from .vectors import CorpusVectors, Score, best_documents, scores_by_block

@@ -20,6 +20,13 @@ _SENTENCE = rf"""
       (?: \r\n | [\r\n\p{{SB=SE}}] )?
 """
 _ENDS = regex.compile(_SENTENCE, regex.VERBOSE | regex.VERSION1)
+_MARK_AT_END = regex.compile(r"[\p{SB=ST}\p{SB=AT}][\p{SB=CL}\p{SB=EX}\p{SB=FO}]*$", regex.VERSION1)
+#: Ends that are none: an initial (`J. Smith`) and a title (`Dr. Smith`), which has no vowel or is `Prof`.
+_ABBREVIATION = regex.compile(r"\b(?:\p{Lu}[bcdfghjklmnpqrstvwxz]{0,3}|Prof)\. *\Z")
+#: An end that is none of a short piece: the number of a list (`3. Then`).
+_NUMBER = regex.compile(r"\b\p{Nd}+\. *\Z")
+#: Characters of a short piece. Abbreviations are shorter.
+_SHORT = 12
 
 
 def sentence_ends(text: str) -> Iterator[int]:
@@ -28,7 +35,29 @@ def sentence_ends(text: str) -> Iterator[int]:
     >>> list(sentence_ends("It cost 3.5 million. Why?"))
     [21]
     """
-    return (match.end() for match in _ENDS.finditer(text) if match.end() < len(text))
+    start = 0
+    for match in _ENDS.finditer(text):
+        end = match.end()
+        if end < len(text) and not _goes_on(text[start:end]):
+            yield end
+            start = end
+
+
+def _goes_on(piece: str) -> bool:
+    """Whether a piece ends in an abbreviation or a number, where Unicode's rules see the end of a sentence."""
+    end = piece[-_SHORT:]
+    if _ABBREVIATION.search(end):
+        return True
+    return len(piece.strip()) < _SHORT and _NUMBER.search(end) is not None
+
+
+def is_complete(sentence: str) -> bool:
+    """Whether a sentence ends in a mark such as a full stop, as headings and cells of tables do not.
+
+    >>> is_complete("Is it?"), is_complete("A heading")
+    (True, False)
+    """
+    return _MARK_AT_END.search(sentence) is not None
 
 
 def sentences(text: str) -> list[str]:
