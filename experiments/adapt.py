@@ -1,10 +1,12 @@
 """What corpus weights, whitening and BM25 by passage are worth on real models: the tables of docs/adapt.md.
 
     python -m experiments.adapt measure STATES COLLECTIONS
+    python -m experiments.adapt prompts MODEL COLLECTION
     python -m experiments.adapt page
 
 STATES has a folder for each model and, in it, one for each collection (`experiments.token_states`), COLLECTIONS those
-of `experiments.measured_collections`. `measure` writes a row for each setting to `experiments/adapt.csv`, and the
+of `experiments.measured_collections`. `prompts` prints what `adapt` gives a model with and without E5's prompts.
+`measure` writes a row for each setting to `experiments/adapt.csv`, and the
 points of each query to `points.parquet` in STATES; `page` writes the tables from the first.
 """
 
@@ -18,7 +20,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from datasets import Dataset
+from sentence_transformers import SentenceTransformer
 
+import mteb_longembed
 from experiments.measured_collections import read
 from experiments.measuring import write_part
 from mteb_longembed.encoders.adapting.whitening import Whitening, fit
@@ -287,6 +291,22 @@ def measure(states: Path, collections: Path) -> None:
     pd.concat(kept, ignore_index=True).astype({"fitted on": str}).to_parquet(states / "points.parquet")
 
 
+def measure_prompts(folder: Path, texts: Path) -> None:
+    """Print nDCG@10 of a model as it is and adapted, with and without prompts."""
+    documents = [row["text"] for row in read(texts / "corpus.jsonl")]
+    queries = [row["text"] for row in read(texts / "queries.jsonl")]
+    right = right_documents(texts)
+    for prompts in ({}, {"query": "query: ", "document": "passage: "}):
+        base = SentenceTransformer(str(folder), prompts=prompts, device="cpu")
+        for model in (base, mteb_longembed.adapt(base, documents, weights="idf", whiten=0.5)):
+            scores = model.similarity(model.encode_query(queries), model.encode_document(documents)).numpy()
+            own = scores[np.arange(len(right)), right][:, None]
+            rank = (scores > own).sum(1)
+            points = np.where(rank < 10, 1 / np.log2(rank + 2), 0.0)
+            kind = "plain" if model is base else "adapted"
+            print(bool(prompts) * "with prompts, " + kind, interval(points), flush=True)
+
+
 def interval(points: np.ndarray) -> dict[str, float]:
     """The mean in percent, with its 95 % interval by resampled queries."""
     means = resampled(points)
@@ -405,10 +425,15 @@ def main() -> None:
     measuring = commands.add_parser("measure")
     measuring.add_argument("states", type=Path)
     measuring.add_argument("collections", type=Path)
+    of_prompts = commands.add_parser("prompts")
+    of_prompts.add_argument("model", type=Path)
+    of_prompts.add_argument("collection", type=Path)
     commands.add_parser("page")
     args = parser.parse_args()
     if args.command == "measure":
         measure(args.states, args.collections)
+    elif args.command == "prompts":
+        measure_prompts(args.model, args.collection)
     else:
         page()
 

@@ -23,8 +23,6 @@ _OF_EVERY_NAME = {
     "whiten": "0 to 1: a map from mean and covariance of the corpus' vectors (0.5 is half of full whitening)",
     "query": "sentences: each sentence of a query is asked on its own, and the scores are summed",
     "score": "softmax: all vectors of a document count, and not only the best one (max, the default)",
-    "whiten": "0.5: vectors are whitened by those of the documents (above 0, at most 1; docs/adapt.md)",
-    "query": "sentences: the scores of a query's sentences are summed",
     "index": "ivf: search compares a part of the vectors, through FAISS; flat: all of them, through FAISS",
 }
 
