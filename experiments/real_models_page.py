@@ -43,7 +43,7 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
     adjusted = adjust([randomisation_test([scores(base)], [scores(meetings[name])]) for name in others])
     p_values = dict(zip(others, adjusted, strict=True))
     rows = [
-        f"| way | 2,048 | p | {'/'.join(LONGER)} | {LARGER}, 2,048 |",
+        f"| setup | 2,048 | p | {'/'.join(LONGER)} | {LARGER}, 2,048 |",
         "|---|---:|---:|---:|---:|",
     ]
     for name in sorted(meetings, key=lambda name: -scores(meetings[name]).mean()):
@@ -59,19 +59,19 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
 
 def needles(lines: dict[tuple[str, str, str], Line]) -> str:
     """A row for each way to embed: the scores of each needle task by length."""
-    lines_of_way: dict[str, dict[tuple[str, int], Line]] = {}
+    lines_of_setup: dict[str, dict[tuple[str, int], Line]] = {}
     for (name, task, split), line in lines.items():
         if task in NEEDLES.values() and not name.startswith(LARGER):
             length = int(split.removeprefix("test_"))
-            way = name.removeprefix(f"{BASE}+").replace(f"@{length}", "")
-            lines_of_way.setdefault(way, {})[task, length] = line
-    rows = ["| way | " + " | ".join(NEEDLES) + " |", "|---|" + "---|" * len(NEEDLES)]
-    for way, cells in sorted(lines_of_way.items(), key=lambda item: (":" in item[0], item[0] != "none")):
+            setup = name.removeprefix(f"{BASE}+").replace(f"@{length}", "")
+            lines_of_setup.setdefault(setup, {})[task, length] = line
+    rows = ["| setup | " + " | ".join(NEEDLES) + " |", "|---|" + "---|" * len(NEEDLES)]
+    for setup, cells in sorted(lines_of_setup.items(), key=lambda item: (":" in item[0], item[0] != "none")):
         row = []
         for task in NEEDLES.values():
             known = [cells.get((task, length)) for length in LENGTHS]
             row.append(by_length(known, 0))
-        rows.append(f"| `{way}` | {' | '.join(row)} |")
+        rows.append(f"| `{setup}` | {' | '.join(row)} |")
     return "\n".join(rows)
 
 
