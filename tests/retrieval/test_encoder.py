@@ -15,6 +15,11 @@ from mteb_longembed.retrieval.encoder import LongEncoder
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 
+@pytest.fixture(scope="module")
+def base(folder: Path) -> SentenceTransformer:
+    return SentenceTransformer(str(folder))
+
+
 @pytest.fixture
 def encoder(base: SentenceTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LongEncoder:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
