@@ -9,7 +9,7 @@ from typing import cast
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Transformer, WordWeights
+from sentence_transformers.sentence_transformer.modules import Dense, Router, Transformer
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -27,6 +27,11 @@ from .publishing.card import exported_card
 from .publishing.old_readers import for_old_readers
 from .publishing.rope_export import RopeParameters, lost_in, plain_rope, refuse, rope_of
 from .strategies import Strategy
+
+#: What an exported model with weights and a map lacks.
+_PROMPTS = (
+    "exact vectors of texts with a long prompt or a new one: stock modules count the weights of prompts."
+)
 
 
 def export(
@@ -65,8 +70,9 @@ def export(
         )
     first = source[0]
     if not isinstance(first, LongTransformer):
+        lost = _mapped_after_pooling(source)
         source.save_pretrained(str(folder))
-        return for_old_readers(folder, source.max_seq_length)
+        return lost + for_old_readers(folder, source.max_seq_length)
     lost = lost_in(first.family, first.strategy)
     if isinstance(first.family, Rotary) and rope_of(first.model.config).get("rope_type") == "longrope":
         lost.append(
@@ -76,7 +82,8 @@ def export(
     modules: list[nn.Module] = [_plain_transformer(first, trust_remote_code=trust_remote_code)]
     for module in list(source)[1:]:
         if isinstance(module, TokenWeights):
-            module = WordWeights(module.vocab, module.word_weights, module.unknown_word_weight)
+            module = module.stock()
+            lost.append(_PROMPTS)
         modules.append(module)
     result = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
     result.save_pretrained(str(folder), create_model_card=False)
@@ -84,6 +91,22 @@ def export(
     card = exported_card(source, folder.resolve().name, lost)
     (folder / "README.md").write_text(card, encoding="utf-8")
     return lost
+
+
+def _mapped_after_pooling(model: SentenceTransformer) -> list[str]:
+    """Move the map that `adapt` applies to tokens behind the pooling, where old versions apply a Dense.
+
+    Returns:
+        A sentence that says what the two differ in, if there is such a map.
+    """
+    if len(model) < 2 or not isinstance(model[1], (Dense, Router)):
+        return []
+    moved = model.pop(1)
+    for part in moved.modules():
+        if isinstance(part, Dense):
+            part.module_input_name = part.module_output_name = "sentence_embedding"
+    model.insert(len(model) - 1, moved)  # before the Normalize
+    return [_PROMPTS]
 
 
 def _plain_transformer(first: LongTransformer, *, trust_remote_code: bool) -> Transformer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,14 +14,14 @@ from sentence_transformers.sentence_transformer.modules import Dense, Normalize,
 from torch import nn
 
 from mteb_longembed.encoders.adapting.counting import MAX_TOKENS, count_tokens
-from mteb_longembed.encoders.adapting.poolings import Model, check_weighable, unscaled, weighted
+from mteb_longembed.encoders.adapting.poolings import Model, check_weighable, remade, unscaled, weighted
 from mteb_longembed.encoders.adapting.whitening import MAX_VECTORS, Whitening, fit
 from mteb_longembed.encoders.building import load_base
 from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.extend import load
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.modules.token_weights import RULES, TokenCounts
+from mteb_longembed.encoders.modules.token_weights import RULES, TokenCounts, TokenWeights
 from mteb_longembed.encoders.publishing.card import ADAPTED
 from mteb_longembed.encoders.spans import document_prompt
 from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates
@@ -118,7 +117,9 @@ def adapt(
         if asked is not None:
             of_queries = np.asarray(encoder.encode_query(asked))
         made = _mapped(encoder, fit(np.asarray(vectors), whiten, of_queries))
-    if isinstance(made, LongModelMixin):
+    if not isinstance(made, LongModelMixin):
+        made = _in_stock_modules(made)
+    else:
         made.checkpoint = None
         made.store = None
     _describe(made, known_as, weights if counts else None, whiten, len(texts))
@@ -161,43 +162,51 @@ def _windows(model: SentenceTransformer, texts: list[str], max_tokens: int, seed
 def _mapped(model: SentenceTransformer, whitening: Whitening) -> SentenceTransformer:
     """The model with the map as a Dense of sentence-transformers, and vectors of length 1.
 
-    The mean of example queries differs from that of documents, so it needs a Dense of its own: sentence-transformers'
-    Router chooses by the kind of text.
+    Where stock modules weight tokens, the map is applied to each token, which gives the same mean. The reason is that
+    `WordWeights` counts a prompt in the sum of weights, although the pooling leaves its tokens out: a map of that
+    shorter mean would turn it, and here the last module mends its length.
     """
-    tail: list[nn.Module]
-    if whitening.query_mean is None:
-        tail = [_dense(whitening.mean, whitening.matrix)]
+    modules = list(model)
+    is_stock = not isinstance(model, LongModelMixin)
+    if is_stock and isinstance(modules[1], TokenWeights) and isinstance(modules[-1], Pooling):
+        modules.insert(1, _map(whitening, "token_embeddings"))
     else:
-        from sentence_transformers.base.modules import Router
-
-        tail = [
-            Router.for_query_document(
-                query_modules=[_dense(whitening.query_mean, whitening.matrix)],
-                document_modules=[_dense(whitening.mean, whitening.matrix)],
-            )
-        ]
-    modules = [*model, *tail, Normalize()]
-    if isinstance(model, LongModelMixin):
-        modules[0] = copy.copy(modules[0])
-    made: Any = type(model)(
-        modules=modules,
-        device=str(model.device),
-        prompts=cast("dict[str, str]", model.prompts),
-        default_prompt_name=model.default_prompt_name,
-        similarity_fn_name="cosine",
-    )
+        modules.append(_map(whitening, "sentence_embedding"))
+    made = remade(model, [*modules, Normalize()])
+    made.similarity_fn_name = "cosine"
     return cast("SentenceTransformer", made)
 
 
-def _dense(mean: np.ndarray, matrix: np.ndarray) -> Dense:
+def _map(whitening: Whitening, feature: str) -> nn.Module:
+    """A map of one of a text's features.
+
+    The mean of example queries differs from that of documents, so it needs a Dense of its own: sentence-transformers'
+    Router chooses by the kind of text.
+    """
+    of_documents = _dense(whitening.mean, whitening.matrix, feature)
+    if whitening.query_mean is None:
+        return of_documents
+    from sentence_transformers.base.modules import Router
+
+    of_queries = _dense(whitening.query_mean, whitening.matrix, feature)
+    return Router.for_query_document(query_modules=[of_queries], document_modules=[of_documents])
+
+
+def _dense(mean: np.ndarray, matrix: np.ndarray, feature: str) -> Dense:
     """`x -> (x - mean) matrix`."""
     width = len(matrix)
-    module = Dense(width, width, bias=True, activation_function=nn.Identity())
+    module = Dense(width, width, bias=True, activation_function=nn.Identity(), module_input_name=feature)
     module.linear.load_state_dict(
         {"weight": torch.from_numpy(matrix.T.copy()), "bias": torch.from_numpy(-mean @ matrix)}
     )
     module.requires_grad_(False)
     return module
+
+
+def _in_stock_modules(model: Model) -> Model:
+    """The same model with sentence-transformers' own class of weights."""
+    modules = [part.stock() if isinstance(part, TokenWeights) else part for part in model]
+    return remade(model, modules)
 
 
 def listed(what: str, texts: Iterable[str]) -> list[str]:

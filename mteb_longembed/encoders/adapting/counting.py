@@ -54,14 +54,15 @@ def count_tokens(
 def content_ids(model: Model, texts: list[str]) -> list[Ids]:
     """The ids of each text's own tokens, as far as the model reads it."""
     first = model[0]
+    prompt = document_prompt(model) or None
     if isinstance(first, LongTransformer):
-        prompt = document_prompt(model) or None
         ids = first.token_ids(texts, prompt)
         if ids is not None:
             bounds = first.content_bounds(ids, prompt)
             return [row[start:end] for row, (start, end) in zip(ids, bounds, strict=True)]
-    limit = model.max_seq_length
-    room = None if limit is None else max(limit - model.tokenizer.num_special_tokens_to_add(), 0)
+    room = None
+    if model.max_seq_length is not None:
+        room = max(model.max_seq_length - len(model.tokenizer(prompt or "")["input_ids"]), 0)
     return [np.array(row[:room], np.int32) for row in _plain_ids(model, texts)]
 
 

@@ -13,13 +13,7 @@ from torch import nn
 from mteb_longembed.encoders.building import settings_of
 from mteb_longembed.encoders.model import LongModelMixin, LongMultiVectorEncoder
 from mteb_longembed.encoders.modules.span_pooling import GroupByDocument, SpanPooling
-from mteb_longembed.encoders.modules.token_weights import (
-    Rule,
-    TokenCounts,
-    TokenWeights,
-    weights_of,
-    word_weights,
-)
+from mteb_longembed.encoders.modules.token_weights import Rule, TokenCounts, TokenWeights, weights_of
 from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.errors import IncompatibleError
 
@@ -54,14 +48,12 @@ def weighted(model: Model, counts: TokenCounts, rule: Rule) -> Model:
     check_weighable(model)
     first, pooling, *others = list(model)
     weights = weights_of(counts, rule, model.tokenizer)
-    is_long = isinstance(first, LongTransformer)
-    table = word_weights(TokenWeights if is_long else WordWeights, weights, model.tokenizer)
-    if isinstance(table, TokenWeights):
-        table.counted = f"{rule} of {counts.n_tokens:,} tokens in {counts.n_documents:,} documents"
+    counted = f"{rule} of {counts.n_tokens:,} tokens in {counts.n_documents:,} documents"
+    table = TokenWeights.of(weights, model.tokenizer, counted)
     # a prompt stands before every text and says nothing about it
     pooling = copy.copy(cast("Pooling", pooling))
     pooling.include_prompt = False
-    return _made_of(model, [first, table, pooling, *others])
+    return remade(model, [first, table, pooling, *others])
 
 
 def unscaled(model: Model) -> Model:
@@ -74,7 +66,7 @@ def unscaled(model: Model) -> Model:
         end = [GroupByDocument(normalize=False, dims=last.dims)]
     while isinstance(modules[-1], Normalize):
         modules.pop()
-    return _made_of(model, [*modules, *end])
+    return remade(model, [*modules, *end])
 
 
 def by_window(model: LongModelMixin) -> LongMultiVectorEncoder:
@@ -97,7 +89,7 @@ def by_window(model: LongModelMixin) -> LongMultiVectorEncoder:
     return made
 
 
-def _made_of(model: Model, modules: list[nn.Module]) -> Model:
+def remade(model: Model, modules: list[nn.Module]) -> Model:
     """A model of the same kind with other modules. Its rows in the store have keys of their own."""
     if isinstance(modules[0], LongTransformer):
         # the constructor tells the transformer what follows it, and the given model keeps its own

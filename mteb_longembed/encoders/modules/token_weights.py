@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -165,6 +165,19 @@ class TokenWeights(WordWeights):
     ) -> None:
         super().__init__(_Vocabulary(vocab), _Weights(word_weights), unknown_word_weight)
         self.counted = counted
+        self.requires_grad_(False)
+
+    @classmethod
+    def of(cls, weights: np.ndarray, tokenizer: PreTrainedTokenizerBase, counted: str = "") -> Self:
+        """A module with these weights, `[vocabulary]`."""
+        names = vocabulary_of(tokenizer, len(weights))
+        return cls(names, dict(zip(names, weights.tolist(), strict=True)), counted=counted)
+
+    def stock(self) -> WordWeights:
+        """The same weights in sentence-transformers' own class, whose sums hold the weights of a prompt too."""
+        module = WordWeights(self.vocab, self.word_weights, self.unknown_word_weight)
+        module.requires_grad_(False)
+        return module
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
         """Multiply `token_embeddings` `[b, n, d]` by the weights of their tokens. Adds these weights, `[b, n]`.
@@ -177,17 +190,6 @@ class TokenWeights(WordWeights):
         tokens = features["token_embeddings"] * weights[:, :, None].to(features["token_embeddings"].dtype)
         sums = {"token_weights_sum": weights.sum(1), keys.TOKEN_WEIGHTS: weights}
         return {**features, "token_embeddings": tokens, **sums}
-
-
-def word_weights(
-    kind: type[WordWeights], weights: np.ndarray, tokenizer: PreTrainedTokenizerBase
-) -> WordWeights:
-    """A module with these weights, `[vocabulary]`, which training does not change."""
-    names = _Vocabulary(vocabulary_of(tokenizer, len(weights)))
-    table = _Weights(zip(names, weights.tolist(), strict=True))
-    module = kind(names, table, unknown_word_weight=1.0)
-    module.requires_grad_(False)
-    return module
 
 
 def digest(weights: Tensor) -> str:

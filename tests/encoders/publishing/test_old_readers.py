@@ -72,9 +72,10 @@ def test_an_adapted_model_has_stock_modules_and_its_pooling_where_readers_look(t
 
 def test_example_queries_need_a_router_and_a_sentence_says_who_lacks_it(tmp_path) -> None:
     model = adapted(tiny.saved("bert", tmp_path), queries=CORPUS)
-    assert export(model, tmp_path / "plain") == [
+    lost = export(model, tmp_path / "plain")
+    assert lost[-1] == (
         "support for sentence-transformers before 5.0, which lacks the Router that example queries need."
-    ]
+    )
     router = content(tmp_path / "plain", "3_Router/router_config.json")
     assert set(router["types"].values()) == {"sentence_transformers.models.Dense"}
     stock = SentenceTransformer(str(tmp_path / "plain"), device="cpu")

@@ -1,0 +1,102 @@
+"""A prompt has no weight, however it is brought: saved, named or at the call. Directions and lengths are compared."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize
+
+import mteb_longembed as longembed
+from tests import tiny
+
+CORPUS = [f"aa {tiny.text(8 + 4 * i, i)} bb" for i in range(12)]
+TEXTS = ["aa", "zz aa bb cc", tiny.text(30), tiny.text(60)]
+#: Three words of it are in no document.
+PROMPT = "xx yy 9 : "
+#: way -> how a model is asked
+WAYS: dict[str, Callable[[Any], np.ndarray]] = {
+    "saved": lambda model: model.encode_document(TEXTS),
+    "named": lambda model: model.encode(TEXTS, prompt_name="document"),
+    "at the call": lambda model: model.encode(TEXTS, prompt=PROMPT),
+}
+PROMPTS = {"document": PROMPT, "query": ""}
+
+
+def without_scaling(base: SentenceTransformer) -> SentenceTransformer:
+    """The same model without its Normalize, compared by dot product."""
+    modules = [module for module in base if not isinstance(module, Normalize)]
+    model = SentenceTransformer(modules=modules, prompts=base.prompts, similarity_fn_name="dot", device="cpu")
+    model.model_card_data.model_name = "tiny/unscaled"
+    return model
+
+
+def expected(model: Any) -> np.ndarray:
+    """By hand, in fp64: the weighted mean of the texts' own tokens, through the modules behind the pooling."""
+    prompt = len(model.tokenizer(PROMPT, add_special_tokens=False)["input_ids"])
+    table = next(iter(model[1].parameters()))[:, 0].double().numpy()
+    means = []
+    for text in TEXTS:
+        row = model.tokenizer(PROMPT + text, truncation=True, max_length=model.max_seq_length)["input_ids"]
+        features = {
+            "input_ids": torch.tensor([row]),
+            "attention_mask": torch.ones(1, len(row), dtype=torch.long),
+        }
+        with torch.inference_mode():
+            states = model[0](features)["token_embeddings"][0].double().numpy()
+        weights = table[row].copy()
+        weights[: prompt + 1] = 0  # with the special token before it
+        means.append(weights @ states / weights.sum())
+    features = {"sentence_embedding": torch.tensor(np.array(means), dtype=torch.float32)}
+    with torch.inference_mode():
+        for module in list(model)[3:]:
+            features = module(features)
+    return features["sentence_embedding"].numpy()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dense", [False, True], ids=["unscaled", "a Dense with a bias"])
+@pytest.mark.parametrize("key", ["none", "pi"])
+def test_vectors_of_an_extended_model_have_the_direction_and_length_of_their_own_tokens(
+    key, dense, way, tmp_path
+) -> None:
+    base = tiny.sentence_transformer(
+        "bert", tmp_path, dense=dense, prompts=None if way == "at the call" else PROMPTS
+    )
+    model = longembed.extend(without_scaling(base), key, 16 if key == "none" else 64, 16, device="cpu")
+    weighted = longembed.adapt(model, CORPUS, whiten=0, show_progress_bar=False)
+    assert np.allclose(WAYS[way](weighted), expected(weighted), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_shipped_model_without_its_normalize_keeps_its_lengths(way) -> None:
+    prompts = {} if way == "at the call" else PROMPTS
+    model = longembed.load("mini-ape+pi@1k", device="cpu", prompts=prompts, similarity_fn_name="dot")
+    del model[-1]
+    weighted = longembed.adapt(model, CORPUS, whiten=0, show_progress_bar=False)
+    assert np.allclose(WAYS[way](weighted), expected(weighted), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("whiten", [0, 0.5])
+def test_stock_modules_give_the_directions_of_ours(whiten, way, tmp_path: Path) -> None:
+    base = tiny.saved("bert", tmp_path, prompts=None if way == "at the call" else PROMPTS)
+    settings: dict[str, Any] = {"whiten": whiten, "device": "cpu", "show_progress_bar": False}
+    stock = longembed.adapt(base, CORPUS, **settings)
+    ours = longembed.adapt(longembed.extend(base, "none", device="cpu"), CORPUS, **settings)
+    assert type(stock) is SentenceTransformer and type(ours) is not SentenceTransformer
+    documents = [model.encode_document(CORPUS) for model in (stock, ours)]
+    scores = [WAYS[way](model) @ rows.T for model, rows in zip((stock, ours), documents, strict=True)]
+    assert np.abs(scores[0] - scores[1]).max() < 1e-5
+
+
+def test_three_ways_to_bring_a_prompt_give_the_same_vectors(tmp_path: Path) -> None:
+    model = longembed.adapt(
+        tiny.saved("bert", tmp_path, prompts=PROMPTS), CORPUS, device="cpu", show_progress_bar=False
+    )
+    first, *others = (encode(model) for encode in WAYS.values())
+    for other in others:
+        assert np.array_equal(first, other)
