@@ -17,11 +17,12 @@ import mteb
 import numpy as np
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
+from mteb_longembed.comparing.cache import Cache
 from mteb_longembed.comparing.costs import count
-from mteb_longembed.comparing.evaluations import Evaluations
 from mteb_longembed.data.task import files_task
 from mteb_longembed.encoders.store import STORE_VARIABLE
 from mteb_longembed.evaluation.scoring import read_metric
+from mteb_longembed.evaluation.split import splits_of
 
 #: The folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz. If it is not set, QMSum is left out.
 QMSUM_VARIABLE = "LONGEMBED_QMSUM"
@@ -60,7 +61,7 @@ class Measurements:
 
     def __init__(self, file: Path, out: Path) -> None:
         self.file, self.out = file, out
-        self.cells = Evaluations(out / "results", [read_metric("nDCG@10")])
+        self.cells = Cache(out / "results")
         self.lines = {(line["name"], line["task"], line["split"]): line for line in _lines(file)}
 
     def measure(self, name: str, task_name: str, split: str) -> Line:
@@ -80,26 +81,20 @@ class Measurements:
         return self.lines[key]
 
     def _run(self, name: str, task_name: str, split: str) -> dict[str, object]:
-        task = load_task(task_name, split)
-        self.cells.prepare(task)
+        (data,) = splits_of(load_task(task_name, split), [read_metric("nDCG@10")])
         model, meta = mteb.get_model(name, device="cpu"), mteb.get_model_meta(name)
         encoder: Any = getattr(model, "embedder", None) or getattr(model, "model", None)
         store = getattr(encoder, "store", None)
         began = time.process_time()
-        ranked = self.cells.run(model, meta, task, split).sort_values("query")
+        ranked = self.cells.run(model, meta, data).sort_values("query")
         seconds = time.process_time() - began
-        data = task.dataset["default"][split]
         line: dict[str, object] = {"revision": str(meta.revision), "split": split}
         line |= {
             "ranks": "".join(map(_rank, ranked["score"])),
             "cpu_seconds": round(seconds, 1),
         }
-        cost = (
-            None
-            if encoder is None
-            else count(encoder, {(task_name, split): [data["corpus"]]}, meta.max_tokens)
-        )
-        line["tokens"] = sum(cost.tokens.values()) if cost else 0
+        cost = None if encoder is None else count(encoder, [data], meta.max_tokens)
+        line["tokens"] = cost.tokens if cost else 0
         line["tokens_encoded"] = store.counts.tokens_encoded if store else 0
         return line | {
             "vectors": cost.vectors if cost else None,

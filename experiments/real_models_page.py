@@ -8,8 +8,8 @@ from pathlib import Path
 from experiments.measuring import with_ends, write_part
 from experiments.ranked import Line, Measurements, scores
 from experiments.real_models import NEEDLE, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
-from mteb_longembed.statistics.bootstrap import adjust, mean_interval, randomisation_test
-from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.statistics.intervals import Interval, mean_interval
+from mteb_longembed.statistics.resampling import adjust, resample
 
 PAGE = Path("docs/real-models.md")
 BASE = "all-MiniLM-L6-v2"
@@ -40,7 +40,8 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
     paper = [name for name in meetings if ":" not in name and name.endswith("@2048")]
     base = meetings[max(paper, key=lambda name: scores(meetings[name]).mean())]
     others = [name for name in meetings if meetings[name] is not base]
-    adjusted = adjust([randomisation_test([scores(base)], [scores(meetings[name])]) for name in others])
+    samples = resample(["base", *others], [[scores(base), *(scores(meetings[name]) for name in others)]])
+    adjusted = adjust([samples.p_value("base", name) for name in others])
     p_values = dict(zip(others, adjusted, strict=True))
     rows = [
         f"| setup | 2,048 | p | {'/'.join(LONGER)} | {LARGER}, 2,048 |",

@@ -94,7 +94,8 @@ def test_a_changed_folder_is_described_again(base: Path) -> None:
 
 
 def test_listing_candidates_again_parses_each_name_once_and_reads_no_weights() -> None:
-    candidates = candidates_of("mini-rope")
+    candidates, _ = candidates_of("mini-rope")
     repeated = cost(lambda: candidates_of("mini-rope"))
-    assert repeated.calls["ModelSpec.parse"] == len(candidates)
+    # the base's name is also read to know its trained length
+    assert repeated.calls["ModelSpec.parse"] <= len(candidates) + 1
     assert not [path for path in repeated.opened if path.endswith(".safetensors")]

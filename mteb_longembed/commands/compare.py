@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mteb_longembed.commands import DEVICE, JSON, Options
 
 if TYPE_CHECKING:
-    from mteb_longembed.comparing.comparison import Comparison
+    from mteb_longembed.comparing.compare import Comparison
 
 _TIME = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smh]?)")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
@@ -25,6 +25,17 @@ RESULTS = Path("results")
 def _keys(text: str) -> list[str]:
     """The keys of a list with commas, such as `gp, ntk`."""
     return [key.strip() for key in text.split(",") if key.strip()]
+
+
+def _sizes(text: str) -> list[int]:
+    """Whole numbers with commas between them, such as `64,128,254`.
+
+    Raises:
+        argparse.ArgumentTypeError: if one is no number, or below 1.
+    """
+    if not re.fullmatch(r"\s*[1-9][0-9]*\s*(,\s*[1-9][0-9]*\s*)*", text):
+        raise argparse.ArgumentTypeError(f"expected numbers of tokens such as 64,128,254, got {text!r}")
+    return [int(size) for size in text.split(",")]
 
 
 def _budget(text: str) -> float:
@@ -40,7 +51,7 @@ def _budget(text: str) -> float:
 
 
 DESCRIPTION = (
-    "Run all ways of embedding long documents that fit a model, on the same data. The answer says which one is best, "
+    "Run the ways of embedding long documents that fit a model, on the same data. The answer says which one is best, "
     "which one is nearly as good but cheaper, and what to type next. Results are ordinary mteb results. If the command "
     "was interrupted, the same command continues from there."
 )
@@ -75,8 +86,12 @@ OPTIONS: Options = {
          "keep N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones"),
     ],
     "candidates": [
-        ("--strategies", {"type": _keys, "metavar": "KEY,KEY,..."}, "only these (default: all that fit)"),
-        ("--target", {"metavar": "TOKENS"}, "the target length (default: 8 times the trained length)"),
+        ("--strategies", {"type": _keys, "metavar": "KEY,KEY,..."},
+         "only these, or all (default: windows over whole documents, and four other strategies that fit)"),
+        ("--target", {"metavar": "TOKENS"},
+         "the target length (default: windows read 95 %% of the text, others 8 times the trained length)"),
+        ("--sizes", {"type": _sizes, "default": [], "metavar": "N,N,..."},
+         "also try vectors of so many tokens each, such as 64,128,254"),
         ("--no-bm25", {"dest": "bm25", "action": "store_false"}, "leave out BM25 and the fusion with BM25"),
         ("--no-passages", {"dest": "passages", "action": "store_false"},
          "where passages are judged, candidates with one vector show all that was read"),
@@ -116,8 +131,8 @@ def main(args: argparse.Namespace) -> int:
     # without a working folder, `silence` raises a clear error; the imports below would end the process
     with silence():
         from mteb_longembed.comparing.compare import compare
+        from mteb_longembed.comparing.figures import drawings
         from mteb_longembed.comparing.page import as_json, write_all
-        from mteb_longembed.comparing.pictures import drawings
 
         gc.freeze()  # the search for garbage after each candidate need not look through the imports
         comparison = compare(**given, show=not args.json)
@@ -137,26 +152,22 @@ def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:
     """The answer in three lines, then the table; all other tables and notes only with `explain`."""
     from rich.console import Console
 
-    from mteb_longembed.comparing.page import PAGE, ranking_table, tables
-    from mteb_longembed.comparing.terminal import show
+    from mteb_longembed.comparing.page import PAGE, ranking_table, show, tables
     from mteb_longembed.files import printable
 
-    advice = comparison.recommendation
-    for line in advice.answer:
+    for line in comparison.advice.answer:
         print(printable(line))
-    for sentence in comparison.cautions:
+    for sentence in comparison.texts("caution"):
         print(f"Note: {printable(sentence)}")
     print()
     shown = [ranking_table(comparison)]
     if explain:
         shown = tables(comparison)
     show(shown, Console(), notes=explain)
-    for sentence in comparison.counted:
+    kinds = ["data", "finding", "untried"] if explain else ["data"]
+    for sentence in comparison.texts(*kinds):
         print(printable(sentence))
-    if explain:
-        for sentence in advice.notes:
-            print(printable(sentence))
-    for sentence in comparison.skipped:
+    for sentence in comparison.texts("skipped"):
         print(f"Skipped because of the budget: {printable(sentence)}")
     if explain:
         print(_encoded(comparison))
@@ -168,8 +179,8 @@ def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:
 
 def _encoded(comparison: Comparison) -> str:
     """How much was encoded now, and how much was known."""
-    total = comparison.costs[["tokens_encoded", "tokens_shared", "tokens_windows"]].sum()
+    encoded, known, windows = comparison.summary[["tokens_encoded", "tokens_shared", "tokens_windows"]].sum()
     return (
-        f"{total['tokens_encoded']:,} tokens of documents and queries were encoded, and {total['tokens_windows']:,} of "
-        f"windows for passages; {total['tokens_shared']:,} were known from other candidates or earlier runs."
+        f"{encoded:,.0f} tokens of documents and queries were encoded, and {windows:,.0f} of windows for passages; "
+        f"{known:,.0f} were known from other candidates or earlier runs."
     )

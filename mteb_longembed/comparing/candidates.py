@@ -1,161 +1,293 @@
-"""The candidates of a comparison: names that fit each base, from the registries of strategies and families."""
+"""The candidates of a comparison: which names are tried for a base, and what each of them is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
+
+import mteb
+from mteb.models import ModelMeta, MTEBModels
 
 from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.encoders.modules.token_weights import Rule
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.names.grammar import is_extended_name
+from mteb_longembed.names.grammar import is_bm25_name, is_extended_name
 from mteb_longembed.names.parameters import read_tokens
 from mteb_longembed.names.zoo import ZOO, entry_of
-from mteb_longembed.retrieval.chunks import Chunker, register
+from mteb_longembed.retrieval.chunks import Chunker, describe
 
-BM25 = "bm25"
-#: Windows with a vector each, of the trained length.
-WINDOWS = "pcw:vectors=window"
-#: The same with small windows.
-SMALL_WINDOWS = "pcw:size=128,vectors=window"
-#: Tokens weighted by their rarity in the corpus, with one vector and with a vector a window. On two real models each
-#: form that a base tries was best or near the best somewhere (docs/adapt.md). Those of one form share a pass.
-WEIGHTED = "pcw:weights=sif"
-WEIGHTED_WINDOWS = "pcw:vectors=window,weights=sif"
-#: What a base tries unless the user names strategies, the most telling first. On a real model (docs/real-models.md)
-#: each was best somewhere, or cheap and near the best. Averages of small windows never were. `none`
-#: is plain extrapolation, or all rows of a table of which the base uses a part; `LATE` is late chunking by the first of
-#: `ntk` and `pi` that fits.
-DEFAULT = (
-    "pcw",
-    "ntk",
-    "se",
-    "none",
-    WINDOWS,
-    WEIGHTED_WINDOWS,
-    "pcw:score=softmax,vectors=window,weights=sif",
-    "pcw:vectors=window,weights=idf",
-    WEIGHTED,
-    "pcw:weights=idf",
-    "gp",
-    SMALL_WINDOWS,
-    "LATE",
-    "pi",
-    "rp",
-)
-#: So many candidates has a base, itself included. BM25 and the fusion with it make 14.
-MOST = 12
-_FUSED = "fuse=bm25"
+BM25 = "bm25:window=200"
+#: The same, which asks each sentence of a query on its own.
+BM25_BY_SENTENCE = "bm25:window=200,query=sentences"
+#: BM25 on the first tokens only: how much text must a model read?
+BEGINNINGS = (512, 2048)
+#: From one pass over windows: one vector, the best window, all windows; plain and adapted to the corpus.
+FORMS = ("", "vectors=window", "score=softmax,vectors=window")
+ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
+#: Position strategies in the order in which they are tried, and how many of those that fit.
+POSITIONS = ("ntk", "se", "none", "gp", "pi", "rp", "yarn")
+MOST_POSITIONS = 4
+
+#: `base`: the model as it is. `strategy`: a model with another strategy. `search`: a model with settings of search.
+#: `fusion`: with BM25's scores added. `words`: BM25 alone. `api`: a model of mteb's own, to which nothing is added.
+Kind = Literal["base", "strategy", "search", "fusion", "words", "api"]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to embed documents."""
+    """One way to embed documents.
 
-    name: str  # the name for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`
-    base: str  # its base, as the user wrote it; empty for BM25
-    is_base: bool = False  # whether it is the base without extension
-    trained_len: int | None = None  # the base's trained length in tokens, None if it has none
-    target_len: int | None = None  # how many tokens of a document it reads, None for all
-    #: whether the user wrote this name, and not only its base.
+    Args:
+        name: for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`; with a chunker of one's own, that
+            of the model that encodes each chunk.
+        base: its base, as the user wrote it; empty for BM25.
+        kind: what it is.
+        trained_len: the base's trained length in tokens, None if it has none.
+        target_len: how many tokens of a document it reads, None for all.
+        is_named: whether the user wrote this name, and not only its base.
+        key: what one's own chunker is called; empty without one.
+        chunker: the chunker itself.
+        meta_of_chunks: mteb's description of a search with the chunker.
+    """
+
+    name: str
+    base: str
+    kind: Kind
+    trained_len: int | None = None
+    target_len: int | None = None
     is_named: bool = field(default=False, compare=False)
-    #: with one's own chunker, the name of the model that encodes each chunk.
-    chunks_of: str = ""
-    chunker: str = field(default="", compare=False)  # its key
+    key: str = ""
+    chunker: Chunker | None = field(default=None, compare=False)
+    meta_of_chunks: ModelMeta | None = field(default=None, compare=False)
 
     @property
-    def label(self) -> str:
-        """What tables call it: its name, or that of the base with the key of one's own chunker."""
-        if self.chunker:
-            return f"{self.chunks_of}+{self.chunker}"
-        return self.name
+    def id(self) -> str:
+        """What tables of scores call it. With a chunker of one's own it is the name of its results."""
+        return self.name if self.meta_of_chunks is None else str(self.meta_of_chunks.name)
 
     @property
-    def encoder(self) -> str:
-        """Its name without search parameters, empty for BM25. Candidates with one encoder have one cost."""
-        if self.name == BM25:
-            return ""
-        spec = ModelSpec.parse(self.name)
-        plain: dict[str, Any] = dict.fromkeys(spec.search)
-        return _typed(replace(spec, **plain))
-
-    @property
-    def weights(self) -> Rule | None:
-        """The rule of its corpus weights, None if all tokens count the same."""
-        if not self.encoder or self.is_mtebs:
-            return None
-        return ModelSpec.parse(self.name).weights
-
-    @property
-    def is_mtebs(self) -> bool:
-        """Whether it is a model of mteb's own, such as BM25, to which nothing of ours is added."""
-        entry = entry_of(self.name)
-        return entry is not None and entry.kind == "mteb"
-
-    @property
-    def is_search(self) -> bool:
-        """Whether its name has search parameters: it is a search then, and not a model."""
-        return self.name != BM25 and bool(ModelSpec.parse(self.name).search)
+    def is_base(self) -> bool:
+        """Whether it is the base without extension."""
+        return self.kind == "base" or (self.kind == "api" and self.name == self.base)
 
     @property
     def matches_words(self) -> bool:
-        """Whether it is BM25, or a candidate with BM25's scores added."""
-        return self.name == BM25 or _FUSED in self.name.removeprefix(self.base)  # a folder may be called so
+        """Whether BM25 has a part in it."""
+        return self.kind in ("words", "fusion")
+
+    @property
+    def meta(self) -> ModelMeta:
+        """mteb's description of it."""
+        return self.meta_of_chunks or mteb.get_model_meta(self.name)
+
+    def load(self, device: str | None) -> MTEBModels:
+        """mteb's object for it."""
+        if self.meta_of_chunks is not None:
+            return self.meta_of_chunks.load_model(device=device)
+        return mteb.get_model(self.name, device=device)
+
+    @property
+    def spec(self) -> ModelSpec | None:
+        """Its name in parts; None for BM25 and models of mteb's own."""
+        if self.kind in ("words", "api"):
+            return None
+        return ModelSpec.parse(self.name)
+
+    @property
+    def encoder(self) -> str:
+        """Its name without settings of search, empty for BM25. Candidates with one encoder have one cost."""
+        if self.spec is None:
+            return "" if self.kind == "words" else self.name
+        plain: dict[str, Any] = dict.fromkeys(self.spec.search)
+        return _typed(replace(self.spec, **plain))
+
+    @property
+    def passes(self) -> str:
+        """Candidates with the same text here come from one pass of a model, and differ only in pooling and search."""
+        if self.spec is None or self.meta_of_chunks is not None:
+            return self.id
+        plain: dict[str, Any] = dict.fromkeys((*self.spec.search, "vectors"))
+        return _typed(replace(self.spec, **plain))
+
+    def with_settings(self, settings: str) -> Candidate:
+        """The candidate with further settings of search.
+
+        Raises:
+            InputError: if they do not fit.
+        """
+        sign = "," if ":" in self.name.removeprefix(self.base) else ":"
+        made = named(f"{self.name}{sign}{settings}", base=self.base)
+        if self.chunker is None:
+            return made
+        return chunked(made, self.key, self.chunker)
+
+
+def named(name: str, base: str = "") -> Candidate:
+    """The candidate of a name, as it is typed.
+
+    Raises:
+        InputError: if the name is none, or does not fit its base.
+    """
+    if name == "bm25" or is_bm25_name(name):
+        return Candidate(name, "", "words")
+    entry = entry_of(name)
+    if entry is not None and entry.kind == "mteb":
+        return Candidate(name, name, "api")
+    spec = ModelSpec.parse(name)
+    entry = entry_of(spec.base)
+    if entry is not None and entry.kind == "mteb":
+        mteb.get_model_meta(name)  # raises if it does not fit
+        return Candidate(name, base or spec.base, "api")
+    return _of_checkpoint(open_checkpoint(spec), base or spec.base)
 
 
 def candidates_of(
-    base: str, strategies: Sequence[str] | None = None, target_len: int | str | None = None
-) -> list[Candidate]:
-    """The candidates of a base: itself, and the first of `DEFAULT` that fit. A name with a strategy is only itself.
+    base: str,
+    strategies: Sequence[str] | None = None,
+    target: int | str | None = None,
+    sizes: Sequence[int] = (),
+    covering: int | None = None,
+) -> tuple[list[Candidate], list[str]]:
+    """The candidates of a base, itself first, and sentences about what is not tried. A full name is only itself.
 
     Args:
-        base: an alias, a hub id or a folder, or such a one with a strategy.
-        strategies: the keys of the only ones to try, each on its own, and `pcw` also with a vector a window and with
-            corpus weights.
-        target_len: in tokens. Default: 8 times the trained length.
+        base: an alias, a hub id or a folder; or a full name.
+        strategies: keys of the only strategies to try, or `all`.
+        target: in tokens. Default: windows read `covering` tokens, other strategies 8 times the trained length.
+        sizes: tokens of a vector, such as 64, 128 and 254, which are also tried.
+        covering: the length in tokens that covers most of the documents.
 
     Raises:
         InputError: if nothing that was asked for fits the base.
     """
-    for key in strategies or ():
+    asked = list(STRATEGIES) if strategies and "all" in strategies else strategies
+    for key in asked or ():
         get_strategy(key)
-    if is_extended_name(base) and base not in ZOO:
-        return [replace(_candidate(base), is_named=True)]
-    if base == BM25:
-        return [Candidate(BM25, "")]
+    if is_name(base):
+        return [replace(named(base), is_named=True)], []
     entry = entry_of(base)
     if entry is not None and entry.kind == "mteb":
-        return [Candidate(base, base, is_base=True)]
-    spec = ModelSpec.parse(f"{base}+none")
-    resolved = open_checkpoint(spec)
-    first = _as_candidate(resolved, spec.base)
-    candidates = [first]
-    # `none` at the trained length is the base, which takes part already
-    asked = [key for key in strategies or () if key != "none"]
-    refused: list[InputError] = []
-    for tail in _tails(resolved, strategies, target_len):
-        if strategies is None and len(candidates) == MOST:
-            break
+        return _of_api(base, covering)
+    first = named(f"{base}+none")
+    checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
+    reach = covering if target is None else read_tokens("the target", target)
+    tails = _window_tails(checkpoint, reach, sizes) if asked is None or "pcw" in asked or sizes else []
+    fitting = [key for key in POSITIONS if checkpoint.base.family.fits(STRATEGIES[key])]
+    wanted = [key for key in asked or fitting if key != "pcw"]
+    tails += [_position_tail(checkpoint, key, target) for key in wanted]
+    return _fitting(first, tails, asked, target)
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is a full name, with a strategy or settings, and not only a base."""
+    return text == "bm25" or (is_extended_name(text) and text not in ZOO)
+
+
+def _fitting(
+    first: Candidate, tails: Sequence[str], asked: Sequence[str] | None, target: int | str | None
+) -> tuple[list[Candidate], list[str]]:
+    """The names that fit, and sentences about the others."""
+    found = [first]
+    refused: dict[str, InputError] = {}
+    not_tried = []
+    n_positions = 0
+    for tail in tails:
+        key = re.split("[@:]", tail)[0]
+        is_position = asked is None and key in POSITIONS and ":whiten" not in tail and ":weights" not in tail
+        if is_position and n_positions == MOST_POSITIONS:
+            not_tried.append(key)
+            continue
         try:
-            candidates.append(_candidate(f"{base}+{tail}"))
-        except IncompatibleError as error:
-            if not (asked and tail.startswith("none")):
-                refused.append(error)
+            made = named(f"{first.base}+{tail}", base=first.base)
         except InputError as error:
-            if tail in STRATEGIES and strategies:  # a key alone, without a target or settings of ours
-                raise
-            refused.insert(0, error)  # a wrong length says more than a strategy that does not fit
-    if len(candidates) == 1 and refused and (asked or target_len is not None):
-        tried = asked or strategies or [f"a target of {target_len}"]
-        what = f"none of {', '.join(tried)} fits"
-        if len(tried) == 1:
-            what = f"{tried[0]} does not fit"
-        raise InputError(f"{what} {base}: {refused[0]}")
-    return list(dict.fromkeys(candidates))
+            refused[tail] = error
+            continue
+        if key in POSITIONS and made.kind == "strategy":
+            n_positions += 1
+        found.append(made)
+    unfit = [(tail, error) for tail, error in refused.items() if asked and re.split("[@:]", tail)[0] in asked]
+    found = list(dict.fromkeys(found))
+    # a wrong length says more than a strategy that does not fit
+    wrong = [error for error in refused.values() if not isinstance(error, IncompatibleError)]
+    if wrong and (asked or target is not None):
+        raise wrong[0]
+    wanted = [key for key in asked or () if key != "none" or target is not None]
+    if len(found) == 1 and refused and wanted:
+        what = f"{wanted[0]} does not fit" if len(wanted) == 1 else f"none of {', '.join(wanted)} fits"
+        raise InputError(f"{what} {first.base}: {next(iter(refused.values()))}")
+    sentences = [
+        f"{re.split('[@:]', tail)[0]} does not fit {first.base} and is left out." for tail, _ in unfit
+    ]
+    if not_tried:
+        sentences.append(
+            f"Not tried with {first.base}: {', '.join(not_tried)}. --strategies {','.join(not_tried)} tries them, "
+            "--strategies all tries every one."
+        )
+    return found, list(dict.fromkeys(sentences))
+
+
+def _window_tails(checkpoint: Checkpoint, reach: int | None, sizes: Sequence[int]) -> list[str]:
+    """What follows the base in the names that come from one pass over windows.
+
+    Where one window holds the documents, the base itself is adapted, and there are no windows to choose from.
+    """
+    averages = checkpoint.base.pooling in (None, "mean")
+    trained_len = checkpoint.strategy.trained_len
+    reach = reach or Strategy.default_target_len(trained_len)
+    is_long = reach > trained_len
+    stem = f"pcw@{reach}" if is_long else "none"
+    tails = []
+    for adapted in ADAPTED:
+        if "weights=" in adapted and not averages:
+            continue
+        for form in FORMS if is_long else FORMS[:1]:
+            settings = ",".join(sorted(filter(None, [*form.split(","), *adapted.split(",")])))
+            if settings or is_long:
+                tails.append(f"{stem}:{settings}" if settings else stem)
+    for size in sizes:
+        # spans of one pass where the base averages tokens, and else a pass over windows of this size
+        tails.append(f"pcw@{reach}:vectors={size}" if averages else f"pcw@{reach}:size={size},vectors=window")
+    return tails
+
+
+def _position_tail(checkpoint: Checkpoint, key: str, target: int | str | None) -> str:
+    """What follows the base in the name of a position strategy."""
+    family = checkpoint.base.family
+    trained_len = checkpoint.strategy.trained_len
+    rows = family.trained_len(checkpoint.base.config) or 0
+    if key == "none" and target is None:
+        # plain extrapolation, where the positions allow it: `none` alone is the base as it is
+        target = Strategy.default_target_len(trained_len)
+    if key == "none" and family.name == "absolute" and rows > trained_len:
+        target = min(rows, read_tokens("the target", target or rows))
+        return f"{key}@{target}:trained_len={target}"
+    return key if target is None else f"{key}@{target}"
+
+
+def _of_api(base: str, covering: int | None) -> tuple[list[Candidate], list[str]]:
+    """A model of mteb's own, and windows around it where mteb names its tokenizer."""
+    found = [named(base)]
+    if base == "bm25":
+        return found, []
+    try:
+        tail = "pcw" if covering is None else f"pcw@{covering}"
+        found.append(named(f"{base}+{tail}", base=base))
+    except InputError as error:
+        return found, [f"Windows around {base} are left out: {error}"]
+    return found, []
+
+
+def words_of(longest: int) -> list[Candidate]:
+    """BM25 by passage, and on the first tokens of documents where these are longer.
+
+    Args:
+        longest: the longest document in tokens.
+    """
+    names = [BM25, *(f"bm25@{length}" for length in BEGINNINGS if length < longest)]
+    return [named(name) for name in names]
 
 
 def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
@@ -163,18 +295,16 @@ def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
 
     Args:
         candidate: a model with one vector a text.
-        key: the chunker's name in tables.
+        key: what the chunker is called in tables.
         chunker: as for `mteb_longembed.search`.
     """
-    chunks_of = candidate.name
-    if candidate.is_base:
-        chunks_of = candidate.base
-    name = register(candidate.name, chunker, key)
-    return Candidate(name, candidate.base, chunks_of=chunks_of, chunker=key)
+    kind: Kind = "fusion" if candidate.kind == "fusion" else "search"
+    meta = describe(candidate.name, chunker, key)
+    return replace(candidate, kind=kind, target_len=None, key=key, chunker=chunker, meta_of_chunks=meta)
 
 
 def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
-    """What tables call candidates: with one base `base` and what follows it, as `+gp@1024`, by their names.
+    """What tables call candidates: with one base `base` and what follows it, as `+gp@1024`, by their ids.
 
     With several bases the last part of each stands before that, as long as it tells them apart.
     """
@@ -186,81 +316,33 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
         ends = {bases[0]: ""}
     labels = {}
     for candidate in candidates:
-        label = candidate.label
+        label = candidate.name
         if candidate.base:
             end = ends[candidate.base]
             label = end + label.removeprefix(candidate.base)
-            if candidate.is_base:
+            if candidate.is_base and not candidate.key:
                 label = end or "base"
-        labels[candidate.name] = label
+        if candidate.key:
+            fused = ":fuse=bm25" if candidate.kind == "fusion" else ""
+            label = f"{ends.get(candidate.base, '')}+{candidate.key}{fused}"
+        labels[candidate.id] = label
     return labels
 
 
-def fused(best: Candidate) -> Candidate | None:
-    """The candidate with BM25's scores added, None if that is not possible.
-
-    Args:
-        best: any candidate. One with a chunker of one's own has no name to which a setting could be added.
-    """
-    if best.chunks_of:
-        return None
-    sign = ":"
-    if ":" in best.name or "," in best.name:
-        sign = ","
-    try:
-        return _candidate(f"{best.name}{sign}{_FUSED}")
-    except InputError:
-        return None
-
-
-def _tails(
-    resolved: Checkpoint, strategies: Sequence[str] | None, target_len: int | str | None
-) -> Iterator[str]:
-    """What follows the base in the names to try, the most telling first."""
-    family = resolved.base.family
-    trained_len = resolved.strategy.trained_len
-    rows = family.trained_len(resolved.base.config) or 0
-    tails: list[str] = list(DEFAULT)
-    if strategies is not None:
-        tails = list(strategies)
-        if "pcw" in strategies:
-            tails += [WINDOWS, SMALL_WINDOWS, WEIGHTED_WINDOWS, WEIGHTED]
-    for tail in tails:
-        if tail == "LATE":
-            tail = "pi:vectors=64"
-            if family.fits(STRATEGIES["ntk"]):
-                tail = "ntk:vectors=64"
-        key, colon, settings = tail.partition(":")
-        target = target_len
-        if key == "none" and target is None:
-            # plain extrapolation, where the positions allow it: `none` alone is the base as it is
-            target = Strategy.default_target_len(trained_len)
-        if key == "none" and family.name == "absolute" and rows > trained_len:
-            target = min(rows, read_tokens("the target", target or rows))
-            colon = ":"
-            settings = f"trained_len={target}"
-        at = ""
-        if target is not None:
-            at = f"@{target}"
-        yield f"{key}{at}{colon}{settings}"
-
-
-def _candidate(name: str) -> Candidate:
-    spec = ModelSpec.parse(name)
-    return _as_candidate(open_checkpoint(spec), spec.base)
-
-
-def _as_candidate(resolved: Checkpoint, base: str) -> Candidate:
-    strategy = resolved.strategy
-    plain = ModelSpec(resolved.base.name, target_len=strategy.trained_len)
+def _of_checkpoint(checkpoint: Checkpoint, base: str) -> Candidate:
+    strategy = checkpoint.strategy
+    spec = checkpoint.spec
+    plain = ModelSpec(checkpoint.base.name, target_len=strategy.trained_len)
+    kind: Kind = "strategy"
+    if replace(spec, trust_remote_code=False) == plain:
+        kind = "base"
+    elif spec.fuse:
+        kind = "fusion"
+    elif spec.search:
+        kind = "search"
     # the base as the user wrote it, then the strategy and parameters of the canonical name
-    return Candidate(
-        _typed(replace(resolved.spec, base=base)),
-        base,
-        is_base=replace(resolved.spec, trust_remote_code=False) == plain,
-        trained_len=strategy.trained_len,
-        target_len=strategy.target_len,
-    )
+    name = _typed(replace(spec, base=base))
+    return Candidate(name, base, kind, strategy.trained_len, strategy.target_len)
 
 
 def _typed(spec: ModelSpec) -> str:

@@ -1,82 +1,113 @@
-"""`compare` as a Python call: the candidates of models, on tasks or on one's own files."""
+"""`compare` as a Python call: the candidates of models, on tasks or on one's own files, and what comes of it."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from mteb.abstasks.retrieval import AbsTaskRetrieval
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+from transformers import AutoTokenizer
 
-from mteb_longembed.data.check import Passages
-from mteb_longembed.data.sources import Data, DataOptions
+from mteb_longembed.data.sources import Data, DataOptions, check_text_retrieval
+from mteb_longembed.data.table import Source
+from mteb_longembed.data.task import ENGLISH, OwnData
+from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.engine.progress import shared_bar
-from mteb_longembed.encoders.modules.token_weights import Rule
-from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.evaluation.scoring import left_out, read_metric
+from mteb_longembed.errors import InputError
+from mteb_longembed.evaluation.sampling import sampled
+from mteb_longembed.evaluation.scoring import read_metric
+from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import make_folder
 from mteb_longembed.hub import silence
+from mteb_longembed.names.zoo import entry_of
 from mteb_longembed.retrieval.chunks import Chunker
+from mteb_longembed.sentences import sentences
 
-from .candidates import BM25, Candidate, candidates_of, chunked, fused, short_names
-from .comparison import Comparison, Outcome, make_comparison
-from .costs import Key
-from .evaluate import CandidateError, Evaluated, Ground, OverBudgetError, evaluate, in_order
-from .evaluations import Evaluations
-from .ranking import pair
-from .sampling import take_sample
-from .time_left import CandidateBar
+from .advice import Advice, Note, Setting, advise, cautions, findings
+from .cache import Cache
+from .candidates import (
+    BM25_BY_SENTENCE,
+    Candidate,
+    candidates_of,
+    chunked,
+    is_name,
+    named,
+    short_names,
+    words_of,
+)
+from .costs import Cost, covering_len, document_lengths
+from .run import CandidateError, Done, OverBudgetError, Runner, cost_row
+from .summary import by_split, expected, query_differences, resamples_of, summarise
+
+#: Queries with so many sentences on average are also asked sentence by sentence.
+_SENTENCES = 2.0
+#: A first pass that takes longer, in seconds, is said with what makes it shorter.
+_LONG = 600.0
 
 
-class Options(DataOptions, total=False):
-    """The options of `compare`, beside those that say where the data are.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Comparison:
+    """The result of a comparison. A notebook shows its page.
 
     Args:
-        sample: so many documents stay in each corpus: the judged ones, hard ones for BM25, and random ones. The task
-            objects are changed.
-        metric: such as nDCG@10; the first one ranks. Default: the task's main score.
-        strategies: only these keys. Default: all that fit.
-        target: the target length in tokens. Default: 8 times the trained length.
-        chunkers: your own, by their names: each base, or a name whose base takes no part, also encodes each chunk on
-            its own. See `mteb_longembed.search`.
-        bm25: whether BM25 and the fusion with it take part. Default: yes.
-        passages: whether candidates with one vector, and BM25, show the best window of a document, and not all of it,
-            where passages are judged. Default: yes.
-        ignore_identical_ids: whether a document with the id of the query does not count (BEIR's rule). Default: no.
-        budget: seconds; what would take longer is left out and named.
-        device: where models run. Default: the best device of this machine.
+        scores: one row for each query of each candidate: candidate, task, split, query, score and other metrics.
+        summary: one row for each candidate, the best first, see `summarise`.
+        by_split: one row for each candidate and split.
+        queries: the queries on which the best differs most from its base and from BM25.
+        advice: what to use.
+        notes: further sentences, each with its kind.
+        tasks: names of the tasks.
+        metrics: what was scored, the first one ranks; if each task has its own, all of them.
+        n_queries: queries that all candidates answered.
+        n_documents: documents of all splits.
+        synthetic_queries: whether the queries are sentences of the documents.
+        identity: a hash of data, candidates and metrics.
+        written: when it was made, in UTC.
     """
 
-    sample: int | None
-    metric: Sequence[str]
-    strategies: Sequence[str] | None
-    target: int | str | None
-    chunkers: Mapping[str, Chunker] | None
-    bm25: bool
-    passages: bool
-    ignore_identical_ids: bool
-    budget: float | None
-    device: str | None
+    scores: pd.DataFrame
+    summary: pd.DataFrame
+    by_split: pd.DataFrame
+    queries: pd.DataFrame
+    advice: Advice
+    notes: list[Note]
+    tasks: list[str]
+    metrics: list[str]
+    n_queries: int
+    n_documents: int
+    synthetic_queries: bool
+    identity: str
+    written: str
 
+    def __repr__(self) -> str:
+        shown = (
+            self.summary[["label", "score", "standing"]].head(10).to_string(index=False, float_format="%.1f")
+        )
+        return "\n".join([*self.advice.answer, shown])
 
-@dataclass(frozen=True)
-class _Settings:
-    """The options with their defaults."""
+    def _repr_html_(self) -> str:
+        from .page import embedded
 
-    sample: int | None = None
-    metric: Sequence[str] = ()
-    strategies: Sequence[str] | None = None
-    target: int | str | None = None
-    chunkers: Mapping[str, Chunker] | None = None
-    bm25: bool = True
-    passages: bool = True
-    ignore_identical_ids: bool = False
-    budget: float | None = None
-    device: str | None = None
+        return embedded(self)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each candidate, the best first: scores with intervals, differences, standing and cost."""
+        return self.summary.copy()
+
+    def texts(self, *kinds: str) -> list[str]:
+        """The notes of some kinds."""
+        return [note.text for note in self.notes if note.kind in kinds]
 
 
 def say_on_stderr(sentence: str) -> None:
@@ -89,222 +120,323 @@ def compare(
     models: str | Sequence[str | Candidate],
     data: Data | str | Path | None = None,
     *,
+    tasks: Sequence[str | AbsTaskRetrieval] = (),
+    benchmarks: Sequence[str] = (),
+    eval_splits: Sequence[str] | None = None,
+    corpus: Source | None = None,
+    queries: Source | None = None,
+    qrels: Source | None = None,
+    n_synthetic_queries: int | None = None,
+    language: str = ENGLISH,
+    sample: int | None = None,
+    metric: str | Sequence[str] = (),
+    ignore_identical_ids: bool = False,
+    strategies: str | Sequence[str] | None = None,
+    target: int | str | None = None,
+    sizes: Sequence[int] = (),
+    chunkers: Mapping[str, Chunker] | None = None,
+    bm25: bool = True,
+    passages: bool = True,
+    budget: float | None = None,
+    device: str | None = None,
     folder: str | Path = "results",
     show: bool = True,
     on_message: Callable[[str], None] = say_on_stderr,
-    **options: Unpack[Options],
 ) -> Comparison:
-    """Run all ways of embedding long documents that fit a model, on the same data.
+    """Run the ways of embedding long documents that fit a model, on the same data, and say which one to use.
 
-    Each candidate is loaded once, and only one model is in memory.
+    Each candidate is loaded once, only one model is in memory, and candidates that differ in pooling share a pass.
 
     Args:
-        models: bases: aliases, hub ids or folders. A name with a strategy is one candidate.
-        data: tasks, or one's own files: `mteb_longembed.Data`; or a folder as for `Data.from_folder`.
+        models: bases: aliases, hub ids or folders. A full name, with a strategy, is one candidate.
+        data: tasks or files, as `mteb_longembed.Data`; or a folder as for `Data.from_folder`. Or, in its place:
+        tasks: retrieval tasks of mteb.
+        benchmarks: their tasks.
+        eval_splits: only these splits of the tasks.
+        corpus: one's own documents: a file, a DataFrame or a dict.
+        queries: the queries.
+        qrels: which document answers which query.
+        n_synthetic_queries: with a corpus only: so many sentences are drawn from it as queries.
+        language: of one's own files, such as `deu`; BM25 cuts words by it.
+        sample: so many documents stay in each corpus: all judged ones, then hard ones for BM25, and random ones.
+        metric: such as nDCG@10; the first one ranks. Default: the task's main score.
+        ignore_identical_ids: whether a document with the id of the query does not count (BEIR's rule).
+        strategies: only these keys, or `all`. Default: windows over whole documents, and four others that fit.
+        target: the target length in tokens. Default: for windows, what covers 95 % of the text; for other strategies,
+            8 times the trained length.
+        sizes: tokens of a vector, which are also tried, such as 64, 128 and 254.
+        chunkers: one's own, by their names: each base, or a name whose base takes no part, also encodes each chunk on
+            its own. See `mteb_longembed.search`.
+        bm25: whether BM25 and the fusion with it take part.
+        passages: whether candidates with one vector, and BM25, show the best window of a document, and not all of it,
+            where passages are judged.
+        budget: seconds; what would take longer is left out and named.
+        device: where models run. Default: the best device of this machine.
         folder: finished work is kept here, in mteb's form.
         show: whether a progress bar is shown; those of other libraries never are.
         on_message: called with every sentence for the user.
-        options: those of `Options`; and in place of `data`: `tasks`, `benchmarks` and `eval_splits`; or `corpus` with
-            `queries` and `qrels`, or with `n_synthetic_queries`, the number of sentences that are drawn from it as
-            queries; and the `language` of one's own files.
-
-    Returns:
-        The scores, the costs, the rows, best first, and the recommendation: what the page of `mteb-longembed compare`
-        shows.
 
     Raises:
         InputError: if models, data or options do not go together.
         DataError: if a file breaks a rule.
     """
-    began = time.monotonic()
-    settings, of_data = _split_options(options)
+    until = math.inf if budget is None else time.monotonic() + budget
     make_folder("--output-folder", Path(folder))
-    evaluations = Evaluations(
-        Path(folder),
-        [read_metric(text) for text in settings.metric],
-        ignore_identical_ids=settings.ignore_identical_ids,
-    )
-    if isinstance(models, str):
-        models = [models]
-    candidates, unfit = _candidates(models, settings)
-    if isinstance(data, Data) and of_data:
-        raise InputError(f"compare needs one kind of data, got data= and {', '.join(of_data)}=.")
-    for sentence in unfit:
-        on_message(sentence)
-    if not isinstance(data, Data):
-        data = Data.from_options(data, Path(folder), of_data)
+    models = [models] if isinstance(models, str) else list(models)
+    metrics = [read_metric(text) for text in ([metric] if isinstance(metric, str) else metric)]
+    asked = [strategies] if isinstance(strategies, str) else strategies
+    _check_options(models, asked, target, sizes)
+    given: dict[str, Any] = {
+        "tasks": tasks,
+        "benchmarks": benchmarks,
+        "eval_splits": eval_splits,
+        "corpus": corpus,
+        "queries": queries,
+        "qrels": qrels,
+        "n_synthetic_queries": n_synthetic_queries,
+    }
+    if isinstance(data, Data):
+        others = [name for name, value in given.items() if value is not None and value != ()]
+        if others:
+            raise InputError(f"compare needs one kind of data, got data= and {', '.join(others)}=.")
+    else:
+        options: DataOptions = {**given, "language": language}  # type: ignore[typeddict-item]  # checked above
+        data = Data.from_options(data, Path(folder), options)
+    splits, notes = _prepared(data, metrics, sample, ignore_identical_ids=ignore_identical_ids)
+    plan = _Plan(splits, asked, target, sizes, chunkers or {}, bm25, *document_lengths(splits, None))
+    candidates = plan.candidates(models, notes)
+    for note in notes:
+        on_message(note.text)
     if all(data.has_synthetic_queries and candidate.matches_words for candidate in candidates):
         raise InputError(
             "compare needs at least one candidate, with synthetic queries one that has vectors, got "
-            f"{', '.join(candidate.name for candidate in candidates) or 'none'}."
+            f"{', '.join(candidate.id for candidate in candidates) or 'none'}."
         )
-    names = [task.metadata.name for task in data.tasks]  # before a sample gets a name of its own
-    counted = _prepare(data, evaluations, settings.sample)
-    for sentence in counted:
-        on_message(sentence)
-    ground = replace(_ground(data, evaluations, settings, on_message), rules=_rules(candidates))
-    run = _Run(ground, began, settings.budget)
-    labels = short_names(candidates)
-    with CandidateBar(len(candidates), show=show) as bar, shared_bar(bar):
-        for candidate in in_order(candidates):
-            bar.begin(labels[candidate.name], run.n_tokens)
-            run.add(candidate)
-            bar.finish()
-        fusion = None
-        if settings.bm25:
-            fusion = run.fusion()
-        if fusion is not None:
-            bar.begin("the fusion with BM25", 0)
-            run.add(fusion)
-    if not run.done:
+    runner = Runner(Cache(Path(folder)), splits, candidates, device, passages, on_message, until)
+    runner.before_first_pass = lambda cost: on_message(plan.expectation(candidates, cost))
+    done = _run_all(runner, plan, notes, show=show)
+    if not done:
+        reasons = [note.text for note in notes if note.kind in ("left out", "skipped")]
         raise InputError(
             "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks "
-            f"({', '.join([*run.left_out, *run.skipped][:1])})."
+            f"({', '.join(reasons[:1])})."
         )
-    outcome = Outcome(
-        done=run.done,
-        asked=candidates,
-        skipped=run.skipped,
-        left_out=[*run.left_out, *unfit],
-        counted=counted,
+    return _comparison(data, runner, done, notes)
+
+
+def _check_options(
+    models: Sequence[str | Candidate],
+    strategies: Sequence[str] | None,
+    target: int | str | None,
+    sizes: Sequence[int],
+) -> None:
+    """Refuse options about the candidates of bases where there is no base."""
+    given = [
+        name
+        for name, value in (("--strategies", strategies), ("--target", target), ("--sizes", sizes or None))
+        if value is not None
+    ]
+    if given and all(isinstance(model, str) and is_name(model) for model in models):
+        raise InputError(
+            f"{' and '.join(given)} need a base, got only full names ({', '.join(map(str, models))}): write the "
+            "strategy and the length into the name, or give the base."
+        )
+
+
+def _prepared(
+    data: Data, metrics: Sequence[Any], sample: int | None, *, ignore_identical_ids: bool
+) -> tuple[list[Split], list[Note]]:
+    """The splits, and notes about what is not there or not scored."""
+    splits = []
+    notes = []
+    for task in data.tasks:
+        check_text_retrieval("compare", task)
+        for split in splits_of(task, metrics, ignore_identical_ids=ignore_identical_ids):
+            if sample is not None:
+                split, sentence = sampled(split, sample)
+                if sentence:
+                    notes.append(Note("data", sentence))
+            splits.append(split)
+            notes += [Note("data", text) for text in split.left_out()]
+    return splits, notes
+
+
+@dataclass
+class _Plan:
+    """Which candidates there are, and how much they read: `scale` times the `lengths` in tokens of drawn documents."""
+
+    splits: Sequence[Split]
+    strategies: Sequence[str] | None
+    target: int | str | None
+    sizes: Sequence[int]
+    chunkers: Mapping[str, Chunker]
+    with_words: bool
+    lengths: np.ndarray
+    scale: float
+
+    def candidates(self, models: Sequence[str | Candidate], notes: list[Note]) -> list[Candidate]:
+        """All that are known before the first one has run: words, full names, bases, then the rest."""
+        found: list[Candidate] = []
+        for model in models:
+            if isinstance(model, Candidate):
+                found.append(model)
+                continue
+            entry = entry_of(model)
+            if not is_name(model) and (entry is None or entry.kind != "mteb"):
+                self.lengths, self.scale = document_lengths(self.splits, _tokenizer_of(model))
+            covering = covering_len(self.lengths)
+            own, untried = candidates_of(model, self.strategies, self.target, self.sizes, covering)
+            found += own
+            notes += [Note("untried", text) for text in untried]
+        bases = {candidate.base for candidate in found if candidate.is_base}
+        encoders = [c for c in found if c.is_base or (c.is_named and c.base not in bases)]
+        for encoder in encoders:
+            found += [chunked(encoder, key, chunker) for key, chunker in self.chunkers.items()]
+        if self.with_words:
+            found += words_of(int(self.lengths.max()))
+        return sorted(dict.fromkeys(found), key=lambda c: (c.kind != "words", not c.is_named, not c.is_base))
+
+    def n_tokens(self, candidates: Sequence[Candidate]) -> tuple[int, int]:
+        """About how many tokens of documents are read, and in how many passes."""
+        passes = {c.passes: c.target_len for c in candidates if c.kind not in ("words", "api")}
+        read = [self.lengths.clip(max=target or self.lengths.max()).sum() for target in passes.values()]
+        return int(self.scale * sum(read)), len(passes)
+
+    def expectation(self, candidates: Sequence[Candidate], cost: Cost) -> str:
+        """How much is read and how long that takes on this machine, by the first measured speed."""
+        n_tokens, n_passes = self.n_tokens(candidates)
+        seconds = n_tokens / (cost.tokens_per_second or 1.0)
+        needed = f"{seconds / 60:,.0f} minutes" if seconds >= 120 else f"{seconds:,.0f} seconds"
+        sentence = f"About {n_tokens:,} tokens in {n_passes} passes, about {needed} on this machine"
+        if seconds > _LONG:
+            return (
+                f"{sentence}: --budget TIME leaves out what takes longer, --sample N reads fewer documents."
+            )
+        return f"{sentence}."
+
+
+def _tokenizer_of(base: str) -> Any:
+    """The tokenizer of a base; no weights are read."""
+    checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
+    files = checkpoint.base.files
+    return AutoTokenizer.from_pretrained(
+        checkpoint.base.path,
+        revision=None if files.local else checkpoint.base.revision,
+        trust_remote_code=checkpoint.base.runs_code,
     )
-    return make_comparison(outcome, ground, names, synthetic_queries=data.has_synthetic_queries)
 
 
-class _Run:
-    """What has run of a comparison, and what has not and why."""
+def _run_all(runner: Runner, plan: _Plan, notes: list[Note], *, show: bool) -> list[Done]:
+    """Run all candidates, and then those that depend on which is best."""
+    done: list[Done] = []
+    labels = short_names(runner.candidates)
 
-    def __init__(self, ground: Ground, began: float, budget: float | None) -> None:
-        self.ground = ground
-        self.done: list[Evaluated] = []
-        self.skipped: list[str] = []
-        self.left_out: list[str] = []
-        #: about how many tokens a candidate reads.
-        self.n_tokens = 0
-        self._encoded: set[str] = set()
-        self._until = math.inf
-        if budget is not None:
-            self._until = began + budget
-
-    def add(self, candidate: Candidate) -> None:
-        """Run a candidate, or say why not."""
-        is_encoded = candidate.encoder in self._encoded
+    def run(candidate: Candidate) -> None:
+        bar.set_description_str(f"Comparing, {labels.get(candidate.id, candidate.id)}", refresh=False)
         try:
-            evaluated = evaluate(candidate, self.ground, self.budget_left(), is_encoded=is_encoded)
+            done.append(runner.run(candidate))
         except OverBudgetError as error:
-            self.skipped.append(str(error))
-            return
+            notes.append(Note("skipped", str(error)))
         except CandidateError as error:
-            self.left_out.append(f"{candidate.name} is left out: {error}")
-            self.ground.on_message(self.left_out[-1])
-            return
-        self.done.append(evaluated)
-        self._encoded.add(candidate.encoder)
-        self.n_tokens = max(self.n_tokens, evaluated.cost.tokens_of(self.ground.splits))
+            notes.append(Note("left out", f"{candidate.id} is left out: {error}"))
+            runner.on_message(notes[-1].text)
 
-    def budget_left(self) -> float:
-        """Seconds, infinite without a budget."""
-        return self._until - time.monotonic()
-
-    @property
-    def has_bm25(self) -> bool:
-        """Whether BM25 has run."""
-        return any(one.candidate.name == BM25 for one in self.done)
-
-    def fusion(self) -> Candidate | None:
-        """The candidate with the highest mean so far, with BM25's scores added; None if BM25 could not run.
-
-        Of equal ones it is the first by name.
-        """
-        if not self.has_bm25:
-            return None
-        dense = sorted(
-            (one.candidate for one in self.done if one.candidate.name != BM25), key=lambda c: c.name
-        )
-        if not dense:
-            return None
-        paired = pair(pd.concat([one.scores for one in self.done]), dense)
-        return fused(max(dense, key=lambda candidate: paired.mean_only(candidate.name)))
+    # a file of output gets a line now and then
+    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "disable": not show}
+    if not sys.stderr.isatty():
+        options["mininterval"] = 30.0
+    with tqdm(total=plan.n_tokens(runner.candidates)[0], **options) as bar, shared_bar(bar):
+        for candidate in runner.candidates:
+            run(candidate)
+        if plan.with_words and any(one.candidate.kind == "words" for one in done):
+            for candidate in _further(done, plan.splits, notes):
+                run(candidate)
+    n_skipped = sum(note.kind == "skipped" for note in notes)
+    if n_skipped:
+        text = f"{n_skipped} of {len(runner.candidates)} candidates were not tried: --budget was too short."
+        notes.append(Note("finding", text))
+    return done
 
 
-def _split_options(options: Options) -> tuple[_Settings, DataOptions]:
-    """The options of a comparison, and those that say where its data are."""
-    own: dict[str, Any] = dict(options)
-    known = {field.name for field in fields(_Settings)}
-    settings = _Settings(**{key: value for key, value in own.items() if key in known})
-    of_data: Any = {key: value for key, value in own.items() if key not in known}
-    return settings, of_data
+def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -> list[Candidate]:
+    """The best candidate so far with BM25 added; and, where queries have several sentences, by sentence."""
+    dense = [one for one in done if not one.candidate.matches_words]
+    if not dense:
+        return []
+    means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means
+    # of equal ones the first: bases come before what is made of them
+    best = max(dense, key=lambda one: means[one.candidate.id]).candidate
+    wanted = [(best, "fuse=bm25")]
+    found = []
+    texts = [text for split in splits for query, text in split.queries.items() if query in split.judged]
+    n_sentences = sum(len(sentences(text)) for text in texts) / len(texts)
+    several = [
+        one.candidate for one in dense if one.candidate.spec and one.candidate.spec.vectors is not None
+    ]
+    if n_sentences >= _SENTENCES:
+        found.append(named(BM25_BY_SENTENCE))
+        if several:
+            windows = max(several, key=lambda candidate: means[candidate.id])
+            wanted += [(windows, "query=sentences"), (windows, "fuse=bm25,query=sentences")]
+        text = f"Queries have {n_sentences:.1f} sentences on average, so each sentence was also asked on its own."
+        notes.append(Note("finding", text))
+    for candidate, settings in wanted:
+        try:
+            found.append(candidate.with_settings(settings))
+        except InputError as error:
+            notes.append(Note("untried", f"{candidate.id} with {settings} is left out: {error}"))
+    known = {one.candidate for one in done}
+    return [candidate for candidate in dict.fromkeys(found) if candidate not in known]
 
 
-def _candidates(models: Sequence[str | Candidate], settings: _Settings) -> tuple[list[Candidate], list[str]]:
-    """The candidates of all models, and sentences about strategies that do not fit one of them."""
-    candidates: list[Candidate] = []
-    unfit: list[str] = []
-    for model in models:
-        if isinstance(model, Candidate):
-            candidates.append(model)
-            continue
-        fitting = candidates_of(model, settings.strategies, settings.target)
-        candidates += fitting
-        if len(fitting) > 1:
-            names = [candidate.name for candidate in fitting]
-            missing = [key for key in settings.strategies or () if not _has_strategy(names, key)]
-            unfit += [f"{key} does not fit {model} and is left out." for key in missing]
-    bases = {candidate.base for candidate in candidates if candidate.is_base}
-    encoders = [c for c in candidates if c.is_base or (c.is_named and c.base not in bases)]
-    for encoder in encoders:
-        for key, chunker in (settings.chunkers or {}).items():
-            candidates.append(chunked(encoder, key, chunker))
-    if settings.bm25:
-        candidates.append(Candidate(BM25, ""))
-    return list(dict.fromkeys(candidates)), unfit
-
-
-def _rules(candidates: Sequence[Candidate]) -> dict[str, list[Rule]]:
-    """The rules of corpus weights, by the name of the encoder whose passes they share."""
-    rules: dict[str, list[Rule]] = {}
-    for candidate in candidates:
-        rule = candidate.weights
-        if rule is not None and rule not in rules.setdefault(candidate.encoder, []):
-            rules[candidate.encoder].append(rule)
-    return rules
-
-
-def _has_strategy(names: Sequence[str], key: str) -> bool:
-    return any(f"+{key}@" in name for name in names)
-
-
-def _prepare(data: Data, evaluations: Evaluations, sample: int | None) -> list[str]:
-    """Load the data, and take a sample of them; sentences about what is not there or not scored."""
-    counted: list[str] = []
-    for task in data.tasks:
-        evaluations.prepare(task)
-        if sample is not None:
-            counted += take_sample(task, sample)
-    for task in data.tasks:
-        for split in task.eval_splits:
-            counted += left_out(task, split)
-    return counted
-
-
-def _ground(
-    data: Data, evaluations: Evaluations, settings: _Settings, on_message: Callable[[str], None]
-) -> Ground:
-    """The splits, their documents and their judged passages; a `DataError` if a split has no document."""
-    splits = {}
-    corpora = {}
-    judged: dict[Key, Passages] = {}
-    for task in data.tasks:
-        for split in task.eval_splits:
-            key = (task.metadata.name, split)
-            parts = [task.dataset[subset][split]["corpus"] for subset in task.hf_subsets]
-            if not any(map(len, parts)):
-                raise DataError(f"{', '.join(key)}: a corpus needs at least one document, got none.")
-            splits[key] = (task, split)
-            corpora[key] = parts
-            # a generated split is made again for them
-            if hasattr(task, "passages"):
-                passages = task.passages(split)
-                if passages:
-                    judged[key] = passages
-    return Ground(evaluations, splits, corpora, judged, settings.device, settings.passages, on_message)
+def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[Note]) -> Comparison:
+    """What the candidates that have run say."""
+    scores = pd.concat([one.scores for one in done], ignore_index=True)
+    candidates = {one.candidate.id: one.candidate for one in done}
+    costs = pd.DataFrame([cost_row(one) for one in done])
+    synthetic = data.has_synthetic_queries
+    summary = summarise(scores, list(candidates.values()), costs, synthetic_queries=synthetic)
+    # `mteb run` does not know the names of tasks from local files
+    own = next((task for task in data.tasks if isinstance(task, OwnData)), None)
+    source = None if own is None else own.corpus_source
+    splits = runner.splits
+    setting = Setting(
+        # a sample has a name of its own, which mteb does not know
+        tasks=[task.metadata.name for task in data.tasks],
+        n_queries=len(done[0].scores),
+        corpus=str(source) if isinstance(source, Path) else None,
+        language=None if own is None else own.language,
+        synthetic_queries=synthetic,
+    )
+    advice = advise(summary, setting)
+    chosen = summary.index[summary["standing"] != "apart"]
+    all_notes = [
+        *cautions(scores, summary, splits),
+        *notes,
+        *findings(summary, advice, setting, expected(scores, list(chosen))),
+    ]
+    best = summary.loc[advice.best]
+    others = summary.drop(index=advice.best)
+    references = others[(others["kind"] == "words") | (others["is_base"] & (others["base"] == best["base"]))]
+    words = references[references["kind"] == "words"].index[:1]
+    shown = [*references[references["kind"] != "words"].index, *words] or list(others.index[:1])
+    metrics = list(dict.fromkeys(str(metric) for split in splits for metric in split.metrics))
+    rule = [split.task.ignore_identical_ids for split in splits]
+    parts = [*(split.digest for split in splits), *metrics, *(c.id for c in runner.candidates), *rule]
+    return Comparison(
+        scores=scores,
+        summary=summary,
+        by_split=by_split(scores),
+        queries=query_differences(
+            runner.cache, splits, candidates, scores, advice.best, shown, windows=runner.shows_windows
+        ),
+        advice=advice,
+        notes=all_notes,
+        tasks=list(dict.fromkeys(split.key[0] for split in splits)),
+        metrics=metrics,
+        n_queries=setting.n_queries,
+        n_documents=sum(len(split.corpus) for split in splits),
+        synthetic_queries=synthetic,
+        identity=hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest(),
+        written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    )

@@ -5,36 +5,37 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import median
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from datasets import Dataset
 from numpy.typing import ArrayLike
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
 from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
 from mteb_longembed.encoders.spans import document_prompt
 from mteb_longembed.encoders.tokenizing.prefix_tokenizer import prefix_tokenizer_of
-from mteb_longembed.evaluation.scoring import texts_of
+from mteb_longembed.evaluation.split import Split, texts_of
 from mteb_longembed.retrieval.passages import CutText, tokens_of_vectors
 
-from .token_count import count_tokens, tokenizer_of
-
-#: How often the speed of every candidate is measured. Below that, two speeds never count as different.
+#: How often the speed of every candidate is measured.
 ROUNDS = 3
 #: Candidates are measured one after the other, so that other work on the machine may slow one of them: a speed must be
 #: so many times as high to count as higher.
 CLEARLY = 1.2
 #: The text before the clock starts, in trained lengths.
 _WARM = 1.25
-#: The share of the text that a target length should read.
+#: The share of the text that a target length should read, and the share that windows read by default.
 ENOUGH = 0.9
+COVERING = 0.95
+#: The paper's rule for texts without a tokenizer.
+WORDS_PER_TOKEN = 0.75
+#: So many characters of documents, drawn with a seed, say how long documents are.
+_SAMPLED = 20_000_000
 
-#: (task, split).
-Key = tuple[str, str]
 #: Our models: with one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 
@@ -44,43 +45,44 @@ class Cost:
     """The cost of a candidate, counted with its own tokenizer over all documents.
 
     Args:
-        tokens: tokens that are read in each split, special tokens and prompts included; by `TASK/SPLIT`.
+        tokens: tokens of documents that are read, special tokens and prompts included.
         share_read: the share of the documents' tokens that is read, from 0 to 1. Unknown tokens are not read.
         share_unknown: the share of the documents' tokens for which the tokenizer has only its unknown token.
         vectors: mean number of vectors of a document, None if that is not known.
         enough_len: the smallest power of two, in tokens, at which `ENOUGH` of the text is read.
-        length_quartiles: lengths of documents in tokens: the quarter, the half, three quarters.
-        longest: the longest document in tokens, special tokens and prompt included.
-        speeds: tokens of documents encoded in a second, once for each round; empty if nothing is encoded here.
+        quarter_len, median_len, three_quarters_len, longest: lengths of documents in tokens.
+        slowest, tokens_per_second, fastest: tokens of documents encoded in a second: the slowest round, the median and
+            the fastest round; None if nothing is encoded here.
         bytes: mean bytes of a document's vectors, as they are stored.
         device: where the speeds were measured. Only speeds of one device are compared.
     """
 
-    tokens: Mapping[str, int] = field(default_factory=dict)
+    tokens: int = 0
     share_read: float = 1.0
     share_unknown: float = 0.0
     vectors: float | None = None
     enough_len: int = 1
-    length_quartiles: Sequence[float] = ()
+    quarter_len: float | None = None
+    median_len: float | None = None
+    three_quarters_len: float | None = None
     longest: int = 0
-    speeds: Sequence[float] = ()
+    slowest: float | None = None
+    tokens_per_second: float | None = None
+    fastest: float | None = None
     bytes: float | None = None
     device: str = ""
 
-    @property
-    def tokens_per_second(self) -> float | None:
-        """The median speed, None if there is none."""
-        return median(self.speeds) if self.speeds else None
 
-    def tokens_of(self, splits: Iterable[Key]) -> int:
-        """The tokens that are read in these splits."""
-        return sum(self.tokens.get("/".join(key), 0) for key in splits)
+def is_faster(one: Any, other: Any) -> bool:
+    """Whether the slowest round of one cost is `CLEARLY` faster than the other one's fastest round.
 
-    def is_faster_than(self, other: Cost) -> bool:
-        """Whether the slowest round is faster than the other one's fastest round, by `CLEARLY`."""
-        if self.device != other.device or min(len(self.speeds), len(other.speeds)) < ROUNDS:
-            return False
-        return min(self.speeds) > CLEARLY * max(other.speeds)
+    Args:
+        one: with the fields of `Cost`: a cost, or a row of a frame.
+        other: another one.
+    """
+    if one.device != other.device or not one.slowest or not other.fastest:
+        return False
+    return bool(one.slowest > CLEARLY * other.fastest)
 
 
 def measure(model: LongModel, texts: Sequence[str]) -> tuple[list[float], int]:
@@ -91,32 +93,6 @@ def measure(model: LongModel, texts: Sequence[str]) -> tuple[list[float], int]:
         rate, n_bytes = speed(model, texts, is_new=number == 0)
         speeds.append(rate)
     return speeds, n_bytes
-
-
-def sample(corpora: Sequence[Dataset], device_type: str) -> list[str]:
-    """The documents with which speeds are measured: drawn with a seed, about as many as a device runs at a time.
-
-    On a CPU that is one batch, often one long document: each further batch would cost 3 passes of every candidate, and
-    the rounds show how much a speed varies. A document is never cut, because strategies differ most at full length.
-
-    Args:
-        corpora: all documents.
-        device_type: such as `cpu` or `cuda`.
-    """
-    rows = []
-    for corpus in corpora:
-        rows += [(corpus, index) for index in range(len(corpus))]
-    limit = CHARS_PER_TOKEN * TOKENS.get(device_type, TOKENS_ELSEWHERE)
-    texts: dict[str, None] = {}
-    n_characters = 0
-    for corpus, index in random.Random(0).sample(rows, len(rows)):
-        ((text,),) = texts_of(corpus.select([index]))
-        if text and text not in texts:
-            texts[text] = None
-            n_characters += len(text)
-        if n_characters >= limit:
-            break
-    return list(texts)
 
 
 def speed(model: LongModel, texts: Sequence[str], *, is_new: bool = True) -> tuple[float, int]:
@@ -152,6 +128,54 @@ def speed(model: LongModel, texts: Sequence[str], *, is_new: bool = True) -> tup
     return n_tokens / seconds, np.atleast_2d(first)[0].nbytes
 
 
+def sample(splits: Sequence[Split], device_type: str) -> list[str]:
+    """The documents with which speeds are measured: drawn with a seed, about as many as a device runs at a time.
+
+    On a CPU that is one batch, often one long document. A document is never cut, because strategies differ most at full
+    length.
+    """
+    limit = CHARS_PER_TOKEN * TOKENS.get(device_type, TOKENS_ELSEWHERE)
+    return _drawn_texts(splits, limit)
+
+
+def _drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
+    """Different documents with text, in a random order, until they have so many characters."""
+    texts: dict[str, None] = {}
+    left = n_characters
+    numbers = [(split, number) for split in splits for number in range(len(split.corpus))]
+    for split, number in random.Random(0).sample(numbers, len(numbers)):
+        text = split.text_at(number)
+        if text and text not in texts:
+            texts[text] = None
+            left -= len(text)
+        if left <= 0:
+            break
+    return list(texts)
+
+
+def document_lengths(
+    splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase | None
+) -> tuple[np.ndarray, float]:
+    """Lengths of drawn documents in tokens, and how many times as much text all documents have."""
+    texts = _drawn_texts(splits, _SAMPLED)
+    lengths = np.array([count_tokens(text, tokenizer) for text in texts] or [0])
+    n_drawn = sum(map(len, texts))
+    n_all = sum(len(text) for split in splits for text in split.texts())
+    return lengths, max(n_all / max(n_drawn, 1), 1.0)
+
+
+def covering_len(lengths: np.ndarray, share: float = COVERING) -> int:
+    """The smallest power of two, in tokens, at which this share of the documents' tokens is read.
+
+    >>> covering_len(np.array([100, 300, 5000]))
+    8192
+    """
+    length = 1
+    while np.minimum(lengths, length).sum() < share * lengths.sum():
+        length *= 2
+    return length
+
+
 def chunk_texts(texts: Sequence[str], split_text: CutText) -> list[str]:
     """The texts of all chunks."""
     chunks = []
@@ -160,29 +184,36 @@ def chunk_texts(texts: Sequence[str], split_text: CutText) -> list[str]:
     return chunks
 
 
+def count_tokens(text: str, tokenizer: PreTrainedTokenizerBase | None = None) -> int:
+    """The tokens of a text, without special tokens; without a tokenizer, 0.75 words are one token.
+
+    >>> count_tokens("one two  three")
+    4
+    """
+    if tokenizer is None:
+        return round(len(text.split()) / WORDS_PER_TOKEN)
+    return len(tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"])
+
+
 def count(
     model: LongModel | None,
-    corpora: Mapping[Key, Sequence[Dataset]],
-    target_len: int | None,
+    splits: Sequence[Split],
+    target_len: int | None = None,
     split_text: CutText | None = None,
 ) -> Cost:
     """Count tokens and vectors of all documents, or of their chunks. What is tokenised here is not tokenised again.
 
     Args:
         model: None for a model that is not ours: then 0.75 words are one token.
-        corpora: the documents of each split.
+        splits: whose documents.
         target_len: how many tokens of a document the candidate reads, None for all; used if there are no token ids.
         split_text: a chunker of one's own.
     """
     counter = _TokenCounter(model, split_text, target_len)
-    tokens = {}
-    for key, parts in corpora.items():
-        before = counter.n_tokens
-        for part in parts:
-            for texts in texts_of(part):
-                counter.add(texts)
-        tokens["/".join(key)] = counter.n_tokens - before
-    return counter.cost(tokens)
+    for split in splits:
+        for texts in texts_of(split.corpus):
+            counter.add(texts)
+    return counter.cost()
 
 
 class _TokenCounter:
@@ -192,7 +223,6 @@ class _TokenCounter:
         self.model: LongModel | None = None
         self.split_text = split_text
         self.target_len = target_len
-        self.tokenizer = tokenizer_of(model)
         self.n_prompt = 0
         #: tokens that every text gets: the prompt, and special tokens.
         self.n_added = 0
@@ -211,7 +241,7 @@ class _TokenCounter:
     def add(self, texts: Sequence[str]) -> None:
         """Count some documents."""
         if self.model is None:
-            lengths = [count_tokens(text, self.tokenizer) for text in texts]
+            lengths = [count_tokens(text) for text in texts]
             read = [min(length, self.target_len or length) for length in lengths]
             n_unknown = 0
         else:
@@ -230,27 +260,22 @@ class _TokenCounter:
         self.n_read += max(min(n_content, sum(lengths)) - n_unknown, 0)
         self.n_tokens += sum(read)
 
-    def cost(self, tokens: Mapping[str, int]) -> Cost:
+    def cost(self) -> Cost:
         """The cost of all documents that were counted."""
         total = sum(self.lengths)
         enough_len = 1
         while sum(min(n, max(enough_len - self.n_added, 0)) for n in self.lengths) < ENOUGH * total:
             enough_len *= 2
-        vectors = None
-        if self.model is not None:
-            vectors = self.n_vectors / len(self.lengths)
-        share_read = 1.0
-        share_unknown = 0.0
-        if total:
-            share_read = self.n_read / total
-            share_unknown = self.n_unknown / total
+        low, median, high = np.quantile(self.lengths, [0.25, 0.5, 0.75]).tolist()
         return Cost(
-            tokens=tokens,
-            share_read=share_read,
-            share_unknown=share_unknown,
-            vectors=vectors,
+            tokens=self.n_tokens,
+            share_read=self.n_read / total if total else 1.0,
+            share_unknown=self.n_unknown / total if total else 0.0,
+            vectors=None if self.model is None else self.n_vectors / len(self.lengths),
             enough_len=enough_len,
-            length_quartiles=[float(length) for length in np.quantile(self.lengths, [0.25, 0.5, 0.75])],
+            quarter_len=low,
+            median_len=median,
+            three_quarters_len=high,
             longest=max(self.lengths) + self.n_added,
         )
 

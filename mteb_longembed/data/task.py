@@ -16,7 +16,8 @@ from mteb_longembed.data import check
 from mteb_longembed.data.check import Passages, text_table
 from mteb_longembed.data.table import ENDINGS, TREC, Source, ending_of
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.evaluation.scoring import K_VALUES, data_identity
+from mteb_longembed.evaluation.scoring import K_VALUES
+from mteb_longembed.evaluation.split import data_identity
 
 ENGLISH = "eng-Latn"
 

@@ -14,7 +14,7 @@ import mteb
 import numpy as np
 import torch
 from datasets import Dataset
-from mteb.models.model_implementations import MODEL_REGISTRY
+from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 from torch.utils.data import DataLoader
@@ -103,12 +103,18 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Passage]:
     return [(start + first, end + first) for start, end in chunks or [(0, len(text))]]
 
 
-def register(name: str, chunker: Chunker, key: str = "") -> str:
-    """Make mteb know a search with a chunker; its name. Without a version its revision is a random one."""
-    chunker, version = chunker if isinstance(chunker, tuple) else (chunker, "")
-    if not callable(chunker) and not hasattr(chunker, "create_documents"):
-        raise InputError(f"a chunker must be a function or a splitter, got {chunker!r:.80}.")
-    key = key or getattr(chunker, "__name__", type(chunker).__name__).strip("<>")
+def describe(name: str, chunker: Chunker, key: str = "") -> ModelMeta:
+    """mteb's description of a search with a chunker, which loads it. Without a version its revision is a random one.
+
+    Args:
+        name: a name that mteb knows, of a model with one vector a text.
+        chunker: what cuts documents, perhaps with a version.
+        key: what it is called in names; by default its own name.
+    """
+    cutter, version = chunker if isinstance(chunker, tuple) else (chunker, "")
+    if not callable(cutter) and not hasattr(cutter, "create_documents"):
+        raise InputError(f"a chunker must be a function or a splitter, got {cutter!r:.80}.")
+    key = key or getattr(cutter, "__name__", type(cutter).__name__).strip("<>")
     if not re.fullmatch(r"[\w.-]+", f"{key}{version}"):
         raise InputError(
             f"a chunker's name and version must have letters, digits and _.- only, got {key!r} and {version!r}."
@@ -119,7 +125,7 @@ def register(name: str, chunker: Chunker, key: str = "") -> str:
         warnings.warn(f"the chunker {key} has no version, {advice}", stacklevel=3)
     known = mteb.get_model_meta(name)
     tail = re.sub(r"[^\w.-]", "-", str(known.name).rpartition("/")[2])
-    passages = lru_cache(10_000)(partial(apply_chunker, chunker))  # a chunker may take as long as the model
+    passages = lru_cache(10_000)(partial(apply_chunker, cutter))  # a chunker may take as long as the model
     fields: dict[str, Any] = {
         "name": f"local/{key}-{tail}",
         "revision": f"{known.revision}{CHUNKS}{key}.{version}",
@@ -128,8 +134,7 @@ def register(name: str, chunker: Chunker, key: str = "") -> str:
         # mteb copies what is no function
         "loader": lambda *_, device=None, **__: _load(name, passages, device),
     }
-    MODEL_REGISTRY[fields["name"]] = known.model_copy(update=fields)
-    return str(fields["name"])
+    return known.model_copy(update=fields)
 
 
 def _load(name: str, passages: CutText, device: str | None) -> MTEBModels:

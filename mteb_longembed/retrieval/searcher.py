@@ -26,7 +26,7 @@ from mteb_longembed.names.grammar import holds_model
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .bm25 import BM25
-from .chunks import Chunker, register
+from .chunks import Chunker, describe
 from .fusion import SUB_TOP_K, FusedSearch
 from .passages import Passage, passages_of, windows_of
 from .protocol import protocol_of
@@ -405,7 +405,7 @@ def _loaded(name: str, device: str | None, chunker: Chunker | None = None) -> MT
     try:
         with translate_hub_errors():
             if chunker is not None:
-                name = register(name, chunker)
+                return describe(name, chunker).load_model(device=device)
             return mteb.get_model(name, device=device)
     except LongEmbedError:
         raise

@@ -1,14 +1,12 @@
-"""What an interval is, and the interval of a share.
-
-Source: Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953.
-"""
+"""What an interval is, and the interval of a mean and of a paired difference over the queries of some splits."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+from numpy.typing import ArrayLike
 
 CONFIDENCE = 0.95
 
@@ -34,14 +32,26 @@ class Interval:
         """Whether both ends are between `-margin` and `margin`."""
         return -margin < self.low and self.high < margin
 
+    def holds_zero(self) -> bool:
+        """Whether zero is possible; with one query everything is."""
+        return not (self.low > 0 or self.high < 0)
 
-def proportion_interval(share: float, n: int, confidence: float = CONFIDENCE) -> Interval:
-    """The Wilson interval of a share from 0 to 1 of n answers, rounded to a whole number of right answers.
 
-    >>> interval = proportion_interval(1.0, 50)
+def mean_interval(scores: ArrayLike) -> Interval:
+    """The 95 % interval of the mean over the queries of one split.
+
+    >>> interval = mean_interval([1.0] * 50)  # Wilson's interval of 50 of 50
     >>> f"{interval.low:.3f} to {interval.high:.3f}"
     '0.929 to 1.000'
     """
-    ends = stats.binomtest(round(share * n), n).proportion_ci(confidence, method="wilson")
-    # the ends may miss 0 and 1 by a rounding
-    return Interval(share, max(0.0, float(ends.low)), min(1.0, float(ends.high)))
+    from mteb_longembed.statistics.resampling import resample
+
+    return resample(["scores"], [[scores]]).mean("scores")
+
+
+def difference_interval(first: Sequence[ArrayLike], second: Sequence[ArrayLike]) -> Interval:
+    """The 95 % interval of `second - first` on the same queries of some splits, which all weigh the same."""
+    from mteb_longembed.statistics.resampling import resample
+
+    pairs = list(zip(first, second, strict=True))
+    return resample(["first", "second"], pairs).difference("first", "second")

@@ -1,64 +1,60 @@
-"""Frames and rows that tests make without a model."""
+"""Frames that tests make without a model."""
+
+from typing import Any
 
 import pandas as pd
 
-from mteb_longembed.comparing.candidates import BM25, Candidate
-from mteb_longembed.comparing.costs import Cost
-from mteb_longembed.comparing.ranking import Row
-from mteb_longembed.comparing.recommendation import Setting
-from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.comparing.candidates import Candidate
+from mteb_longembed.comparing.summary import summarise
 
 #: Scores of one candidate by split and query.
 Scores = dict[tuple[str, str], dict[str, float]]
-LEXICAL = Candidate(BM25, "")
-COST = Cost(speeds=[1000.0] * 3, vectors=1.0, bytes=3072.0, device="cpu")
-SETTING = Setting(tasks=["LongEmbedPasskey"], n_queries=50)
+LEXICAL = Candidate("bm25:window=200", "", "words")
+BASE = Candidate("org/mine+none@512", "org/mine", "base", 512, 512)
+GOOD = Candidate("org/mine+ntk@4096", "org/mine", "strategy", 512, 4096)
+OTHER = Candidate("org/mine+pi@4096", "org/mine", "strategy", 512, 4096)
+FUSED = Candidate("org/mine+ntk@4096:fuse=bm25", "org/mine", "fusion", 512, 4096)
+KEY = ("Task", "test")
 
 
 def frame(scores: dict[Candidate, Scores], tied: int = 0) -> pd.DataFrame:
-    """Frame 1 of these scores; the first queries of each candidate are tied."""
+    """The frame of these scores; the first queries of each candidate are tied."""
     rows = []
     for candidate, by_split in scores.items():
         for (task, split), by_query in by_split.items():
             for number, (query, score) in enumerate(by_query.items()):
-                rows.append((candidate.name, task, split, query, score, number < tied))
+                rows.append((candidate.id, task, split, query, score, number < tied))
     return pd.DataFrame(rows, columns=["candidate", "task", "split", "query", "score", "is_tied"])
 
 
-def row(
-    name: str,
-    score: float,
-    standing: str = "out",
-    *,
-    base: bool = False,
-    speed: float | None = 1000.0,
-    best: tuple[float, float, float] | None = None,
-    gain: tuple[float, float, float] | None = None,
-    equivalence: tuple[float, float] | None = None,
-    first: float = 0.0,
-    more: float = float("inf"),
-    **cost: object,
-) -> Row:
-    """A row of a candidate of the base `mine`, or of BM25."""
-    candidate = Candidate(name, "" if name == BM25 else "org/mine", base, 512, 512 if base else 4096)
-    values = {
-        "vectors": 1.0,
-        "bytes": 3072.0,
-        "device": "cpu",
-        "speeds": [speed] * 3 if speed else [],
-        **cost,
-    }
-    mean = best[0] if best else 0.0
-    return Row(
-        candidate=candidate,
-        label="base" if base else name.removeprefix("org/mine"),
-        score=Interval(score, score - 5, score + 5),
-        cost=Cost(**values),
-        standing=standing,
-        first_share=first,
-        diff_to_base=Interval(*gain) if gain else None,
-        p_value=0.01 if gain else None,
-        diff_to_best=Interval(*best) if best else None,
-        equivalence=Interval(mean, *equivalence) if equivalence else None,
-        more_queries=more,
-    )
+def costs(**by_name: dict[str, Any]) -> dict[str, Any]:
+    """The cost of a model with one vector of 3 KB at 1,000 tokens a second, but for what is given."""
+    plain = {"tokens": 1000, "share_read": 1.0, "share_unknown": 0.0, "vectors": 1.0, "enough_len": 512}
+    speeds = {"slowest": 1000.0, "tokens_per_second": 1000.0, "fastest": 1000.0, "device": "cpu"}
+    return {**plain, **speeds, "bytes": 3072.0, "longest": 4000, "median_len": 900.0, **by_name}
+
+
+def answers(right: int, n: int = 40) -> dict[str, float]:
+    return {f"q{i}": float(i < right) for i in range(n)}
+
+
+def summary(
+    right: dict[Candidate, int],
+    n: int = 40,
+    of: dict[Candidate, dict[str, Any]] | None = None,
+    **options: bool,
+) -> pd.DataFrame:
+    """The summary of candidates that answer the first so many queries.
+
+    Args:
+        right: how many each answers.
+        n: the number of queries.
+        of: what differs from the cost of `costs`.
+        options: of `summarise`.
+    """
+    scores = frame({candidate: {KEY: answers(k, n)} for candidate, k in right.items()})
+    rows = []
+    for candidate in right:
+        given = {} if candidate.kind == "words" else costs(**(of or {}).get(candidate, {}))
+        rows.append({"candidate": candidate.id, **given})
+    return summarise(scores, list(right), pd.DataFrame(rows), **options)

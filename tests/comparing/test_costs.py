@@ -1,6 +1,7 @@
 """What is said of a candidate's cost, compared with all documents encoded and tokenised one by one."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,25 +11,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mteb_longembed
-from mteb_longembed.comparing import costs, evaluate, page
-from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.costs import Cost
-from mteb_longembed.comparing.ranking import Row
-from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.comparing import costs, page, run
+from mteb_longembed.comparing.candidates import named
+from mteb_longembed.comparing.costs import Cost, covering_len, document_lengths, is_faster
+from mteb_longembed.data.task import beir_task
+from mteb_longembed.evaluation.split import Split
 from tests import tiny
 from tests.comparing.conftest import compare
+from tests.own_data import beir
 
 
-def corpora() -> dict[tuple[str, str], list[Dataset]]:
+class Documents:
+    """The part of a split that counting needs."""
+
+    def __init__(self, **columns: Any) -> None:
+        self.corpus = Dataset.from_dict(columns)
+
+    texts, text_at = Split.texts, Split.text_at
+
+
+def corpora() -> list[Any]:
     """Documents of 0 to 200 words in two splits, one of them with titles."""
     rng = random.Random(0)
     texts = ["", *(tiny.text(rng.randint(1, 200), i) for i in range(25))]
     titled = {"title": ["a title", "", None], "text": [tiny.text(70, 90), tiny.text(3, 91), tiny.text(9, 92)]}
-    return {("A", "test"): [Dataset.from_dict({"text": texts})], ("B", "test"): [Dataset.from_dict(titled)]}
+    return [Documents(text=texts), Documents(**titled)]
 
 
-def joined(datasets: dict[Any, list[Dataset]]) -> list[str]:
-    rows = [row for parts in datasets.values() for part in parts for row in part]
+def joined(splits: list[Any]) -> list[str]:
+    rows = [row for split in splits for row in split.corpus]
     return [f"{row.get('title') or ''} {row['text']}".strip() for row in rows]
 
 
@@ -53,8 +64,8 @@ def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, pro
     target = model.first.longest
     around = len(model.tokenizer(prompt)["input_ids"])  # special tokens and the prompt
     lengths = [len(model.tokenizer(prompt + text)["input_ids"]) for text in texts]
-    assert sum(counted.tokens.values()) == sum(min(n, target) for n in lengths)
-    assert counted.tokens["B/test"] == sum(min(n, target) for n in lengths[-3:])
+    assert counted.tokens == sum(min(n, target) for n in lengths)
+    assert counted.longest == max(lengths)
     full_len = sum(n - around for n in lengths)
 
     def share(length: int) -> float:
@@ -91,22 +102,43 @@ def test_a_vector_has_the_bytes_that_the_search_keeps(base) -> None:
         assert rate > 0 and size == np.atleast_2d(np.asarray(model.encode_document(texts)[0]))[0].nbytes
 
 
-speeds = st.lists(st.floats(1, 1e6), min_size=1, max_size=4)
+speeds = st.lists(st.floats(1, 1e6), min_size=3, max_size=3).map(sorted)
 
 
 @given(speeds, speeds, st.booleans())
 def test_a_speed_is_higher_only_if_it_clearly_is_on_the_same_device(first, second, together) -> None:
-    a = Cost(speeds=first, device="x")
-    b = Cost(speeds=second, device="x" if together else "y")
+    costs_of = [
+        Cost(slowest=low, tokens_per_second=mid, fastest=high, device="x")
+        for low, mid, high in (first, second)
+    ]
+    a, b = costs_of[0], replace(costs_of[1], device="x" if together else "y")
     apart = all(x > 1.2 * y for x in first for y in second)
-    assert a.is_faster_than(b) == (together and apart and min(len(first), len(second)) >= 3)
+    assert is_faster(a, b) == (together and apart)
+    assert not is_faster(a, Cost(device="x")) and not is_faster(Cost(device="x"), a)
+
+
+def test_the_covering_length_reads_nearly_all_text() -> None:
+    lengths = np.array([100] * 20 + [5000] * 2 + [30_000])
+    length = covering_len(lengths)
+    assert np.minimum(lengths, length).sum() >= 0.95 * lengths.sum() > np.minimum(lengths, length // 2).sum()
+    (found, scale) = document_lengths(corpora(), None)
+    assert scale == 1 and len(found) == 28  # one of the 29 has no text
+
+
+def test_unknown_tokens_count_as_not_read(base, tmp_path) -> None:
+    known = "aa ab ac ad"
+    task = beir_task(beir(tmp_path / "data", [known, "漢字 漢字 漢字 漢字"], [known, known]))
+    result = compare([named(f"{base}+none@16")], task, tmp_path / "out")
+    (row,) = result.summary.itertuples()
+    assert row.share_unknown > 0.3 and row.share_read == pytest.approx(1 - row.share_unknown)
+    assert any("does not know" in sentence for sentence in result.texts("caution"))
 
 
 def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() -> None:
-    parts = [Dataset.from_dict({"text": [f"text {i} of {part}" for i in range(9)] * 2}) for part in "ab"]
+    parts: list[Any] = [Documents(text=[f"text {i} of {part}" for i in range(9)] * 2) for part in "ab"]
     drawn = costs.sample(parts, "cpu")
     assert drawn == costs.sample(parts, "cpu") and len(drawn) == len(set(drawn)) == 18
-    long = Dataset.from_dict({"text": ["word " * 50_000] * 3 + ["other " * 50_000] * 3})
+    long: Any = Documents(text=["word " * 50_000] * 3 + ["other " * 50_000] * 3)
     assert len(costs.sample([long], "cpu")) == 1
 
 
@@ -118,34 +150,32 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
         calls.append((str(model.checkpoint.spec.strategy), tuple(texts)))
         return measure(model, texts)
 
-    monkeypatch.setattr(evaluate, "measure", recorded)
-    tails = ("none@16", "gp@128", "gp@128,index=flat")
-    candidates = [Candidate(f"{base}+{t}", base, i == 0, 16, 128 if i else 16) for i, t in enumerate(tails)]
-    result = compare(candidates, task, tmp_path, bm25=True)
+    monkeypatch.setattr(run, "measure", recorded)
+    found = [named(f"{base}+{tail}") for tail in ("none@16", "gp@128", "gp@128:index=flat")]
+    result = compare(found, task, tmp_path, bm25=True)
     assert [name for name, _ in calls] == ["none", "gp"] and len({texts for _, texts in calls}) == 1
-    by_name = {row.name: row.cost for row in result.rows}
-    (fusion,) = [name for name in by_name if "fuse=bm25" in name]
-    encoder = next(name for name in by_name if name == Candidate(fusion, base).encoder)
-    assert by_name[fusion] == by_name[encoder] and len(by_name[fusion].speeds) == 3
-    assert by_name[f"{base}+{tails[1]}"] == by_name[f"{base}+{tails[2]}"]
+    rows = result.summary[["slowest", "tokens_per_second", "fastest", "bytes"]]
+    (fusion,) = result.summary.index[result.summary["kind"] == "fusion"]
+    encoder = named(fusion).encoder
+    assert rows.loc[fusion].equals(rows.loc[encoder])
+    assert rows.loc[found[1].id].equals(rows.loc[found[2].id])
 
 
 @pytest.mark.parametrize(
     ("speeds", "shown"),
     [
-        ([812, 790.4, 830], "812 [790,830]"),
-        ([15801, 13421, 16552], "15.8k [13.4,16.6]"),
-        ([158e3], "158k [158,158]"),
+        ([790.4, 812, 830], "812 [790,830]"),
+        ([13421, 15801, 16552], "15.8k [13.4,16.6]"),
+        ([158e3] * 3, "158k [158,158]"),
     ],
 )
 def test_speeds_are_short(speeds, shown) -> None:
-    row = Row(Candidate("a+gp@8", "a"), "+gp@8", Interval(1, 1, 1), Cost(speeds=speeds))
-    assert page.speed_cell(row).text == shown
+    row = dict(zip(("slowest", "tokens_per_second", "fastest"), map(float, speeds), strict=True))
+    assert page.speed_cell(row)[0] == shown
 
 
-def test_a_candidate_with_ones_own_chunker_is_called_by_its_key(base, task, tmp_path) -> None:
-    who = [Candidate(f"{base}+none@16", base, True, 16, 16)]
-    cutter = (lambda text: [(0, len(text) // 2), (len(text) // 2, len(text))], "v1")
-    found = compare(who, task, tmp_path, chunkers={"halves": cutter})
-    names = {row[1].text for row in page.ranking_table(found).rows}
-    assert names == {"base", "+halves"}
+@pytest.mark.parametrize(
+    ("text", "with_tokenizer", "n"), [("one two  three", False, 4), ("aa ab ac", True, 3), ("", True, 0)]
+)
+def test_tokens_are_counted_by_a_tokenizer_or_else_by_words(text, with_tokenizer, n) -> None:
+    assert costs.count_tokens(text, tiny.tokenizer() if with_tokenizer else None) == n

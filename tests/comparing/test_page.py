@@ -1,83 +1,290 @@
-"""The tables of a comparison, in the terminal and on the page, and what they say of the data."""
+"""The tables of a comparison in the terminal, and its page: what it loads, how it may break, texts of strangers."""
 
+import html
 import io
+import json
+import os
 import re
+import shutil
+import subprocess
 from dataclasses import replace
-from types import SimpleNamespace
+from html.parser import HTMLParser
+from itertools import combinations
 from typing import Any
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
-from mteb_longembed.comparing.page import ranking_table
-from mteb_longembed.comparing.pictures import colour_of, draw_standings
-from mteb_longembed.comparing.terminal import show
-from tests.comparing.frames import row
+from mteb_longembed.comparing.advice import Advice, Note
+from mteb_longembed.comparing.compare import Comparison
+from mteb_longembed.comparing.figures import draw_costs, draw_standings, drawings
+from mteb_longembed.comparing.page import Table, _breakable, as_json, embedded, page, ranking_table, show
+from mteb_longembed.comparing.summary import by_split
+from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, answers, frame, summary
+from tests.environments import CAPTURED
 
-TAILS = (
-    "pcw@32768:fuse=bm25,split=sentence,vectors=window",
-    "pcw@2048:size=128,vectors=window",
-    "ntk@32768:vectors=64",
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+BROWSER = next(filter(None, map(shutil.which, _BROWSERS)), None)
+HOSTILE = "../a\x1b[31m|b\n# c $x$ \\input{/etc/passwd} [red]<script>alert(1)</script>[/red] *_`~^&%#{}\u202e"
+LONG = replace(
+    GOOD, name="org/mine+pcw@32768:score=softmax,vectors=window,weights=idf,whiten=0.5", kind="search"
 )
-ROWS = [
-    row(f"org/mine+{TAILS[0]}", 85, "leader", first=0.6, gain=(33, 28, 38)),
-    row(f"org/mine+{TAILS[1]}", 84, "equal", best=(-1, -3, 2), gain=(32, 28, 38), first=0.4),
-    row(f"org/mine+{TAILS[2]}", 60, "out", best=(-25, -30, -20), gain=(8, 2, 12)),
-    row("org/mine+none@512", 52, "out", best=(-33, -38, -28), base=True),
-]
-COMPARISON: Any = SimpleNamespace(
-    rows=ROWS, tasks=["LongEmbedQMSum"], metrics=["nDCG@10"], n_queries=1527, counted=["one line"]
-)
+SHORT = replace(GOOD, name="org/mine+pcw@2048:size=128,vectors=window")
+RIGHT = {LONG: 36, SHORT: 35, LEXICAL: 30, BASE: 8}
 
 
-def shown(width: int, **options: bool) -> str:
+def comparison(use: str = "Use it.", **changes: Any) -> Comparison:
+    """A comparison of four candidates on 40 queries."""
+    made = summary(RIGHT, of={LONG: {"slowest": 500.0, "tokens_per_second": 510.0, "fastest": 520.0}})
+    scores = frame({candidate: {KEY: answers(right)} for candidate, right in RIGHT.items()})
+    fields = {
+        "scores": scores,
+        "summary": made,
+        "by_split": by_split(scores),
+        "queries": pd.DataFrame(),
+        "advice": Advice("undecided", LONG.id, LONG.id, "type this", use, "Why.", "Price."),
+        "notes": [
+            Note("data", "one line"),
+            Note("caution", "Mind."),
+            Note("finding", "More."),
+            Note("skipped", "No."),
+        ],
+        "tasks": ["LongEmbedQMSum"],
+        "metrics": ["nDCG@10"],
+        "n_queries": 40,
+        "n_documents": 9,
+        "synthetic_queries": False,
+        "identity": "abcdef0123",
+        "written": "2026-01-02 03:04 UTC",
+    }
+    return Comparison(**{**fields, **changes})
+
+
+# ---- the terminal
+
+
+def shown(table: Table, width: int, **options: bool) -> str:
     out = io.StringIO()
-    show([ranking_table(COMPARISON)], Console(file=out, width=width, color_system=None), **options)
-    return out.getvalue()
+    show([table], Console(file=out, width=width, color_system=None), **options)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def test_the_table_marks_leaders_equals_and_those_that_are_out() -> None:
-    table = ranking_table(COMPARISON)
-    places = [dict(zip(table.header, cells, strict=True)) for cells in table.rows]
-    assert [place["stands"].text for place in places] == ["leads", "equal", "out", "out"]
-    assert [place["first in"].text for place in places] == ["60 %", "40 %", "0 %", "0 %"]
-    assert table.classes == ("leader", "equal", "out", "out")
-    assert len({colour_of(one) for one in ROWS}) == 3
+def test_the_table_says_the_standing_of_each_candidate() -> None:
+    table = ranking_table(comparison())
+    assert list(table.texts["standing"]) == ["leads", "tied", "worse", "worse"]
+    assert table.classes == ("leader", "equal", "behind", "behind")
 
 
-def test_a_narrow_terminal_breaks_names_at_their_signs_alone() -> None:
-    rows = [replace(one, label=f"{one.label}:score=softmax,vectors=window,weights=sif") for one in ROWS]
-    out = io.StringIO()
-    comparison: Any = SimpleNamespace(**{**vars(COMPARISON), "rows": rows})
-    show([ranking_table(comparison)], Console(file=out, width=80), notes=False)
-    text = out.getvalue()
-    assert max(map(len, text.splitlines())) <= 80
-    assert text.count("vectors=window,") == text.count("weights=sif") == len(rows)
-    assert "60 %" in text, "only intervals stand below their numbers"
-
-
-@pytest.mark.parametrize("width", [80, 100])
-def test_a_narrow_terminal_shows_whole_names_and_says_what_it_leaves_out(width) -> None:
-    text = shown(width)
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_a_narrow_terminal_breaks_names_at_their_signs_alone_and_says_what_it_leaves_out(width) -> None:
+    text = shown(ranking_table(comparison()), width)
     assert max(map(len, text.splitlines())) <= width
-    words = " ".join(text.split())
-    assert all(one.label.split(",")[0].split(":")[0] in words for one in ROWS)
-    (note,) = re.findall(r"No room here for (.*?): the page and the JSON have them\.", words)
+    for part in ("score=softmax,", "vectors=window,", "weights=idf,", "whiten=0.5", "bm25:window=200"):
+        assert part in text
+    (note,) = re.findall(r"No room here for (.*?): the page and the JSON have them\.", " ".join(text.split()))
     left_out = note.split(", ")
-    assert left_out == ["p adj.", "KB/doc", "vectors", "read", "to base"][: len(left_out)]
+    assert (
+        left_out
+        == ["p adj.", "KB/doc", "vectors", "read", "to base", "first in", "tokens/s"][: len(left_out)]
+    )
 
 
 def test_a_wide_terminal_shows_all_columns_and_the_legend_only_if_asked() -> None:
-    text = shown(220)
+    text = shown(ranking_table(comparison()), 260)
     assert "No room here" not in text and {"KB/doc", "vectors", "1.00"} <= set(text.split())
-    assert "Stands." in text and "Stands." not in shown(220, notes=False)
+    assert "Standing: best" in text
+    assert "Standing: best" not in shown(ranking_table(comparison()), 260, notes=False)
+
+
+@pytest.fixture
+def hostile() -> Table:
+    row = {HOSTILE: (HOSTILE, None), "Score": ("1.0", 1.0), "[2]": ("[1]", None)}
+    return Table.of(f"strategies-{HOSTILE}", HOSTILE, [row], notes=("note",))
+
+
+def test_a_hostile_name_is_shown_whole_is_no_markup_and_has_no_control_characters(hostile) -> None:
+    text = shown(hostile, 160)
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "".join(text.split()).count("[red]<script>alert(1)</script>[/red]") == 3  # title, column, cell
+
+
+def test_keys_of_tables_stay_inside_their_folder_and_apart(tmp_path, hostile) -> None:
+    other = Table.of(f"strategies-{HOSTILE}!", "", [{"a": ("b", None)}])
+    assert hostile.key != other.key
+    for key in (hostile.key, other.key):
+        path = tmp_path / f"{key}.csv"
+        path.write_text("")
+        assert path.parent.resolve() == path.resolve().parent
+
+
+# ---- the page
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    made = comparison()
+    return page(made, drawings(made), "mteb-longembed compare <b>")
+
+
+class _Ids(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str | None] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            elif name in ("href", "xlink:href", "src") and value:
+                self.links.append(value)
+
+
+def test_nothing_is_loaded_from_elsewhere_and_ids_are_unique(text) -> None:
+    parsed = _Ids(text)
+    assert all(link.startswith("#") for link in parsed.links)
+    assert "default-src 'none'" in text and not re.search(r"@import|url\((?!#)", text)
+    assert len(parsed.ids) == len(set(parsed.ids)) and {"compare", "standings", "cost"} < set(parsed.ids)
+    referred = {link[1:] for link in parsed.links} | set(re.findall(r"url\(#([^)]+)\)", text))
+    assert referred <= set(parsed.ids)
+
+
+def test_the_page_opens_with_its_answer_and_ends_with_its_facts(text) -> None:
+    parts = [
+        'class="answer',
+        'class="cautions',
+        'id="standings',
+        'id="more',
+        'class="legend',
+        'id="compare',
+        'id="overview',
+    ]
+    places = [text.index(f'{part}"') for part in parts]
+    assert places == sorted(places)
+    assert "<dt>Written</dt><dd>2026-01-02 03:04 UTC</dd>" in text
+    assert "compare &lt;b&gt;" in text and "<b>" not in text
+
+
+def test_figures_have_the_pages_colours(text) -> None:
+    pictures = text[text.index("<figure") : text.rindex("</figure>")]
+    assert "#000000" not in pictures
+    assert "stroke: var(--ink)" in pictures and "stroke: var(--line)" in pictures
+
+
+def test_cells_carry_their_value_and_their_interval_is_small(text) -> None:
+    assert re.search(r'data-value="90\.0" data-tip="90"[^>]*>90\.0<small>\[\d+,\d+\]</small>', text)
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("nDCG@10", "nDCG@10"),
+        ("KB/doc", "KB/doc"),
+        ("tokens/s", "tokens/s"),
+        ("SummScreenFD", "Summ<wbr>ScreenFD"),
+        ("+pcw@4k:score=softmax,whiten=0.5", "+pcw@4k:<wbr>score=softmax,<wbr>whiten=0.5"),
+        ("intfloat/e5-base+ntk", "intfloat/<wbr>e5-base<wbr>+ntk"),
+    ],
+)
+def test_a_title_breaks_between_words_and_a_name_between_its_parts(title, shown) -> None:
+    assert str(_breakable(title)) == shown
+
+
+def test_texts_of_others_have_no_control_characters_wherever_they_stand() -> None:
+    odd = "a\x1b[31m\udcff"
+    made = comparison(
+        advice=Advice("winner", LONG.id, LONG.id, odd, odd, odd, odd),
+        notes=[Note("caution", odd), Note("finding", odd), Note("skipped", odd)],
+        tasks=[odd],
+        written=odd,
+    )
+    text = page(made, [], odd)
+    assert "\x1b" not in text and text.encode()
+    assert text.count("a\ufffd[31m\ufffd") == 10
+
+
+# Clicks on a title twice, then moves the mouse over the first point of the first figure.
+_PROBE = """
+<script>
+const rows = () => [...document.querySelectorAll("#compare tbody tr")];
+const heads = [...document.querySelectorAll("#compare thead button")];
+const score = heads.find((button) => button.textContent === "nDCG@10");
+score.click(); score.click();
+document.body.dataset.sorted = rows().map((row) => row.cells[2].dataset.value).join(" ");
+document.querySelector("figure [data-tip]").dispatchEvent(new MouseEvent("mousemove", {bubbles: true}));
+document.body.dataset.wide = document.documentElement.scrollWidth <= innerWidth;
+const boxes = [...document.querySelectorAll("section .wide")];
+document.body.dataset.boxes = boxes.every((box) => box.scrollWidth <= box.clientWidth);
+document.body.dataset.shown = document.getElementById("tip").textContent;
+</script>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+def test_a_browser_sorts_the_table_and_shows_values_under_the_mouse(text, tmp_path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(text.replace("</body>", _PROBE + "</body>"), encoding="utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    flags += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=420,900", "--dump-dom"]
+    env = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run([str(BROWSER), *flags, path.as_uri()], env=env, check=True, **CAPTURED)
+    dom = html.unescape(done.stdout)
+    assert 'data-sorted="20.0 75.0 87.5 90.0"' in dom
+    assert 'data-wide="true"' in dom  # nothing runs out of a narrow window, but figures in boxes that scroll
+    assert 'data-boxes="true"' in dom  # tables wrap
+    assert 'data-shown="+pcw@32768:score=softmax' in dom
+
+
+def test_a_notebook_shows_the_page_in_a_frame() -> None:
+    shown = embedded(comparison())
+    assert shown.startswith("<iframe srcdoc=") and "&lt;!DOCTYPE html&gt;" in shown
+
+
+def test_json_is_the_frames_and_has_no_nan() -> None:
+    plain = json.loads(as_json(comparison()), parse_constant=pytest.fail)
+    rows = pd.DataFrame(plain["candidates"]).set_index("candidate")
+    assert rows["score"].to_dict() == pytest.approx(comparison().summary["score"].to_dict())
+    assert rows.loc[LEXICAL.id, "tokens_per_second"] != rows.loc[LEXICAL.id, "tokens_per_second"]
+    assert plain["notes"][0] == {"kind": "data", "text": "one line"}
+
+
+# ---- figures
 
 
 def test_the_picture_shades_the_band_of_the_first_one() -> None:
-    (axes,) = draw_standings(COMPARISON).figure.axes
+    made = comparison()
+    (axes,) = draw_standings(made).figure.axes
     (band,) = [patch for patch in axes.patches if patch.get_width() > 0]
-    low, high = ROWS[0].score.low, ROWS[0].score.high
-    assert (band.get_x(), band.get_x() + band.get_width()) == (pytest.approx(low), pytest.approx(high))
-    assert [label.get_text().replace("\n", "") for label in axes.get_yticklabels()] == [
-        one.label for one in ROWS
-    ]
+    first = made.summary.iloc[0]
+    ends = band.get_x(), band.get_x() + band.get_width()
+    assert ends == (pytest.approx(first["low"]), pytest.approx(first["high"]))
+    labels = [label.get_text().replace("\n", "") for label in axes.get_yticklabels()]
+    assert labels == list(made.summary["label"])
+
+
+def test_every_text_of_a_figure_lies_inside_it_and_every_tip_is_in_the_svg() -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    for drawing in drawings(comparison()):
+        canvas = FigureCanvasAgg(drawing.figure)
+        canvas.draw()
+        drawn = drawing.figure.get_tightbbox(canvas.get_renderer())  # In inches, as the size.
+        width, height = drawing.figure.get_size_inches()
+        assert drawn.x0 >= 0 and drawn.x1 <= width and drawn.y0 >= 0 and drawn.y1 <= height, drawing.key
+        labels = [text for axes in drawing.figure.axes for text in axes.get_yticklabels()]
+        boxes = [
+            text.get_window_extent(canvas.get_renderer()).padded(-1) for text in labels if text.get_text()
+        ]
+        assert not any(first.overlaps(second) for first, second in combinations(boxes, 2))
+        svg = drawing.svg()
+        assert drawing.tips and all(f'id="{name}"' in svg for name in drawing.tips)
+    assert drawings(comparison())[0].svg() == drawings(comparison())[0].svg()
+
+
+def test_without_two_speeds_there_is_no_figure_of_costs() -> None:
+    made = comparison()
+    assert draw_costs(made) is not None
+    assert draw_costs(comparison(summary=made.summary.assign(tokens_per_second=float("nan")))) is None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mteb_longembed.data.check import read_documents, read_passages
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.errors import DataError
-from mteb_longembed.evaluation.scoring import left_out, score_queries
+from mteb_longembed.evaluation.split import splits_of
 from tests.data_formats import DOCUMENTS, HEADING, JUDGED, LINES, QUERY_ROWS, Rows, content, json_lines, write
 
 # ---- valid data ----------------------------------------------------------------------------------------
@@ -162,7 +162,9 @@ def scores_of(task: Any) -> dict[str, float]:
     for name, text in zip(queries["id"], queries["text"], strict=True):
         for document, words in zip(corpus["id"], corpus["text"], strict=True):
             scores.setdefault(name, {})[document] = float(len(set(text.split()) & set(words.split())))
-    return score_queries(task, "test", {"default": scores})
+    (split,) = splits_of(task)
+    made = split.score(scores)
+    return dict(zip(made["query"], made["score"], strict=True))
 
 
 @pytest.mark.parametrize(("name", "change", "rule"), CORRUPTIONS, ids=[f"{c[0]} {c[2]}" for c in CORRUPTIONS])
@@ -179,7 +181,7 @@ def test_no_mistake_in_a_file_changes_a_score_unsaid(tmp_path: Path, name, chang
         assert scores_of(beir_task(root)) == scores
     elif rule == "counted":
         task = beir_task(root)
-        assert len(left_out(task, "test")) == 1
+        assert len(splits_of(task)[0].left_out()) == 1
         kept = set(task.dataset["default"]["test"]["queries"]["id"])
         assert all(scores_of(task)[query] == scores[query] for query in kept - {"q0"})
     else:

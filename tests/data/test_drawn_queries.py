@@ -3,6 +3,7 @@
 import pytest
 
 from mteb_longembed.data.drawn_queries import draw_queries
+from mteb_longembed.errors import DataError
 
 #: language -> documents of two sentences, each of which may be drawn
 TEXTS = {
@@ -49,3 +50,34 @@ def test_a_heading_is_not_drawn() -> None:
     for seed in range(5):
         (query,) = draw_queries(corpus, seed=seed)[0].values()
         assert query == "They wrote down every ship that passed the rocks."
+
+
+def story(n: int, start: int = 0) -> str:
+    numbers = range(start, n)
+    return " ".join(f"Keeper number {i} walked past the old gate {i * 7} with lamp {i + 3}." for i in numbers)
+
+
+def test_each_query_is_a_sentence_of_the_document_that_answers_it() -> None:
+    corpus = {"a": story(10), "b": story(30, 20)}
+    queries, answers = draw_queries(corpus)
+    assert len(queries) == 2
+    for name, text in queries.items():
+        document = answers[name]
+        assert text in corpus[document] and not any(text in corpus[d] for d in corpus if d != document)
+
+
+def test_near_duplicates_are_left_out() -> None:
+    copy = story(10) + " One more sentence stands here at the very end."
+    _, answers = draw_queries({"a": story(10), "copy": copy, "b": story(30, 20)})
+    assert list(answers.values()) == ["b"]
+
+
+def test_the_draw_is_the_same_for_the_same_seed() -> None:
+    corpus = {str(i): story(10 * i + 10, 10 * i) for i in range(8)}
+    assert draw_queries(corpus, 4) == draw_queries(corpus, 4) != draw_queries(corpus, 4, seed=1)
+    assert len(draw_queries(corpus, 4)[0]) == 4
+
+
+def test_documents_without_a_sentence_say_so() -> None:
+    with pytest.raises(DataError, match="none of the 2 documents has one"):
+        draw_queries({"a": "too short.", "b": ""})

@@ -54,7 +54,7 @@ def test_a_comparison_finds_only_versioned_chunkers_again(folder, tmp_path):
             result = longembed.compare(f"{folder}+none", **options)
         for key, n_revisions in (("fixed", 1), ("loose", n_runs)):
             name = f"local/{key}-model-none-16"
-            assert name in {row.name for row in result.rows}
+            assert name in result.summary.index
             assert len(list((tmp_path / "rankings" / name.replace("/", "__")).iterdir())) == n_revisions
 
 

@@ -14,6 +14,7 @@ from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval import encoder as encoders
 from mteb_longembed.retrieval import vectors as corpus_vectors
+from mteb_longembed.retrieval.fusion import reciprocal_ranks
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 
@@ -152,9 +153,13 @@ def test_reciprocal_ranks_are_fused_by_their_definition(folder):
 
     for query in QUERIES["id"]:
         for document in documents["id"]:
-            ranked = [sorted(scores[query].items(), key=lambda item: item[::-1])[::-1] for scores in rankings]
-            ranks = [[name for name, _ in row].index(document) + 1 for row in ranked]
-            assert abs(fused[query][document] - sum(0.5 / (60 + rank) for rank in ranks)) < 1e-9
+            want = 0.0
+            for scores in rankings:
+                own = scores[query][document]
+                above = sum(score > own + 1e-6 for score in scores[query].values())
+                equal = sum(abs(score - own) <= 1e-6 for score in scores[query].values())
+                want += 0.5 / (60 + above + (equal + 1) / 2)
+            assert abs(fused[query][document] - want) < 1e-9
 
 
 def test_a_task_without_search_refuses_it_by_its_name(folder):
@@ -170,3 +175,15 @@ def test_a_base_that_compares_by_distance_has_no_index(tmp_path):
     file.write_text(file.read_text().replace('"cosine"', '"euclidean"'))
     with pytest.raises(IncompatibleError, match="compared by cosine or dot product, got euclidean"):
         longembed.search(f"{tmp_path / 'model'}+pi@128:index=flat", device="cpu")
+
+
+def test_fused_ranks_do_not_depend_on_the_ids_of_documents_with_equal_scores() -> None:
+    texts = {"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.1}
+    words = {"a": 3.0, "d": 1.0}
+    fused = reciprocal_ranks([texts, words], [0.5, 0.5])
+    # a, b and c share the ranks 1 to 3
+    assert fused["b"] == fused["c"] == 0.5 / 62
+    assert fused["a"] == pytest.approx(0.5 / 62 + 0.5 / 61)
+    renamed = dict(zip("abcd", "zyxw", strict=True))
+    others = [{renamed[key]: score for key, score in ranking.items()} for ranking in (texts, words)]
+    assert reciprocal_ranks(others, [0.5, 0.5]) == {renamed[key]: score for key, score in fused.items()}

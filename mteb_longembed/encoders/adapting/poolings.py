@@ -11,6 +11,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from torch import nn
 
 from mteb_longembed.encoders.building import settings_of
+from mteb_longembed.encoders.checkpoints.base import Vectors
 from mteb_longembed.encoders.model import LongModelMixin, LongMultiVectorEncoder
 from mteb_longembed.encoders.modules.span_pooling import GroupByDocument, SpanPooling
 from mteb_longembed.encoders.modules.token_weights import Rule, TokenCounts, TokenWeights, weights_of
@@ -69,12 +70,17 @@ def unscaled(model: Model) -> Model:
     return remade(model, [*modules, *end])
 
 
-def by_window(model: LongModelMixin) -> LongMultiVectorEncoder:
-    """A model with one vector as the same model with one for each window: the windows are those of its `pcw`."""
+def by_window(model: LongModelMixin, vectors: Vectors = "window") -> LongMultiVectorEncoder:
+    """A model with one vector as the same model with several.
+
+    Args:
+        model: with `pcw`.
+        vectors: `window` for one vector for each window, or so many tokens of a window for each vector.
+    """
     modules: list[nn.Module] = []
     for module in model:
         if isinstance(module, Pooling):
-            module = SpanPooling(**module.get_config_dict(), vectors="window")
+            module = SpanPooling(**module.get_config_dict(), vectors=vectors)
         modules.append(module)
     scales = any(isinstance(module, Normalize) for module in model)
     settings = settings_of(model)
@@ -83,8 +89,8 @@ def by_window(model: LongModelMixin) -> LongMultiVectorEncoder:
     modules[0] = copy.copy(modules[0])
     made = LongMultiVectorEncoder(modules=modules, device=str(model.device), **settings)
     if model.checkpoint is not None:
-        spec = replace(model.checkpoint.spec, vectors="window")
-        made.remember(replace(model.checkpoint, spec=spec, vectors="window"))
+        spec = replace(model.checkpoint.spec, vectors=vectors)
+        made.remember(replace(model.checkpoint, spec=spec, vectors=vectors))
         made.store = model.store
     return made
 

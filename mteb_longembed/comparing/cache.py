@@ -1,0 +1,204 @@
+"""What earlier runs have found: rankings of mteb, each query's scores, passages and costs, in one output folder."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import mteb
+import pandas as pd
+import torch
+from filelock import FileLock
+from mteb.models import ModelMeta, MTEBModels
+
+from mteb_longembed.errors import DataError
+from mteb_longembed.evaluation.passages import ShownPassages
+from mteb_longembed.evaluation.scoring import Ranking
+from mteb_longembed.evaluation.split import Split
+from mteb_longembed.evaluation.ties import TOLERANCE
+from mteb_longembed.files import make_folder, slug, write_file
+
+from .costs import Cost
+
+T = TypeVar("T")
+#: Folder inside the output folder, with rankings by model, revision, split and identity of the data.
+RANKINGS = "rankings"
+#: The lock of an evaluation: a second comparison at the same folder waits for it. mteb's writer has another one.
+_LOCK = ".running.lock"
+
+
+class Cache:
+    """The finished work of one output folder. Results are mteb's own; the rest is in a folder beside them.
+
+    A ranking is found by the model's name and revision, the hash of the data, and how many documents it keeps.
+
+    Args:
+        folder: where results are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.results = mteb.ResultCache(folder)
+
+    def find(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
+        """Each query's scores from an earlier run, as `Split.score` makes them; None if there is no whole ranking."""
+        path = self._scores(meta, split)
+        try:
+            if path.stat().st_mtime_ns >= self._ranking(meta, split).stat().st_mtime_ns:
+                return pd.read_parquet(path)
+        except (OSError, ValueError):
+            pass  # there is none, or it is cut off
+        ranking = self.ranking(meta, split)
+        if ranking is None:
+            return None
+        scores = split.score(ranking)
+        out = io.BytesIO()
+        scores.to_parquet(out)
+        write_file(path, out.getvalue())
+        return scores
+
+    def ranking(self, meta: ModelMeta, split: Split) -> Ranking | None:
+        """The ranking of an earlier run, None if there is none, or if its file is not complete."""
+
+        def of_split(saved: Any) -> Ranking:
+            ranking: Ranking = saved[split.subset][split.split]
+            return ranking
+
+        ranking = _read_kept(self._ranking(meta, split), of_split)
+        if ranking is None or not split.is_complete(ranking):
+            return None
+        return ranking
+
+    def is_started(self, meta: ModelMeta, split: Split) -> bool:
+        """Whether there is a file of a ranking, complete or not."""
+        return self._ranking(meta, split).exists()
+
+    def run(self, model: MTEBModels, meta: ModelMeta, split: Split) -> pd.DataFrame:
+        """Each query's scores, from an earlier run, or else from a run of mteb now.
+
+        Raises:
+            DataError: if the model gives no finite score to the documents of a query.
+        """
+        path = self._ranking(meta, split)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.parent / _LOCK):
+            scores = self.find(meta, split)
+            if scores is None:
+                self._evaluate(model, meta, split, path)
+                ranking = self.ranking(meta, split)
+                if ranking is not None and split.is_cut_in_a_tie(ranking):
+                    # which of the equal documents were kept is chance: keep all of them
+                    self._evaluate(model, meta, split.with_all_documents(), path, known=True)
+                    self._cut(path, split)
+                scores = self.find(meta, split)
+        if scores is None:
+            raise DataError(
+                f"{meta.name} must rank documents for each query of {', '.join(split.key)}, with finite scores, but "
+                "it did not."
+            )
+        return scores
+
+    def _evaluate(
+        self, model: MTEBModels, meta: ModelMeta, split: Split, path: Path, *, known: bool = False
+    ) -> None:
+        """Let mteb rank the documents; its ranking goes into a folder of ours."""
+        path.unlink(missing_ok=True)  # mteb would add to one that is not complete
+        before = self.results.load_task_result(split.task.metadata.name, meta)
+        is_there = before is not None and any(
+            row["hf_subset"] == split.subset for row in before.scores.get(split.split, ())
+        )
+        # results without rankings come from a plain `mteb run`: do not change them; nor write what another rule scores
+        cache = None if known or is_there or split.changes_rule else self.results
+        mteb.evaluate(
+            model,
+            split.task,
+            cache=cache,
+            prediction_folder=path.parent,
+            co2_tracker=False,
+            show_progress_bar=False,
+        )
+
+    def _cut(self, path: Path, split: Split) -> None:
+        """Leave of a ranking of all documents those that are kept, and those that are equal to the last of them."""
+        saved = json.loads(path.read_bytes())
+        ranking = saved[split.subset][split.split]
+        n = split.n_kept
+        for query, documents in ranking.items():
+            order = sorted(documents, key=lambda name: -documents[name])
+            least = documents[order[min(n, len(order)) - 1]] if order else 0.0
+            room = TOLERANCE * max(map(abs, documents.values()), default=0.0)
+            ranking[query] = {name: documents[name] for name in order if documents[name] >= least - room}
+        write_file(path, json.dumps(saved))
+
+    def find_cost(self, meta: ModelMeta, splits: Sequence[Split], device: str) -> Cost | None:
+        """The cost that an earlier run measured on the same data, machine and device, None if there is none."""
+        return _read_kept(self._cost(meta, splits, device), lambda saved: Cost(**saved))
+
+    def keep_cost(self, meta: ModelMeta, splits: Sequence[Split], device: str, cost: Cost) -> None:
+        """Keep a measured cost for later runs."""
+        _keep(self._cost(meta, splits, device), asdict(cost))
+
+    def find_passages(self, meta: ModelMeta, split: Split, *, windows: bool) -> ShownPassages | None:
+        """The passages that an earlier run has shown for each judged query, None if it has not.
+
+        Args:
+            meta: the candidate's description.
+            split: one whose passages are judged.
+            windows: whether documents with one vector show their best window.
+        """
+        shown: ShownPassages | None = _read_kept(self._passages(meta, split, windows), dict)
+        if shown is None or not split.passages.keys() <= shown.keys():
+            return None
+        return shown
+
+    def keep_passages(self, meta: ModelMeta, split: Split, shown: ShownPassages, *, windows: bool) -> None:
+        """Keep shown passages for later runs."""
+        _keep(self._passages(meta, split, windows), shown)
+
+    def _passages(self, meta: ModelMeta, split: Split, windows: bool) -> Path:
+        kind = "windows" if windows else "passages"
+        return self._ranking(meta, split).with_name(f"{split.task.metadata.name}_{kind}.json")
+
+    def _ranking(self, meta: ModelMeta, split: Split) -> Path:
+        digest = _hash(split.digest, split.n_kept)
+        return (
+            self._folder(meta)
+            / f"{slug(split.key[1])}-{digest}"
+            / f"{split.task.metadata.name}_predictions.json"
+        )
+
+    def _scores(self, meta: ModelMeta, split: Split) -> Path:
+        digest = _hash(*split.metrics, split.task.ignore_identical_ids)
+        return self._ranking(meta, split).with_name(f"{split.task.metadata.name}_scores-{digest}.parquet")
+
+    def _cost(self, meta: ModelMeta, splits: Sequence[Split], device: str) -> Path:
+        data = _hash(*(split.digest for split in splits))
+        place = _hash(platform.node(), platform.processor(), device, torch.get_num_threads())
+        return self._folder(meta) / f"cost-{data}-{place}.json"
+
+    def _folder(self, meta: ModelMeta) -> Path:
+        return self.folder / RANKINGS / slug(str(meta.name)) / slug(str(meta.revision))
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()[:12]
+
+
+def _read_kept(path: Path, read: Callable[[Any], T]) -> T | None:
+    """What `read` makes of a JSON file; None if there is none, if it is cut off, or if another program wrote it."""
+    try:
+        return read(json.loads(path.read_bytes()))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _keep(path: Path, value: object) -> None:
+    """Write a JSON file for later runs."""
+    make_folder("the folder of rankings", path.parent)
+    write_file(path, json.dumps(value))

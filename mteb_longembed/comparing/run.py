@@ -1,0 +1,310 @@
+"""Candidates from their names to their scores and costs. One model at a time is loaded, and freed at the end."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, cast
+
+import pandas as pd
+import torch
+from mteb.models import ModelMeta, MTEBModels
+from sentence_transformers.util import get_device_name
+
+from mteb_longembed.encoders.adapting.poolings import by_window, unscaled, weighted
+from mteb_longembed.encoders.built_model import BuiltModel
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.engine.siblings import pooled_too
+from mteb_longembed.encoders.model import LongSentenceTransformer
+from mteb_longembed.errors import LongEmbedError
+from mteb_longembed.evaluation.passages import ShownPassages, score_passages
+from mteb_longembed.evaluation.split import Split
+from mteb_longembed.retrieval.encoder import LongEncoder, LongMultiVectorSearch
+from mteb_longembed.retrieval.fusion import FusedSearch
+from mteb_longembed.retrieval.searcher import Searcher
+from mteb_longembed.retrieval.vector_search import VectorSearch
+
+from .cache import Cache
+from .candidates import Candidate
+from .costs import Cost, LongModel, chunk_texts, count, count_tokens, measure, sample
+
+#: So many documents of each query are looked at for passages.
+DEPTH = 100
+
+
+class CandidateError(LongEmbedError):
+    """A candidate cannot run; the others can."""
+
+
+class OverBudgetError(LongEmbedError):
+    """A candidate needs more time than the budget has left."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A candidate that has run.
+
+    Args:
+        candidate: the candidate.
+        scores: one row for each query, see `Split.score`; with judged passages also the columns of `score_passages`.
+        cost: its cost.
+        work: what this run did: seconds, and tokens that were encoded, known, or encoded for passages.
+    """
+
+    candidate: Candidate
+    scores: pd.DataFrame
+    cost: Cost
+    work: dict[str, float]
+
+
+@dataclass
+class Runner:
+    """What all candidates of a comparison run on.
+
+    Args:
+        cache: where finished work is kept.
+        splits: the data.
+        candidates: all of them: those of one pass are pooled together.
+        device: where models run, None for the best device of this machine.
+        shows_windows: whether a candidate with one vector shows the best window of a document.
+        on_message: called with sentences for the user.
+        until: when the budget ends, by `time.monotonic`.
+        before_first_pass: called once with the first measured cost of a model.
+    """
+
+    cache: Cache
+    splits: Sequence[Split]
+    candidates: Sequence[Candidate]
+    device: str | None
+    shows_windows: bool
+    on_message: Callable[[str], None]
+    until: float = math.inf
+    before_first_pass: Callable[[Cost], None] = field(default=lambda cost: None)
+    _has_begun: bool = False
+    _encoded: set[str] = field(default_factory=set)
+
+    def run(self, candidate: Candidate) -> Done:
+        """Run all evaluations of a candidate that earlier runs have not finished.
+
+        Raises:
+            OverBudgetError: if it would take longer than the budget allows.
+            CandidateError: if it cannot run.
+        """
+        try:
+            with _OneModel(candidate, self.device) as loaded:
+                done = self._run(candidate, loaded)
+        except OverBudgetError:
+            raise
+        except (LongEmbedError, ImportError, OSError) as error:  # OSError: a name too long for mteb's folder
+            raise CandidateError(str(error).partition("\n")[0]) from error
+        self._encoded.add(candidate.passes)
+        return done
+
+    def _run(self, candidate: Candidate, loaded: _OneModel) -> Done:
+        began = time.monotonic()
+        meta = candidate.meta
+        tables = {split.key: self.cache.find(meta, split) for split in self.splits}
+        missing = [split for split in self.splits if tables[split.key] is None]
+        cost = self._cost(candidate, loaded)
+        if missing and cost.tokens_per_second and not self._has_begun:
+            self._has_begun = True
+            self.before_first_pass(cost)
+        if missing and candidate.passes not in self._encoded:
+            self._check_budget(candidate, cost, missing)
+        encoded_before, shared_before = loaded.tokens()
+        for split in missing:
+            if self.cache.is_started(meta, split):
+                self.on_message(
+                    f"The ranking of {candidate.id} on {', '.join(split.key)} is not complete, so it runs again."
+                )
+            with pooled_too(self._others_of_the_pass(candidate, loaded, split)):
+                tables[split.key] = self.cache.run(loaded.model, meta, split)
+        encoded, shared = loaded.tokens()
+        parts = []
+        for split in self.splits:
+            part = tables[split.key]
+            if split.passages:
+                part = self._with_passages(cast("pd.DataFrame", part), split, meta, loaded)
+            parts.append(part)
+        scores = pd.concat(parts, ignore_index=True)
+        scores.insert(0, "candidate", candidate.id)
+        work = {
+            "seconds": time.monotonic() - began,
+            "tokens_encoded": encoded - encoded_before,
+            "tokens_shared": shared - shared_before,
+            "tokens_windows": loaded.tokens()[0] - encoded,
+        }
+        return Done(candidate, scores, cost, work)
+
+    def _check_budget(self, candidate: Candidate, cost: Cost, missing: Sequence[Split]) -> None:
+        left = self.until - time.monotonic()
+        seconds = self.expected_seconds(cost, missing)
+        # where the time is not known, a candidate may run while there is any
+        if seconds > max(left, 0) if math.isfinite(seconds) else left <= 0:
+            takes = f"about {seconds / 60:.1f} minutes" if math.isfinite(seconds) else "unknown time"
+            raise OverBudgetError(f"{candidate.id}: {takes}.")
+
+    def expected_seconds(self, cost: Cost, splits: Sequence[Split]) -> float:
+        """The time to encode the documents of some splits, 0 for BM25; infinite if it is not known."""
+        n_documents = sum(len(split.corpus) for split in self.splits)
+        n_tokens = 0.0
+        for split in splits:
+            of_split = cost.tokens * len(split.corpus) / n_documents
+            n_tokens += of_split
+            if cost.vectors == 1 and self.shows_windows:
+                # the windows of the documents that judged queries show
+                n_tokens += of_split * min(1, DEPTH * len(split.passages) / len(split.corpus))
+        if not n_tokens:
+            return 0.0
+        return n_tokens / cost.tokens_per_second if cost.tokens_per_second else math.inf
+
+    def _cost(self, candidate: Candidate, loaded: _OneModel) -> Cost:
+        """The cost that an earlier run has measured, or that is measured now; nothing for BM25."""
+        if candidate.kind == "words":
+            return Cost()
+        # settings of search change no vector, and no speed of encoding
+        meta = candidate.meta
+        if not candidate.key and candidate.spec is not None:
+            meta = replace(candidate, name=candidate.encoder).meta
+        device = self.device or get_device_name()
+        known = self.cache.find_cost(meta, self.splits, device)
+        if known is not None:
+            return known
+        cost = count(loaded.encoder, self.splits, candidate.target_len, loaded.chunks)
+        texts = sample(self.splits, torch.device(device).type) if loaded.encoder is not None else []
+        if loaded.chunks is not None:
+            texts = chunk_texts(texts, loaded.chunks)
+        if loaded.encoder is not None and texts:
+            speeds, n_bytes = measure(loaded.encoder, texts)
+            low, median, high = sorted(speeds)
+            cost = replace(
+                cost,
+                slowest=low,
+                tokens_per_second=median,
+                fastest=high,
+                device=f"{device}, {torch.get_num_threads()} threads",
+                bytes=None if cost.vectors is None else cost.vectors * n_bytes,
+            )
+        self.cache.keep_cost(meta, self.splits, device, cost)
+        return cost
+
+    def _others_of_the_pass(self, candidate: Candidate, loaded: _OneModel, split: Split) -> list[BuiltModel]:
+        """Models of other candidates that only pool this one's pass in another way: their vectors are kept too."""
+        others = [other.spec for other in self.candidates if other.passes == candidate.passes]
+        search = loaded.vectors
+        if len(others) < 2 or search is None or candidate.passes in self._encoded:
+            return []
+        counts = search.counts_of(split.corpus, **split.options)
+        made: dict[object, BuiltModel] = {}
+        for spec in others:
+            if spec is None:
+                continue
+            adapted: Any = search.embedder
+            if spec.weights:
+                adapted = weighted(adapted, counts, spec.weights)
+            if spec.whiten:
+                adapted = unscaled(adapted)
+            # a map of one vector is fitted on the vectors of windows
+            forms = {spec.vectors, "window"} if spec.whiten and spec.strategy == "pcw" else {spec.vectors}
+            for vectors in forms:
+                # a pass with several vectors gives no single one, and no others
+                if isinstance(adapted, LongSentenceTransformer) and vectors is not None:
+                    made[spec.weights, spec.whiten, vectors] = by_window(adapted, cast("Any", vectors))
+                elif vectors == cast("ModelSpec", candidate.spec).vectors:
+                    made[spec.weights, spec.whiten, vectors] = adapted
+        return [model for model in made.values() if model is not search.embedder]
+
+    def _with_passages(
+        self, table: pd.DataFrame, split: Split, meta: ModelMeta, loaded: _OneModel
+    ) -> pd.DataFrame:
+        """The scores with columns about the passages that a candidate shows."""
+        shown = self.cache.find_passages(meta, split, windows=self.shows_windows)
+        if shown is None:
+            # the vectors of documents come from the store, in which the evaluation has put them
+            shown = show_passages(Searcher(loaded.model, passages=self.shows_windows), split)
+            self.cache.keep_passages(meta, split, shown, windows=self.shows_windows)
+        scores = pd.DataFrame.from_dict(score_passages(shown, split.passages), orient="index")
+        return table.join(scores, on="query")
+
+
+def show_passages(searcher: Searcher, split: Split) -> ShownPassages:
+    """The best passage of each of the first documents, for each query with a judged passage.
+
+    Args:
+        searcher: an empty one; the documents are added here.
+        split: one whose passages are judged.
+    """
+    texts = dict(zip(split.corpus["id"], split.texts(), strict=True))
+    searcher.add(list(texts), list(texts.values()))
+    shown = {}
+    for query in split.passages:
+        if query in split.queries:
+            passages = []
+            for hit in searcher.search(split.queries[query], DEPTH):
+                # by words, so that it is the same for each candidate, whatever its tokenizer
+                n_tokens = count_tokens(texts[hit.id][hit.start : hit.end])
+                passages.append((hit.id, hit.start, hit.end, n_tokens))
+            shown[query] = passages
+    return shown
+
+
+@dataclass
+class _OneModel:
+    """The model of a candidate: loaded at its first use, and freed at the end of the `with` block."""
+
+    candidate: Candidate
+    device: str | None
+    _loaded: list[MTEBModels] = field(default_factory=list)
+
+    @property
+    def model(self) -> MTEBModels:
+        """mteb's object."""
+        if not self._loaded:
+            self._loaded.append(self.candidate.load(self.device))
+        return self._loaded[0]
+
+    @property
+    def vectors(self) -> VectorSearch | None:
+        """The search over its vectors, None if there is none of ours."""
+        search: Any = self.model
+        if isinstance(search, FusedSearch):
+            search = search.vectors
+        if isinstance(search, (LongEncoder, LongMultiVectorSearch)):
+            search = VectorSearch(search)
+        if isinstance(search, VectorSearch) and isinstance(search.embedder, LongModel):
+            return search
+        return None
+
+    @property
+    def encoder(self) -> LongModel | None:
+        """Our encoder inside it, None if there is none."""
+        return None if self.vectors is None else cast("LongModel", self.vectors.embedder)
+
+    @property
+    def chunks(self) -> Any:
+        """A chunker of one's own, if there is one."""
+        return None if self.vectors is None else self.vectors.chunks
+
+    def tokens(self) -> tuple[int, int]:
+        """Tokens that were encoded, and tokens whose embeddings were known, up to now."""
+        if not self._loaded or self.encoder is None or self.encoder.store is None:
+            return 0, 0
+        counts = self.encoder.store.counts
+        return counts.tokens_encoded, counts.tokens_read
+
+    def __enter__(self) -> _OneModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._loaded:
+            self._loaded.clear()
+            gc.collect()
+            torch.cuda.empty_cache()  # nothing without CUDA
+
+
+def cost_row(done: Done) -> dict[str, Any]:
+    """A candidate's cost and what this run did for it, for a frame."""
+    return {"candidate": done.candidate.id, **asdict(done.cost), **done.work}

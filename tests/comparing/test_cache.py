@@ -1,0 +1,294 @@
+"""What is kept belongs to one model, one data set, one rule and one machine, and is checked when it is read."""
+
+import json
+import math
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mteb
+import pytest
+
+from mteb_longembed import cli
+from mteb_longembed.comparing import cache as caching
+from mteb_longembed.comparing.cache import Cache
+from mteb_longembed.comparing.candidates import named
+from mteb_longembed.comparing.compare import Comparison
+from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.data.task import beir_task
+from mteb_longembed.evaluation.split import splits_of
+from tests import tiny
+from tests.comparing.conftest import compare
+from tests.comparing.frames import LEXICAL
+from tests.own_data import beir
+
+
+def folder(root: Path, change: Callable[[list[str]], list[str]] = list) -> Path:
+    """Eight documents of 40 tokens; each query is the beginning of one."""
+    texts = [tiny.text(40, i) for i in range(8)]
+    return beir(root / "mine", change(texts), [" ".join(text.split()[:3]) for text in texts])
+
+
+def rotate(texts: list[str]) -> list[str]:
+    return texts[1:] + texts[:1]
+
+
+def run(base: str, task: Any, out: Path, **options: Any) -> tuple[Comparison, list[str]]:
+    messages: list[str] = []
+    return compare([named(f"{base}+none")], task, out, on_message=messages.append, **options), messages
+
+
+def command(base: str, root: Path, out: Path, *more: str) -> list[str]:
+    """The command that compares the base and `gp` on a folder."""
+    options = ["--strategies", "gp", "--no-bm25", "--output-folder", str(out)]
+    return ["compare", base, "--data", str(root), *options, *more]
+
+
+def score(comparison: Comparison) -> float:
+    return float(comparison.summary["score"].iloc[0])
+
+
+# ---- identity
+
+
+def test_a_ranking_of_other_data_in_a_folder_of_the_same_name_is_not_used(base, tmp_path) -> None:
+    first, _ = run(base, beir_task(folder(tmp_path)), tmp_path / "out")
+    changed, _ = run(base, beir_task(folder(tmp_path, rotate)), tmp_path / "out")
+    fresh, _ = run(base, beir_task(folder(tmp_path, rotate)), tmp_path / "fresh")
+    assert score(changed) == score(fresh) != score(first)
+
+
+def test_a_ranking_of_another_revision_of_a_model_is_not_used(base, tmp_path) -> None:
+    task = beir_task(folder(tmp_path))
+    run(base, task, tmp_path / "out")
+    meta = mteb.get_model_meta(f"{base}+none")
+    (split,) = splits_of(task)
+    cache = Cache(tmp_path / "out")
+    assert cache.find(meta, split) is not None
+    assert cache.find(meta.model_copy(update={"revision": "other"}), split) is None
+
+
+def test_more_documents_in_a_ranking_are_another_evaluation(base, tmp_path) -> None:
+    def task() -> Any:
+        return beir_task(folder(tmp_path))
+
+    shallow, _ = run(base, task(), tmp_path / "out", metric=["R@2"])
+    deep, _ = run(base, task(), tmp_path / "out", metric=["R@20", "RR@2"])
+    assert score(deep) == 100 >= score(shallow) and deep.metrics == ["R@20", "RR@2"]
+    assert "RR@2" in deep.summary.columns
+    assert len(list((tmp_path / "out").rglob("*_predictions.json"))) == 2
+
+
+def test_a_cost_belongs_to_its_machine_device_and_threads(base, tmp_path, monkeypatch) -> None:
+    splits = splits_of(beir_task(folder(tmp_path)))
+    meta = mteb.get_model_meta(f"{base}+none")
+    cache = Cache(tmp_path / "out")
+    cache.keep_cost(meta, splits, "cpu", Cost(tokens=5, device="cpu"))
+    assert cache.find_cost(meta, splits, "cpu") == Cost(tokens=5, device="cpu")
+    assert cache.find_cost(meta, splits, "cuda") is None
+    for module, name in ((caching.platform, "node"), (caching.torch, "get_num_threads")):
+        with monkeypatch.context() as other:
+            other.setattr(module, name, lambda: "another")
+            assert cache.find_cost(meta, splits, "cpu") is None
+
+
+DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
+    "half of the queries": lambda ranks: [ranks.pop(query) for query in list(ranks)[:4]],
+    "NaN": lambda ranks: ranks["q0"].update(d0=float("nan")),
+    "a list": lambda ranks: ranks["q0"].update(d0=[1.0]),
+    "a text": lambda ranks: ranks["q0"].update(d0="1.0"),
+    "an unknown document": lambda ranks: ranks["q0"].update(d99=1.0),
+    "no scores": lambda ranks: ranks.update(q0=[]),
+}
+
+
+def test_a_ranking_that_is_not_complete_runs_again_and_that_is_said(base, tmp_path) -> None:
+    task = beir_task(folder(tmp_path))
+    first, _ = run(base, task, tmp_path / "out")
+    (path,) = (tmp_path / "out").rglob("*_predictions.json")
+    for name, damage in DAMAGE.items():
+        saved = json.loads(path.read_text())
+        damage(saved["default"]["test"])
+        path.write_text(json.dumps(saved))
+        second, messages = run(base, task, tmp_path / "out")
+        assert score(second) == score(first), name
+        assert any("is not complete, so it runs again." in sentence for sentence in messages), name
+
+
+def test_both_splits_of_a_folder_are_compared(base, tmp_path, capsys) -> None:
+    root = folder(tmp_path)
+    (root / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td1\t1\n")
+    assert cli.main(command(base, root, tmp_path / "out", "--json", "--eval-splits", "test", "dev")) == 0
+    output = json.loads(capsys.readouterr().out)
+    assert {row["split"] for row in output["by_split"]} == {"test", "dev"}
+
+
+# ---- equal documents
+
+
+@pytest.mark.parametrize("n_equal", [4, 18])
+def test_new_ids_do_not_change_the_score_of_documents_that_look_equal(base, tmp_path, n_equal) -> None:
+    """Contracts with one preamble: a model that reads only that gives all of them the same vector.
+
+    With 18 of them, which ten are kept must not decide either.
+    """
+    preamble = "aa ab ac ad " * 8
+    texts = [f"{preamble}{word}" for word in tiny.WORDS[100 : 100 + n_equal]]
+    scores = []
+    for order in (1, -1):
+        root = beir(tmp_path / str(order), texts, [texts[0]])
+        names = [f"x{i:02}" for i in range(n_equal)][::order]
+        for path in (root / "corpus.jsonl", root / "qrels" / "test.tsv"):
+            text = path.read_text()
+            for index in reversed(range(n_equal)):
+                text = text.replace(f"d{index}\t", f"{names[index]}\t").replace(
+                    f'"d{index}"', f'"{names[index]}"'
+                )
+            path.write_text(text)
+        result, _ = run(base, beir_task(root), tmp_path / f"out{order}")
+        scores.append(score(result))
+        assert any("equal scores" in sentence for sentence in result.texts("caution"))
+        ranking = json.loads(next((tmp_path / f"out{order}").rglob("*_predictions.json")).read_text())
+        assert len(ranking["default"]["test"]["q0"]) == n_equal
+    gains = sum(1 / math.log2(rank + 1) for rank in range(1, min(n_equal, 10) + 1))
+    assert scores == [pytest.approx(100 * gains / n_equal)] * 2
+
+
+def test_a_document_with_the_id_of_the_query_can_be_left_out_and_mtebs_results_stay(base, tmp_path) -> None:
+    texts = [f"{word} ab ac" for word in ("ba", "bb", "bc")]
+    root = beir(tmp_path / "data", texts, texts)
+    queries = root / "queries.jsonl"
+    queries.write_text(queries.read_text().replace('"q', '"d'))
+    (root / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nd0\td1\t1\nd1\td2\t1\nd2\td0\t1\n")
+    options = {"metric": ["nDCG@1"]}
+    plain, _ = run(base, beir_task(root), tmp_path / "out", **options)
+    ruled, _ = run(base, beir_task(root), tmp_path / "ruled", ignore_identical_ids=True, **options)
+    assert score(plain) == 0 < score(ruled)
+    assert any("--ignore-identical-ids" in sentence for sentence in plain.texts("caution"))
+    assert not any("--ignore-identical-ids" in sentence for sentence in ruled.texts("caution"))
+    # the tables of single queries have the rule too
+    rows = compare(
+        [named(f"{base}+none"), LEXICAL],
+        beir_task(root),
+        tmp_path / "both",
+        ignore_identical_ids=True,
+        **options,
+    ).queries
+    assert not any(
+        row["first"] == row["query"] or row["first_there"] == row["query"] for _, row in rows.iterrows()
+    )
+    assert list((tmp_path / "out").rglob("model_meta.json")) and not list(
+        (tmp_path / "ruled").rglob("model_meta.json")
+    )
+
+
+# ---- samples
+
+
+def test_a_sample_and_all_documents_never_share_a_result_and_the_sample_is_said(tmp_path) -> None:
+    texts = [tiny.text(40, seed) for seed in range(40)]
+    root = beir(tmp_path, texts, [text[:80] for text in texts[:2]])
+    lines: list[str] = []
+    options: dict[str, Any] = {"on_message": lines.append}
+    task = beir_task(root)
+    part = compare([LEXICAL], task, tmp_path, sample=6, **options)
+    whole = compare([LEXICAL], task, tmp_path, **options)
+    assert sum("a sample of 6 of 40 documents: scores are higher than on all" in text for text in lines) == 1
+    assert part.identity != whole.identity and part.tasks == [f"{whole.tasks[0]}-sample6"]
+    assert (part.n_documents, whole.n_documents) == (6, 40)
+    assert part.tasks[0] not in part.advice.typed
+
+
+# ---- two at the same time
+
+
+QUIET_CALL = """
+import json, sys
+from pathlib import Path
+import mteb_longembed
+model, folder, scores = sys.argv[1:]
+options = {"strategies": ["gp"], "show": False, "on_message": lambda sentence: None, "folder": folder}
+found = mteb_longembed.compare(model, tasks=["LongEmbedPasskey"], eval_splits=["test_256"], **options)
+assert "passage@1" in found.summary
+Path(scores).write_text(json.dumps(found.summary["score"].to_dict()))
+"""
+
+
+def test_a_command_and_a_call_at_one_folder_share_work_and_lose_nothing_and_a_quiet_call_writes_nothing(
+    base, tmp_path
+) -> None:
+    scores, out = tmp_path / "scores.json", str(tmp_path / "out")
+    line = ["compare", base, "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
+    line += ["--strategies", "gp", "--output-folder", out, "--json"]
+    starts = (["-m", "mteb_longembed", *line], ["-c", QUIET_CALL, base, out, str(scores)])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MTEB_LONGEMBED_STORE": str(tmp_path / "store")}
+    options = {"env": environment, "cwd": tmp_path, "text": True}
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    both = [subprocess.Popen([sys.executable, *start], **options) for start in starts]
+    outputs = [process.communicate() for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert outputs[1] == ("", "")
+    printed = {c["candidate"]: c["score"] for c in json.loads(outputs[0][0])["candidates"]}
+    assert printed == pytest.approx(json.loads(scores.read_text())) and len(printed) == 5
+    assert len(list((tmp_path / "out").rglob("*_predictions.json"))) == 5
+
+
+# ---- no traceback
+
+
+def test_a_full_disk_at_the_page_leaves_no_half_page(base, tmp_path) -> None:
+    out = tmp_path / "out"
+    line = command(base, folder(tmp_path), out)
+    assert cli.main(line) == 0
+    (path,) = out.rglob("compare.html")
+    page = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(page) // 2, limits[1]))
+    try:
+        assert cli.main(line) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == page
+    assert not list(out.rglob("*.part"))
+
+
+TOO_SHORT = "the target length must be at least the trained length of 16 tokens, got 8"
+
+
+def test_options_that_cannot_be_are_said(base, tmp_path, capsys) -> None:
+    (tmp_path / "file").write_text("")
+    line = ["compare", base, "--data", str(folder(tmp_path)), "--output-folder"]
+    for options, message in (
+        (["out", "--target", "8"], TOO_SHORT),
+        (["out", "--target", "8", "--no-bm25"], TOO_SHORT),
+        (["file", "--no-bm25"], "--output-folder is a folder, but"),
+    ):
+        assert cli.main([*line, str(tmp_path / options[0]), *options[1:]]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_cache_that_cannot_be_made_and_a_folder_that_is_gone_get_a_sentence(tmp_path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = "import os, sys; os.rmdir(os.getcwd()); from mteb_longembed.cli import main; sys.exit(main(sys.argv[1:]))"
+    (tmp_path / "file").write_text("")
+    for start, environment, message in (
+        (["-c", code], {}, "the working directory does not exist any more"),
+        (["-m", "mteb_longembed"], {"MTEB_CACHE": str(tmp_path / "file" / "x")}, "the system refuses"),
+    ):
+        line = [sys.executable, *start, "compare", "mini-rope", "-t", "LongEmbedPasskey", "--output-folder"]
+        where = {"env": {**os.environ, **environment}, "cwd": gone if start[0] == "-c" else tmp_path}
+        done = subprocess.run([*line, str(tmp_path / "out")], **where, capture_output=True, text=True)
+        assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_folder_with_a_very_long_name_costs_candidates_not_a_traceback(base, tmp_path, capsys) -> None:
+    long = tmp_path / ("m" * 245)
+    shutil.copytree(base, long)
+    assert cli.main(command(str(long), folder(tmp_path), tmp_path / "out")) in (0, 2)
+    assert "File name too long" in capsys.readouterr().err

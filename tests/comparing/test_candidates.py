@@ -1,0 +1,142 @@
+"""Which names are tried for a base, in which passes, and what they are called."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from mteb_longembed.comparing.candidates import Candidate, candidates_of, named, short_names, words_of
+from mteb_longembed.errors import InputError, UnknownNameError
+from tests import tiny
+
+FORMS = ("", "vectors=window", "score=softmax,vectors=window")
+
+
+def tails(base: str, *given: Any, **options: Any) -> list[str]:
+    return [c.name.removeprefix(base) for c in candidates_of(base, *given, **options)[0]]
+
+
+def test_windows_come_from_one_pass_that_reads_what_covers_the_documents(base) -> None:
+    found, notes = candidates_of(base, covering=256)
+    names = [c.name.removeprefix(base) for c in found]
+    windows = [name for name in names if name.startswith("+pcw@256")]
+    plain = {f"+pcw@256:{form}".rstrip(":") for form in FORMS}
+    assert len(windows) == 9 and plain < set(windows) and "+pcw@256:weights=idf,whiten=0.5" in windows
+    assert names[0] == "+none@16" and names[10:] == ["+ntk@128", "+gp@128", "+pi@128", "+rp@128"]
+    assert Counter(c.passes.removeprefix(base) for c in found)["+pcw@256"] == 9
+    assert not notes
+
+
+def test_at_most_four_position_strategies_are_tried_and_the_others_are_named() -> None:
+    found, (note,) = candidates_of("mini-rope", covering=4096)
+    positions = [c.name for c in found if c.kind == "strategy" and "pcw" not in c.name]
+    assert positions == [f"mini-rope+{key}@4096" for key in ("ntk", "se", "none", "gp")]
+    assert note == (
+        "Not tried with mini-rope: pi, rp, yarn. --strategies pi,rp,yarn tries them, --strategies all tries every one."
+    )
+    everything = [name.partition("@")[0] for name in tails("mini-rope", ["all"], covering=4096)]
+    assert {"+ntk", "+se", "+none", "+gp", "+pi", "+rp", "+yarn", "+pcw"} == set(everything)
+
+
+def test_where_one_window_holds_the_documents_the_base_itself_is_adapted(base) -> None:
+    assert tails(base, covering=16)[:3] == [
+        "+none@16",
+        "+none@16:whiten=0.5",
+        "+none@16:weights=idf,whiten=0.5",
+    ]
+
+
+def test_a_base_that_does_not_average_tokens_has_no_weights_and_windows_in_place_of_spans(tmp_path) -> None:
+    model = str(tiny.saved("bert", tmp_path, pooling="cls"))
+    names = tails(model, covering=128, sizes=[8])
+    assert not any("weights=" in name for name in names) and "+pcw@128:whiten=0.5" in names
+    assert "+pcw@128:size=8,vectors=window" in names
+
+
+def test_sizes_are_spans_of_one_pass(base) -> None:
+    found, _ = candidates_of(base, covering=128, sizes=[4, 8])
+    spans = [c for c in found if c.name.endswith(("vectors=4", "vectors=8"))]
+    assert len(spans) == 2 and {c.passes.removeprefix(base) for c in spans} == {"+pcw@128"}
+
+
+def test_only_what_is_asked_for_is_tried(base) -> None:
+    assert tails(base, ["gp", "rp"]) == ["+none@16", "+gp@128", "+rp@128"]
+    assert [c.target_len for c in candidates_of(base, ["gp"], 64)[0]] == [16, 64]
+    (of_base,), _ = candidates_of(base, ["none"])
+    assert of_base.is_base and (of_base.trained_len, of_base.target_len) == (16, 16)
+    assert candidates_of(base, ["gp", "se"])[1] == [f"se does not fit {base} and is left out."]
+    assert tails(base, ["pcw"], 64)[1] == "+pcw@64"
+
+
+def test_rows_that_the_base_does_not_use_are_plain_extrapolation(tmp_path) -> None:
+    tiny.sentence_transformer("bert", tmp_path, max_position_embeddings=512)
+    (tmp_path / "model/sentence_bert_config.json").write_text('{"max_seq_length": 256}')
+    model = str(tmp_path / "model")
+    assert tails(model, ["none"]) == ["+none@256", "+none@512:trained_len=512"]
+    assert tails(model, ["none"], 300) == ["+none@256", "+none@300:trained_len=300"]
+
+
+def test_names_with_a_strategy_are_compared_with_their_base_if_it_takes_part(base) -> None:
+    found = [
+        named(f"{base}+{tail}")
+        for tail in ("none", "none:dtype=bf16", "none:vectors=8", "pi@64", "pi:fuse=bm25")
+    ]
+    assert {candidate.base for candidate in found} == {base}
+    assert [c.kind for c in found] == ["base", "strategy", "strategy", "strategy", "fusion"]
+    ((alone,), _) = candidates_of(f"{base}+pi@64")
+    assert alone.is_named and alone == found[3]
+
+
+def test_candidates_that_cannot_be_are_told(base) -> None:
+    with pytest.raises(UnknownNameError, match="unknown strategy 'gpp': did you mean 'gp'"):
+        candidates_of(base, ["gpp"])
+    with pytest.raises(InputError, match=r"^se does not fit .*, a model with absolute .*fit: none, pcw"):
+        candidates_of(base, ["se"])
+    with pytest.raises(InputError, match=r"^se does not fit"):
+        candidates_of(base, ["none", "se"])
+    with pytest.raises(
+        InputError, match=r"the target length must be at least the trained length of 16 tokens, got 8"
+    ):
+        candidates_of(base, None, 8)
+    with pytest.raises(InputError, match=r"^none does not fit .*takes at most its 16 trained positions"):
+        candidates_of(base, ["none"], 64)
+
+
+def test_bm25_on_the_first_tokens_takes_part_where_documents_are_longer() -> None:
+    assert [c.name for c in words_of(600)] == ["bm25:window=200", "bm25@512"]
+    assert [c.name for c in words_of(9000)] == ["bm25:window=200", "bm25@512", "bm25@2048"]
+
+
+def test_a_folder_may_be_called_like_a_fusion(tmp_path) -> None:
+    folder = tiny.saved("bert", tmp_path / "fuse=bm25")
+    assert not named(f"{folder}+pcw@64").matches_words
+    assert named(f"{folder}+pcw@64:fuse=bm25").matches_words
+
+
+def test_settings_are_added_to_any_name(base) -> None:
+    for tail, expected in (
+        ("pcw@64", "+pcw@64:fuse=bm25"),
+        ("pcw@64:whiten=0.5", "+pcw@64:fuse=bm25,whiten=0.5"),
+    ):
+        assert named(f"{base}+{tail}").with_settings("fuse=bm25").name == f"{base}{expected}"
+
+
+def test_short_names_leave_out_what_all_have_in_common() -> None:
+    path = "/models/all-MiniLM-L6-v2"
+    one = [
+        Candidate(f"{path}+none@256", path, "base"),
+        Candidate(f"{path}+gp@1k", path, "strategy"),
+        Candidate("bm25:window=200", "", "words"),
+        Candidate(f"{path}+none@256", path, "search", key="halves"),
+    ]
+    assert list(short_names(one[:3]).values()) == ["base", "+gp@1k", "bm25:window=200"]
+    assert short_names(one[3:])[one[3].id] == "+halves"
+    two = short_names([*one[:3], Candidate("e5-base+gp@1k", "e5-base", "strategy")])
+    assert list(two.values()) == [
+        "all-MiniLM-L6-v2",
+        "all-MiniLM-L6-v2+gp@1k",
+        "bm25:window=200",
+        "e5-base+gp@1k",
+    ]
+    alike = [Candidate("/a/m+gp@1k", "/a/m", "strategy"), Candidate("/b/m+gp@1k", "/b/m", "strategy")]
+    assert list(short_names(alike).values()) == ["/a/m+gp@1k", "/b/m+gp@1k"]

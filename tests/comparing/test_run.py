@@ -1,0 +1,318 @@
+"""A whole comparison on a tiny model and a small corpus: passes, resuming, budget, passages, queries."""
+
+import gc
+import html
+import json
+import weakref
+from pathlib import Path
+from typing import Any
+
+import mteb
+import pytest
+
+import mteb_longembed
+from mteb_longembed import cli
+from mteb_longembed.comparing import candidates as naming
+from mteb_longembed.comparing import page as pages
+from mteb_longembed.comparing import run as running
+from mteb_longembed.comparing.candidates import Candidate, candidates_of, named
+from mteb_longembed.comparing.compare import _further
+from mteb_longembed.comparing.costs import Cost
+from mteb_longembed.comparing.run import Done, Runner
+from mteb_longembed.data.task import beir_task
+from mteb_longembed.encoders.store import Counts
+from mteb_longembed.errors import InputError
+from mteb_longembed.evaluation.split import splits_of
+from mteb_longembed.retrieval import passages as windows_of
+from tests import tiny
+from tests.comparing.conftest import compare
+from tests.comparing.frames import LEXICAL, frame
+from tests.own_data import beir
+
+
+@pytest.fixture
+def small(base) -> list[Candidate]:
+    return candidates_of(base, ["gp", "rp"])[0]
+
+
+def test_the_ranking_is_that_of_mteb_and_each_model_is_loaded_once_and_alone(
+    base, task, small, tmp_path, monkeypatch
+) -> None:
+    load = mteb.get_model
+    alive = weakref.WeakSet()
+    names = []
+
+    def recorded(name: str, **options: Any) -> Any:
+        gc.collect()
+        assert not alive, "the model before is still there"
+        names.append(name)
+        model = load(name, **options)
+        alive.add(model)
+        return model
+
+    monkeypatch.setattr(naming.mteb, "get_model", recorded)
+    compared = compare(small, task, tmp_path)
+    assert sorted(names) == sorted(candidate.name for candidate in small)
+    summary = compared.to_dataframe()
+    assert {name.removeprefix(base) for name in summary.index} == {"+none@16", "+gp@128", "+rp@128"}
+    assert compared.n_queries == 12 and len(compared.scores) == 3 * 12
+    cache = mteb.ResultCache(tmp_path)
+    for row in summary.itertuples():
+        result = cache.load_task_result(compared.tasks[0], mteb.get_model_meta(row.Index))
+        assert result is not None and result.get_score() * 100 == pytest.approx(row.score, abs=1e-3)
+        assert row.tokens_per_second > 0 and row.vectors == 1 and row.bytes == 32 * 4
+    assert len(repr(compared)) < 2_000 and compared.advice.use in repr(compared)
+    assert compared._repr_html_().startswith("<iframe srcdoc=")
+
+    again = compare(small, task, tmp_path)
+    assert len(names) == len(small), "what has finished was loaded again"
+    same = ["score", "low", "high", "tokens_per_second", "bytes"]
+    assert again.summary[same].equals(compared.summary[same])
+
+
+def test_candidates_of_one_pass_encode_the_documents_once(base, task, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    found = [c for c in candidates_of(base, ["pcw"], 128, [4])[0] if "pcw" in c.name]
+    n_encoded = []
+    add = Counts.add
+    monkeypatch.setattr(Counts, "add", lambda self, ran, read: (n_encoded.extend(ran), add(self, ran, read)))
+    result = compare(found, task, tmp_path / "out", sizes=())
+    assert len(result.summary) == 10 and not result.texts("left out")
+    # 12 documents of 40 tokens, once; queries of 8 tokens
+    assert n_encoded.count(40) == 12 and set(n_encoded) == {40, 8}
+    alone = compare([found[-2]], task, tmp_path / "alone")
+    assert alone.summary["score"].item() == result.summary.loc[found[-2].id, "score"]
+
+
+def test_a_candidate_that_cannot_run_costs_itself_only_and_says_its_own_reason(
+    base, task, small, tmp_path, monkeypatch
+) -> None:
+    load = mteb.get_model
+
+    def failing(name, **kw):
+        if "+gp" in name:
+            raise InputError("gp does not work today.")
+        return load(name, **kw)
+
+    monkeypatch.setattr(naming.mteb, "get_model", failing)
+    result = compare(small, task, tmp_path)
+    assert len(result.summary) == 2
+    assert result.texts("left out")[0].endswith("is left out: gp does not work today.")
+
+
+def test_an_error_of_ours_is_never_called_a_lack_of_words(task, tmp_path, monkeypatch) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("mteb_longembed.retrieval.passage_bm25.PassageBM25.index", broken)
+    with pytest.raises(ValueError, match="a bug"):
+        compare([LEXICAL], task, tmp_path)
+
+
+def test_after_an_interrupt_only_what_is_missing_runs(base, task, small, tmp_path, monkeypatch) -> None:
+    load = mteb.get_model
+    names = []
+
+    def interrupted(name: str, **options: Any) -> Any:
+        names.append(name)
+        if len(names) == 3:
+            raise KeyboardInterrupt
+        return load(name, **options)
+
+    monkeypatch.setattr(naming.mteb, "get_model", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compare(small, task, tmp_path)
+    assert len(compare(small, task, tmp_path).summary) == 3
+    assert names[3:] == names[2:3]
+
+
+def test_under_a_budget_free_ones_run_first_then_named_and_what_would_take_longer_is_named(
+    base, task, small, tmp_path, monkeypatch
+) -> None:
+    rates = {"none": 1e4, "gp": 1e6, "rp": 1e-3, "pi": 1e3}
+    monkeypatch.setattr(running, "measure", lambda model, _: ([rates[model.first.strategy.KEY]] * 3, 4))
+    ((alone,), _) = candidates_of(f"{base}+pi@128")
+    result = compare([*small, alone], task, tmp_path, budget=600, bm25=True)
+    order = [name.removeprefix(base) for name in result.scores["candidate"].unique()]
+    assert order[:4] == ["bm25:window=200", "+pi@128", "+none@16", "+gp@128"]
+    assert "fuse=bm25" in order[4] and len(result.summary) == 5
+    (skipped,) = result.texts("skipped")
+    assert f"{base}+rp@128: about 8" in skipped and "minutes" in skipped
+    assert "1 of 5 candidates were not tried: --budget was too short." in result.texts("finding")
+    hurried = compare(small, task, tmp_path / "h", budget=1e-3, bm25=True)
+    assert list(hurried.summary.index) == ["bm25:window=200"]
+    with pytest.raises(InputError, match=r"^compare must finish at least one candidate, got none: give "):
+        compare(small[2:], task, tmp_path / "x", budget=600)
+    with pytest.raises(InputError, match=r"^compare needs at least one candidate"):
+        compare([], task, tmp_path / "r")
+
+
+def test_before_the_first_pass_one_line_says_how_much_is_read_and_how_long_that_takes(
+    base, task, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(running, "measure", lambda *_: ([1.0] * 3, 4))
+    lines: list[str] = []
+    compare([base], task, tmp_path, strategies=["gp"], on_message=lines.append)
+    # 38 tokens of 12 documents by gp, and 16 of them by the base
+    (line,) = [line for line in lines if "tokens in" in line]
+    assert line.startswith("About 648 tokens in 2 passes, about 11 minutes on this machine: --budget TIME")
+    assert "--sample N" in line
+
+
+def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, task, tmp_path) -> None:
+    tails = ("none@16", "pcw@128:index=flat,size=10", "pcw@128:size=10,vectors=window")
+    found = [named(f"{base}+{tail}") for tail in tails]
+    known = dict(mteb.models.model_implementations.MODEL_REGISTRY)
+    halves = (lambda text: [(0, len(text) // 2), (len(text) // 2, len(text))], "v1")
+    result = compare(found, task, tmp_path, bm25=True, chunkers={"halves": halves})
+    assert not result.texts("left out")
+    assert dict(mteb.models.model_implementations.MODEL_REGISTRY).keys() == known.keys()
+    rows = result.summary.set_index("label")
+    assert len(rows) == 6 and "+halves" in rows.index and rows["kind"].tolist().count("fusion") == 1
+    assert rows.loc["+pcw@128:size=10,vectors=window", "vectors"] > 3
+    assert rows.loc["+halves", "vectors"] == 2
+    words = rows.loc["bm25:window=200"]
+    assert words.isna()["tokens_per_second"] and words.isna()["to_base"]
+
+
+def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chunker(task) -> None:
+    def done(candidate: Candidate, score: float) -> Done:
+        return Done(candidate, frame({candidate: {("T", "s"): {"q": score}}}), Cost(), {})
+
+    splits = splits_of(task)
+    first, second = (named(f"mini-ape+{tail}") for tail in ("pi@1024", "gp@1024"))
+    for order in ((first, second), (second, first)):
+        found = _further([done(c, 1.0) for c in (*order, LEXICAL)], splits, [])
+        assert found[0].name == f"{order[0].name}:fuse=bm25"
+    own = naming.chunked(named("mini-ape+none"), "halves", (lambda text: [(0, len(text))], "v1"))
+    (fused,) = _further([done(own, 1.0), done(second, 0.5)], splits, [])
+    assert fused.kind == "fusion" and fused.key == "halves" and fused.id.endswith("fuse-bm25")
+
+
+def test_queries_of_several_sentences_are_also_asked_sentence_by_sentence(base, tmp_path) -> None:
+    texts = [tiny.text(60, seed) for seed in range(12)]
+    queries = [
+        f"{' '.join(t.split()[:5]).capitalize()}. {' '.join(t.split()[-5:]).capitalize()}." for t in texts
+    ]
+    root = beir(tmp_path / "data", texts, queries)
+    result = compare([f"{base}+pcw@128:vectors=window"], beir_task(root), tmp_path / "out", bm25=True)
+    names = {name.removeprefix(base) for name in result.summary.index}
+    assert names == {
+        "bm25:window=200", "bm25:window=200,query=sentences", "+pcw@128:vectors=window",
+        "+pcw@128:fuse=bm25,vectors=window", "+pcw@128:query=sentences,vectors=window",
+        "+pcw@128:fuse=bm25,query=sentences,vectors=window",
+    }  # fmt: skip
+    assert any(text.startswith("Queries have 2.0 sentences on average") for text in result.texts("finding"))
+
+
+# ---- passages
+
+
+def judge(root: Path, *rows: str) -> Path:
+    lines = ["query-id\tcorpus-id\tscore\tstart\tend", *rows]
+    (root / "qrels" / "test.tsv").write_text("\n".join(lines) + "\n")
+    return root
+
+
+def test_passages_have_columns_and_later_runs_know_them(base, tmp_path, monkeypatch) -> None:
+    texts = [" ".join(f"{sign}{sign}" for sign in "abcdefghijklmnop"[i:] * 4) for i in range(6)]
+    root = beir(tmp_path / "data", texts, [text[-9:] for text in texts])
+    judge(root, *(f"q{i}\td{i}\t1\t{len(text) - 9}\t{len(text)}" for i, text in enumerate(texts)))
+    plain, windows = f"{base}+none@16", f"{base}+pcw@128:size=10,vectors=window"
+    found = [named(plain), named(windows)]
+    monkeypatch.setattr(windows_of, "WINDOW_CHARS", 10)
+    options = {"bm25": True, "metric": ["nDCG@10", "Success@1", "Success@5"]}
+    whole, best = (
+        compare(found, beir_task(root), tmp_path / "out", passages=b, **options) for b in (False, True)
+    )
+    # the base reads 16 tokens of the beginning, and so never shows the end
+    assert whole.summary.loc[plain, "passage@5"] == 0
+    assert best.summary.loc[windows, "passage@5"] == whole.summary.loc[windows, "passage@5"]
+    lexical = whole.summary.loc["bm25:window=200"]
+    # without windows BM25 shows whole documents
+    assert all(lexical[f"passage@{k}"] == lexical[f"Success@{k}"] for k in (1, 5))
+    shown = best.summary.loc["bm25:window=200"]
+    assert shown["context@1"] < lexical["context@1"] < lexical["context@5"]
+    table = next(table for table in pages.tables(whole) if table.key == "passages")
+    assert table.header[1:] == ["passage@1", "context@1", "passage@5", "context@5"]
+    assert "percent of 6 judged queries" in table.notes[0]
+    monkeypatch.setattr(naming.mteb, "get_model", pytest.fail)
+    second = compare(found, beir_task(root), tmp_path / "out", passages=False, **options)
+    assert second.summary["passage@5"].equals(whole.summary["passage@5"])
+
+
+def test_tokens_of_windows_are_in_a_number_of_their_own(base, tmp_path, monkeypatch, capsys) -> None:
+    texts = [tiny.text(40, i) for i in range(6)]
+    root = beir(tmp_path / "data", texts, [text[:20] for text in texts])
+    judge(root, *(f"q{i}\td{i}\t1\t0\t20" for i in range(6)))
+    n_encoded, add = [], Counts.add
+    monkeypatch.setattr(Counts, "add", lambda self, ran, read: (n_encoded.extend(ran), add(self, ran, read)))
+    monkeypatch.setattr(windows_of, "WINDOW_CHARS", 50)
+    line = ["compare", base, "--data", str(root), "--strategies", "gp", "--no-bm25", "--output-folder"]
+    for store, options in (("plain", ["--no-passages"]), ("windows", [])):
+        monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / store))
+        n_encoded.clear()
+        assert cli.main([*line, str(tmp_path / f"{store}-out"), *options, "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)["candidates"]
+        n_windows = sum(row["tokens_windows"] for row in rows)
+        assert sum(n_encoded) == sum(row["tokens_encoded"] for row in rows) + n_windows
+        assert bool(n_windows) == (store == "windows")
+
+
+def test_the_time_of_windows_is_expected(tmp_path) -> None:
+    texts = [f"word{i}" for i in range(400)]
+    judged = judge(beir(tmp_path, texts, texts[:4]), *(f"q{i}\td{i}\t1\t0\t3" for i in range(4)))
+    splits = splits_of(beir_task(judged))
+    for windows, seconds in ((True, 200), (False, 100)):
+        runner = Runner(None, splits, [], None, windows, print)  # type: ignore[arg-type]  # nothing is kept
+        one = Cost(tokens=1000, tokens_per_second=10.0, vectors=1.0)
+        # a query shows 100 documents at most
+        assert runner.expected_seconds(one, splits) == seconds
+        assert runner.expected_seconds(Cost(tokens=1000, tokens_per_second=10.0, vectors=5.0), splits) == 100
+        assert runner.expected_seconds(Cost(tokens=1000), splits) == float("inf")
+        assert runner.expected_seconds(Cost(), splits) == 0
+
+
+def test_query_by_query_shows_the_largest_differences_and_marks_answers(base, tmp_path) -> None:
+    answers = [f"<b>{sign * 4} & {sign * 3}</b>" for sign in "qrstuvwxyz"]
+    texts = [f"{'aa bb cc. ' * i}{answer} {'dd ee ff. ' * 90}" for i, answer in enumerate(answers)]
+    root = beir(tmp_path / "data", texts, answers)
+    judge(root, *(f"q{i}\td{i}\t1\t{10 * i}\t{10 * i + len(a)}" for i, a in enumerate(answers)))
+    found, plain = (
+        compare([LEXICAL, named(f"{base}+none@16")], beir_task(root), tmp_path / "out", passages=windows)
+        for windows in (True, False)
+    )
+    assert found.advice.best == LEXICAL.id and len(found.queries)
+    sizes = found.queries["points"].abs()
+    assert list(sizes) == sorted(sizes, reverse=True) and sizes.min() > 0
+    by_name = found.scores.set_index(["candidate", "query"])["score"]
+    page = pages.page(found, []).replace("<wbr>", "")
+    for row in found.queries.itertuples():
+        assert row.points == pytest.approx(
+            100 * (by_name[LEXICAL.id, row.query] - by_name[f"{base}+none@16", row.query])
+        )
+        answer = answers[int(row.query[1:])]
+        assert row.first == row.query.replace("q", "d") and row.rank == 1
+        assert row.passage[int(row.answer_start) : int(row.answer_end)] == answer
+        assert f"<mark>{html.escape(answer)}</mark>" in page and answer not in page
+    unshown = pages.page(plain, [])
+    assert list(plain.queries["query"]) == list(found.queries["query"])
+    assert "<mark>" not in unshown and "passage there" not in unshown
+
+
+# ---- options
+
+
+def test_a_word_is_taken_as_a_list_of_one_and_every_option_stands_in_the_help(base, task, tmp_path) -> None:
+    result = mteb_longembed.compare(
+        base, tasks=[task], strategies="gp", metric="NDCG@10", bm25=False, folder=tmp_path, show=False
+    )
+    assert len(result.summary) == 2 and result.metrics == ["nDCG@10"]
+    options = mteb_longembed.compare.__wrapped__.__kwdefaults__ or {}
+    assert {"tasks", "corpus", "metric", "strategies", "sizes", "budget"} < options.keys()
+
+
+@pytest.mark.parametrize("options", [{"strategies": ["ntk"]}, {"target": "2k"}, {"sizes": [64]}])
+def test_options_for_bases_are_refused_where_there_is_none(options, task, tmp_path) -> None:
+    with pytest.raises(InputError, match=r"need a base, got only full names \(mini-ape\+gp@1024\)"):
+        compare(["mini-ape+gp@1024"], task, tmp_path, **options)

@@ -1,0 +1,121 @@
+"""From scores by query to a row for each candidate; and single queries."""
+
+import hashlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mteb_longembed.comparing.candidates import Candidate
+from mteb_longembed.comparing.summary import LEAST_QUERIES, by_split, expected, shortened, summarise
+from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, answers, frame, summary
+
+
+def test_the_best_is_first_and_a_sure_gain_has_an_interval_above_zero() -> None:
+    found = summary({BASE: 8, GOOD: 36})
+    assert list(found.index) == [GOOD.id, BASE.id]
+    good, base = found.loc[GOOD.id], found.loc[BASE.id]
+    assert good["score"] == pytest.approx(90) and good["to_base"] == pytest.approx(70)
+    assert good["to_base_low"] > 0 and good["p_value"] < 0.01
+    assert np.isnan(good["to_best"]) and base["to_best_high"] < 0 and np.isnan(base["to_base"])
+    assert list(found["standing"]) == ["winner", "behind"] and list(found["first_share"]) == [1.0, 0.0]
+
+
+def test_equal_scores_have_no_winner_and_are_called_the_same() -> None:
+    found = summary({BASE: 20, GOOD: 20})
+    assert list(found["standing"]) == ["leader", "equal"] and found.index[0] == BASE.id
+    good = found.loc[GOOD.id]
+    assert good["is_same"] and good["to_base"] == 0 and good["p_value"] == 1.0
+    # no interval has width 0: none of the queries differs, but others might
+    assert good["to_base_low"] == -good["to_base_high"] < 0
+
+
+@pytest.mark.parametrize(("n", "second"), [(1, "unknown"), (2, "unknown"), (5, "equal"), (6, "behind")])
+def test_with_few_queries_nobody_is_behind_and_with_two_nobody_is_called_equal(n, second) -> None:
+    found = summary({BASE: 0, GOOD: n}, n)
+    assert found.loc[BASE.id, "standing"] == second
+    assert found.loc[GOOD.id, "standing"] == ("winner" if second == "behind" else "leader")
+
+
+def test_tasks_weigh_the_same_however_many_splits_they_have() -> None:
+    scores = frame(
+        {BASE: {("A", "test_1"): answers(40), ("A", "test_2"): answers(40), ("B", "test"): answers(0)}}
+    )
+    assert summarise(scores, [BASE])["score"].tolist() == [pytest.approx(50)]
+    assert by_split(scores)["score"].tolist() == [pytest.approx(100), pytest.approx(100), 0]
+
+
+def test_from_synthetic_queries_the_best_is_never_one_that_matches_words() -> None:
+    found = summary({LEXICAL: 39, FUSED: 38, GOOD: 30, BASE: 8}, synthetic_queries=True)
+    assert list(found["standing"]) == ["apart", "apart", "winner", "behind"]
+    assert np.isnan(found.loc[GOOD.id, "to_best"]) and found.loc[LEXICAL.id, "to_best"] == pytest.approx(22.5)
+
+
+def test_a_plain_frame_of_candidate_query_and_score_is_enough() -> None:
+    names = ["all-MiniLM-L6-v2+none@256", "all-MiniLM-L6-v2+pcw@16384:fuse=bm25", "bm25:window=200"]
+    rows = [(name, f"q{i}", 0.1 * k + 0.01 * i) for k, name in enumerate(names) for i in range(20)]
+    found = summarise(pd.DataFrame(rows, columns=["candidate", "query", "score"]))
+    assert dict(found["kind"]) == dict(zip(names, ["base", "fusion", "words"], strict=True))
+    assert found.index[0] == names[2] and found.loc[names[1], "to_base"] == pytest.approx(10)
+
+
+def test_other_metrics_are_in_percent_and_a_context_is_in_tokens() -> None:
+    scores = frame({BASE: {KEY: answers(20)}, GOOD: {KEY: answers(30)}})
+    scores["RR@5"] = scores["score"] / 2
+    scores["context@1"] = 120.0
+    scores.loc[scores["query"] == "q0", "context@1"] = None  # no passage of it is judged
+    found = summarise(scores, [BASE, GOOD])
+    assert found.loc[GOOD.id, "RR@5"] == pytest.approx(37.5) and found.loc[GOOD.id, "RR@5 low"] < 37.5
+    assert found.loc[GOOD.id, "context@1"] == 120
+
+
+def first_half(queries: list[str]) -> set[str]:
+    """Every second query in the order of the hashes."""
+    order = sorted((hashlib.sha256(query.encode()).hexdigest(), query) for query in queries)
+    return {query for index, (_, query) in enumerate(order) if index % 2 == 0}
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(2, 60))
+def test_the_score_to_expect_is_that_of_the_other_half_both_ways(seed, n_candidates, n_queries) -> None:
+    rng = np.random.default_rng(seed)
+    splits = {("A", "x"): n_queries, ("A", "y"): 30, ("B", "test"): 9}
+    pool = [Candidate(f"mine+gp@{i}", "mine", "strategy") for i in range(n_candidates)]
+    scores = {c: {key: {f"q{i}": rng.random() for i in range(n)} for key, n in splits.items()} for c in pool}
+
+    def mean(candidate: Candidate, is_first: bool) -> float:
+        means = {}
+        for key, by_query in scores[candidate].items():
+            subset = first_half(list(by_query))
+            means[key] = np.mean([x for query, x in by_query.items() if (query in subset) == is_first])
+        return ((means["A", "x"] + means["A", "y"]) / 2 + means["B", "test"]) / 2
+
+    chosen = [max(pool, key=lambda c: mean(c, is_first)) for is_first in (True, False)]
+    result = expected(frame(scores), [c.id for c in pool])
+    if n_queries + 39 < LEAST_QUERIES:
+        assert result is None
+    else:
+        assert result is not None and result[1] == (chosen[0].name, chosen[1].name)
+        assert result[0] == pytest.approx(50 * (mean(chosen[0], False) + mean(chosen[1], True)))
+
+
+spans = st.tuples(st.integers(0, 900), st.integers(1, 400)).map(lambda pair: (pair[0], sum(pair)))
+
+
+@given(spans, st.lists(spans, max_size=3))
+def test_a_passage_is_shortened_around_the_answer_that_it_covers_most(passage, found) -> None:
+    text = "".join(chr(0x4E00 + i) for i in range(1400))  # each character once
+    shown, place = shortened(text, *passage, found)
+    plain = shown.strip("…")
+    at = text.index(plain)
+    assert len(plain) == min(240, passage[1] - passage[0])
+    assert passage[0] <= at <= at + len(plain) <= passage[1]
+    assert (shown[0] == "…", shown[-1] == "…") == (at > passage[0], at + len(plain) < passage[1])
+    covered = [set(text[max(passage[0], a) : min(passage[1], b)]) for a, b in found]
+    most = max(map(len, covered), default=0)
+    assert (place is None) == (most == 0)
+    if place is not None:
+        marked = set(shown[slice(*place)])
+        assert len(marked) == min(most, 240) and any(marked <= each for each in covered if len(each) == most)

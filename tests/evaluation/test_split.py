@@ -1,0 +1,125 @@
+"""One split of a task: what is left out, several subsets, samples, memory."""
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mteb_longembed.data.task import beir_task
+from mteb_longembed.errors import InputError
+from mteb_longembed.evaluation.sampling import sampled
+from mteb_longembed.evaluation.scoring import read_metric
+from mteb_longembed.evaluation.split import Split, splits_of
+from tests import tiny
+from tests.own_data import beir
+
+
+def test_a_split_has_its_own_copy_of_the_task(tmp_path) -> None:
+    task = beir_task(beir(tmp_path, ["a b", "c d"], ["a"]))
+    k_values = task.k_values
+    (split,) = splits_of(task, [read_metric("nDCG@20")], ignore_identical_ids=True)
+    assert split.task.ignore_identical_ids and 21 in split.task.k_values and split.changes_rule
+    assert not task.ignore_identical_ids and task.k_values == k_values
+
+
+def test_each_subset_is_a_split_of_its_own(tmp_path) -> None:
+    task = beir_task(beir(tmp_path, ["a b", "c d"], ["a"]))
+    task.dataset["other"] = copy.copy(task.dataset["default"])
+    task.hf_subsets = ["default", "other"]
+    task.metadata = task.metadata.model_copy(
+        update={"eval_langs": {"default": ["eng-Latn"], "other": ["deu-Latn"]}}
+    )
+    splits = splits_of(task)
+    assert [split.key[1] for split in splits] == ["test default", "test other"]
+    assert splits[0].digest != splits[1].digest
+
+
+def test_queries_without_judgement_and_empty_documents_are_said(tmp_path) -> None:
+    root = beir(tmp_path, [*(tiny.text(20, i) for i in range(3)), " "], ["a", "b"])
+    (root / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t0\n")
+    (split,) = splits_of(beir_task(root))
+    queries, documents = split.left_out()
+    assert queries.endswith("1 of 2 queries have no relevant document and are not scored.")
+    assert documents.endswith("1 of 4 documents have no text.")
+
+
+def test_a_ranking_is_cut_in_a_tie_only_if_the_tie_reaches_a_rank_that_counts(tmp_path) -> None:
+    task = beir_task(beir(tmp_path, [f"word{i}" for i in range(15)], ["word0"]))
+    (split,) = splits_of(task, [read_metric("nDCG@3")])
+    apart = {f"d{i}": 1 - i / 100 for i in range(10)}
+    below = apart | {f"d{i}": 0.5 for i in range(5, 10)}
+    equal = apart | {f"d{i}": 0.5 for i in range(2, 10)}
+    assert [split.is_cut_in_a_tie({"q0": ranked}) for ranked in (apart, below, equal)] == [False, False, True]
+    assert not split.with_all_documents().is_cut_in_a_tie({"q0": equal})
+
+
+# ---- a sample
+
+
+def folder(root: Path) -> Path:
+    """40 documents and two queries, each the beginning of one; d2 and d3 repeat much of what d0 and d1 say."""
+    texts = [tiny.text(40, seed) for seed in range(40)]
+    texts[2:4] = [f"{texts[0][:80]} {texts[2]}", f"{texts[1][:80]} {texts[3]}"]
+    return beir(root, texts, [text[:80] for text in texts[:2]])
+
+
+def kept(root: Path, n: int, seed: int = 0) -> list[str]:
+    (split,) = splits_of(beir_task(root))
+    return sampled(split, n, seed)[0].corpus["id"][:]
+
+
+def test_judged_documents_stay_then_hard_ones_then_drawn_ones(tmp_path) -> None:
+    root = folder(tmp_path)
+    drawn = [kept(root, 6, seed) for seed in range(4)]
+    assert all(len(names) == 6 and {"d0", "d1", "d2", "d3"} < set(names) for names in drawn)
+    assert len(set(map(tuple, drawn))) > 1 and kept(root, 6) == drawn[0]
+    assert kept(root, 2) == ["d0", "d1"] and len(kept(root, 40)) == 40
+    with pytest.raises(InputError, match=r"^--sample must be at least 2 documents, the judged .* got 1\.$"):
+        kept(root, 1)
+
+
+def test_a_sample_leaves_the_task_as_it_is(tmp_path) -> None:
+    task = beir_task(folder(tmp_path))
+    (whole,) = splits_of(task)
+    part, sentence = sampled(whole, 6)
+    assert isinstance(part, Split) and "a sample of 6 of 40 documents" in sentence
+    assert len(task.dataset["default"]["test"]["corpus"]) == len(whole.corpus) == 40
+    assert part.task.metadata.name == f"{task.metadata.name}-sample6" and part.digest != whole.digest
+
+
+# ---- memory
+
+GROWTH = """
+import resource, sys
+from pathlib import Path
+from mteb_longembed.data.task import files_task
+from mteb_longembed.evaluation.split import splits_of
+folder = Path(sys.argv[1])
+(split,) = splits_of(files_task(folder / "c.jsonl", folder / "q.jsonl", folder / "j.tsv"))
+split.digest
+print(len(split.corpus), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux only")
+def test_memory_for_documents_grows_with_their_text_and_no_faster(tmp_path) -> None:
+    peaks = {}
+    for n in (100, 1000, 2000):
+        root = tmp_path / str(n)
+        root.mkdir()
+        with (root / "c.jsonl").open("w") as file:
+            for i in range(n):
+                file.write(json.dumps({"id": i, "text": f"{i} " + "lorem ipsum " * 4000}) + "\n")
+        (root / "q.jsonl").write_text('{"id": "q", "text": "lorem"}\n')
+        (root / "j.tsv").write_text("qid\tdoc_id\tscore\nq\t0\t1\n")
+        done = subprocess.check_output([sys.executable, "-c", GROWTH, str(root)], text=True)
+        documents, peaks[n] = map(int, done.split())
+        assert documents == n
+    text = 1000 * 48_000 / 1024  # KiB of a thousand documents
+    # 100,000 documents of 10,000 tokens are 4.6 GiB of text, so three times the text leaves room for a model in 24 GiB
+    assert peaks[2000] - peaks[1000] < 3 * text
+    assert peaks[2000] - peaks[100] < 3 * 1.9 * text
