@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from mteb_longembed.comparing.advice import Setting, advise
-from mteb_longembed.comparing.summary import summarise
 
 from experiments.adapt import NAMES
 from experiments.measuring import write_part
+from mteb_longembed.comparing.advice import Setting, advise
+from mteb_longembed.comparing.summary import summarise
 
 RESULTS = Path("experiments/regret.csv")
 PAGE = Path("docs/compare.md")

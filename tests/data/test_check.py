@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mteb_longembed.data.check import read_documents, read_passages
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.errors import DataError
+from mteb_longembed.evaluation.scoring import score_queries
 from mteb_longembed.evaluation.split import splits_of
 from tests.data_formats import DOCUMENTS, HEADING, JUDGED, LINES, QUERY_ROWS, Rows, content, json_lines, write
 
@@ -163,8 +164,7 @@ def scores_of(task: Any) -> dict[str, float]:
         for document, words in zip(corpus["id"], corpus["text"], strict=True):
             scores.setdefault(name, {})[document] = float(len(set(text.split()) & set(words.split())))
     (split,) = splits_of(task)
-    made = split.score(scores)
-    return dict(zip(made["query"], made["score"], strict=True))
+    return score_queries(split.judged, scores, split.metrics[0])
 
 
 @pytest.mark.parametrize(("name", "change", "rule"), CORRUPTIONS, ids=[f"{c[0]} {c[2]}" for c in CORRUPTIONS])
