@@ -123,7 +123,7 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
     elif cheaper is not None:
         verdict = "equivalent"
         recommended = cheaper
-    elif best.standing == "winner" or not others:
+    elif all(row.standing == "behind" or row.is_same for row in others):
         verdict = "winner"
     unread = shortfall(rows, recommended)
     return Advice(
@@ -193,7 +193,7 @@ def _certainty(
     if not others:
         only = "the only one" if n_finished == 1 else "the only one without BM25"
         return f"It is {only} that finished, with {best.score:.1f} on {setting.queries}."
-    if verdict == "winner":
+    if best.standing == "winner":
         return _why_it_wins(best, others, setting)
     return _why_it_is_undecided(best, others, setting)
 

@@ -270,8 +270,6 @@ def _position_tail(checkpoint: Checkpoint, key: str, target: int | str | None) -
 def _of_api(base: str, covering: int | None) -> tuple[list[Candidate], list[str]]:
     """A model of mteb's own, and windows around it where mteb names its tokenizer."""
     found = [named(base)]
-    if base == "bm25":
-        return found, []
     try:
         tail = "pcw" if covering is None else f"pcw@{covering}"
         found.append(named(f"{base}+{tail}", base=base))

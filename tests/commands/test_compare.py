@@ -152,7 +152,9 @@ def test_one_query_has_scores_without_intervals_and_report_leaves_them_to_compar
 
 def test_synthetic_queries_are_called_so(base, data, tmp_path, capsys) -> None:
     corpus = tmp_path / "docs.jsonl"
-    texts = [tiny.text(30, seed) + ". " + tiny.text(20, seed + 50) + "." for seed in range(6)]
+    texts = [
+        f"{tiny.text(30, seed).capitalize()}. {tiny.text(20, seed + 50).capitalize()}." for seed in range(6)
+    ]
     corpus.write_text("".join(json.dumps({"id": str(i), "text": t}) + "\n" for i, t in enumerate(texts)))
     line = ["compare", base, "--corpus", str(corpus), "--make-queries", "4", "--strategies", "gp"]
     assert cli.main([*line, "--output-folder", str(tmp_path / "out"), "--explain"]) == 0

@@ -83,6 +83,7 @@ def test_what_has_the_same_scores_is_not_told_apart_by_more_queries() -> None:
     assert found.certainty == (
         "+ntk@4096 scores highest, though not alone (80.0). +pi@4096 has the same score on every query."
     )
+    assert found.use == "Use +ntk@4096."
     cheaper = advice(summary({GOOD: 40, OTHER: 40}, 50, {OTHER: {"bytes": 512.0}}))
     assert (
         cheaper.recommended == OTHER.id and "have the same score on each of 50 queries" in cheaper.certainty
