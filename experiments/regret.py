@@ -27,7 +27,7 @@ SIZES = (12, 25, 50, 100)
 DRAWS = 1_000
 #: A named winner that is more points than this behind the best is a false one.
 TOLERANCE = 1.0
-#: Name of a candidate -> its pooling, power and way in the points. `m` stands for the model.
+#: Name of a candidate -> its pooling, power and kind in the points. `m` stands for the model.
 CANDIDATES = {
     "m+none@256": ("mean", "0.0", "first window"),
     "m+pcw@32k": ("mean", "0.0", "one vector"),
@@ -93,8 +93,9 @@ def simulate(scores: pd.DataFrame, n: int) -> dict[str, float]:
 
 def measure(file: Path) -> None:
     """Simulate all models and collections."""
-    points = pd.read_parquet(file).fillna({"pooling": "", "whiten": "", "fitted on": ""})
-    points["whiten"] = points["whiten"].astype(str)
+    points = pd.read_parquet(file)
+    keys = ["pooling", "whiten", "fitted on"]
+    points[keys] = points[keys].astype(object).fillna("").astype(str)
     rows = []
     for (model, collection), own in points.groupby(["model", "collection"], sort=False):
         for n in SIZES if collection in COLLECTIONS else ():
