@@ -196,37 +196,35 @@ def _fitting(
     n_positions = 0
     for tail in tails:
         key = re.split("[@:]", tail)[0]
-        is_position = asked is None and key in POSITIONS and ":whiten" not in tail and ":weights" not in tail
-        if is_position and n_positions == MOST_POSITIONS:
+        if asked is None and key in POSITIONS and n_positions == MOST_POSITIONS:
             not_tried.append(key)
             continue
         try:
             made = named(f"{first.base}+{tail}", base=first.base)
         except InputError as error:
-            refused[tail] = error
+            # a wrong length says more than a strategy that does not fit
+            if not isinstance(error, IncompatibleError) and (asked or target is not None):
+                raise
+            refused[key] = error
             continue
-        if key in POSITIONS and made.kind == "strategy":
-            n_positions += 1
+        n_positions += key in POSITIONS and made.kind == "strategy"
         found.append(made)
-    unfit = [(tail, error) for tail, error in refused.items() if asked and re.split("[@:]", tail)[0] in asked]
     found = list(dict.fromkeys(found))
-    # a wrong length says more than a strategy that does not fit
-    wrong = [error for error in refused.values() if not isinstance(error, IncompatibleError)]
-    if wrong and (asked or target is not None):
-        raise wrong[0]
+    # `none` at the trained length is the base, which takes part already
     wanted = [key for key in asked or () if key != "none" or target is not None]
     if len(found) == 1 and refused and wanted:
         what = f"{wanted[0]} does not fit" if len(wanted) == 1 else f"none of {', '.join(wanted)} fits"
         raise InputError(f"{what} {first.base}: {next(iter(refused.values()))}")
     sentences = [
-        f"{re.split('[@:]', tail)[0]} does not fit {first.base} and is left out." for tail, _ in unfit
+        f"{key} does not fit {first.base} and is left out." for key in refused if key in (asked or ())
     ]
     if not_tried:
+        keys = ",".join(not_tried)
         sentences.append(
-            f"Not tried with {first.base}: {', '.join(not_tried)}. --strategies {','.join(not_tried)} tries them, "
-            "--strategies all tries every one."
+            f"Not tried with {first.base}: {', '.join(not_tried)}. --strategies {keys} tries them, --strategies all "
+            "tries every one."
         )
-    return found, list(dict.fromkeys(sentences))
+    return found, sentences
 
 
 def _window_tails(checkpoint: Checkpoint, reach: int | None, sizes: Sequence[int]) -> list[str]:
