@@ -417,9 +417,13 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
     ]
     best = summary.loc[advice.best]
     others = summary.drop(index=advice.best)
-    references = others[(others["kind"] == "words") | (others["is_base"] & (others["base"] == best["base"]))]
-    words = references[references["kind"] == "words"].index[:1]
-    shown = [*references[references["kind"] != "words"].index, *words] or list(others.index[:1])
+    # its base, and the best BM25; for BM25 the best model
+    is_other_kind = (others["kind"] == "words") != (best["kind"] == "words")
+    shown = [
+        *others.index[others["is_base"] & (others["base"] == best["base"])],
+        *others.index[is_other_kind][:1],
+    ]
+    shown = shown or list(others.index[:1])
     metrics = list(dict.fromkeys(str(metric) for split in splits for metric in split.metrics))
     rule = [split.task.ignore_identical_ids for split in splits]
     parts = [*(split.digest for split in splits), *metrics, *(c.id for c in runner.candidates), *rule]

@@ -307,9 +307,10 @@ def show(shown: Sequence[Table], console: Console, *, notes: bool = True) -> Non
     """
     for table in shown:
         drawn = RichTable()
-        for n_left_out in range(len(table.optional) + 1):
+        forms = [(0, False), *((n_left_out, True) for n_left_out in range(len(table.optional) + 1))]
+        for n_left_out, is_narrow in forms:
             left_out = table.optional[:n_left_out]
-            drawn = _drawn(table.without(left_out), is_narrow=n_left_out > 0)
+            drawn = _drawn(table.without(left_out), is_narrow=is_narrow)
             if (
                 console.measure(drawn, options=console.options.update(max_width=10_000)).maximum
                 <= console.width
