@@ -1,6 +1,6 @@
 """`compare`: which way of embedding long documents is best for a user's model and data, and what does it cost?
 
-What lives here: the candidates, their evaluations (one candidate on one split of one task), costs, ranking,
-recommendation and the page. This room may import every room except `commands`, `plugin` and `tuning`. mteb runs the
+From candidates and a run to one frame of scores by query; from that to one frame of candidates (`summary`), and from
+that to `advice` and the page. This room may import every room except `commands`, `plugin` and `tuning`. mteb runs the
 evaluations.
 """
