@@ -19,7 +19,7 @@ from .errors import INTERRUPTED, InputError, LongEmbedError
 
 #: Name -> one line of help. Each has a module in `commands`.
 COMMANDS = {
-    "compare": "which way of embedding is best for my model and data, at what cost",
+    "compare": "which method is best for my model and data, at what cost",
     "search": "the best documents of your own files for a question",
     "list": "strategies, aliases of models, tasks",
     "report": "what each strategy gains, from a folder of results",

@@ -1,4 +1,4 @@
-"""`mteb-longembed compare`: which way of embedding long documents is best for a model and data, at what cost."""
+"""`mteb-longembed compare`: which method for long documents is best for a model and data, at what cost."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def _more(n_more: float, n_queries: int) -> str:
     while step * 20 <= n_more:
         step *= 10
     rounded = max(math.ceil(n_more / step) * step, step)
-    return f"with about {rounded:,} more queries like these they would be told apart in 80 % of cases"
+    return f"with about {rounded:,} more queries like these a difference would show in 80 % of cases"
 
 
 def _price(row: Any, rows: Sequence[Any], unread: tuple[Any, str] | None) -> str:
@@ -332,8 +332,8 @@ def findings(
     sentences = []
     if setting.synthetic_queries:
         sentences.append(
-            "The queries are sentences drawn from the documents. They rank ways to embed much as real queries do, but "
-            "favour methods that match words, so nothing is recommended about BM25."
+            "The queries are sentences drawn from the documents. They rank methods much as real queries do, but "
+            "favour exact words, so nothing is recommended about BM25."
         )
     if expected is None:
         sentences.append(

@@ -74,7 +74,7 @@ def test_a_leader_that_is_not_sure_says_how_many_more_queries_would_tell_in_most
     assert found.use == "Use +ntk@4096 for now: it scores highest, but these queries do not decide."
     assert found.certainty == (
         "+ntk@4096 leads (80.0), +pi@4096 cannot be told from it on 50 queries (first in 71 % and 22 % of bootstrap "
-        "resamples); with about 65 more queries like these they would be told apart in 80 % of cases."
+        "resamples); with about 65 more queries like these a difference would show in 80 % of cases."
     )
 
 
