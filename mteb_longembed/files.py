@@ -47,12 +47,12 @@ def slug(text: str) -> str:
 
     >>> slug("intfloat/e5-base-v2+ntk@4096"), slug("../a b")
     ('intfloat__e5-base-v2+ntk@4096', '-.__a-b.2c2c79')
-    >>> slug("a/b") == slug("a__b")
-    False
+    >>> slug("a/b") == slug("a__b"), slug("a_/b") == slug("a/_b")
+    (False, False)
     """
     flat = text.replace("/", "__")
     safe = re.sub(r"[^A-Za-z0-9+@=._-]|^\.", "-", flat)
-    if safe == flat and len(safe) <= _LONGEST and "__" not in text:
+    if safe == flat and len(safe) <= _LONGEST and flat.replace("__", "/") == text:
         return safe
     return f"{safe[: _LONGEST - 7]}.{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:6]}"
 

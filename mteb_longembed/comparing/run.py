@@ -6,6 +6,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
@@ -13,10 +14,12 @@ import pandas as pd
 import torch
 from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.encoders.adapting.poolings import by_window, unscaled, weighted
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.engine.progress import shared_bar
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import LongEmbedError
@@ -178,7 +181,8 @@ class Runner:
         if loaded.chunks is not None:
             texts = chunk_texts(texts, loaded.chunks)
         if loaded.encoder is not None and texts:
-            speeds, n_bytes = measure(loaded.encoder, texts)
+            with _no_bar():
+                speeds, n_bytes = measure(loaded.encoder, texts)
             low, median, high = sorted(speeds)
             cost = replace(
                 cost,
@@ -224,10 +228,16 @@ class Runner:
         shown = self.cache.find_passages(meta, split, windows=self.shows_windows)
         if shown is None:
             # the vectors of documents come from the store, in which the evaluation has put them
-            shown = show_passages(Searcher(loaded.model, passages=self.shows_windows), split)
+            with _no_bar():
+                shown = show_passages(Searcher(loaded.model, passages=self.shows_windows), split)
             self.cache.keep_passages(meta, split, shown, windows=self.shows_windows)
         scores = pd.DataFrame.from_dict(score_passages(shown, split.passages), orient="index")
         return table.join(scores, on="query")
+
+
+def _no_bar() -> AbstractContextManager[None]:
+    """What is encoded inside is no part of the documents' tokens, so it does not advance the bar of the run."""
+    return shared_bar(tqdm(disable=True))
 
 
 def show_passages(searcher: Searcher, split: Split) -> ShownPassages:
