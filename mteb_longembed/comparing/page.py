@@ -148,7 +148,8 @@ def ranking_table(comparison: Comparison) -> Table:
         cells["tokens/s"] = speed_cell(row)
         cells["vectors"] = _number(row["vectors"], 2)
         cells["KB/doc"] = _number(row["bytes"] / 1024 if is_number(row["bytes"]) else None, 2)
-        reads = is_number(row["share_read"])
+        # how much of a document's text BM25 reads is not counted in tokens of a model
+        reads = is_number(row["share_read"]) and row["kind"] != "words"
         cells["read"] = (percent(row["share_read"]), 100 * row["share_read"]) if reads else (MISSING, None)
         rows.append(cells)
     table = Table.of("compare", "Candidates", rows, classes=tuple(comparison.summary["standing"]))
