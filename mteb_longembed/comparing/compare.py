@@ -316,9 +316,15 @@ class _Plan:
 
 
 def _tokenizer_of(base: str) -> Any:
-    """The tokenizer of a base; no weights are read."""
+    """The tokenizer of a base; no weights are read.
+
+    Raises:
+        InputError: if the model is extended already.
+    """
     checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
     files = checkpoint.base.files
+    if checkpoint.base.carried is not None:
+        raise InputError(f"{base} is extended already, so nothing is left to compare: give the base instead.")
     return AutoTokenizer.from_pretrained(
         checkpoint.base.path,
         revision=None if files.local else checkpoint.base.revision,

@@ -19,12 +19,12 @@ KINDS = {
     "extended": "mteb/named+pi@64",
 }
 COMMANDS = {
-    "compare": "compare NAME --data DATA --strategies pi --no-bm25 --output-folder OUT --json",
+    "compare": "compare NAME --data DATA --no-bm25 --output-folder OUT --json",
     "export": "export NAME OUT",
 }
 #: What a command does not take, and words of the sentence that says so.
 REFUSED = {
-    ("compare", "saved"): "saved is extended already",  # `--strategies pi` asks for more
+    ("compare", "saved"): "saved is extended already",
     ("export", "vectors"): "several vectors a document cannot be a plain checkpoint",
 }
 
