@@ -18,7 +18,11 @@ from types import ModuleType
 from typing import Any
 
 from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache, utils
-from huggingface_hub.errors import HTTPError, LocalEntryNotFoundError  # type: ignore[attr-defined]
+from huggingface_hub.errors import (  # type: ignore[attr-defined]
+    HfHubHTTPError,
+    HTTPError,
+    LocalEntryNotFoundError,
+)
 
 from mteb_longembed.errors import HubError
 
@@ -157,8 +161,8 @@ def translate_hub_errors() -> Iterator[None]:
 
 def _broke(error: BaseException | None) -> bool:
     """Whether a connection broke, also if the error of another library hides that."""
-    # without a connection, huggingface_hub looks in the cache
-    while error is not None and not isinstance(error, LocalEntryNotFoundError):
+    # without a connection, huggingface_hub looks in the cache; an answer such as "not found" came whole
+    while error is not None and not isinstance(error, (LocalEntryNotFoundError, HfHubHTTPError)):
         # an answer of the hub is an OSError too
         if isinstance(error, HTTPError) and not isinstance(error, OSError):
             return True
