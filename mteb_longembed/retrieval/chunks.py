@@ -7,6 +7,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
+from itertools import chain
 from numbers import Integral
 from typing import Any, Protocol, cast
 
@@ -68,7 +69,7 @@ class ChunkEncoder:
         texts = [[text] for batch in inputs for text in batch["text"]]
         if prompt_type == PromptType.document:
             texts = [[text[start:end] for start, end in self.passages(text)] for (text,) in texts]
-        table = Dataset.from_dict({"text": [chunk for chunks in texts for chunk in chunks]})
+        table = Dataset.from_dict({"text": list(chain.from_iterable(texts))})
         loader: Any = DataLoader(table, batch_size=inputs.batch_size or 1)
         rows = torch.as_tensor(self._encoder.encode(loader, prompt_type=prompt_type, **kwargs)).float().cpu()
         if self.similarity_name == "cosine":
@@ -86,8 +87,9 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Passage]:
         chunks = [(start, start + len(d.page_content)) for start, d in zip(starts, documents, strict=True)]
     else:
         pieces: Any = chunker(text)
-        pieces = [pieces] if isinstance(pieces, str) or not isinstance(pieces, Iterable) else pieces
-        chunks = [(c.start_index, c.end_index) if hasattr(c, "start_index") else c for c in pieces]
+        if isinstance(pieces, str) or not isinstance(pieces, Iterable):
+            pieces = [pieces]
+        chunks = [_span(piece) for piece in pieces]
     for chunk in chunks:
         is_pair = (
             isinstance(chunk, tuple | list)
@@ -101,6 +103,13 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Passage]:
             )
     chunks = [(start, end) for start, end in chunks if text[start:end].strip()]
     return [(start + first, end + first) for start, end in chunks or [(0, len(text))]]
+
+
+def _span(piece: Any) -> Any:
+    """Start and end of a piece, if it is an object of Chonkie's; anything else as it is."""
+    if hasattr(piece, "start_index"):
+        return piece.start_index, piece.end_index
+    return piece
 
 
 def describe(name: str, chunker: Chunker, key: str = "") -> ModelMeta:
@@ -139,11 +148,13 @@ def describe(name: str, chunker: Chunker, key: str = "") -> ModelMeta:
 
 def _load(name: str, passages: CutText, device: str | None) -> MTEBModels:
     model: Any = mteb.get_model(name, device=device)
-    inner = model.vectors if isinstance(model, FusedSearch) else model
-    if isinstance(inner, VectorSearch):
-        search = VectorSearch(ChunkEncoder(inner.encoder, passages), inner.settings)
-    else:
-        search = VectorSearch(ChunkEncoder(inner, passages))
     if isinstance(model, FusedSearch):
-        return model.around(search)
-    return search
+        return model.around(_over_chunks(model.vectors, passages))
+    return _over_chunks(model, passages)
+
+
+def _over_chunks(inner: Any, passages: CutText) -> VectorSearch:
+    """The search over the vectors of chunks, with the settings of a search."""
+    if isinstance(inner, VectorSearch):
+        return VectorSearch(ChunkEncoder(inner.encoder, passages), inner.settings)
+    return VectorSearch(ChunkEncoder(inner, passages))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
@@ -37,7 +37,19 @@ def check_as_described(model: BuiltModel) -> None:
         )
 
 
-class LongEncoder(SentenceTransformerEncoderWrapper):
+class _AroundModel:
+    """A wrapper of mteb's that can be put around another model."""
+
+    model: Any
+
+    def around(self, model: BuiltModel) -> Self:
+        """The same wrapper around a model that pools in another way."""
+        other = copy.copy(self)
+        other.model = model
+        return other
+
+
+class LongEncoder(_AroundModel, SentenceTransformerEncoderWrapper):
     """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
     The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`).
@@ -51,12 +63,6 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
         super().__init__(model, **kwargs)
         model.store = EmbeddingStore.from_environment()
 
-    def around(self, model: LongSentenceTransformer) -> LongEncoder:
-        """The same encoder around a model that pools in another way."""
-        other = copy.copy(self)
-        other.model = model
-        return other
-
     def encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> Array:
         """Encode as mteb does. A terminal shows a progress bar in tokens, unless `mteb run -v 0` turned it off."""
         kwargs.setdefault("show_progress_bar", _show())
@@ -68,7 +74,7 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
         return super().encode(inputs, **kwargs)
 
 
-class LongMultiVectorSearch(MultiVectorWrapper):
+class LongMultiVectorSearch(_AroundModel, MultiVectorWrapper):
     """An extended model with several vectors as mteb's search. A document's score is that of its best vector.
 
     mteb encodes and scores 50,000 documents at a time. Here it is as many documents as have their vectors in
@@ -87,12 +93,6 @@ class LongMultiVectorSearch(MultiVectorWrapper):
         document_bytes = 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // step)
         super().__init__(model, corpus_chunk_size=max(CHUNK_BYTES // document_bytes, 1), **kwargs)
         model.store = EmbeddingStore.from_environment()
-
-    def around(self, model: LongMultiVectorEncoder) -> LongMultiVectorSearch:
-        """The same search around a model that pools in another way."""
-        other = copy.copy(self)
-        other.model = model
-        return other
 
     def _encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> Array:
         """Encode as mteb does, without a progress bar if `mteb run -v 0` turned it off."""

@@ -50,13 +50,15 @@ def convex_combination(
     """
 
     def combine(scores: Sequence[Mapping[str, float]], weights: Sequence[float]) -> dict[str, float]:
-        fused = dict.fromkeys(sorted({document for ranking in scores for document in ranking}), 0.0)
+        fused = dict.fromkeys(sorted(set().union(*scores)), 0.0)
         for ranking, weight, least in zip(scores, weights, lowest, strict=True):
             if not ranking:
                 continue
             lowest_returned = min(ranking.values())
             highest = max(ranking.values())
-            start = lowest_returned if least is None else least
+            start = least
+            if start is None:
+                start = lowest_returned
             if highest <= start:
                 continue
             for document in fused:
@@ -78,7 +80,7 @@ def reciprocal_ranks(scores: Sequence[Mapping[str, float]], weights: Sequence[fl
         >>> reciprocal_ranks([{"a": 1.0, "b": 1.0}], [61.5])
         {'a': 1.0, 'b': 1.0}
     """
-    fused = dict.fromkeys(sorted({document for ranking in scores for document in ranking}), 0.0)
+    fused = dict.fromkeys(sorted(set().union(*scores)), 0.0)
     for ranking, weight in zip(scores, weights, strict=True):
         if not ranking:
             continue
@@ -113,7 +115,9 @@ class FusedSearch(HybridSearch):
         lowest: float | None,
         fusion: Literal["rrf"] | None = None,
     ) -> None:
-        fuse = reciprocal_ranks if fusion == "rrf" else convex_combination([lowest, 0.0])
+        fuse = convex_combination([lowest, 0.0])
+        if fusion == "rrf":
+            fuse = reciprocal_ranks
         super().__init__([encoder, words], [weight, 1 - weight], fusion_strategy=fuse)
         #: The search over the encoder's vectors, and BM25.
         self.vectors: Any = encoder
@@ -161,7 +165,9 @@ class FusedSearch(HybridSearch):
         """
         options = {"num_proc": None, **options}
         options.pop("timer", None)
-        depth = max(self._n_documents, 1) if top_ranked is not None else max(top_k, SUB_TOP_K)
+        depth = max(top_k, SUB_TOP_K)
+        if top_ranked is not None:
+            depth = max(self._n_documents, 1)
         rankings = [
             model.search(queries=queries, top_k=depth, top_ranked=top_ranked, **options)
             for model in self.wrapped_models

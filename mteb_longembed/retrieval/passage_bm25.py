@@ -16,9 +16,9 @@ from mteb.models.model_meta import ModelMeta
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import bm25_settings
 from mteb_longembed.names.parameters import Parameter, read_tokens
-from mteb_longembed.sentences import sentences
 
 from .bm25 import BM25
+from .query_parts import QueryParts
 
 #: Words of a window. Neighbouring windows share half of them.
 WINDOW = 200
@@ -72,7 +72,9 @@ class BM25Settings:
         >>> str(BM25Settings.parse("bm25@512"))
         'mteb-longembed/bm25@512'
         """
-        target = "" if self.target_len is None else f"@{self.target_len}"
+        target = ""
+        if self.target_len is not None:
+            target = f"@{self.target_len}"
         given = {"query": self.query, "window": self.window}
         settings = "".join(f",{key}={value}" for key, value in given.items() if value is not None)
         return f"mteb-longembed/bm25{target}{settings}"
@@ -147,16 +149,15 @@ class PassageBM25(BM25):
 
     def document_scores(self, queries: Sequence[str]) -> Iterator[np.ndarray]:
         """For each query the score of each document, `[documents]`."""
-        parts = [[query] for query in queries]
-        if self.settings.query == "sentences":
-            parts = [sentences(query) for query in queries]
-        flat = [part for of_query in parts for part in of_query]
-        index = self if self._windows is None else self._windows
-        asked = iter(index.words_of(flat))
-        for whole, of_query in zip(self.words_of(queries), parts, strict=True):
+        parts = QueryParts.of(queries, self.settings.query)
+        index: BM25 = self
+        if self._windows is not None:
+            index = self._windows
+        asked = iter(index.words_of(parts.texts))
+        for whole, n_parts in zip(self.words_of(queries), parts.counts, strict=True):
             of_document = self.scores_of(whole)
             best = np.zeros(len(of_document), np.float32)
-            for words in islice(asked, len(of_query)):
+            for words in islice(asked, n_parts):
                 best += self._best_windows(words)
             yield _scaled(of_document) + _scaled(best)
 
@@ -199,7 +200,9 @@ def first_words(text: str, n: int) -> str:
     'one two'
     """
     match = re.match(rf"\s*(\S+\s+){{0,{max(n - 1, 0)}}}\S+", text)
-    return match[0] if match else ""
+    if match is None:
+        return ""
+    return match[0]
 
 
 def _scaled(scores: Any) -> np.ndarray:

@@ -17,7 +17,7 @@ from datasets import Dataset
 from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.models_protocols import MTEBModels
 
-from mteb_longembed.data.task import check_language
+from mteb_longembed.data.task import ENGLISH, check_language
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
@@ -32,8 +32,6 @@ from .passages import Passage, passages_of, windows_of
 from .protocol import protocol_of
 from .vector_search import TaskOptions, VectorSearch
 
-#: The language of BM25's stop words and stems, as mteb writes languages.
-LANGUAGE = "eng-Latn"
 #: Characters of the documents that show their script.
 _SAMPLE = 2_000
 
@@ -69,7 +67,7 @@ class Searcher:
         #: The same search as mteb's search protocol: `index`, `search`, `mteb_model_meta`.
         self.protocol = protocol_of(model)
         self._language = language
-        self._about = options_of_documents(language or LANGUAGE)
+        self._about = options_of_documents(language or ENGLISH)
         self._finds_windows = passages
         self._texts: dict[str, str] = {}
         #: The passages of documents that were shown, and their vectors if the document itself has one vector.
@@ -158,7 +156,9 @@ class Searcher:
         Raises:
             InputError: if the query is no text, `k` is below 1, or no document has text.
         """
-        queries = [query] if isinstance(query, str) else list(query)
+        if isinstance(query, str):
+            return self.search([query], k)[0]
+        queries = list(query)
         for text in queries:
             if not isinstance(text, str) or not text.strip():
                 raise InputError(f"a query must be a text with words, got {text!r}.")
@@ -171,8 +171,7 @@ class Searcher:
         queries = [without_surrogates(text) for text in queries]
         with self._lock:
             self._refresh()
-            hits = self._found(queries, k)
-        return hits[0] if isinstance(query, str) else hits
+            return self._found(queries, k)
 
     def _found(self, queries: list[str], k: int) -> list[list[Hit]]:
         vectors = self._vectors
@@ -225,8 +224,9 @@ class Searcher:
         vectors = self._vectors
         if vectors is not None and vectors.chunks is not None:
             return vectors.chunks(text)
-        model = None if vectors is None else vectors.embedder
-        spans = passages_of(model, text) if isinstance(model, LongModelMixin) else [(0, len(text))]
+        spans = [(0, len(text))]
+        if vectors is not None and isinstance(vectors.embedder, LongModelMixin):
+            spans = passages_of(vectors.embedder, text)
         has_one_vector = vectors is not None and not vectors.is_multi_vector
         if self._finds_windows and (has_one_vector or isinstance(self.protocol, BM25)):
             return windows_of(text[: spans[0][1]]) or spans
@@ -277,8 +277,12 @@ class Searcher:
     @property
     def _vectors(self) -> VectorSearch | None:
         """The search over vectors of ours, if there is one."""
-        search = self.protocol.vectors if isinstance(self.protocol, FusedSearch) else self.protocol
-        return search if isinstance(search, VectorSearch) else None
+        search: Any = self.protocol
+        if isinstance(search, FusedSearch):
+            search = search.vectors
+        if isinstance(search, VectorSearch):
+            return search
+        return None
 
     @property
     def _matches_words(self) -> bool:
@@ -341,7 +345,7 @@ def _warn_of_other_scripts(texts: list[str]) -> None:
         )
 
 
-def options_of_documents(language: str = LANGUAGE) -> TaskOptions:
+def options_of_documents(language: str = ENGLISH) -> TaskOptions:
     """What mteb hands to searches beside the texts, for documents that belong to no task."""
     metadata = LongEmbedPasskey.metadata.model_copy(update={"name": "Search", "eval_langs": [language]})
     return {

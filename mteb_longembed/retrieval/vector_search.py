@@ -26,9 +26,9 @@ from mteb_longembed.encoders.modules.token_weights import Rule, TokenCounts
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.encoder import LongMultiVectorSearch
-from mteb_longembed.sentences import sentences
 
 from .passages import CutText
+from .query_parts import QueryParts
 from .vectors import CorpusVectors, Score, best_documents, scores_by_block
 from .windows_index import WindowIndex
 
@@ -168,7 +168,9 @@ class VectorSearch:
         before = len(self._raw)
         adapted_before = self._adapted
         windows_before = self._windows
-        size = self.encoder.corpus_chunk_size if self.is_multi_vector else max(len(corpus), 1)
+        size = max(len(corpus), 1)
+        if self.is_multi_vector:
+            size = self.encoder.corpus_chunk_size
         try:
             if self._adapted is None and len(corpus):
                 self._adapted = self._adapted_to(corpus, **where)
@@ -182,10 +184,6 @@ class VectorSearch:
             self._windows = windows_before
             raise
         self._ids = [*self._ids, *corpus["id"]]
-
-    def refit(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
-        """Count, encode and fit again, on all documents."""
-        self.index(corpus, **where)
 
     def _adapted_to(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> Any:
         """The encoder with the weights of a corpus, and with vectors as a map needs them."""
@@ -270,30 +268,20 @@ class VectorSearch:
             InputError: if `index` was not called.
         """
         ids = list(queries["id"])
-        parts = self._parts(list(queries["text"]))
-        owners = [number for number, of_query in enumerate(parts) for _ in of_query]
+        parts = QueryParts.of(queries["text"], self.settings.query)
         asked = queries
         if self.settings.query is not None:
-            flat = [part for of_query in parts for part in of_query]
-            asked = queries.select(owners).remove_columns("text").add_column("text", flat)
-        rows = self._mapped(self._encode(asked, PromptType.query, **where))
-        vectors = np.split(rows, np.cumsum([len(of_query) for of_query in parts])[:-1])
+            owners = np.repeat(np.arange(len(ids)), parts.counts)
+            asked = queries.select(owners).remove_columns("text").add_column("text", parts.texts)
+        vectors = parts.split(self._mapped(self._encode(asked, PromptType.query, **where)))
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
         return dict(zip(ids, self.ranked(vectors, top_k), strict=True))
 
-    def _parts(self, texts: Sequence[str]) -> list[list[str]]:
-        """What is asked for each query: its sentences, or itself."""
-        if self.settings.query is None:
-            return [[text] for text in texts]
-        return [sentences(text) for text in texts]
-
     def query_vectors(self, queries: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """The vectors of each query, `[parts, d]`, as `ranked` and `best_vectors` take them."""
-        parts = self._parts(queries)
-        flat = [part for of_query in parts for part in of_query]
-        rows = self._mapped(self._encode_texts(flat, PromptType.query, **where))
-        return np.split(rows, np.cumsum([len(of_query) for of_query in parts])[:-1])
+        parts = QueryParts.of(queries, self.settings.query)
+        return parts.split(self._mapped(self._encode_texts(parts.texts, PromptType.query, **where)))
 
     def document_vectors(self, texts: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text that is read like a document."""
@@ -361,7 +349,7 @@ class VectorSearch:
         self, batches: Any, kind: PromptType, encoder: Any, **where: Unpack[TaskOptions]
     ) -> list[np.ndarray]:
         has_one = hasattr(encoder, "encode")
-        encode = encoder.encode if has_one else encoder._encode
+        encode = getattr(encoder, "encode", None) or encoder._encode
         vectors = encode(
             batches,
             task_metadata=where["task_metadata"],
