@@ -65,6 +65,8 @@ def _of_dict(source: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _of_file(path: Path, name: str) -> pd.DataFrame:
+    if path.exists() and not path.is_file():  # it can be read only once
+        raise DataError(f"{name}: expected a file or a folder, got a pipe or a device: write it to a file.")
     ending = ending_of(path)
     try:
         if ending in (".jsonl", ".ndjson"):
@@ -138,17 +140,27 @@ def ending_of(path: Path) -> str:
 
 
 def _texts(folder: Path, name: str) -> list[dict[str, str]]:
-    """A row for each text file of a folder; its id is the path in the folder."""
+    """A row for each text file of a folder; its id is the path in the folder.
+
+    A folder that also has tables is refused: it may be a clone of a data set with its README.
+    """
     rows = []
-    for file in _visible(folder):
-        if _is_text(file):
-            inner = file.relative_to(folder).as_posix()
-            try:
-                rows.append({"id": inner, "text": file.read_bytes().decode("utf-8-sig")})
-            except UnicodeDecodeError:
-                raise DataError(f"{name}/{inner}: expected UTF-8 text, got other bytes.") from None
-            except OSError as error:
-                raise DataError(f"{name}/{inner}: expected a readable file, got: {error.strerror}.") from None
+    files = _visible(folder)
+    texts = [file for file in files if _is_text(file)]
+    tables = [file for file in files if ending_of(file) in ENDINGS]
+    if texts and tables:
+        raise DataError(
+            f"{name}: expected texts or tables, got both, such as {texts[0].name} and {tables[0].name}: give the path "
+            "of the tables, or of a folder of texts alone."
+        )
+    for file in texts:
+        inner = file.relative_to(folder).as_posix()
+        try:
+            rows.append({"id": inner, "text": file.read_bytes().decode("utf-8-sig")})
+        except UnicodeDecodeError:
+            raise DataError(f"{name}/{inner}: expected UTF-8 text, got other bytes.") from None
+        except OSError as error:
+            raise DataError(f"{name}/{inner}: expected a readable file, got: {error.strerror}.") from None
     return rows
 
 
