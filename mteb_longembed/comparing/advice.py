@@ -62,7 +62,9 @@ class Setting:
     @property
     def queries(self) -> str:
         """The number of queries in words."""
-        return "1 query" if self.n_queries == 1 else f"{self.n_queries:,} queries"
+        if self.n_queries == 1:
+            return "1 query"
+        return f"{self.n_queries:,} queries"
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,9 @@ class Advice:
     @property
     def answer(self) -> tuple[str, str, str]:
         """The three lines that come first."""
-        use = f"{self.use} Type: {self.typed}" if self.typed else self.use
+        use = self.use
+        if self.typed:
+            use = f"{use} Type: {self.typed}"
         return use, self.certainty, self.price
 
     def as_dict(self) -> dict[str, Any]:
@@ -126,11 +130,14 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
     elif all(row.standing == "behind" or row.is_same for row in others):
         verdict = "winner"
     unread = shortfall(rows, recommended)
+    typed = ""
+    if verdict != "nothing":
+        typed = type_next(recommended, setting)
     return Advice(
         verdict=verdict,
         best=best.Index,
         recommended=recommended.Index,
-        typed="" if verdict == "nothing" else type_next(recommended, setting),
+        typed=typed,
         use=_use(verdict, recommended, best, unread),
         certainty=_certainty(verdict, recommended, best, others, len(rows), setting),
         price=_price(recommended, rows, unread),
@@ -191,7 +198,9 @@ def _certainty(
             f"{row.equal_low:+.1f} to {row.equal_high:+.1f})."
         )
     if not others:
-        only = "the only one" if n_finished == 1 else "the only one without BM25"
+        only = "the only one without BM25"
+        if n_finished == 1:
+            only = "the only one"
         return f"It is {only} that finished, with {best.score:.1f} on {setting.queries}."
     if best.standing == "winner":
         return _why_it_wins(best, others, setting)
@@ -278,8 +287,10 @@ def _price(row: Any, rows: Sequence[Any], unread: tuple[Any, str] | None) -> str
         parts.append(f"reads {percent(row.share_read)} of the text")
     if not parts:
         return "What it costs is not known."
-    words = " An index of words stands beside its vectors." if row.kind == "fusion" else ""
-    return f"It {listed(parts)}.{words}"
+    sentence = f"It {listed(parts)}."
+    if row.kind == "fusion":
+        sentence += " An index of words stands beside its vectors."
+    return sentence
 
 
 def shortfall(rows: Sequence[Any], recommended: Any) -> tuple[Any, str] | None:
@@ -299,7 +310,9 @@ def shortfall(rows: Sequence[Any], recommended: Any) -> tuple[Any, str] | None:
     enough = int(model.enough_len)
     if enough <= max((row.target_len for row in of_base if is_number(row.target_len)), default=0):
         return None
-    target = f"{enough // 1024}k" if enough >= 1024 else str(enough)
+    target = str(enough)
+    if enough >= 1024:
+        target = f"{enough // 1024}k"
     share = percent(model.share_read)
     return model, f"reads {share} of the text: raise --target to {target} to read {percent(ENOUGH)} or more"
 
@@ -393,12 +406,12 @@ def identical_queries(splits: Sequence[Split]) -> list[str]:
     for split in splits:
         if split.task.ignore_identical_ids:
             continue
-        judged = [query for query in split.queries if query in split.judged]
+        judged = split.judged_queries
         n_queries += len(judged)
         documents = set(split.corpus["id"])
-        for query in judged:
+        for query, text in judged.items():
             if query in documents:
-                n_identical += split.text(query) == str(split.queries[query]).strip()
+                n_identical += split.text(query) == str(text).strip()
     if not n_identical:
         return []
     return [

@@ -114,7 +114,9 @@ class Cache:
             row["hf_subset"] == split.subset for row in before.scores.get(split.split, ())
         )
         # results without rankings come from a plain `mteb run`: do not change them; nor write what another rule scores
-        cache = None if known or is_there or split.changes_rule else self.results
+        cache: mteb.ResultCache | None = self.results
+        if known or is_there or split.changes_rule:
+            cache = None
         mteb.evaluate(
             model,
             split.task,
@@ -130,9 +132,11 @@ class Cache:
         ranking = saved[split.subset][split.split]
         n = split.n_kept
         for query, documents in ranking.items():
+            if not documents:
+                continue
             order = sorted(documents, key=lambda name: -documents[name])
-            least = documents[order[min(n, len(order)) - 1]] if order else 0.0
-            room = TOLERANCE * max(map(abs, documents.values()), default=0.0)
+            least = documents[order[min(n, len(order)) - 1]]
+            room = TOLERANCE * max(map(abs, documents.values()))
             ranking[query] = {name: documents[name] for name in order if documents[name] >= least - room}
         write_file(path, json.dumps(saved))
 
@@ -162,7 +166,9 @@ class Cache:
         _keep(self._passages(meta, split, windows), shown)
 
     def _passages(self, meta: ModelMeta, split: Split, windows: bool) -> Path:
-        kind = "windows" if windows else "passages"
+        kind = "passages"
+        if windows:
+            kind = "windows"
         return self._ranking(meta, split).with_name(f"{split.task.metadata.name}_{kind}.json")
 
     def _ranking(self, meta: ModelMeta, split: Split) -> Path:

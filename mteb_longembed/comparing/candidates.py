@@ -66,7 +66,9 @@ class Candidate:
     @property
     def id(self) -> str:
         """What tables of scores call it. With a chunker of one's own it is the name of its results."""
-        return self.name if self.meta_of_chunks is None else str(self.meta_of_chunks.name)
+        if self.meta_of_chunks is None:
+            return self.name
+        return str(self.meta_of_chunks.name)
 
     @property
     def is_base(self) -> bool:
@@ -97,10 +99,17 @@ class Candidate:
         return ModelSpec.parse(self.name)
 
     @property
+    def is_multi_vector(self) -> bool:
+        """Whether its name asks for several vectors a document."""
+        return self.spec is not None and self.spec.vectors is not None
+
+    @property
     def encoder(self) -> str:
         """Its name without settings of search, empty for BM25. Candidates with one encoder have one cost."""
+        if self.kind == "words":
+            return ""
         if self.spec is None:
-            return "" if self.kind == "words" else self.name
+            return self.name
         plain: dict[str, Any] = dict.fromkeys(self.spec.search)
         return _typed(replace(self.spec, **plain))
 
@@ -118,7 +127,9 @@ class Candidate:
         Raises:
             InputError: if they do not fit.
         """
-        sign = "," if ":" in self.name.removeprefix(self.base) else ":"
+        sign = ":"
+        if ":" in self.name.removeprefix(self.base):
+            sign = ","
         made = named(f"{self.name}{sign}{settings}", base=self.base)
         if self.chunker is None:
             return made
@@ -163,7 +174,9 @@ def candidates_of(
     Raises:
         InputError: if nothing that was asked for fits the base.
     """
-    asked = list(STRATEGIES) if strategies and "all" in strategies else strategies
+    asked = strategies
+    if strategies and "all" in strategies:
+        asked = list(STRATEGIES)
     for key in asked or ():
         get_strategy(key)
     if is_name(base):
@@ -173,8 +186,12 @@ def candidates_of(
         return _of_api(base, covering)
     first = named(f"{base}+none")
     checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
-    reach = covering if target is None else read_tokens("the target", target)
-    tails = _window_tails(checkpoint, reach, sizes) if asked is None or "pcw" in asked or sizes else []
+    reach = covering
+    if target is not None:
+        reach = read_tokens("the target", target)
+    tails = []
+    if asked is None or "pcw" in asked or sizes:
+        tails = _window_tails(checkpoint, reach, sizes)
     fitting = [key for key in POSITIONS if checkpoint.base.family.fits(STRATEGIES[key])]
     wanted = [key for key in asked or fitting if key != "pcw"]
     tails += [_position_tail(checkpoint, key, target) for key in wanted]
@@ -213,7 +230,9 @@ def _fitting(
     # `none` at the trained length is the base, which takes part already
     wanted = [key for key in asked or () if key != "none" or target is not None]
     if len(found) == 1 and refused and wanted:
-        what = f"{wanted[0]} does not fit" if len(wanted) == 1 else f"none of {', '.join(wanted)} fits"
+        what = f"none of {', '.join(wanted)} fits"
+        if len(wanted) == 1:
+            what = f"{wanted[0]} does not fit"
         raise InputError(f"{what} {first.base}: {next(iter(refused.values()))}")
     sentences = [
         f"{key} does not fit {first.base} and is left out." for key in refused if key in (asked or ())
@@ -235,19 +254,25 @@ def _window_tails(checkpoint: Checkpoint, reach: int | None, sizes: Sequence[int
     averages = checkpoint.base.pooling in (None, "mean")
     trained_len = checkpoint.strategy.trained_len
     reach = reach or Strategy.default_target_len(trained_len)
-    is_long = reach > trained_len
-    stem = f"pcw@{reach}" if is_long else "none"
+    forms: Sequence[str] = FORMS[:1]
+    stem = "none"
+    if reach > trained_len:
+        forms = FORMS
+        stem = f"pcw@{reach}"
     tails = []
     for adapted in ADAPTED:
         if "weights=" in adapted and not averages:
             continue
-        for form in FORMS if is_long else FORMS[:1]:
+        for form in forms:
             settings = ",".join(sorted(filter(None, [*form.split(","), *adapted.split(",")])))
-            if settings or is_long:
-                tails.append(f"{stem}:{settings}" if settings else stem)
+            tails.append(f"{stem}:{settings}".rstrip(":"))
+    if stem == "none":
+        tails.remove(stem)  # the base as it is
     for size in sizes:
-        # spans of one pass where the base averages tokens, and else a pass over windows of this size
-        tails.append(f"pcw@{reach}:vectors={size}" if averages else f"pcw@{reach}:size={size},vectors=window")
+        if averages:
+            tails.append(f"pcw@{reach}:vectors={size}")  # spans of one pass
+        else:
+            tails.append(f"pcw@{reach}:size={size},vectors=window")
     return tails
 
 
@@ -262,14 +287,18 @@ def _position_tail(checkpoint: Checkpoint, key: str, target: int | str | None) -
     if key == "none" and family.name == "absolute" and rows > trained_len:
         target = min(rows, read_tokens("the target", target or rows))
         return f"{key}@{target}:trained_len={target}"
-    return key if target is None else f"{key}@{target}"
+    if target is None:
+        return key
+    return f"{key}@{target}"
 
 
 def _of_api(base: str, covering: int | None) -> tuple[list[Candidate], list[str]]:
     """A model of mteb's own, and windows around it where mteb names its tokenizer."""
     found = [named(base)]
+    tail = "pcw"
+    if covering is not None:
+        tail = f"pcw@{covering}"
     try:
-        tail = "pcw" if covering is None else f"pcw@{covering}"
         found.append(named(f"{base}+{tail}", base=base))
     except InputError as error:
         return found, [f"Windows around {base} are left out: {error}"]
@@ -294,7 +323,9 @@ def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
         key: what the chunker is called in tables.
         chunker: as for `mteb_longembed.search`.
     """
-    kind: Kind = "fusion" if candidate.kind == "fusion" else "search"
+    kind: Kind = "search"
+    if candidate.kind == "fusion":
+        kind = "fusion"
     meta = describe(candidate.name, chunker, key)
     return replace(candidate, kind=kind, target_len=None, key=key, chunker=chunker, meta_of_chunks=meta)
 
@@ -319,8 +350,9 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
             if candidate.is_base and not candidate.key:
                 label = end or "base"
         if candidate.key:
-            fused = ":fuse=bm25" if candidate.kind == "fusion" else ""
-            label = f"{ends.get(candidate.base, '')}+{candidate.key}{fused}"
+            label = f"{ends.get(candidate.base, '')}+{candidate.key}"
+            if candidate.kind == "fusion":
+                label += ":fuse=bm25"
         labels[candidate.id] = label
     return labels
 

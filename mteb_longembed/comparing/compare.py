@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -50,6 +50,7 @@ from .costs import Cost, covering_len, document_lengths
 from .run import CandidateError, Done, OverBudgetError, Runner, cost_row
 from .summary import by_split, expected, query_differences, resamples_of, summarise
 
+T = TypeVar("T")
 #: Queries with so many sentences on average are also asked sentence by sentence.
 _SENTENCES = 2.0
 #: A first pass that takes longer, in seconds, is said with what makes it shorter.
@@ -180,11 +181,15 @@ def compare(
         InputError: if models, data or options do not go together.
         DataError: if a file breaks a rule.
     """
-    until = math.inf if budget is None else time.monotonic() + budget
+    until = math.inf
+    if budget is not None:
+        until = time.monotonic() + budget
     make_folder("--output-folder", Path(folder))
-    models = [models] if isinstance(models, str) else list(models)
-    metrics = [read_metric(text) for text in ([metric] if isinstance(metric, str) else metric)]
-    asked = [strategies] if isinstance(strategies, str) else strategies
+    models = _listed(models)
+    metrics = [read_metric(text) for text in _listed(metric)]
+    asked = None
+    if strategies is not None:
+        asked = _listed(strategies)
     _check_options(models, asked, target, sizes)
     given: dict[str, Any] = {
         "tasks": tasks,
@@ -222,6 +227,13 @@ def compare(
             f"({', '.join(reasons[:1])})."
         )
     return _comparison(data, runner, done, notes)
+
+
+def _listed(given: str | Sequence[T]) -> list[T | str]:
+    """One text or several values, as a list."""
+    if isinstance(given, str):
+        return [given]
+    return list(given)
 
 
 def _check_options(
@@ -306,7 +318,9 @@ class _Plan:
         """How much is read and how long that takes on this machine, by the first measured speed."""
         n_tokens, n_passes = self.n_tokens(candidates)
         seconds = n_tokens / (cost.tokens_per_second or 1.0)
-        needed = f"{seconds / 60:,.0f} minutes" if seconds >= 120 else f"{seconds:,.0f} seconds"
+        needed = f"{seconds:,.0f} seconds"
+        if seconds >= 120:
+            needed = f"{seconds / 60:,.0f} minutes"
         sentence = f"About {n_tokens:,} tokens in {n_passes} passes, about {needed} on this machine"
         if seconds > _LONG:
             return (
@@ -374,11 +388,9 @@ def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -
     best = max(dense, key=lambda one: means[one.candidate.id]).candidate
     wanted = [(best, "fuse=bm25")]
     found = []
-    texts = [text for split in splits for query, text in split.queries.items() if query in split.judged]
-    n_sentences = sum(len(sentences(text)) for text in texts) / len(texts)
-    several = [
-        one.candidate for one in dense if one.candidate.spec and one.candidate.spec.vectors is not None
-    ]
+    n_of_query = [len(sentences(text)) for split in splits for text in split.judged_queries.values()]
+    n_sentences = sum(n_of_query) / len(n_of_query)
+    several = [one.candidate for one in dense if one.candidate.is_multi_vector]
     if n_sentences >= _SENTENCES:
         found.append(named(BM25_BY_SENTENCE))
         if several:
@@ -403,15 +415,19 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
     synthetic = data.has_synthetic_queries
     summary = summarise(scores, list(candidates.values()), costs, synthetic_queries=synthetic)
     # `mteb run` does not know the names of tasks from local files
-    own = next((task for task in data.tasks if isinstance(task, OwnData)), None)
-    source = None if own is None else own.corpus_source
+    corpus, language = None, None
+    for task in data.tasks:
+        if isinstance(task, OwnData):
+            language = task.language
+            if isinstance(task.corpus_source, Path):
+                corpus = str(task.corpus_source)
     splits = runner.splits
     setting = Setting(
         # a sample has a name of its own, which mteb does not know
         tasks=[task.metadata.name for task in data.tasks],
         n_queries=len(done[0].scores),
-        corpus=str(source) if isinstance(source, Path) else None,
-        language=None if own is None else own.language,
+        corpus=corpus,
+        language=language,
         synthetic_queries=synthetic,
     )
     advice = advise(summary, setting)

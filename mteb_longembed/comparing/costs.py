@@ -249,7 +249,9 @@ class _TokenCounter:
             lengths = [len(row) - self.n_prompt for row in ids]
             unknown = getattr(self.model.first.tokenizer, "unk_token_id", None)
             self.n_unknown += sum(_n_equal(row, unknown) for row in ids)
-            chunks = texts if self.split_text is None else chunk_texts(texts, self.split_text)
+            chunks = texts
+            if self.split_text is not None:
+                chunks = chunk_texts(texts, self.split_text)
             rows = self.model.first.token_ids(chunks, self.prompt or None) or []
             read = [len(row) for row in rows]
             n_unknown = sum(_n_equal(row, unknown) for row in rows)
@@ -263,15 +265,22 @@ class _TokenCounter:
     def cost(self) -> Cost:
         """The cost of all documents that were counted."""
         total = sum(self.lengths)
+        share_read, share_unknown = 1.0, 0.0
+        if total:
+            share_read = self.n_read / total
+            share_unknown = self.n_unknown / total
+        vectors = None
+        if self.model is not None:
+            vectors = self.n_vectors / len(self.lengths)
         enough_len = 1
         while sum(min(n, max(enough_len - self.n_added, 0)) for n in self.lengths) < ENOUGH * total:
             enough_len *= 2
         low, median, high = np.quantile(self.lengths, [0.25, 0.5, 0.75]).tolist()
         return Cost(
             tokens=self.n_tokens,
-            share_read=self.n_read / total if total else 1.0,
-            share_unknown=self.n_unknown / total if total else 0.0,
-            vectors=None if self.model is None else self.n_vectors / len(self.lengths),
+            share_read=share_read,
+            share_unknown=share_unknown,
+            vectors=vectors,
             enough_len=enough_len,
             quarter_len=low,
             median_len=median,

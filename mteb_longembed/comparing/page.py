@@ -125,7 +125,9 @@ class Table:
 def metric_name(comparison: Comparison) -> str:
     """What ranks: the metric, or `main score` if the tasks have different ones."""
     ranking = [metric for metric in comparison.metrics if metric not in comparison.scores.columns]
-    return ranking[0] if len(ranking) == 1 else "main score"
+    if len(ranking) == 1:
+        return ranking[0]
+    return "main score"
 
 
 def ranking_table(comparison: Comparison) -> Table:
@@ -147,10 +149,13 @@ def ranking_table(comparison: Comparison) -> Table:
         cells |= {name: _spread(row[name], row[f"{name} low"], row[f"{name} high"]) for name in others}
         cells["tokens/s"] = speed_cell(row)
         cells["vectors"] = _number(row["vectors"], 2)
-        cells["KB/doc"] = _number(row["bytes"] / 1024 if is_number(row["bytes"]) else None, 2)
+        cells["KB/doc"] = MISSING, None
+        if is_number(row["bytes"]):
+            cells["KB/doc"] = _number(row["bytes"] / 1024, 2)
+        cells["read"] = MISSING, None
         # how much of a document's text BM25 reads is not counted in tokens of a model
-        reads = is_number(row["share_read"]) and row["kind"] != "words"
-        cells["read"] = (percent(row["share_read"]), 100 * row["share_read"]) if reads else (MISSING, None)
+        if is_number(row["share_read"]) and row["kind"] != "words":
+            cells["read"] = percent(row["share_read"]), 100 * row["share_read"]
         rows.append(cells)
     table = Table.of("compare", "Candidates", rows, classes=tuple(comparison.summary["standing"]))
     first = f"{metric}: percent, of 1 query, so there are no intervals."
@@ -295,7 +300,9 @@ def _difference(row: Mapping[str, Any], name: str) -> Cell:
 def _p_value(value: float) -> Cell:
     if not is_number(value):
         return MISSING, None
-    return ("<0.001" if value < 0.001 else f"{value:.3f}"), value
+    if value < 0.001:
+        return "<0.001", value
+    return f"{value:.3f}", value
 
 
 def show(shown: Sequence[Table], console: Console, *, notes: bool = True) -> None:
@@ -346,12 +353,14 @@ def _drawn(table: Table, *, is_narrow: bool) -> RichTable:
         texts = []
         for title, text in row.items():
             if table.has_words(str(title)):
-                texts.append(Text(_on_lines(text, _NARROW) if is_narrow else text))
+                if is_narrow:
+                    text = _on_lines(text, _NARROW)
+                texts.append(Text(text))
                 continue
+            shown = Text(text)
             bounds = _WITH_BOUNDS.fullmatch(text)
-            shown = Text(bounds[1] if bounds else text)
             if bounds:
-                shown.append(f" {bounds[2]}", style="dim")
+                shown = Text(bounds[1]).append(f" {bounds[2]}", style="dim")
             texts.append(shown)
         drawn.add_row(*texts)
     return drawn
@@ -457,7 +466,9 @@ def _content(table: Table, number: int, title: str) -> Markup:
 def _exact(table: Table, number: int, title: str) -> float | None:
     """The number by which a cell is sorted, None for words."""
     value = table.numbers[title].iloc[number]
-    return float(value) if is_number(value) else None
+    if not is_number(value):
+        return None
+    return float(value)
 
 
 def _picture(drawing: Drawing) -> Markup:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from typing import Any, cast
 
 import pandas as pd
@@ -16,7 +17,7 @@ from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from mteb_longembed.encoders.adapting.poolings import by_window, unscaled, weighted
+from mteb_longembed.encoders.adapting.poolings import by_window, fitted
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.engine.progress import shared_bar
@@ -27,6 +28,7 @@ from mteb_longembed.evaluation.passages import ShownPassages, score_passages
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.retrieval.fusion import FusedSearch
+from mteb_longembed.retrieval.passages import CutText
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.vector_search import VectorSearch
 
@@ -87,7 +89,8 @@ class Runner:
     until: float = math.inf
     before_first_pass: Callable[[Cost], None] = field(default=lambda cost: None)
     _has_begun: bool = False
-    _encoded: set[str] = field(default_factory=set)
+    #: Passes that have run, and whether they gave several vectors a document.
+    _encoded: set[tuple[str, bool]] = field(default_factory=set)
 
     def run(self, candidate: Candidate) -> Done:
         """Run all evaluations of a candidate that earlier runs have not finished.
@@ -103,8 +106,13 @@ class Runner:
             raise
         except (LongEmbedError, ImportError, OSError) as error:  # OSError: a name too long for mteb's folder
             raise CandidateError(str(error).partition("\n")[0]) from error
-        self._encoded.add(candidate.passes)
+        self._encoded.add((candidate.passes, candidate.is_multi_vector))
         return done
+
+    def _is_encoded(self, candidate: Candidate) -> bool:
+        """Whether a pass that has run gave a candidate's vectors. One with several vectors gives no single one."""
+        kinds = {False, candidate.is_multi_vector}
+        return any((candidate.passes, kind) in self._encoded for kind in kinds)
 
     def _run(self, candidate: Candidate, loaded: _OneModel) -> Done:
         began = time.monotonic()
@@ -115,7 +123,7 @@ class Runner:
         if missing and cost.tokens_per_second and not self._has_begun:
             self._has_begun = True
             self.before_first_pass(cost)
-        if missing and candidate.passes not in self._encoded:
+        if missing and not self._is_encoded(candidate):
             self._check_budget(candidate, cost, missing)
         encoded_before, shared_before = loaded.tokens()
         for split in missing:
@@ -145,9 +153,13 @@ class Runner:
     def _check_budget(self, candidate: Candidate, cost: Cost, missing: Sequence[Split]) -> None:
         left = self.until - time.monotonic()
         seconds = self.expected_seconds(cost, missing)
-        # where the time is not known, a candidate may run while there is any
-        if seconds > max(left, 0) if math.isfinite(seconds) else left <= 0:
-            takes = f"about {seconds / 60:.1f} minutes" if math.isfinite(seconds) else "unknown time"
+        takes = f"about {seconds / 60:.1f} minutes"
+        is_over = seconds > max(left, 0)
+        if math.isinf(seconds):
+            # where the time is not known, a candidate may run while there is any
+            takes = "unknown time"
+            is_over = left <= 0
+        if is_over:
             raise OverBudgetError(f"{candidate.id}: {takes}.")
 
     def expected_seconds(self, cost: Cost, splits: Sequence[Split]) -> float:
@@ -162,7 +174,9 @@ class Runner:
                 n_tokens += of_split * min(1, DEPTH * len(split.passages) / len(split.corpus))
         if not n_tokens:
             return 0.0
-        return n_tokens / cost.tokens_per_second if cost.tokens_per_second else math.inf
+        if not cost.tokens_per_second:
+            return math.inf
+        return n_tokens / cost.tokens_per_second
 
     def _cost(self, candidate: Candidate, loaded: _OneModel) -> Cost:
         """The cost that an earlier run has measured, or that is measured now; nothing for BM25."""
@@ -172,47 +186,44 @@ class Runner:
         meta = candidate.meta
         if not candidate.key and candidate.spec is not None:
             meta = replace(candidate, name=candidate.encoder).meta
-        device = self.device or get_device_name()
+        device = self.device or str(get_device_name())
         known = self.cache.find_cost(meta, self.splits, device)
         if known is not None:
             return known
         cost = count(loaded.encoder, self.splits, candidate.target_len, loaded.chunks)
-        texts = sample(self.splits, torch.device(device).type) if loaded.encoder is not None else []
-        if loaded.chunks is not None:
-            texts = chunk_texts(texts, loaded.chunks)
-        if loaded.encoder is not None and texts:
+        if loaded.encoder is not None and (texts := self._sample(device, loaded.chunks)):
             with _no_bar():
                 speeds, n_bytes = measure(loaded.encoder, texts)
             low, median, high = sorted(speeds)
-            cost = replace(
-                cost,
-                slowest=low,
-                tokens_per_second=median,
-                fastest=high,
-                device=f"{device}, {torch.get_num_threads()} threads",
-                bytes=None if cost.vectors is None else cost.vectors * n_bytes,
-            )
+            machine = f"{device}, {torch.get_num_threads()} threads"
+            cost = replace(cost, slowest=low, tokens_per_second=median, fastest=high, device=machine)
+            if cost.vectors is not None:
+                cost = replace(cost, bytes=cost.vectors * n_bytes)
         self.cache.keep_cost(meta, self.splits, device, cost)
         return cost
+
+    def _sample(self, device: str, chunks: CutText | None) -> list[str]:
+        """The documents, or their chunks, with which the speed is measured."""
+        texts = sample(self.splits, torch.device(device).type)
+        if chunks is None:
+            return texts
+        return chunk_texts(texts, chunks)
 
     def _others_of_the_pass(self, candidate: Candidate, loaded: _OneModel, split: Split) -> list[BuiltModel]:
         """Models of other candidates that only pool this one's pass in another way: their vectors are kept too."""
         others = [other.spec for other in self.candidates if other.passes == candidate.passes]
         search = loaded.vectors
-        if len(others) < 2 or search is None or candidate.passes in self._encoded:
+        if len(others) < 2 or search is None or self._is_encoded(candidate):
             return []
-        counts = search.counts_of(split.corpus, **split.options)
+        counts = cache(partial(search.counts_of, split.corpus, **split.options))
         made: dict[object, BuiltModel] = {}
         for spec in others:
             if spec is None:
                 continue
-            adapted: Any = search.embedder
-            if spec.weights:
-                adapted = weighted(adapted, counts, spec.weights)
-            if spec.whiten:
-                adapted = unscaled(adapted)
-            # a map of one vector is fitted on the vectors of windows
-            forms = {spec.vectors, "window"} if spec.whiten and spec.strategy == "pcw" else {spec.vectors}
+            adapted: Any = fitted(search.embedder, counts, spec.weights, cast("float | None", spec.whiten))
+            forms = {spec.vectors}
+            if spec.whiten and spec.strategy == "pcw":
+                forms.add("window")  # a map of one vector is fitted on the vectors of windows
             for vectors in forms:
                 # a pass with several vectors gives no single one, and no others
                 if isinstance(adapted, LongSentenceTransformer) and vectors is not None:
@@ -291,12 +302,16 @@ class _OneModel:
     @property
     def encoder(self) -> LongModel | None:
         """Our encoder inside it, None if there is none."""
-        return None if self.vectors is None else cast("LongModel", self.vectors.embedder)
+        if self.vectors is None:
+            return None
+        return cast("LongModel", self.vectors.embedder)
 
     @property
-    def chunks(self) -> Any:
+    def chunks(self) -> CutText | None:
         """A chunker of one's own, if there is one."""
-        return None if self.vectors is None else self.vectors.chunks
+        if self.vectors is None:
+            return None
+        return self.vectors.chunks
 
     def tokens(self) -> tuple[int, int]:
         """Tokens that were encoded, and tokens whose embeddings were known, up to now."""

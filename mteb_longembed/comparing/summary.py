@@ -6,11 +6,14 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from mteb_longembed.evaluation.passages import ShownPassages
 from mteb_longembed.evaluation.scoring import Ranking
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.names.grammar import is_bm25_name
@@ -143,7 +146,9 @@ def resamples_of(scores: pd.DataFrame, names: Sequence[str], column: str = "scor
         column: which metric.
     """
     keys = [key for key in ("task", "split") if key in scores.columns]
-    parts = list(scores.groupby(keys, sort=True)) if keys else [(("", ""), scores)]
+    parts = [(("", ""), scores)]
+    if keys:
+        parts = list(scores.groupby(keys, sort=True))
     groups = []
     tasks = []
     for key, part in parts:
@@ -168,9 +173,9 @@ def _standings(samples: Resamples, names: Sequence[str]) -> tuple[dict[str, str]
     is_sure = len(behind) == len(others) and shares[leader] >= WINNING_SHARE
     if others and len(behind) == len(others) and not is_sure:
         behind.remove(max(others, key=lambda name: shares[name]))
-    standings = {leader: "winner" if is_sure and others else "leader"}
-    for name in others:
-        standings[name] = "behind" if name in behind else "equal"
+    standings = {leader: "leader"} | dict.fromkeys(others, "equal") | dict.fromkeys(behind, "behind")
+    if is_sure and others:
+        standings[leader] = "winner"
     return standings, shares
 
 
@@ -243,6 +248,15 @@ def query_differences(
     """
     keys = ["task", "split", "query"]
     by_key = {split.key: split for split in splits}
+
+    @lru_cache
+    def found_by(name: str, split: Split) -> _Found:
+        meta = candidates[name].meta
+        passages = None
+        if split.passages and windows:
+            passages = cache.find_passages(meta, split, windows=windows)
+        return _Found(split, cache.ranking(meta, split) or {}, passages or {})
+
     rows = []
     for other in others:
         both = scores[scores["candidate"] == best].merge(
@@ -257,8 +271,8 @@ def query_differences(
             text = _one_line(split.queries[query])
             if len(text) > _SHOWN:
                 text = f"{text[: _SHOWN - 1]}…"
-            here = _found(cache, split, candidates[best], query, windows=windows)
-            there = _found(cache, split, candidates[other], query, windows=windows)
+            here = found_by(best, split).for_query(query)
+            there = found_by(other, split).for_query(query)
             about = {"other": other, "task": row.task, "split": row.split, "query": query, "text": text}
             rows.append(
                 {**about, "points": row.points, **here, **{f"{key}_there": there[key] for key in there}}
@@ -266,34 +280,39 @@ def query_differences(
     return pd.DataFrame(rows)
 
 
-def _found(cache: Cache, split: Split, candidate: Candidate, query: str, *, windows: bool) -> dict[str, Any]:
-    """What a candidate found for a query: the rank of the best relevant document, the first document, its passage."""
-    meta = candidate.meta
-    ranking: Ranking = cache.ranking(meta, split) or {}
-    order = split.order(ranking, query)
-    judged = split.judged[query]
-    grades = sorted(judged, key=lambda document: -judged[document])
-    relevant = [document for document in grades if judged[document] > 0] or grades
-    rank = next((rank for rank, document in enumerate(order, start=1) if document in relevant), None)
-    first = next(iter(order), None)
-    shown = None
-    if split.passages and windows:
-        shown = cache.find_passages(meta, split, windows=windows)
-    passage, start, end = "", None, None
-    for document, low, high, _ in (shown or {}).get(query, ()):
-        if document == first:
-            answers = split.passages.get(query, {}).get(document, ())
-            passage, place = shortened(split.text(document), low, high, answers)
-            start, end = place or (None, None)
-    best = relevant[0] if rank is None else order[rank - 1]
-    return {
-        "rank": rank,
-        "relevant": best,
-        "first": first,
-        "passage": passage,
-        "answer_start": start,
-        "answer_end": end,
-    }
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What a candidate found on a split: its ranking, and the passages that it shows."""
+
+    split: Split
+    ranking: Ranking
+    passages: ShownPassages
+
+    def for_query(self, query: str) -> dict[str, Any]:
+        """The rank of the best relevant document, the first document, and its passage."""
+        order = self.split.order(self.ranking, query)
+        judged = self.split.judged[query]
+        grades = sorted(judged, key=lambda document: -judged[document])
+        relevant = [document for document in grades if judged[document] > 0] or grades
+        rank = next((rank for rank, document in enumerate(order, start=1) if document in relevant), None)
+        first = next(iter(order), None)
+        passage, start, end = "", None, None
+        for document, low, high, _ in self.passages.get(query, ()):
+            if document == first:
+                answers = self.split.passages.get(query, {}).get(document, ())
+                passage, place = shortened(self.split.text(document), low, high, answers)
+                start, end = place or (None, None)
+        best = relevant[0]
+        if rank is not None:
+            best = order[rank - 1]
+        return {
+            "rank": rank,
+            "relevant": best,
+            "first": first,
+            "passage": passage,
+            "answer_start": start,
+            "answer_end": end,
+        }
 
 
 def shortened(

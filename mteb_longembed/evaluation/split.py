@@ -67,10 +67,15 @@ class Split:
         """The documents."""
         return self.data["corpus"]
 
-    @property
+    @cached_property
     def judged(self) -> dict[str, dict[str, int]]:
         """The judgements of each query that has any."""
         return {query: documents for query, documents in self.data["relevant_docs"].items() if documents}
+
+    @property
+    def judged_queries(self) -> dict[str, str]:
+        """The text of each query that has judgements."""
+        return {query: text for query, text in self.queries.items() if query in self.judged}
 
     @property
     def n_kept(self) -> int:
@@ -86,8 +91,11 @@ class Split:
     @cached_property
     def passages(self) -> Passages:
         """The passages that answer, where the task knows them."""
+        if not hasattr(self.task, "passages"):
+            return {}
         # a generated split is made again for them
-        return self.task.passages(self.split) if hasattr(self.task, "passages") else {}
+        found: Passages = self.task.passages(self.split)
+        return found
 
     @cached_property
     def digest(self) -> str:
@@ -113,19 +121,20 @@ class Split:
 
     def counted(self, ranked: Ranking) -> dict[str, dict[str, float]]:
         """The documents of each judged query that mteb scores."""
-        counted = {}
-        for query in self.judged:
-            documents = {name: float(score) for name, score in ranked.get(query, {}).items()}
-            if getattr(self.task, "ignore_identical_ids", False):
-                documents.pop(query, None)
-            if getattr(self.task, "skip_first_result", False):
-                documents = dict(sorted(documents.items(), key=lambda item: item[1], reverse=True)[1:])
-            counted[query] = documents
-        return counted
+        return {query: self._counted(ranked, query) for query in self.judged}
+
+    def _counted(self, ranked: Ranking, query: str) -> dict[str, float]:
+        """The documents of one query that mteb scores."""
+        documents = {name: float(score) for name, score in ranked.get(query, {}).items()}
+        if getattr(self.task, "ignore_identical_ids", False):
+            documents.pop(query, None)
+        if getattr(self.task, "skip_first_result", False):
+            documents = dict(sorted(documents.items(), key=lambda item: item[1], reverse=True)[1:])
+        return documents
 
     def order(self, ranked: Ranking, query: str) -> list[str]:
         """The documents of a query that count, the best first; of equal scores the larger id, as in trec_eval."""
-        counted = self.counted({query: ranked.get(query, {})})[query]
+        counted = self._counted(ranked, query)
         return sorted(counted, key=lambda name: (counted[name], name), reverse=True)
 
     def score(self, ranked: Ranking) -> pd.DataFrame:
@@ -155,7 +164,7 @@ class Split:
 
     def is_complete(self, ranked: object) -> bool:
         """Whether a ranking from the disk has every judged query, known documents and finite scores."""
-        if not isinstance(ranked, dict) or not self.judged.keys() & self.queries.keys() <= ranked.keys():
+        if not isinstance(ranked, dict) or not self.judged_queries.keys() <= ranked.keys():
             return False
         known = set(self.corpus["id"])
         for documents in ranked.values():
@@ -173,8 +182,10 @@ class Split:
         deepest = max(metric["cutoff"] for metric in self.metrics)
         for documents in self.counted(ranked).values():
             scores = sorted(documents.values(), reverse=True)
-            least_that_counts = scores[min(deepest, len(scores)) - 1] if scores else 0.0
-            if scores and least_that_counts - scores[-1] <= TOLERANCE * max(map(abs, scores)):
+            if not scores:
+                continue
+            least_that_counts = scores[min(deepest, len(scores)) - 1]
+            if least_that_counts - scores[-1] <= TOLERANCE * max(map(abs, scores)):
                 return True
         return False
 
@@ -190,7 +201,7 @@ class Split:
         name = ", ".join(self.key)
         n_empty = sum(not text for text in self.texts())
         asked = len(self.queries)
-        n_unjudged = asked - len(self.judged.keys() & self.queries.keys())
+        n_unjudged = asked - len(self.judged_queries)
         if n_unjudged:
             sentences.append(
                 f"{name}: {n_unjudged:,} of {asked:,} queries have no judgement and are not scored."

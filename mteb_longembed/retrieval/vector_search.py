@@ -7,6 +7,7 @@ import copy
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
@@ -18,7 +19,7 @@ from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 
 from mteb_longembed.encoders.adapting.counting import count_tokens
-from mteb_longembed.encoders.adapting.poolings import Model, by_window, check_weighable, unscaled, weighted
+from mteb_longembed.encoders.adapting.poolings import by_window, check_weighable, fitted
 from mteb_longembed.encoders.adapting.whitening import Whitening, fit
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongModelMixin
@@ -187,11 +188,8 @@ class VectorSearch:
 
     def _adapted_to(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> Any:
         """The encoder with the weights of a corpus, and with vectors as a map needs them."""
-        model = self.embedder
-        if self.settings.weights is not None:
-            model = weighted(model, self.counts_of(corpus, **where), self.settings.weights)
-        if self.settings.whiten and isinstance(model, LongModelMixin):
-            model = unscaled(cast("Model", model))
+        counts = partial(self.counts_of, corpus, **where)
+        model = fitted(self.embedder, counts, self.settings.weights, self.settings.whiten)
         if model is self.embedder:
             return self.encoder
         return self.encoder.around(model)

@@ -14,7 +14,14 @@ from sentence_transformers.sentence_transformer.modules import Dense, Normalize,
 from torch import nn
 
 from mteb_longembed.encoders.adapting.counting import MAX_TOKENS, count_tokens
-from mteb_longembed.encoders.adapting.poolings import Model, check_weighable, remade, unscaled, weighted
+from mteb_longembed.encoders.adapting.poolings import (
+    Model,
+    check_weighable,
+    pooling_of,
+    remade,
+    unscaled,
+    weighted,
+)
 from mteb_longembed.encoders.adapting.whitening import MAX_VECTORS, Whitening, fit
 from mteb_longembed.encoders.building import load_base
 from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
@@ -128,7 +135,7 @@ def adapt(
 
 def _averages(model: Model) -> bool:
     """Whether the tokens of a model can have weights. If not, say so once."""
-    pooling = model[1] if len(model) > 1 else None
+    pooling = pooling_of(model)
     if isinstance(pooling, Pooling) and pooling.pooling_mode != "mean":
         logger.warning("the model has %s pooling, so tokens get no weights.", pooling.pooling_mode)
         return False

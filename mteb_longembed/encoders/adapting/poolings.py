@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -22,9 +23,16 @@ from mteb_longembed.errors import IncompatibleError
 Model = SentenceTransformer | MultiVectorEncoder
 
 
+def pooling_of(model: Model) -> nn.Module | None:
+    """The module behind the transformer, if there is one."""
+    if len(model) < 2:
+        return None
+    return model[1]
+
+
 def check_weighable(model: Model) -> None:
     """Raise IncompatibleError if a model does not average the vectors of its tokens."""
-    pooling = model[1] if len(model) > 1 else None
+    pooling = pooling_of(model)
     if isinstance(pooling, WordWeights):
         raise IncompatibleError("the model has corpus weights already: adapt its base, or leave out weights.")
     if not isinstance(model[0], Transformer) or not isinstance(pooling, Pooling):
@@ -68,6 +76,22 @@ def unscaled(model: Model) -> Model:
     while isinstance(modules[-1], Normalize):
         modules.pop()
     return remade(model, [*modules, *end])
+
+
+def fitted(model: Model, counts: Callable[[], TokenCounts], rule: Rule | None, power: float | None) -> Model:
+    """The model whose vectors a search maps: with corpus weights, if there is a rule, and unscaled, if there is a map.
+
+    Args:
+        model: with sentence-transformers' own modules it scales as it does: a search scales what it maps.
+        counts: counts the corpus; called only if there is a rule.
+        rule: of the weights.
+        power: of the map.
+    """
+    if rule is not None:
+        model = weighted(model, counts(), rule)
+    if power and isinstance(model, LongModelMixin):
+        model = unscaled(cast("Model", model))
+    return model
 
 
 def by_window(model: LongModelMixin, vectors: Vectors = "window") -> LongMultiVectorEncoder:
