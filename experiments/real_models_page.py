@@ -8,8 +8,8 @@ from pathlib import Path
 from experiments.measuring import with_ends, write_part
 from experiments.ranked import Line, Measurements, scores
 from experiments.real_models import NEEDLE, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
-from mteb_longembed.statistics.intervals import Interval, mean_interval
-from mteb_longembed.statistics.resampling import adjust, resample
+from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.statistics.resampling import adjust, mean_interval, resample
 
 PAGE = Path("docs/real-models.md")
 BASE = "all-MiniLM-L6-v2"

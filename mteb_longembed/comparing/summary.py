@@ -18,7 +18,7 @@ from mteb_longembed.evaluation.scoring import Ranking
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.names.grammar import is_bm25_name
 from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.statistics.resampling import Resamples, adjust, resample
+from mteb_longembed.statistics.resampling import Resamples, adjust, mean_interval, resample
 
 from .cache import Cache
 from .candidates import Candidate, Kind, short_names
@@ -196,7 +196,7 @@ def by_split(scores: pd.DataFrame) -> pd.DataFrame:
     """The score of each candidate on each split, in percent, with its interval."""
     rows = []
     for (name, task, split), part in scores.groupby(["candidate", "task", "split"], sort=False):
-        interval = resample([str(name)], [[part["score"].to_numpy(float)]]).mean(str(name)).scaled(100)
+        interval = mean_interval(part["score"].to_numpy(float)).scaled(100)
         row = {"candidate": name, "task": task, "split": split}
         rows.append({**row, "score": interval.mean, "low": interval.low, "high": interval.high})
     return pd.DataFrame(rows)

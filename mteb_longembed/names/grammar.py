@@ -105,15 +105,6 @@ def target_alone(text: str) -> re.Match[str] | None:
     return None
 
 
-def results_folder(name: str) -> str:
-    """The folder in which mteb keeps the results of a model.
-
-    >>> results_folder("intfloat/e5-base-v2+ntk@4096")
-    'intfloat__e5-base-v2+ntk@4096'
-    """
-    return name.replace("/", "__").replace(" ", "_")
-
-
 def is_folder(path: str | Path) -> bool:
     """Whether this folder exists; False also for text that cannot be a path."""
     return os.path.isdir(path)  # noqa: PTH112 - a Path raises OSError or ValueError for some texts

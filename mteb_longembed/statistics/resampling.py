@@ -191,6 +191,16 @@ def resample(
     return Resamples(tuple(names), tuple(arrays), tuple(shares), np.asarray(drawn))
 
 
+def mean_interval(scores: ArrayLike) -> Interval:
+    """The 95 % interval of the mean over the queries of one split.
+
+    >>> interval = mean_interval([1.0] * 50)  # Wilson's interval of 50 of 50
+    >>> f"{interval.low:.3f} to {interval.high:.3f}"
+    '0.929 to 1.000'
+    """
+    return resample(["scores"], [[scores]]).mean("scores")
+
+
 def drawn_means(scores: Array, seed: int, *, exact: bool) -> Array:
     """The means of each candidate in each resample, `[resamples, candidates]`, from scores `[candidates, queries]`.
 

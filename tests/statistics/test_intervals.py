@@ -2,8 +2,7 @@ import math
 
 import pytest
 
-from mteb_longembed.statistics.intervals import mean_interval
-from mteb_longembed.statistics.resampling import proportion_interval
+from mteb_longembed.statistics.resampling import mean_interval, proportion_interval
 
 
 def _wilson(right: int, n: int) -> tuple[float, float]:

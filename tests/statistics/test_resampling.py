@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.statistics.intervals import difference_interval, mean_interval
-from mteb_longembed.statistics.resampling import LEVEL, Resamples, adjust, drawn_means, resample
+from mteb_longembed.statistics.resampling import (
+    LEVEL,
+    Resamples,
+    adjust,
+    drawn_means,
+    mean_interval,
+    resample,
+)
 
 
 def candidates(*scores: list[float]) -> Resamples:
@@ -53,7 +59,8 @@ def test_of_few_queries_all_resamples_are_taken() -> None:
 def test_a_paired_difference_forgets_what_both_share() -> None:
     rng = np.random.default_rng(4)
     hard = rng.random(50)
-    interval = difference_interval([hard], [hard + 0.1 + 0.001 * rng.random(50)])
+    samples = resample(["first", "second"], [[hard, hard + 0.1 + 0.001 * rng.random(50)]])
+    interval = samples.difference("first", "second")
     assert 0.1 < interval.low < interval.high < 0.101
 
 
