@@ -51,16 +51,17 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
         IncompatibleError, InputError: if the specification does not fit the base.
     """
     entry = entry_of(spec.base)
-    trusted = bool(spec.trust_remote_code)
-    if entry is None:
-        base = read_base(spec.base, spec.revision, None, trust_remote_code=trusted)
-    elif entry.kind == "hub":
-        base = read_base(entry.path, spec.revision or entry.revision, entry, trust_remote_code=trusted)
-    else:
-        raise ModelError(
-            f"{spec.base} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
-            f"mteb run -m {spec.base}."
-        )
+    path = spec.base
+    revision = spec.revision
+    if entry is not None:
+        if entry.kind != "hub":
+            raise ModelError(
+                f"{spec.base} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
+                f"mteb run -m {spec.base}."
+            )
+        path = entry.path
+        revision = spec.revision or entry.revision
+    base = read_base(path, revision, entry, trust_remote_code=bool(spec.trust_remote_code))
     if base.files.adapter_base is not None and not is_peft_available():
         raise ModelError(
             f"{base.path} has an adapter (LoRA), which needs PEFT: pip install 'mteb-longembed[peft]'."
