@@ -21,8 +21,8 @@ def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
         results: as `load_results` gives them.
     """
     frame = results[~(results["length"] > LONGEST)]
-    # the revisions of our models are a commit and the version of the algorithms (`-le2`)
-    frame = frame.assign(commit=frame["revision"].str.replace("-le[0-9]+$", "", regex=True))
+    # the revisions of our models are a commit and the versions of the algorithms (`-le3`, `-le3-se3`)
+    frame = frame.assign(commit=frame["revision"].str.replace("-le[0-9]+(-.*)?$", "", regex=True))
     n_splits = frame.groupby("task")["split"].nunique()
     cells = frame.groupby([*_MODEL, "task"], dropna=False)["score"].agg(["mean", "size"]).reset_index()
     cells.loc[cells["size"] < cells["task"].map(n_splits), "mean"] = None

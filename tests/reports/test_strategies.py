@@ -61,10 +61,12 @@ def test_the_base_is_of_the_same_commit_and_the_shortest():
             ("none", 512, "QMSum", "test", 10.0, "c1-le2"),
             ("none", None, "QMSum", "test", 11.0, "c1"),
             ("pi", 4096, "QMSum", "test", 14.0, "c1-le2"),
+            ("rp", 4096, "QMSum", "test", 15.0, "c1-le2-se3-bm25_0_3_0p1"),  # with search parameters
             ("gp", 4096, "QMSum", "test", 14.0, "c2-le2"),
         )
     ).set_index("model")
     assert table.loc[f"{BASE}+pi@4096", "gain"] == pytest.approx(4)
+    assert table.loc[f"{BASE}+rp@4096", "gain"] == pytest.approx(5)
     assert pd.isna(table.loc[f"{BASE}+gp@4096", "gain"])
 
 
