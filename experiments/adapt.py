@@ -6,8 +6,8 @@
 
 STATES has a folder for each model and, in it, one for each collection (`experiments.token_states`), COLLECTIONS those
 of `experiments.measured_collections`. `prompts` prints what `adapt` gives a model with and without E5's prompts.
-`measure` writes a row for each setting to `experiments/adapt.csv`, and the
-points of each query to `points.parquet` in STATES; `page` writes the tables from the first.
+`measure` writes the points of each query to `points.parquet` in STATES, and a row for each setting to
+`experiments/adapt.csv`; `page` writes the tables from the second.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ FEWER = (12, 50, 300)
 #: Documents of a small corpus; all documents of `SMALL` are divided into corpora of so many.
 SIZES = (8, 12, 60, 100)
 SMALL = "proposals"
+#: What tells two settings apart.
+SETTING = ["pooling", "whiten", "fitted on", "way"]
 #: BERT's and MPNet's special tokens, by the first token of a text.
 SPECIAL = {101: (101, 102, 0), 0: (0, 1, 2)}
 #: Windows whose states are in memory at the same time.
@@ -264,31 +266,41 @@ def scores_of_words(texts: Path) -> dict[str, np.ndarray]:
     return scores
 
 
+def points_of(states: Path, texts: Path) -> pd.DataFrame:
+    """The points of each query with every setting, as one model reads one collection."""
+    collection = Collection.read(states, texts)
+    words = scores_of_words(texts)
+    passages = words["BM25 by passage"]
+    found = [*settings_of(collection, passages / np.maximum(passages.max(1, keepdims=True), 1e-9))]
+    found += [({"way": way}, collection.points(scores)) for way, scores in words.items()]
+    for size in SIZES if texts.name == SMALL else ():
+        found += settings_of_small(collection, size)
+    frames = []
+    for about, points in found:
+        setting = {key: str(about.get(key, "")) for key in SETTING}
+        frames.append(pd.DataFrame({**setting, "query": np.arange(len(points)), "score": points}))
+    return pd.concat(frames).assign(model=states.parent.name, collection=texts.name)
+
+
 def measure(states: Path, collections: Path) -> None:
-    """Measure all models and collections whose states are complete."""
+    """Measure all models and collections whose states are complete. What has its points is not measured again."""
+    for done in sorted(states.glob("*/*/ok")):
+        file = done.with_name("points.parquet")
+        if not file.exists():
+            points_of(file.parent, collections / file.parent.name).to_parquet(file)
+        print(file, flush=True)
+    points = pd.concat(map(pd.read_parquet, sorted(states.glob("*/*/points.parquet"))))
+    points.to_parquet(states / "points.parquet")
     rows = []
-    kept = []
-    for folder in sorted(states.glob("*/*")):
-        if not (folder / "ok").exists():
-            continue
-        texts = collections / folder.name
-        collection = Collection.read(folder, texts)
-        plain: dict[tuple[str, str], np.ndarray] = {}
-        words = scores_of_words(texts)
-        passages = words["BM25 by passage"]
-        found = [*settings_of(collection, passages / np.maximum(passages.max(1, keepdims=True), 1e-9))]
-        found += [({"way": way}, collection.points(scores)) for way, scores in words.items()]
-        for size in SIZES if folder.name == SMALL else ():
-            found += settings_of_small(collection, size)
-        for about, points in found:
-            key = ("mean" if about.get("pooling") in RULES else str(about.get("pooling")), str(about["way"]))
-            base = plain.setdefault(key, points)
-            where = {"model": folder.parent.name, "collection": folder.name}
-            rows.append({**where, **about, "n": len(points), **interval(points), **gain(points, base)})
-            kept.append(pd.DataFrame({**where, **about, "query": np.arange(len(points)), "score": points}))
-        print(folder, flush=True)
+    plain: dict[tuple[str, ...], np.ndarray] = {}
+    for (model, collection, *setting), own in points.groupby(["model", "collection", *SETTING], sort=False):
+        about = {"model": model, "collection": collection, **dict(zip(SETTING, setting, strict=True))}
+        scores = own["score"].to_numpy()
+        # [CLS] is compared with the plain [CLS], all others with the plain mean
+        of = "cls" if about["pooling"] == "cls" else "mean"
+        base = plain.setdefault((model, collection, of, about["way"]), scores)
+        rows.append({**about, "n": len(scores), **interval(scores), **gain(scores, base)})
     pd.DataFrame(rows).to_csv(RESULTS, index=False, float_format="%.2f")
-    pd.concat(kept, ignore_index=True).astype({"fitted on": str}).to_parquet(states / "points.parquet")
 
 
 def measure_prompts(folder: Path, texts: Path) -> None:

@@ -89,16 +89,19 @@ def compare(collection: Collection, texts: Path, model: Path) -> dict[str, float
 
 
 def measure(states: Path, collections: Path, models: Path) -> None:
-    """Measure the collections whose states are complete."""
-    rows = []
-    for folder in sorted(states.glob("*/*")):
-        if folder.name not in COLLECTIONS or not (folder / "ok").exists():
+    """Measure the collections whose states are complete. What the table has is not measured again."""
+    rows = pd.read_csv(RESULTS).to_dict("records")
+    measured = [(row["model"], row["collection"]) for row in rows]
+    for done in sorted(states.glob("*/*/ok")):
+        collection = done.parent.name
+        model = done.parent.parent.name
+        if collection not in COLLECTIONS or (model, collection) in measured:
             continue
-        texts = collections / folder.name
-        about = {"model": folder.parent.name, "collection": folder.name}
-        rows.append({**about, **compare(Collection.read(folder, texts), texts, models / folder.parent.name)})
+        texts = collections / collection
+        agreement = compare(Collection.read(done.parent, texts), texts, models / model)
+        rows.append({"model": model, "collection": collection, **agreement})
         print(rows[-1], flush=True)
-    pd.DataFrame(rows).to_csv(RESULTS, index=False, float_format="%.3f")
+        pd.DataFrame(rows).to_csv(RESULTS, index=False, float_format="%.3f")
 
 
 def page() -> None:

@@ -94,8 +94,6 @@ def simulate(scores: pd.DataFrame, n: int) -> dict[str, float]:
 def measure(file: Path) -> None:
     """Simulate all models and collections."""
     points = pd.read_parquet(file)
-    keys = ["pooling", "whiten", "fitted on"]
-    points[keys] = points[keys].astype(object).fillna("").astype(str)
     rows = []
     for (model, collection), own in points.groupby(["model", "collection"], sort=False):
         for n in SIZES if collection in COLLECTIONS else ():
