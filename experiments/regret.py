@@ -104,9 +104,12 @@ def measure(file: Path) -> None:
 
 
 def page() -> None:
-    """Write the table of the page."""
-    table = pd.read_csv(RESULTS).to_markdown(index=False, floatfmt=".1f")
-    write_part(PAGE, "regret", table)
+    """Write the table of the page: each cell holds the numbers of all `SIZES`."""
+    rows = pd.read_csv(RESULTS)
+    columns = list(rows.columns.drop(["model", "collection", "queries"]))
+    by_collection = rows.groupby(["model", "collection"], sort=False)[columns]
+    cells = by_collection.agg(lambda numbers: " / ".join(f"{number:.1f}" for number in numbers))
+    write_part(PAGE, "regret", cells.reset_index().to_markdown(index=False, disable_numparse=True))
 
 
 def main() -> None:
