@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -121,6 +121,8 @@ def spans_by_tokens(model: LongModelMixin, text: str, size: int, *, prompt: str 
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
     """Spans of whole sentences, by Unicode's rules (a line break ends one too). Short neighbours are joined.
 
+    Blanks at both sides of a span are left out.
+
     Args:
         text: a document.
         max_chars: longest span in characters that is made by joining sentences. 0 joins none.
@@ -131,13 +133,8 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
         >>> spans_by_sentences("One. Two!  Three", max_chars=9)
         [(0, 9), (11, 16)]
     """
-    return joined_spans(text, (*sentence_ends(text), len(text)), max_chars)
-
-
-def joined_spans(text: str, ends: Iterable[int], max_chars: int) -> list[Span]:
-    """Spans that end at some of the `ends`, as long as `max_chars` allows. Blanks at both sides are left out."""
     spans: list[Span] = []
-    for first, last in pairwise([0, *ends]):
+    for first, last in pairwise([0, *sentence_ends(text), len(text)]):
         piece = text[first:last]
         if not piece.strip():
             continue

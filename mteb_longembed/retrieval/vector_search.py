@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
@@ -27,9 +28,9 @@ from mteb_longembed.encoders.modules.token_weights import Rule, TokenCounts
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.encoder import LongMultiVectorSearch
+from mteb_longembed.sentences import query_parts
 
 from .passages import CutText
-from .query_parts import QueryParts
 from .vectors import CorpusVectors, Score, best_documents, scores_by_block
 from .windows_index import WindowIndex
 
@@ -266,20 +267,22 @@ class VectorSearch:
             InputError: if `index` was not called.
         """
         ids = list(queries["id"])
-        parts = QueryParts.of(queries["text"], self.settings.query)
+        parts = query_parts(queries["text"], self.settings.query)
         asked = queries
         if self.settings.query is not None:
-            owners = np.repeat(np.arange(len(ids)), parts.counts)
-            asked = queries.select(owners).remove_columns("text").add_column("text", parts.texts)
-        vectors = parts.split(self._mapped(self._encode(asked, PromptType.query, **where)))
+            owners = np.repeat(np.arange(len(ids)), list(map(len, parts)))
+            texts = list(chain.from_iterable(parts))
+            asked = queries.select(owners).remove_columns("text").add_column("text", texts)
+        vectors = _by_query(self._mapped(self._encode(asked, PromptType.query, **where)), parts)
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
         return dict(zip(ids, self.ranked(vectors, top_k), strict=True))
 
     def query_vectors(self, queries: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """The vectors of each query, `[parts, d]`, as `ranked` and `best_vectors` take them."""
-        parts = QueryParts.of(queries, self.settings.query)
-        return parts.split(self._mapped(self._encode_texts(parts.texts, PromptType.query, **where)))
+        parts = query_parts(queries, self.settings.query)
+        texts = list(chain.from_iterable(parts))
+        return _by_query(self._mapped(self._encode_texts(texts, PromptType.query, **where)), parts)
 
     def document_vectors(self, texts: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text that is read like a document."""
@@ -378,3 +381,8 @@ class VectorSearch:
                         ranked[query][self._ids[number]] = float(scores[query, number - first])
         best = [dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k]) for scores in ranked]
         return dict(zip(ids, best, strict=True))
+
+
+def _by_query(rows: np.ndarray, parts: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    """One matrix `[parts, d]` for each query, from a row for each part."""
+    return np.split(rows, np.cumsum(list(map(len, parts)))[:-1])
