@@ -108,19 +108,17 @@ class Base:
         return self.entry.interpolation * self.entry.trained_len
 
 
-def read_base(path: str, revision: str | None, entry: ZooEntry | None, *, trust_remote_code: bool) -> Base:
+def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) -> Base:
     """What the small files of a base say. What the zoo knows stands above or beside it.
 
     Args:
-        path: a folder, or a hub id.
-        revision: commit, branch or tag on the hub.
+        files: of the base.
         entry: that of the zoo.
         trust_remote_code: whether code of the repository may run. Then it counts in the revision of a folder.
 
     Raises:
         HubError, ModelError: if the files cannot be read, or are not those of an embedding model.
     """
-    files = _with_adapter_base(Files.open(path, revision))
     modules = files.modules() or []
     inside = files.transformer_folder()
     config_files = files
@@ -139,10 +137,17 @@ def read_base(path: str, revision: str | None, entry: ZooEntry | None, *, trust_
     foreign = [module for module in modules if not module["type"].startswith(_STOCK)]
     has_code = not is_ours and (brings_code or bool(foreign))
     runs_code = has_code and trust_remote_code
+    similarity = settings.get("similarity_fn_name")
+    dtype = _dtype_of(raw, config_files, folder)
+    carried = None
+    vectors = None
+    if is_ours and entry is None:
+        vectors = _vectors_in(pooling, files.path)
+        file = f"{inside}{STRATEGY_FILE}"
+        carried = StrategyFile.from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")
     config = _config(raw, config_files, folder, runs_code=runs_code)
     family = family_of(config)
     lengths = [transformer.get("max_seq_length"), family.trained_len(config)]
-    similarity = settings.get("similarity_fn_name")
     base = Base(
         name=files.name,
         files=files,
@@ -156,10 +161,12 @@ def read_base(path: str, revision: str | None, entry: ZooEntry | None, *, trust_
         settings=settings,
         pooling=_pooling_mode(pooling),
         similarity=similarity if isinstance(similarity, str) else None,
-        dtype=_dtype_of(raw, config_files, folder),
+        dtype=dtype,
         has_code=has_code,
         runs_code=runs_code,
         wants_eos=tokenizer.get("add_eos_token") is True,
+        carried=carried,
+        vectors=vectors,
     )
     if entry is not None:
         return replace(
@@ -168,11 +175,9 @@ def read_base(path: str, revision: str | None, entry: ZooEntry | None, *, trust_
             trained_len=entry.trained_len or base.trained_len,
             pooling=base.pooling or entry.pooling,
         )
-    if not is_ours:
-        return base
-    vectors = _vectors_in(pooling, files.path)
-    carried = StrategyFile.from_json(files.json(f"{inside}{STRATEGY_FILE}"), f"{files.path}/{STRATEGY_FILE}")
-    return replace(base, carried=carried, vectors=vectors, trained_len=carried.strategy.trained_len)
+    if carried is not None:
+        return replace(base, trained_len=carried.strategy.trained_len)
+    return base
 
 
 def base_of_loaded(model: SentenceTransformer) -> Base:
@@ -206,21 +211,6 @@ def base_of_loaded(model: SentenceTransformer) -> Base:
         similarity=model.similarity_fn_name,
         dtype=str(model.dtype).removeprefix("torch."),
     )
-
-
-def _with_adapter_base(files: Files) -> Files:
-    """The files, with those of the base if they are only an adapter of PEFT."""
-    inside = files.transformer_folder()
-    if files.find(f"{inside}config.json", optional=True) is not None:
-        return files
-    adapter = files.json(f"{inside}adapter_config.json") or {}
-    base = adapter.get("base_model_name_or_path")
-    revision = adapter.get("revision")
-    if not isinstance(base, str):
-        return files
-    if not isinstance(revision, str):
-        revision = None
-    return replace(files, adapter_base=Files.open(base, revision))
 
 
 def _checked(files: Files, config: Json | None, modules: list[ModuleEntry]) -> Json:

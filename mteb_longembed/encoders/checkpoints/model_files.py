@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TypedDict, TypeVar
 
@@ -62,7 +62,25 @@ class Files:
 
     @classmethod
     def open(cls, path: str, revision: str | None = None) -> Files:
-        """The files of a folder, or of a repository at the commit that a branch or tag has now."""
+        """The files of a folder, or of a repository at the commit that a branch or tag has now.
+
+        If they are only an adapter of PEFT, they come with the files of its base.
+        """
+        files = cls._found(path, revision)
+        inside = files.transformer_folder()
+        if files.find(f"{inside}config.json", optional=True) is not None:
+            return files
+        adapter = files.json(f"{inside}adapter_config.json") or {}
+        base = adapter.get("base_model_name_or_path")
+        revision_of_base = adapter.get("revision")
+        if not isinstance(base, str):
+            return files
+        if not isinstance(revision_of_base, str):
+            revision_of_base = None
+        return replace(files, adapter_base=cls.open(base, revision_of_base))
+
+    @classmethod
+    def _found(cls, path: str, revision: str | None) -> Files:
         if is_folder(path):
             if revision is not None:
                 raise InputError(

@@ -219,16 +219,6 @@ class ModelSpec:
         """The class of the strategy."""
         return get_strategy(self.strategy)
 
-    def strategy_on(self, trained_len: int | None, base: str) -> Strategy:
-        """The strategy with all lengths and parameters."""
-        length = self.trained_len or trained_len
-        if not isinstance(length, int):
-            raise InputError(
-                f"{base} does not say how many tokens it was trained on: give trained_len, such as :trained_len=512."
-            )
-        target = int(self.target_len or self.kind.default_target_len(length))
-        return self.kind(trained_len=length, target_len=target, **cast("dict[str, Any]", self.params))
-
     def check_no_search(self) -> None:
         """Raise InputError for a setting that changes search and no vector of the encoder."""
         for key, value in self.search.items():

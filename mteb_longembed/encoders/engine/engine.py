@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders import features as names
-from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.built_model import BuiltModel
-from mteb_longembed.encoders.features import Features, Ids
+from mteb_longembed.encoders.features import Features, Ids, to_device
 from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import NumberError

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.features import Features
+from mteb_longembed.encoders.features import Features, to_device
 
 #: Takes the results from a batch's features: one array for each document.
 Collect = Callable[[Features], list[Tensor]]

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders import features as keys
-from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.features import Features
+from mteb_longembed.encoders.features import Features, to_device
 from mteb_longembed.encoders.strategies import Strategy
 
 
