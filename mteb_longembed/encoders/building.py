@@ -145,7 +145,7 @@ def load_base(
             "device": device,
             "prompts": {key: text for key, text in prompts.items() if text is not None},
         }
-        if base.modules or entry.pooling is None:
+        if base.files.modules or entry.pooling is None:
             model = SentenceTransformer(path, **options, **kwargs)
         else:
             inner = Transformer.load(path, **kwargs)
@@ -231,7 +231,7 @@ def _saved(base: Base, model_kwargs: Settings | None) -> tuple[list[nn.Module], 
         raise ModelError(f"{path} must hold config_sentence_transformers.json.")
     options: dict[str, Any] = {**base.files.load_options(), "model_kwargs": dict(model_kwargs or {})}
     modules: list[nn.Module] = []
-    for entry in base.modules:
+    for entry in base.files.modules:
         kind = _module_class(path, entry["type"])
         modules.append(kind.load(path, subfolder=entry["path"], **options))
     settings: dict[str, Any] = {key: config[key] for key in ("prompts", "default_prompt_name")}

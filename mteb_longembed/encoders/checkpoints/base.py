@@ -20,9 +20,8 @@ from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry
 
 from .identity import digest
-from .model_files import Files, ModuleEntry, list_ours, local_name
+from .model_files import STRATEGY_FILE, Files, Json, StrategyFile, local_name
 from .native import NATIVE
-from .strategy_file import STRATEGY_FILE, Json, StrategyFile
 
 #: Content tokens for each vector, or one vector for each window.
 Vectors = int | Literal["window"]
@@ -57,7 +56,6 @@ class Base:
         config: transformers' configuration.
         native: the type of a model that we read as another class than its files name (`native.py`).
         entry: that of the zoo.
-        modules: the entries of modules.json.
         settings: the content of config_sentence_transformers.json.
         pooling: the pooling's mode, or several.
         similarity: by sentence-transformers' name.
@@ -77,7 +75,6 @@ class Base:
     config: PretrainedConfig
     native: str | None = None
     entry: ZooEntry | None = None
-    modules: tuple[ModuleEntry, ...] = ()
     settings: Json = field(default_factory=dict)
     pooling: str | tuple[str, ...] | None = None
     similarity: str | None = None
@@ -119,47 +116,45 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
     Raises:
         HubError, ModelError: if the files cannot be read, or are not those of an embedding model.
     """
-    modules = files.modules() or []
-    inside = files.transformer_folder()
+    inside = files.inside
     config_files = files
     folder = inside
     if files.adapter_base is not None:
         config_files = files.adapter_base
         folder = ""
     # checked first, because a folder that is no model may be a whole disk
-    raw = _checked(files, config_files.json(f"{folder}config.json", optional=False), modules)
+    raw = _checked(files, config_files.json(f"{folder}config.json", optional=False))
     settings = files.json("config_sentence_transformers.json") or {}
     transformer = files.json(f"{inside}sentence_bert_config.json") or {}
     tokenizer = files.json(f"{inside}tokenizer_config.json") or {}
-    pooling = _pooling_of(files, modules)
-    is_ours = list_ours(modules)
+    pooling = _pooling_of(files)
     brings_code = "auto_map" in raw or "auto_map" in tokenizer
-    foreign = [module for module in modules if not module["type"].startswith(_STOCK)]
-    has_code = not is_ours and (brings_code or bool(foreign))
+    foreign = [module for module in files.modules if not module["type"].startswith(_STOCK)]
+    has_code = not files.are_ours and (brings_code or bool(foreign))
     runs_code = has_code and trust_remote_code
-    similarity = settings.get("similarity_fn_name")
+    config = _config(raw, config_files, folder, runs_code=runs_code)
     dtype = _dtype_of(raw, config_files, folder)
+    similarity = settings.get("similarity_fn_name")
+    mode = _pooling_mode(pooling)
+    vectors = _vectors_in(pooling, files.path)
+    revision = files.revision(code=runs_code)
     carried = None
-    vectors = None
-    if is_ours and entry is None:
-        vectors = _vectors_in(pooling, files.path)
+    if files.are_ours and entry is None:
         file = f"{inside}{STRATEGY_FILE}"
         carried = StrategyFile.from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")
-    config = _config(raw, config_files, folder, runs_code=runs_code)
     family = family_of(config)
     lengths = [transformer.get("max_seq_length"), family.trained_len(config)]
     base = Base(
         name=files.name,
         files=files,
-        revision=files.revision(code=runs_code),
+        revision=revision,
         trained_len=min(filter(_is_length, lengths), default=None),
         family=family,
         config=config,
         native=str(raw.get("model_type")) if raw.get("model_type") in NATIVE else None,
         entry=entry,
-        modules=tuple(modules),
         settings=settings,
-        pooling=_pooling_mode(pooling),
+        pooling=mode,
         similarity=similarity if isinstance(similarity, str) else None,
         dtype=dtype,
         has_code=has_code,
@@ -213,13 +208,14 @@ def base_of_loaded(model: SentenceTransformer) -> Base:
     )
 
 
-def _checked(files: Files, config: Json | None, modules: list[ModuleEntry]) -> Json:
+def _checked(files: Files, config: Json | None) -> Json:
     """The content of config.json, if the model gives one dense vector for each text.
 
     Raises:
         ModelError: if there is no such file, or the model classifies or gives other vectors.
     """
     path = files.path
+    modules = files.modules
     if config is None:
         inner = ""
         if modules:
@@ -251,9 +247,9 @@ def _what_else(config: Json) -> str | None:
     return None
 
 
-def _pooling_of(files: Files, modules: list[ModuleEntry]) -> Json:
+def _pooling_of(files: Files) -> Json:
     """The configuration of the first pooling. Empty if there is none."""
-    for module in modules:
+    for module in files.modules:
         if module["type"].endswith("Pooling"):
             return files.json(f"{module['path']}/config.json") or {}
     return {}

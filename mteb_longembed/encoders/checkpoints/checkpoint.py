@@ -10,6 +10,7 @@ from transformers.utils.import_utils import is_peft_available
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 from mteb_longembed.encoders.strategies.pi import PositionInterpolation
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
+from mteb_longembed.names.parameters import spell
 from mteb_longembed.names.zoo import entry_of
 
 from .base import Base, Vectors, read_base
@@ -46,6 +47,20 @@ class Checkpoint:
     def revision(self) -> str:
         """The base's commit or hash, and the version of our algorithms."""
         return f"{self.base.revision}-{ALGORITHM}"
+
+
+def check_no_search(spec: ModelSpec) -> None:
+    """Raise InputError for a setting that changes search and no vector of the encoder."""
+    for key, value in spec.search.items():
+        if key in ("weights", "whiten"):
+            raise InputError(
+                f"{key} needs the corpus that is searched, got {key}={spell(value)}: use "
+                "mteb_longembed.adapt(NAME, documents) without it, or mteb_longembed.search(NAME)."
+            )
+        raise InputError(
+            f"{key} changes search and no vector, got {key}={value}: leave it out, or use "
+            "mteb_longembed.search(NAME) with the full name."
+        )
 
 
 def open_checkpoint(spec: ModelSpec) -> Checkpoint:
@@ -131,8 +146,9 @@ def strategy_of(spec: ModelSpec, trained_len: int | None, base: str) -> Strategy
         raise InputError(
             f"{base} does not say how many tokens it was trained on: give trained_len, such as :trained_len=512."
         )
-    target = int(spec.target_len or spec.kind.default_target_len(length))
-    return spec.kind(trained_len=length, target_len=target, **cast("dict[str, Any]", spec.params))
+    kind = spec.kind
+    target = int(spec.target_len or kind.default_target_len(length))
+    return kind(trained_len=length, target_len=target, **cast("dict[str, Any]", spec.params))
 
 
 def _as_saved(base: Base, spec: ModelSpec, strategy: Strategy) -> Checkpoint:

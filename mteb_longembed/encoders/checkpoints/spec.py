@@ -219,19 +219,6 @@ class ModelSpec:
         """The class of the strategy."""
         return get_strategy(self.strategy)
 
-    def check_no_search(self) -> None:
-        """Raise InputError for a setting that changes search and no vector of the encoder."""
-        for key, value in self.search.items():
-            if key in ("weights", "whiten"):
-                raise InputError(
-                    f"{key} needs the corpus that is searched, got {key}={spell(value)}: use "
-                    "mteb_longembed.adapt(NAME, documents) without it, or mteb_longembed.search(NAME)."
-                )
-            raise InputError(
-                f"{key} changes search and no vector, got {key}={value}: leave it out, or use "
-                "mteb_longembed.search(NAME) with the full name."
-            )
-
     @property
     def search(self) -> SearchSettings:
         """The settings that change search but no vector of the encoder."""

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 
 from mteb_longembed.encoders import features as keys
 from mteb_longembed.encoders.attention.lengths import SequenceLengths, encoding, with_lengths
-from mteb_longembed.encoders.checkpoints.strategy_file import STRATEGY_FILE, StrategyFile
+from mteb_longembed.encoders.checkpoints.model_files import STRATEGY_FILE, StrategyFile
 from mteb_longembed.encoders.families import family_of
 from mteb_longembed.encoders.features import Features, to_device
 from mteb_longembed.encoders.modules.inputs import TextInputs, special_counts
