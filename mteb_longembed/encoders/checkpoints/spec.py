@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
@@ -37,19 +37,6 @@ _DTYPE = Parameter("dtype", choices=tuple(DTYPES), optional=True)
 OF_EVERY_NAME = (
     "dtype", "revision", "trained_len", "trust_remote_code", "vectors", *SEARCH_PARAMETERS
 )  # fmt: skip
-
-
-class SearchSettings(TypedDict, total=False):
-    """The settings of search that a name gives, by the names of `ModelSpec`'s fields."""
-
-    fuse: Literal["bm25"]
-    fusion: Literal["rrf"]
-    weight: float | str
-    weights: Literal["sif", "idf"]
-    score: Literal["softmax"]
-    whiten: float
-    query: Literal["sentences"]
-    index: Literal["flat", "ivf"]
 
 
 @dataclass(frozen=True)
@@ -220,7 +207,7 @@ class ModelSpec:
         return get_strategy(self.strategy)
 
     @property
-    def search(self) -> SearchSettings:
+    def search(self) -> dict[str, Any]:
         """The settings that change search but no vector of the encoder."""
         given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
-        return cast("SearchSettings", {key: value for key, value in given.items() if value is not None})
+        return {key: value for key, value in given.items() if value is not None}

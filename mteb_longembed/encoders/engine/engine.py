@@ -18,10 +18,9 @@ from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 
-from .batching import Budget, divide, estimated_tokens, plan
+from .batching import Budget, Runner, divide, estimated_tokens, plan
 from .keys import row_keys
 from .progress import TokenBar
-from .running import Runner
 from .settings import EncodeSettings
 from .siblings import Sibling, pooled_by, siblings_of
 from .truncation import TruncationStats, warn_once
