@@ -122,7 +122,7 @@ class Searcher:
     def centre_queries(self, queries: Sequence[str]) -> None:
         """Centre queries on the mean of these examples, once the next documents are added."""
         vectors = self._vectors
-        if vectors is None or not vectors.settings.whiten:
+        if vectors is None or not vectors.power:
             raise InputError("example queries need a name with whiten=, such as e5-base+ntk:whiten=0.5.")
         vectors.example_queries = _listed("queries", queries)
 
@@ -134,7 +134,7 @@ class Searcher:
         """
         with self._lock, silence():
             vectors = self._vectors
-            if vectors is None or not (vectors.settings.weights or vectors.settings.whiten):
+            if vectors is None or not (vectors.spec.weights or vectors.power):
                 raise InputError(
                     "refit needs a name with weights= or whiten=, such as e5-base+ntk:whiten=0.5."
                 )
