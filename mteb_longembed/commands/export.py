@@ -17,12 +17,6 @@ OPTIONS: Options = {"": [
 def main(args: argparse.Namespace) -> int:
     """Export, and say what the written folder has not.
 
-    Args:
-        args: the options.
-
-    Returns:
-        The exit status.
-
     Raises:
         LongEmbedError: as `mteb_longembed.export` does.
     """

@@ -28,14 +28,7 @@ _OF_EVERY_NAME = {
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print one part or all parts.
-
-    Args:
-        args: `what` is the part.
-
-    Returns:
-        The exit status.
-    """
+    """Print one part or all parts."""
     chosen = {name: part() for name, part in _PARTS.items() if args.what in (None, name)}
     if args.json:
         print(json.dumps({name: data for name, (_, data) in chosen.items()}, indent=2))
@@ -45,11 +38,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def strategies() -> Part:
-    """Every strategy with its parameters, their defaults and their meaning.
-
-    Returns:
-        The text, and one row for each strategy.
-    """
+    """Every strategy with its parameters, their defaults and their meaning."""
     from dataclasses import fields
 
     from mteb_longembed.encoders.strategies import STRATEGIES
@@ -75,11 +64,7 @@ def strategies() -> Part:
 
 
 def models() -> Part:
-    """Every alias with its model.
-
-    Returns:
-        The text, and one row for each alias.
-    """
+    """Every alias with its model."""
     from mteb_longembed.names.zoo import ZOO
 
     rows = [("alias", "model", "trained on", "")]
@@ -105,11 +90,7 @@ def models() -> Part:
 
 
 def tasks() -> Part:
-    """All our tasks and benchmarks.
-
-    Returns:
-        The text, and one row for each task.
-    """
+    """All our tasks and benchmarks."""
     known = _registered()
     data = known["tasks"]
     rows = [("task", "score", "splits")]
