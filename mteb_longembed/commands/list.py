@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
 
 from mteb_longembed.commands import JSON, Options
 
@@ -91,7 +90,9 @@ def models() -> Part:
 
 def tasks() -> Part:
     """All our tasks and benchmarks."""
-    known = _registered()
+    # what the registry of tasks holds, because its import takes seconds; a test compares
+    file = files("mteb_longembed.commands") / "registered.json"
+    known = json.loads(file.read_text(encoding="utf-8"))
     data = known["tasks"]
     rows = [("task", "score", "splits")]
     for row in data:
@@ -103,11 +104,6 @@ def tasks() -> Part:
     return (
         f"Tasks, together the benchmark {known['benchmark']}\n{_table(rows)}\nVariants: docs/tasks.md"
     ), data
-
-
-def _registered() -> Any:
-    """What the registry of tasks holds; a test compares. To import it takes seconds."""
-    return json.loads((files("mteb_longembed.commands") / "registered.json").read_text(encoding="utf-8"))
 
 
 _PARTS = {part.__name__: part for part in (strategies, models, tasks)}

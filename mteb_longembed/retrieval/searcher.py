@@ -111,7 +111,7 @@ class Searcher:
         with self._lock, silence():  # of bars for tables that are made in no time
             self._check_new(ids)
             new = {key: without_surrogates(text) for key, text in zip(ids, texts, strict=True)}
-            if self._matches_words and self._language is None:
+            if self._language is None and isinstance(self.protocol, (BM25, FusedSearch)):
                 _warn_of_other_scripts(texts)
             vectors = self._vectors
             if vectors is not None and not all(map(_is_empty, texts)):
@@ -283,10 +283,6 @@ class Searcher:
         if isinstance(search, VectorSearch):
             return search
         return None
-
-    @property
-    def _matches_words(self) -> bool:
-        return isinstance(self.protocol, (BM25, FusedSearch))
 
     def _check_new(self, ids: list[str]) -> None:
         known = [key for key in ids if key in self._texts]

@@ -125,7 +125,8 @@ def adapt(
             of_queries = np.asarray(encoder.encode_query(asked))
         made = _mapped(encoder, fit(np.asarray(vectors), whiten, of_queries))
     if not isinstance(made, LongModelMixin):
-        made = _in_stock_modules(made)
+        # sentence-transformers' own class of weights
+        made = remade(made, [part.stock() if isinstance(part, TokenWeights) else part for part in made])
     else:
         made.checkpoint = None
         made.store = None
@@ -208,12 +209,6 @@ def _dense(mean: np.ndarray, matrix: np.ndarray, feature: str) -> Dense:
     )
     module.requires_grad_(False)
     return module
-
-
-def _in_stock_modules(model: Model) -> Model:
-    """The same model with sentence-transformers' own class of weights."""
-    modules = [part.stock() if isinstance(part, TokenWeights) else part for part in model]
-    return remade(model, modules)
 
 
 def listed(what: str, texts: Iterable[str]) -> list[str]:
