@@ -114,8 +114,11 @@ def spans_by_tokens(model: LongModelMixin, text: str, size: int, *, prompt: str 
     if prompt is None:
         prompt = document_prompt(model)
     offsets = [span for span in tokens_read(model, prompt, text)[1] if span[1] > span[0]]
-    groups = [offsets[start : start + size] for start in range(0, len(offsets), size)]
-    return [(group[0][0], group[-1][1]) for group in groups]
+    spans: list[Span] = []
+    for start in range(0, len(offsets), size):
+        group = offsets[start : start + size]
+        spans.append((group[0][0], group[-1][1]))
+    return spans
 
 
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:

@@ -125,8 +125,11 @@ def adapt(
             of_queries = np.asarray(encoder.encode_query(asked))
         made = _mapped(encoder, fit(np.asarray(vectors), whiten, of_queries))
     if not isinstance(made, LongModelMixin):
-        # sentence-transformers' own class of weights
-        made = remade(made, [part.stock() if isinstance(part, TokenWeights) else part for part in made])
+        modules = list(made)
+        for place, module in enumerate(modules):
+            if isinstance(module, TokenWeights):
+                modules[place] = module.stock()  # sentence-transformers' own class
+        made = remade(made, modules)
     else:
         made.checkpoint = None
         made.store = None

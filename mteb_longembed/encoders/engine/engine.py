@@ -160,9 +160,10 @@ class Engine:
         kwargs = self.settings.forward_kwargs
         tokens: Features = self._content_teller.run(features)
         result = pooled_by(self.model, tokens, kwargs)
-        result[names.SIBLINGS] = [
-            sibling.settings.collect(pooled_by(sibling.model, tokens, kwargs)) for sibling in self.siblings
-        ]
+        result[names.SIBLINGS] = []
+        for sibling in self.siblings:
+            pooled = pooled_by(sibling.model, tokens, kwargs)
+            result[names.SIBLINGS].append(sibling.settings.collect(pooled))
         return result
 
     def _refuse(self, index: int, ids: Ids, texts: list[str]) -> None:

@@ -28,8 +28,8 @@ def split_windows(
 ) -> tuple[Features, Tensor]:
     """Replace documents by their windows: `[b, n]` token features become `[w, size]`.
 
-    Adds `WINDOW_TOKENS`, `WINDOW_COUNTS` and `DOCUMENT_MASK`. From these, `WindowPooling` joins the
-    windows of each document. Returns also the tokens of each window `[w]`.
+    Adds `WINDOW_TOKENS` and `WINDOW_COUNTS`. From these, `WindowPooling` joins the windows of each document. Returns
+    also the tokens of each window `[w]`.
 
     Args:
         features: of a batch, with token features `[b, n]`.
