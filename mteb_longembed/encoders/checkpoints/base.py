@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeGuard
 
@@ -138,17 +138,26 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
     mode = _pooling_mode(pooling)
     vectors = _vectors_in(pooling, files.path)
     revision = files.revision(code=runs_code)
+    name = files.name
     carried = None
-    if files.are_ours and entry is None:
+    if entry is not None:
+        name = entry.hub_id
+        mode = mode or entry.pooling
+    elif files.are_ours:
         file = f"{inside}{STRATEGY_FILE}"
         carried = StrategyFile.from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")
     family = family_of(config)
     lengths = [transformer.get("max_seq_length"), family.trained_len(config)]
-    base = Base(
-        name=files.name,
+    trained_len = min(filter(_is_length, lengths), default=None)
+    if carried is not None:
+        trained_len = carried.strategy.trained_len
+    elif entry is not None:
+        trained_len = entry.trained_len or trained_len
+    return Base(
+        name=name,
         files=files,
         revision=revision,
-        trained_len=min(filter(_is_length, lengths), default=None),
+        trained_len=trained_len,
         family=family,
         config=config,
         native=str(raw.get("model_type")) if raw.get("model_type") in NATIVE else None,
@@ -163,16 +172,6 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
         carried=carried,
         vectors=vectors,
     )
-    if entry is not None:
-        return replace(
-            base,
-            name=entry.hub_id,
-            trained_len=entry.trained_len or base.trained_len,
-            pooling=base.pooling or entry.pooling,
-        )
-    if carried is not None:
-        return replace(base, trained_len=carried.strategy.trained_len)
-    return base
 
 
 def base_of_loaded(model: SentenceTransformer) -> Base:
