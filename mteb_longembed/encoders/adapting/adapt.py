@@ -102,8 +102,14 @@ def adapt(
         raise InputError(f"weights must be one of {', '.join(RULES)}, or None, got {weights!r}.")
     if whiten:
         whiten = check_power(whiten)
-    texts = listed("documents", documents)
-    asked = None if queries is None else listed("queries", queries)
+    if isinstance(documents, Mapping):
+        raise InputError(
+            "documents must be texts in a list or another iterable, got a dict: use its values()."
+        )
+    texts = [without_surrogates(text) for text in listed("documents", documents)]
+    asked = None
+    if queries is not None:
+        asked = [without_surrogates(text) for text in listed("queries", queries)]
     model = loaded(base, device)
     known_as = str(model.model_card_data.model_name or model.model_card_data.base_model or base)
     if whiten and isinstance(model, MultiVectorEncoder):
@@ -215,12 +221,12 @@ def _dense(mean: np.ndarray, matrix: np.ndarray, feature: str) -> Dense:
 
 
 def listed(what: str, texts: Iterable[str]) -> list[str]:
-    """Texts of any iterable as a list. A lone surrogate becomes U+FFFD.
+    """Texts of any iterable as a list.
 
     Raises:
         InputError: if it is one text, no iterable, or holds something else than texts.
     """
-    if isinstance(texts, (str, Mapping)) or not isinstance(texts, Iterable):
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(
             f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: use a list."
         )
@@ -230,7 +236,7 @@ def listed(what: str, texts: Iterable[str]) -> list[str]:
             raise InputError(
                 f"{what} must be texts, got a {type(text).__name__} at place {place}: give its text."
             )
-    return [without_surrogates(text) for text in found]
+    return found
 
 
 def loaded(base: str | Path | Model, device: str | None) -> Model:
