@@ -106,10 +106,10 @@ def adapt(
         raise InputError(
             "documents must be texts in a list or another iterable, got a dict: use its values()."
         )
-    texts = [without_surrogates(text) for text in listed("documents", documents)]
+    texts = list(map(without_surrogates, listed("documents", documents)))
     asked = None
     if queries is not None:
-        asked = [without_surrogates(text) for text in listed("queries", queries)]
+        asked = list(map(without_surrogates, listed("queries", queries)))
     model = loaded(base, device)
     known_as = str(model.model_card_data.model_name or model.model_card_data.base_model or base)
     if whiten and isinstance(model, MultiVectorEncoder):
