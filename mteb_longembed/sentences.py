@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import regex  # type: ignore[import-untyped]
 
@@ -73,3 +74,10 @@ def sentences(text: str) -> list[str]:
             found.append(piece)
         start = end
     return found or [text]
+
+
+def query_parts(queries: Sequence[str], rule: Literal["sentences"] | None) -> list[list[str]]:
+    """What a search asks for each query: its sentences, or without a rule the query itself. Their scores are summed."""
+    if rule is None:
+        return [[query] for query in queries]
+    return [sentences(query) for query in queries]

@@ -16,7 +16,6 @@ Option = tuple[str, dict[str, Any], str]
 Options = dict[str, list[Option]]
 JSON: Option = ("--json", {"action": "store_true"}, "print JSON")
 DEVICE: Option = ("--device", {}, "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)")
-TRUST: Option = ("--trust-remote-code", {"action": "store_true"}, "run the base's own model code")
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:

@@ -113,13 +113,7 @@ OPTIONS: Options = {
 
 
 def main(args: argparse.Namespace) -> int:
-    """Compare, print and write.
-
-    Args:
-        args: the options. All but those for the output are passed on to `mteb_longembed.compare`.
-
-    Returns:
-        The exit status.
+    """Compare, print and write. All options but those for the output are passed on to `mteb_longembed.compare`.
 
     Raises:
         LongEmbedError: as `mteb_longembed.compare` does.

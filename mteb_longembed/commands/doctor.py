@@ -29,14 +29,7 @@ OPTIONS: Options = {"": [JSON]}
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print what was found.
-
-    Args:
-        args: `json` prints JSON in the place of text.
-
-    Returns:
-        The exit status, 1 if there is a problem.
-    """
+    """Print what was found. The exit status is 1 if there is a problem."""
     sections = {"versions": versions(), "hub": hub(), "devices": devices(), "caches": caches()}
     found = problems(sections["versions"])
     if args.json:

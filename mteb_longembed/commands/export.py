@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from mteb_longembed.commands import TRUST, Options
+from mteb_longembed.commands import Options
 
 DESCRIPTION = "Write an extended model as a checkpoint that needs none of our code."
 OPTIONS: Options = {"": [
     ("model", {}, "a name such as e5-base+pi@4096, or a folder of ours"),
     ("folder", {}, "where to write it; must be empty or not exist"),
-    TRUST,
+    ("--trust-remote-code", {"action": "store_true"}, "run the base's own model code"),
 ]}  # fmt: skip
 
 
 def main(args: argparse.Namespace) -> int:
     """Export, and say what the written folder has not.
-
-    Args:
-        args: the options.
-
-    Returns:
-        The exit status.
 
     Raises:
         LongEmbedError: as `mteb_longembed.export` does.

@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
 
 from mteb_longembed.commands import JSON, Options
 
@@ -28,14 +27,7 @@ _OF_EVERY_NAME = {
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print one part or all parts.
-
-    Args:
-        args: `what` is the part.
-
-    Returns:
-        The exit status.
-    """
+    """Print one part or all parts."""
     chosen = {name: part() for name, part in _PARTS.items() if args.what in (None, name)}
     if args.json:
         print(json.dumps({name: data for name, (_, data) in chosen.items()}, indent=2))
@@ -45,11 +37,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def strategies() -> Part:
-    """Every strategy with its parameters, their defaults and their meaning.
-
-    Returns:
-        The text, and one row for each strategy.
-    """
+    """Every strategy with its parameters, their defaults and their meaning."""
     from dataclasses import fields
 
     from mteb_longembed.encoders.strategies import STRATEGIES
@@ -75,11 +63,7 @@ def strategies() -> Part:
 
 
 def models() -> Part:
-    """Every alias with its model.
-
-    Returns:
-        The text, and one row for each alias.
-    """
+    """Every alias with its model."""
     from mteb_longembed.names.zoo import ZOO
 
     rows = [("alias", "model", "trained on", "")]
@@ -105,12 +89,10 @@ def models() -> Part:
 
 
 def tasks() -> Part:
-    """All our tasks and benchmarks.
-
-    Returns:
-        The text, and one row for each task.
-    """
-    known = _registered()
+    """All our tasks and benchmarks."""
+    # what the registry of tasks holds, because its import takes seconds; a test compares
+    file = files("mteb_longembed.commands") / "registered.json"
+    known = json.loads(file.read_text(encoding="utf-8"))
     data = known["tasks"]
     rows = [("task", "score", "splits")]
     for row in data:
@@ -122,11 +104,6 @@ def tasks() -> Part:
     return (
         f"Tasks, together the benchmark {known['benchmark']}\n{_table(rows)}\nVariants: docs/tasks.md"
     ), data
-
-
-def _registered() -> Any:
-    """What the registry of tasks holds; a test compares. To import it takes seconds."""
-    return json.loads((files("mteb_longembed.commands") / "registered.json").read_text(encoding="utf-8"))
 
 
 _PARTS = {part.__name__: part for part in (strategies, models, tasks)}

@@ -40,11 +40,7 @@ OPTIONS: Options = {
 def main(args: argparse.Namespace) -> int:
     """Read results, print the table, and write the figure.
 
-    Args:
-        args: the options, by their names in `OPTIONS`.
-
-    Returns:
-        The exit status: 0, also if some files were skipped. Each of them is named on standard error.
+    Files that are skipped are named on standard error.
 
     Raises:
         InputError: if there are no results of LongEmbed tasks, or the figure cannot be written.

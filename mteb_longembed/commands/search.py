@@ -43,12 +43,6 @@ OPTIONS: Options = {"": [
 def main(args: argparse.Namespace) -> int:
     """Print the best documents of each question.
 
-    Args:
-        args: the options.
-
-    Returns:
-        The exit status.
-
     Raises:
         InputError: if `k` is below 1, a question or the corpus is empty, or the model has no such name.
     """

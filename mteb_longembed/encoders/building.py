@@ -59,21 +59,24 @@ def build(
     path = checkpoint.base.path
     with _translated_errors(path):
         if checkpoint.base.carried is not None:
-            model = _load_saved(checkpoint, device, model_kwargs)
+            modules, settings = _saved(checkpoint.base, model_kwargs)
         else:
             read_from = None
             if base is None:
                 base = load_base(checkpoint.base, checkpoint.spec.dtype, device, model_kwargs)
                 read_from = path
-            model = _extended(base, checkpoint, read_from)
-        _check_vocabulary(model.first, path)
+            modules, settings = _extended(base, checkpoint, read_from)
+            device = device or str(base.device)
+        if checkpoint.vectors is None:
+            model: LongModel = LongSentenceTransformer(modules=modules, device=device, **settings)
+        else:
+            settings.pop("truncate_dim", None)  # its last module, `GroupByDocument`, cuts dimensions
+            model = LongMultiVectorEncoder(modules=modules, device=device, **settings)
     for module in list(model)[1:]:
         module.float()  # the transformer returns fp32, whatever its dtype is
     _name_the_document_prompt(model)
     model.remember(checkpoint)
-    if device is None:
-        return model
-    return model.to(device)
+    return model
 
 
 @contextlib.contextmanager
@@ -142,7 +145,7 @@ def load_base(
             "device": device,
             "prompts": {key: text for key, text in prompts.items() if text is not None},
         }
-        if base.modules or entry.pooling is None:
+        if base.files.modules or entry.pooling is None:
             model = SentenceTransformer(path, **options, **kwargs)
         else:
             inner = Transformer.load(path, **kwargs)
@@ -180,8 +183,13 @@ def settings_of(model: BaseModel) -> dict[str, Any]:
     return {name: getattr(model, name) for name in names if hasattr(model, name)}
 
 
-def _extended(base: BaseModel, checkpoint: Checkpoint, read_from: str | None) -> LongModel:
-    """The extended model, made from the modules of a private base. `read_from` is as in `LongTransformer.made_of`."""
+def _extended(
+    base: BaseModel, checkpoint: Checkpoint, read_from: str | None
+) -> tuple[list[nn.Module], dict[str, Any]]:
+    """The modules and settings of the extended model, made from those of a private base.
+
+    `read_from` is as in `LongTransformer.made_of`.
+    """
     strategy = checkpoint.strategy
     settings = settings_of(base)
     first = LongTransformer.made_of(
@@ -209,34 +217,26 @@ def _extended(base: BaseModel, checkpoint: Checkpoint, read_from: str | None) ->
             modules[1] = SpanPooling(**config, vectors=checkpoint.vectors)
             similarity = settings.pop("similarity_fn_name")
             modules.append(GroupByDocument(normalize=similarity != "dot", dims=settings["truncate_dim"]))
-    return _model_of(modules, checkpoint, str(base.device), settings)
+    return modules, settings
 
 
-def _load_saved(checkpoint: Checkpoint, device: str | None, model_kwargs: Settings | None) -> LongModel:
-    """Load a model that we saved. Only our classes and sentence-transformers' own modules are trusted."""
-    base = checkpoint.base
+def _saved(base: Base, model_kwargs: Settings | None) -> tuple[list[nn.Module], dict[str, Any]]:
+    """The modules and settings of a model that we saved.
+
+    Only our classes and sentence-transformers' own modules are trusted.
+    """
     path = base.path
     config = base.settings
     if not config:
         raise ModelError(f"{path} must hold config_sentence_transformers.json.")
     options: dict[str, Any] = {**base.files.load_options(), "model_kwargs": dict(model_kwargs or {})}
     modules: list[nn.Module] = []
-    for entry in base.modules:
+    for entry in base.files.modules:
         kind = _module_class(path, entry["type"])
         modules.append(kind.load(path, subfolder=entry["path"], **options))
     settings: dict[str, Any] = {key: config[key] for key in ("prompts", "default_prompt_name")}
     settings |= {key: config.get(key) for key in ("similarity_fn_name", "truncate_dim")}
-    return _model_of(modules, checkpoint, device, settings)
-
-
-def _model_of(
-    modules: list[nn.Module], checkpoint: Checkpoint, device: str | None, settings: dict[str, Any]
-) -> LongModel:
-    """The model of finished modules. With several vectors its last module, `GroupByDocument`, cuts dimensions."""
-    if checkpoint.vectors is None:
-        return LongSentenceTransformer(modules=modules, device=device, **settings)
-    settings.pop("truncate_dim", None)
-    return LongMultiVectorEncoder(modules=modules, device=device, **settings)
+    return modules, settings
 
 
 def _module_class(source: str, reference: str) -> type[Module]:
@@ -250,17 +250,6 @@ def _module_class(source: str, reference: str) -> type[Module]:
     raise ModelError(
         f"{source} asks for the class {reference[:80]}, which is neither ours nor a module of sentence-transformers."
     )
-
-
-def _check_vocabulary(first: LongTransformer, path: str) -> None:
-    """Refuse a tokenizer without its files: transformers would make one that knows only special tokens."""
-    rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
-    entries = len(first.tokenizer or ())
-    if 2 * entries < rows:
-        raise ModelError(
-            f"the tokenizer in {path} must have at least half as many entries as the model's table has rows "
-            f"({rows:,}), got {entries:,}: add the tokenizer's own files, such as tokenizer.json."
-        )
 
 
 def _restore_eos(tokenizer: PreTrainedTokenizerFast) -> None:

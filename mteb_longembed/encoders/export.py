@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import tempfile
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
@@ -25,9 +26,14 @@ from .families.family import UnknownPositions
 from .families.rotary import Rotary, lift_window
 from .publishing.card import exported_card
 from .publishing.old_readers import for_old_readers
-from .publishing.rope_export import RopeParameters, lost_in, plain_rope, refuse, rope_of
 from .strategies import Strategy
+from .strategies.gp import GroupedPositions
+from .strategies.ntk import NTKAware
+from .strategies.pi import PositionInterpolation
+from .strategies.yarn import YaRN
 
+#: The rotary settings in a configuration of transformers.
+RopeParameters = dict[str, Any]
 #: What an exported model with weights and a map lacks.
 _PROMPTS = (
     "exact vectors of texts with a long prompt or a new one: stock modules count the weights of prompts."
@@ -73,8 +79,8 @@ def export(
         lost = _mapped_after_pooling(source)
         source.save_pretrained(str(folder))
         return lost + for_old_readers(folder, source.max_seq_length)
-    lost = lost_in(first.family, first.strategy)
-    if isinstance(first.family, Rotary) and rope_of(first.model.config).get("rope_type") == "longrope":
+    lost = _lost_in(first.family, first.strategy)
+    if isinstance(first.family, Rotary) and _rope_of(first.model.config).get("rope_type") == "longrope":
         lost.append(
             "frequencies by each document's own length: transformers chooses those of a whole batch by its "
             "longest input."
@@ -117,7 +123,7 @@ def _plain_transformer(first: LongTransformer, *, trust_remote_code: bool) -> Tr
     tokenizer = cast("PreTrainedTokenizerBase", first.tokenizer)
     state = inner.state_dict()
     if strategy.KEY != "none":
-        rope = plain_rope(family, strategy, inner.config)
+        rope = _plain_rope(family, strategy, inner.config)
         if rope is None:
             _write_table(cast("Absolute", family), inner, strategy, state)
         else:
@@ -136,6 +142,53 @@ def _plain_transformer(first: LongTransformer, *, trust_remote_code: bool) -> Tr
     return stock
 
 
+def _plain_rope(family: Family, strategy: Strategy, config: PretrainedConfig) -> RopeParameters | None:
+    """The rope parameters that express a strategy. None on absolute positions. Refuses what would be another method."""
+    key = strategy.KEY
+    if isinstance(family, Absolute):
+        if "windows" in strategy.overrides():
+            raise _refuse(family, strategy, "it cuts windows while it runs; use pi, ntk or rp")
+        if isinstance(strategy, GroupedPositions) and strategy.factor != "target":
+            reason = "its groups depend on each document's length; use gp:factor=target"
+            raise _refuse(family, strategy, reason)
+        return None
+    if not isinstance(family, Rotary):
+        raise _refuse(family, strategy, "transformers has no setting for it; use save_pretrained")
+    if type(strategy) not in (NTKAware, PositionInterpolation, YaRN):  # a subclass is another method
+        reason = "it acts on each document while it runs; use ntk, pi, yarn, or save_pretrained"
+        raise _refuse(family, strategy, reason)
+    rope = _rope_of(config)
+    kind = rope.get("rope_type", "default")
+    factor = float(rope.get("factor") or 1.0)
+    # ntk and pi change frequencies that are divided already as well; yarn would drop the base's own division
+    if not (kind == "default" or (kind == "linear" and (key != "yarn" or factor == 1))):
+        raise IncompatibleError(
+            f"{key} on top of rope scaling of type {kind} has no setting in transformers; use save_pretrained."
+        )
+    if isinstance(strategy, NTKAware):
+        return {**rope, "rope_theta": rope["rope_theta"] * strategy.factor}
+    if isinstance(strategy, PositionInterpolation):
+        return {**rope, "rope_type": "linear", "factor": factor * strategy.scale}
+    assert isinstance(strategy, YaRN)
+    # the checkpoint is the model with logn=off, so it has YaRN's own temperature
+    unscaled = dataclasses.replace(strategy, logn=False)
+    return {
+        **rope,
+        "rope_type": "yarn",
+        "factor": strategy.factor,
+        "original_max_position_embeddings": strategy.trained_len,
+        "beta_fast": strategy.beta_fast,
+        "beta_slow": strategy.beta_slow,
+        "attention_factor": float(unscaled.rotary_scale(torch.tensor(strategy.target_len))),
+    }
+
+
+def _rope_of(config: PretrainedConfig) -> RopeParameters:
+    """The rope parameters of the layers with full attention."""
+    rope = config.rope_parameters
+    return dict(rope.get("full_attention", rope))
+
+
 def _take_longer_inputs(family: Family, config: PretrainedConfig, strategy: Strategy) -> None:
     """Set the longest input to the target length, because sentence-transformers cuts inputs at this setting."""
     limit = getattr(config, "max_position_embeddings", None)
@@ -143,14 +196,14 @@ def _take_longer_inputs(family: Family, config: PretrainedConfig, strategy: Stra
         return
     rope: RopeParameters = {}
     if isinstance(family, Rotary):
-        rope = rope_of(config)
+        rope = _rope_of(config)
     kind = rope.get("rope_type", "default")
     if kind == "dynamic" or (kind in ("yarn", "longrope") and rope.get("factor") is None):
         reason = f"its rope scaling of type {kind} is made for at most {limit} tokens"
-        raise refuse(family, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
+        raise _refuse(family, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
     if isinstance(family, UnknownPositions):
         reason = f"its files limit inputs to {limit} tokens"
-        raise refuse(family, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
+        raise _refuse(family, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
     config.max_position_embeddings = strategy.target_len
 
 
@@ -169,3 +222,29 @@ def _write_table(
         rows = strategy.position_ids(p, n)
     state[key] = torch.cat([table[:first], table[first + rows.to(table.device)]])
     inner.config.max_position_embeddings = len(state[key])
+
+
+def _lost_in(family: Family, strategy: Strategy) -> list[str]:
+    """One sentence for each difference between the plain checkpoint and the extended model."""
+    lo = strategy.trained_len
+    key = strategy.KEY
+    lost = []
+    # absolute rp and gp:factor=target read the same rows at every length
+    keeps = key not in ("none", "rp", "gp") and not strategy.scales_short
+    if keeps or (isinstance(family, Absolute) and key == "ntk"):
+        lost.append(
+            f"inputs of at most {lo} tokens are extended like longer ones, but the extended model "
+            "gives them the base model's embedding."
+        )
+    if strategy.logn and strategy.target_len > lo:
+        lost.append(
+            f"inputs beyond {lo} tokens get no attention scaling: the checkpoint is the model with logn=off."
+        )
+    return lost
+
+
+def _refuse(family: Family, strategy: Strategy, reason: str) -> IncompatibleError:
+    """The error for a plain checkpoint that would be another method."""
+    return IncompatibleError(
+        f"{strategy.KEY} on {family.name} positions cannot be a plain checkpoint: {reason}."
+    )

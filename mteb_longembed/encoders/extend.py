@@ -14,7 +14,7 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
 from .building import build, private_base
-from .checkpoints.checkpoint import checkpoint_of, open_checkpoint
+from .checkpoints.checkpoint import check_no_search, checkpoint_of, open_checkpoint
 from .checkpoints.spec import ModelSpec
 from .model import LongSentenceTransformer
 
@@ -136,7 +136,7 @@ def extend(
     loaded = base if isinstance(base, SentenceTransformer) else None
     source = "" if loaded is not None else str(base)
     spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params, **search)
-    spec.check_no_search()
+    check_no_search(spec)
     if loaded is None:
         return build(open_checkpoint(spec), device=device)
     _check_loaded(loaded, spec)
@@ -207,8 +207,9 @@ def load(
         trust_remote_code=trust_remote_code or spec.trust_remote_code,
         vectors=spec.vectors if vectors is None else vectors,
     )
-    spec.check_no_search()
-    model = build(open_checkpoint(spec), device=device, model_kwargs=loading)
+    check_no_search(spec)
+    checkpoint = open_checkpoint(spec)
+    model = build(checkpoint, device=device, model_kwargs=loading)
     if loading:
         # what these settings change is not known, so the name does not hold
         model.built_digest = None

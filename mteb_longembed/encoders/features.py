@@ -1,10 +1,12 @@
-"""The names of what the modules of a model pass on, beside those that sentence-transformers gives."""
+"""What the modules of a model pass on: names beside those of sentence-transformers, and the way to another device."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 #: What a module gets and returns, as in sentence-transformers: tensors and settings by their names.
 Features = dict[str, Any]
@@ -29,3 +31,10 @@ TOKEN_WEIGHTS = "token_weights"
 SIBLINGS = "siblings"
 #: Vectors of each text `[b]`, on the host.
 VECTOR_COUNTS = "vector_counts"
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """A copy on a device of a tensor on the host. On CUDA it comes from pinned memory, so nothing waits for it."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.engine.engine import Engine
-from mteb_longembed.encoders.engine.settings import EncodeSettings, token_embeddings
+from mteb_longembed.encoders.engine.settings import EncodeSettings
 from mteb_longembed.encoders.engine.truncation import TruncationStats
 from mteb_longembed.encoders.modules.span_pooling import GroupByDocument
 from mteb_longembed.encoders.modules.transformer import LongTransformer
@@ -105,7 +105,7 @@ class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
 
     def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
         if call["output_value"] == "token_embeddings":
-            return replace(settings, collect=token_embeddings, form="tokens", to_host=False), list
+            return replace(settings, form="tokens", to_host=False), list
 
         def finish(arrays: list[Tensor]) -> list[Tensor]:
             embeddings = torch.stack(arrays)
@@ -151,4 +151,4 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
             return vectors
 
         to_host_first = to_host and pooling is None
-        return replace(settings, collect=token_embeddings, form="vectors", to_host=to_host_first), finish
+        return replace(settings, form="vectors", to_host=to_host_first), finish

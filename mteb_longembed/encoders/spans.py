@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -114,12 +114,17 @@ def spans_by_tokens(model: LongModelMixin, text: str, size: int, *, prompt: str 
     if prompt is None:
         prompt = document_prompt(model)
     offsets = [span for span in tokens_read(model, prompt, text)[1] if span[1] > span[0]]
-    groups = [offsets[start : start + size] for start in range(0, len(offsets), size)]
-    return [(group[0][0], group[-1][1]) for group in groups]
+    spans: list[Span] = []
+    for start in range(0, len(offsets), size):
+        group = offsets[start : start + size]
+        spans.append((group[0][0], group[-1][1]))
+    return spans
 
 
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
     """Spans of whole sentences, by Unicode's rules (a line break ends one too). Short neighbours are joined.
+
+    Blanks at both sides of a span are left out.
 
     Args:
         text: a document.
@@ -131,13 +136,8 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
         >>> spans_by_sentences("One. Two!  Three", max_chars=9)
         [(0, 9), (11, 16)]
     """
-    return joined_spans(text, (*sentence_ends(text), len(text)), max_chars)
-
-
-def joined_spans(text: str, ends: Iterable[int], max_chars: int) -> list[Span]:
-    """Spans that end at some of the `ends`, as long as `max_chars` allows. Blanks at both sides are left out."""
     spans: list[Span] = []
-    for first, last in pairwise([0, *ends]):
+    for first, last in pairwise([0, *sentence_ends(text), len(text)]):
         piece = text[first:last]
         if not piece.strip():
             continue

@@ -129,9 +129,6 @@ class EmbeddingStore:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.closing(self._connect()) as connection, connection:
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, record BLOB NOT NULL)"
-                )
                 self._make_room(connection, sum(len(record) for _, record in records.values()))
                 connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", records.values())
         except (sqlite3.Error, OSError) as error:

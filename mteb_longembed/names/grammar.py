@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import read_tokens
 from mteb_longembed.names.zoo import ZOO
 
 #: The longest name that we read, in characters. Real hub ids and folders with parameters are much shorter.
@@ -113,45 +110,3 @@ def is_folder(path: str | Path) -> bool:
 def holds_model(path: str | Path) -> bool:
     """Whether this is a folder with a model in it."""
     return any(os.path.isfile(Path(path, name)) for name in ("modules.json", "config.json"))  # noqa: PTH113
-
-
-@dataclass(frozen=True)
-class StoredName:
-    """The parts of a model's name as written. Without a strategy `base` is the full name, and `strategy` is `none`."""
-
-    full: str
-    base: str
-    strategy: str
-    target_len: int | None
-    params: str
-
-    @property
-    def is_base(self) -> bool:
-        """Whether this is the base model itself, at its own length."""
-        return self.strategy == "none"
-
-    @property
-    def variant(self) -> str:
-        """The strategy and its parameters, without the target length: `+ntk` or `+ntk:logn=off`."""
-        if not self.params:
-            return f"+{self.strategy}"
-        return f"+{self.strategy}:{self.params}"
-
-
-def split_model_name(name: str) -> StoredName:
-    """Split a model's name into its base, strategy, target length and parameters.
-
-    >>> split_model_name("intfloat/e5-base-v2+ntk@4096:logn=off").variant
-    '+ntk:logn=off'
-    >>> split_model_name("intfloat/e5-base-v2").strategy
-    'none'
-    """
-    base, strategy, target, settings = split_name(name)
-    if strategy and strategy.isalnum():
-        with contextlib.suppress(InputError):  # a name that is not ours but has a `+` and an `@`
-            if target is None:
-                target_len = None
-            else:
-                target_len = read_tokens("the target", target)
-            return StoredName(name, base, strategy, target_len, settings)
-    return StoredName(name, name, "none", None, "")

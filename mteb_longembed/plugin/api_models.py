@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from mteb_longembed.encoders.checkpoints.checkpoint import strategy_of
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
@@ -126,7 +127,7 @@ def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
         known = None
     if not (spec.trained_len or known):
         raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")
-    strategy = cast("ParallelContextWindows", spec.strategy_on(known, str(base.name)))
+    strategy = cast("ParallelContextWindows", strategy_of(spec, known, str(base.name)))
     if strategy.trained_len == known:
         trained_len = None
     else:

@@ -66,14 +66,6 @@ def load_encoder(
     return searching(LongEncoder(model), checkpoint.spec)
 
 
-def load_named(text: str, name: str, **options: Any) -> MTEBModels:
-    """Load an encoder as `load_encoder` does, from a name that is read only now."""
-    from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
-    from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-
-    return load_encoder(open_checkpoint(ModelSpec.parse(text)), name, **options)
-
-
 def _device(device: str | int | None) -> str | None:
     if not isinstance(device, int):
         return device

@@ -112,7 +112,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         if name.count("/") != 1 or name.startswith((".", "/", "~")) or Path(name).is_dir():
             return None
         try:
-            if not list_ours(Files(name, revision).modules() or ()):
+            if not list_ours(Files(name, revision).read_modules()):
                 return None
         except (HubError, ModelError):  # mteb reports it in its own way
             return None

@@ -6,6 +6,7 @@ copies of the public results repository. mteb is not used, so a report over thou
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +16,8 @@ import pandas as pd
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.files import printable, read_json
-from mteb_longembed.names.grammar import split_model_name
+from mteb_longembed.names.grammar import split_name
+from mteb_longembed.names.parameters import read_tokens
 
 COLUMNS = ("model", "revision", "base", "strategy", "target", "task", "split", "length", "data", "score")
 #: How the names of LongEmbed's tasks begin, ours and mteb's own.
@@ -117,14 +119,21 @@ def _read_model(folder: Path) -> dict[str, Any]:
         raise DataError(f"model_meta.json beside it: {error}") from None
     if not isinstance(meta.get("name"), str):
         raise DataError("model_meta.json beside it does not name a model.")
-    name = split_model_name(printable(str(meta["name"])))
-    return {
-        "model": name.full,
-        "revision": printable(str(meta.get("revision") or folder.name)),
-        "base": name.base,
-        "strategy": name.strategy,
-        "target": name.target_len,
-    }
+    name = printable(str(meta["name"]))
+    revision = printable(str(meta.get("revision") or folder.name))
+    return {"model": name, "revision": revision, **_parts_of(name)}
+
+
+def _parts_of(name: str) -> dict[str, Any]:
+    """Base, strategy and target length of a model's name. A name without a strategy is a base."""
+    base, strategy, target, _ = split_name(name)
+    parts = {"base": base, "strategy": strategy, "target": None}
+    if strategy and strategy.isalnum():
+        if target is None:
+            return parts
+        with contextlib.suppress(InputError):  # a name that is not ours but has a `+` and an `@`
+            return {**parts, "target": read_tokens("the target", target)}
+    return {"base": name, "strategy": "none", "target": None}
 
 
 def split_length(split: str) -> int | None:

@@ -168,10 +168,10 @@ class FusedSearch(HybridSearch):
         depth = max(top_k, SUB_TOP_K)
         if top_ranked is not None:
             depth = max(self._n_documents, 1)
-        rankings = [
-            model.search(queries=queries, top_k=depth, top_ranked=top_ranked, **options)
-            for model in self.wrapped_models
-        ]
+        rankings = []
+        for model in self.wrapped_models:
+            found = model.search(queries=queries, top_k=depth, top_ranked=top_ranked, **options)
+            rankings.append(found)
         return self.fused(list(queries["id"]), rankings, top_k)
 
     def fused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal
 
 import numpy as np
@@ -16,9 +16,9 @@ from mteb.models.model_meta import ModelMeta
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import bm25_settings
 from mteb_longembed.names.parameters import Parameter, read_tokens
+from mteb_longembed.sentences import query_parts
 
 from .bm25 import BM25
-from .query_parts import QueryParts
 
 #: Words of a window. Neighbouring windows share half of them.
 WINDOW = 200
@@ -149,15 +149,15 @@ class PassageBM25(BM25):
 
     def document_scores(self, queries: Sequence[str]) -> Iterator[np.ndarray]:
         """For each query the score of each document, `[documents]`."""
-        parts = QueryParts.of(queries, self.settings.query)
+        parts = query_parts(queries, self.settings.query)
         index: BM25 = self
         if self._windows is not None:
             index = self._windows
-        asked = iter(index.words_of(parts.texts))
-        for whole, n_parts in zip(self.words_of(queries), parts.counts, strict=True):
+        asked = iter(index.words_of(list(chain.from_iterable(parts))))
+        for whole, of_query in zip(self.words_of(queries), parts, strict=True):
             of_document = self.scores_of(whole)
             best = np.zeros(len(of_document), np.float32)
-            for words in islice(asked, n_parts):
+            for words in islice(asked, len(of_query)):
                 best += self._best_windows(words)
             yield _scaled(of_document) + _scaled(best)
 

@@ -9,8 +9,7 @@ import numpy as np
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.modules.span_pooling import SpanPooling
-from mteb_longembed.encoders.spans import document_prompt, joined_spans, tokens_read
-from mteb_longembed.sentences import sentence_ends
+from mteb_longembed.encoders.spans import document_prompt, spans_by_sentences, tokens_read
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]
@@ -22,9 +21,8 @@ WINDOW_CHARS = 500
 
 def windows_of(text: str) -> list[Passage]:
     """Windows over all of a text: neighbouring sentences of at most `WINDOW_CHARS`. A longer sentence is cut."""
-    sentences = joined_spans(text, (*sentence_ends(text), len(text)), WINDOW_CHARS)
     windows = []
-    for first, last in sentences:
+    for first, last in spans_by_sentences(text, WINDOW_CHARS):
         for start in range(first, last, WINDOW_CHARS):
             windows.append((start, min(start + WINDOW_CHARS, last)))
     return [(start, end) for start, end in windows if not text[start:end].isspace()]

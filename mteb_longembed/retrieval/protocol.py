@@ -17,7 +17,7 @@ from mteb_longembed.retrieval.encoder import LongEncoder, LongMultiVectorSearch
 from .bm25 import BM25
 from .fusion import FusedSearch
 from .passage_bm25 import VERSION, WINDOW, BM25Settings, PassageBM25
-from .vector_search import VectorSearch, VectorSettings, similarity_of
+from .vector_search import VectorSearch, similarity_of
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
 SEARCH_VERSION = "se3"
@@ -27,14 +27,7 @@ def searching(encoder: LongEncoder | LongMultiVectorSearch, spec: ModelSpec) -> 
     """The search around an encoder that a name asks for; the encoder itself if it asks for none."""
     inner: LongEncoder | LongMultiVectorSearch | VectorSearch = encoder
     if spec.index or spec.weights or spec.score or spec.whiten or spec.query:
-        settings = VectorSettings(
-            index=spec.index,
-            weights=spec.weights,
-            whiten=cast("float | None", spec.whiten),
-            score=spec.score or "max",
-            query=spec.query,
-        )
-        inner = VectorSearch(encoder, settings)
+        inner = VectorSearch(encoder, spec)
     if not spec.fuse:
         return inner
     lowest = -1.0 if similarity_of(encoder) == "cosine" else None

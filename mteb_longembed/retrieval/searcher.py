@@ -18,6 +18,7 @@ from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.models_protocols import MTEBModels
 
 from mteb_longembed.data.task import ENGLISH, check_language
+from mteb_longembed.encoders.adapting.adapt import listed
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
@@ -102,16 +103,14 @@ class Searcher:
             InputError: if an id is known, given twice or no text; if a text is none; or if the numbers differ.
             StorageError: if the disk refuses a write.
         """
-        ids = _listed("ids", ids)
-        texts = _listed("texts", texts)
+        ids = listed("ids", ids)
+        texts = listed("documents", texts)
         if len(ids) != len(texts):
             raise InputError(f"every document needs an id, got {len(texts)} documents and {len(ids)} ids.")
-        _check_texts("id", ids)
-        _check_texts("document", texts)
         with self._lock, silence():  # of bars for tables that are made in no time
             self._check_new(ids)
             new = {key: without_surrogates(text) for key, text in zip(ids, texts, strict=True)}
-            if self._matches_words and self._language is None:
+            if self._language is None and isinstance(self.protocol, (BM25, FusedSearch)):
                 _warn_of_other_scripts(texts)
             vectors = self._vectors
             if vectors is not None and not all(map(_is_empty, texts)):
@@ -122,9 +121,9 @@ class Searcher:
     def centre_queries(self, queries: Sequence[str]) -> None:
         """Centre queries on the mean of these examples, once the next documents are added."""
         vectors = self._vectors
-        if vectors is None or not vectors.settings.whiten:
+        if vectors is None or not vectors.power:
             raise InputError("example queries need a name with whiten=, such as e5-base+ntk:whiten=0.5.")
-        vectors.example_queries = _listed("queries", queries)
+        vectors.example_queries = listed("queries", queries)
 
     def refit(self) -> None:
         """Fit weights and whitening on all documents, and encode all documents again.
@@ -134,7 +133,7 @@ class Searcher:
         """
         with self._lock, silence():
             vectors = self._vectors
-            if vectors is None or not (vectors.settings.weights or vectors.settings.whiten):
+            if vectors is None or not (vectors.spec.weights or vectors.power):
                 raise InputError(
                     "refit needs a name with weights= or whiten=, such as e5-base+ntk:whiten=0.5."
                 )
@@ -284,11 +283,12 @@ class Searcher:
             return search
         return None
 
-    @property
-    def _matches_words(self) -> bool:
-        return isinstance(self.protocol, (BM25, FusedSearch))
-
     def _check_new(self, ids: list[str]) -> None:
+        for key in ids:
+            if not key or key != without_surrogates(key):
+                raise InputError(
+                    f"each id must be a text with whole characters, got {key!r}: give another id."
+                )
         known = [key for key in ids if key in self._texts]
         twice = [key for key, n in Counter(ids).items() if n > 1]
         for key in known + twice:
@@ -308,19 +308,6 @@ class Searcher:
                 self.protocol.index(corpus, **self._about)
         self._is_current = True
         self._bm25 = None
-
-
-def _listed(what: str, values: Iterable[str]) -> list[str]:
-    if isinstance(values, str):
-        raise InputError(f"{what} must be a list of texts, got one text, {values[:40]!r}: use a list.")
-    return list(values)
-
-
-def _check_texts(what: str, values: list[str]) -> None:
-    for index, value in enumerate(values):
-        is_text = isinstance(value, str)
-        if not is_text or (what == "id" and (not value or value != without_surrogates(value))):
-            raise InputError(f"each {what} must be a text, got {value!r} at place {index}.")
 
 
 def _is_empty(text: str) -> bool:

@@ -6,10 +6,10 @@ import contextlib
 import copy
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
@@ -21,16 +21,17 @@ from mteb.types import PromptType
 from mteb_longembed.encoders.adapting.counting import count_tokens
 from mteb_longembed.encoders.adapting.poolings import by_window, check_weighable, fitted
 from mteb_longembed.encoders.adapting.whitening import Whitening, fit
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.modules.token_weights import Rule, TokenCounts
+from mteb_longembed.encoders.modules.token_weights import TokenCounts
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.encoder import LongMultiVectorSearch
+from mteb_longembed.sentences import query_parts
 
 from .passages import CutText
-from .query_parts import QueryParts
-from .vectors import CorpusVectors, Score, best_documents, scores_by_block
+from .vectors import CorpusVectors, best_documents, scores_by_block
 from .windows_index import WindowIndex
 
 if TYPE_CHECKING:
@@ -47,26 +48,6 @@ class TaskOptions(TypedDict):
     hf_subset: str
     encode_kwargs: EncodeKwargs
     num_proc: int | None
-
-
-@dataclass(frozen=True)
-class VectorSettings:
-    """The settings of a `VectorSearch`.
-
-    Args:
-        index: the FAISS index that search uses. Then all vectors are in memory. `flat` compares all vectors, `ivf` a
-            part of them. None compares all vectors without FAISS, one block after the other.
-        weights: the rule of corpus weights, which are counted before the corpus is encoded. None for no weights.
-        whiten: the power of a map that is fitted on the vectors of the corpus. None for no map.
-        score: how the vectors of a document give its score, `max` or `softmax`.
-        query: `sentences` sums the scores of a query's sentences.
-    """
-
-    index: str | None = None
-    weights: Rule | None = None
-    whiten: float | None = None
-    score: Score = "max"
-    query: Literal["sentences"] | None = None
 
 
 class TextBatches(list[dict[str, list[str]]]):
@@ -99,15 +80,18 @@ class VectorSearch:
 
     Args:
         encoder: one of mteb's encoders. With several vectors for each document it is around one of our models.
-        settings: of the search.
+        spec: its settings of search hold: `index`, `weights`, `whiten`, `score` and `query`. With an index all vectors
+            are in memory; without one they are compared one block after the other. None: no settings.
 
     Raises:
         IncompatibleError: if the encoder does not compare by cosine or dot product, or cannot have what is asked for.
     """
 
-    def __init__(self, encoder: Any, settings: VectorSettings | None = None) -> None:
+    def __init__(self, encoder: Any, spec: ModelSpec | None = None) -> None:
         self.encoder = encoder
-        self.settings = settings or VectorSettings()
+        self.spec = spec or ModelSpec("")
+        #: The power of a map that is fitted on the vectors of the corpus. None for no map.
+        self.power = cast("float | None", self.spec.whiten)  # read when the specification was made
         self.embedder: Any = getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
         #: Whether a document has several vectors.
@@ -121,11 +105,11 @@ class VectorSearch:
                 f"a search needs vectors that are compared by cosine or dot product, got {similarity}: leave out "
                 "index, weights, whiten and score."
             )
-        if self.settings.score == "softmax" and not (self._unit or self.settings.whiten):
+        if self.spec.score == "softmax" and not (self._unit or self.power):
             raise IncompatibleError(
                 f"score=softmax has a temperature for the cosine, got vectors compared by {similarity}: leave it out."
             )
-        if self.settings.weights is not None:
+        if self.spec.weights is not None:
             check_weighable(cast("SentenceTransformer", self.embedder))
         self._forget()
 
@@ -189,7 +173,7 @@ class VectorSearch:
     def _adapted_to(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> Any:
         """The encoder with the weights of a corpus, and with vectors as a map needs them."""
         counts = partial(self.counts_of, corpus, **where)
-        model = fitted(self.embedder, counts, self.settings.weights, self.settings.whiten)
+        model = fitted(self.embedder, counts, self.spec.weights, self.power)
         if model is self.embedder:
             return self.encoder
         return self.encoder.around(model)
@@ -205,7 +189,7 @@ class VectorSearch:
     def _windows_kept(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> Iterator[None]:
         """Keep the vectors of windows, of the same pass, if a map needs them and the encoder gives their mean."""
         model = getattr(self._adapted, "model", None)
-        needs_map = self.settings.whiten and self._whitening is None and not self.is_multi_vector
+        needs_map = self.power and self._whitening is None and not self.is_multi_vector
         if (
             not needs_map
             or not isinstance(model, LongModelMixin)
@@ -235,20 +219,20 @@ class VectorSearch:
     def refresh(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> None:
         """Compute again what depends on all documents: the map, if there is none yet, and the index."""
         self._index = None
-        if self.settings.whiten and len(self._raw):
+        if self.power and len(self._raw):
             if self._whitening is None:
                 queries = None
                 if self.example_queries:
                     queries = np.concatenate(
                         self._encode_texts(list(self.example_queries), PromptType.query, **where)
                     )
-                self._whitening = fit((self._windows or self._raw).drawn(), self.settings.whiten, queries)
+                self._whitening = fit((self._windows or self._raw).drawn(), self.power, queries)
                 self._windows = None
             self._vectors = CorpusVectors()
             for block in self._raw.blocks():
                 mapped = block._replace(rows=self._whitening.documents(block.rows))
                 self._vectors.append(mapped.documents())
-        kind = self.settings.index
+        kind = self.spec.index
         if kind is not None and len(self._vectors):
             self._index = WindowIndex(self._vectors.blocks(), exact=kind != "ivf")
 
@@ -266,20 +250,22 @@ class VectorSearch:
             InputError: if `index` was not called.
         """
         ids = list(queries["id"])
-        parts = QueryParts.of(queries["text"], self.settings.query)
+        parts = query_parts(queries["text"], self.spec.query)
         asked = queries
-        if self.settings.query is not None:
-            owners = np.repeat(np.arange(len(ids)), parts.counts)
-            asked = queries.select(owners).remove_columns("text").add_column("text", parts.texts)
-        vectors = parts.split(self._mapped(self._encode(asked, PromptType.query, **where)))
+        if self.spec.query is not None:
+            owners = np.repeat(np.arange(len(ids)), list(map(len, parts)))
+            texts = list(chain.from_iterable(parts))
+            asked = queries.select(owners).remove_columns("text").add_column("text", texts)
+        vectors = _by_query(self._mapped(self._encode(asked, PromptType.query, **where)), parts)
         if top_ranked is not None:
             return self._rank_candidates(ids, vectors, top_k, top_ranked)
         return dict(zip(ids, self.ranked(vectors, top_k), strict=True))
 
     def query_vectors(self, queries: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """The vectors of each query, `[parts, d]`, as `ranked` and `best_vectors` take them."""
-        parts = QueryParts.of(queries, self.settings.query)
-        return parts.split(self._mapped(self._encode_texts(parts.texts, PromptType.query, **where)))
+        parts = query_parts(queries, self.spec.query)
+        texts = list(chain.from_iterable(parts))
+        return _by_query(self._mapped(self._encode_texts(texts, PromptType.query, **where)), parts)
 
     def document_vectors(self, texts: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """One matrix `[vectors, d]` for each text that is read like a document."""
@@ -294,7 +280,7 @@ class VectorSearch:
             scores, numbers = self._index.search(np.concatenate(queries), top_k)
         else:
             blocks = self._vectors.blocks()
-            scores, numbers = best_documents(blocks, queries, top_k, self.settings.score)
+            scores, numbers = best_documents(blocks, queries, top_k, self.spec.score or "max")
         rankings = []
         for row, values in zip(numbers, scores, strict=True):
             rankings.append({self._ids[number]: score for number, score in zip(row, values, strict=True)})
@@ -357,7 +343,7 @@ class VectorSearch:
             **where["encode_kwargs"],
         )
         rows = [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in vectors]
-        if self._unit and has_one and not self.settings.whiten:
+        if self._unit and has_one and not self.power:
             rows = [row / max(float(np.linalg.norm(row)), 1e-12) for row in rows]
         return rows
 
@@ -371,10 +357,16 @@ class VectorSearch:
         number_of = {document: number for number, document in enumerate(self._ids)}
         candidates = [[number_of[document] for document in top_ranked.get(query, ())] for query in ids]
         ranked: list[dict[str, float]] = [{} for _ in ids]
-        for first, scores in scores_by_block(self._vectors.blocks(), queries, self.settings.score):
+        rule = self.spec.score or "max"
+        for first, scores in scores_by_block(self._vectors.blocks(), queries, rule):
             for query, numbers in enumerate(candidates):
                 for number in numbers:
                     if first <= number < first + scores.shape[1]:
                         ranked[query][self._ids[number]] = float(scores[query, number - first])
         best = [dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k]) for scores in ranked]
         return dict(zip(ids, best, strict=True))
+
+
+def _by_query(rows: np.ndarray, parts: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    """One matrix `[parts, d]` for each query, from a row for each part."""
+    return np.split(rows, np.cumsum(list(map(len, parts)))[:-1])

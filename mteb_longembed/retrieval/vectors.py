@@ -134,10 +134,9 @@ def all_vectors(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     >>> all_vectors(np.array([[0.9, 0.9, 0.9, 0.1]]), np.array([2, 2])).round(3).tolist()
     [[0.9, 0.865]]
     """
-    starts = np.cumsum(counts) - counts
-    best = np.maximum.reduceat(scores, starts, axis=1)
+    best = best_vector(scores, counts)
     relative = np.exp((scores - np.repeat(best, counts, axis=1)) / TEMPERATURE)
-    mean = np.add.reduceat(relative, starts, axis=1) / counts
+    mean = np.add.reduceat(relative, np.cumsum(counts) - counts, axis=1) / counts
     smooth: np.ndarray = best + TEMPERATURE * np.log(mean)
     return smooth
 

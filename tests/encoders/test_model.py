@@ -8,7 +8,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine import batching, running
+from mteb_longembed.encoders.engine import batching
 from mteb_longembed.encoders.engine.progress import TokenBar
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.encoders.store import EmbeddingStore
@@ -166,8 +166,8 @@ def test_other_errors_are_not_taken_for_lack_of_memory() -> None:
         triton("out of resource: shared memory, Required: 163840"),
         MemoryError(),
     ):
-        assert running.is_out_of_memory(lack)
-    assert not running.is_out_of_memory(RuntimeError("shapes do not match"))
+        assert batching.is_out_of_memory(lack)
+    assert not batching.is_out_of_memory(RuntimeError("shapes do not match"))
 
 
 # ---- numbers ----------------------------------------------------------------------------------------------

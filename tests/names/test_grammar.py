@@ -2,7 +2,7 @@ import pytest
 
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.names.grammar import is_extended_name, split_model_name
+from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.names.zoo import ZOO
 
 
@@ -74,25 +74,3 @@ MTEBS = ["a/b", "bm25", "ada-002", "./c++/model", "voyage (dim=1e+5)", "+ntk", "
 @pytest.mark.parametrize("text", OURS + MTEBS)
 def test_names_are_ours_to_resolve_or_left_to_mteb(text: str) -> None:
     assert is_extended_name(text) == (text in OURS)
-
-
-@pytest.mark.parametrize(
-    ("name", "base", "strategy", "target", "params"),
-    [
-        ("intfloat/e5-base-v2", "intfloat/e5-base-v2", "none", None, ""),
-        ("intfloat/e5-base-v2+none@512", "intfloat/e5-base-v2", "none", 512, ""),
-        ("dwzhu/e5rope-base+se@4096:g=9,w=64", "dwzhu/e5rope-base", "se", 4096, "g=9,w=64"),
-        ("local/mine+pi@2k", "local/mine", "pi", 2048, ""),
-        ("openai/ada+pcw", "openai/ada", "pcw", None, ""),
-        ("someone/c++", "someone/c++", "none", None, ""),
-    ],
-)
-def test_a_name_splits_at_its_first_plus(name, base, strategy, target, params):
-    parts = split_model_name(name)
-    assert (parts.full, parts.base, parts.strategy) == (name, base, strategy)
-    assert (parts.target_len, parts.params) == (target, params)
-
-
-def test_a_variant_is_what_is_added_whatever_the_target_length():
-    one, other = (split_model_name(f"a/b+ntk@{target}:logn=off") for target in (1024, 4096))
-    assert one.variant == other.variant

@@ -114,3 +114,21 @@ def test_names_of_other_people_have_no_control_characters(tmp_path):
     frame, _ = load_results([tmp_path])
     shown = "".join(frame.loc[0, ["model", "revision", "split"]])
     assert shown.isprintable() and shown.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "strategy", "target"),
+    [
+        ("intfloat/e5-base-v2", "intfloat/e5-base-v2", "none", None),
+        ("intfloat/e5-base-v2+none@512", "intfloat/e5-base-v2", "none", 512),
+        ("dwzhu/e5rope-base+se@4096:g=9,w=64", "dwzhu/e5rope-base", "se", 4096),
+        ("local/mine+pi@2k", "local/mine", "pi", 2048),
+        ("openai/ada+pcw", "openai/ada", "pcw", None),
+        ("someone/c++", "someone/c++", "none", None),
+        ("someone/a+b@c", "someone/a+b@c", "none", None),
+    ],
+)
+def test_a_name_gives_base_strategy_and_target(tmp_path, name, base, strategy, target):
+    write_result(tmp_path, TASK, {"test": 0.5}, name=name)
+    row = load_results([tmp_path])[0].iloc[0]
+    assert (row["base"], row["strategy"], row["target"]) == (base, strategy, target)

@@ -152,7 +152,7 @@ def test_a_vector_that_is_not_finite_is_refused() -> None:
     from mteb_longembed.encoders.adapting.whitening import fit
 
     with pytest.raises(NumberError, match="vectors must be finite numbers"):
-        fit(np.array([[1.0, np.nan], [0.0, 1.0]]))
+        fit(np.array([[1.0, np.nan], [0.0, 1.0]]), 0.5)
 
 
 # ---- queries by sentence -----------------------------------------------------------------------------------

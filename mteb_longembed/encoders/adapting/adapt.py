@@ -102,8 +102,14 @@ def adapt(
         raise InputError(f"weights must be one of {', '.join(RULES)}, or None, got {weights!r}.")
     if whiten:
         whiten = check_power(whiten)
-    texts = listed("documents", documents)
-    asked = None if queries is None else listed("queries", queries)
+    if isinstance(documents, Mapping):
+        raise InputError(
+            "documents must be texts in a list or another iterable, got a dict: use its values()."
+        )
+    texts = list(map(without_surrogates, listed("documents", documents)))
+    asked = None
+    if queries is not None:
+        asked = list(map(without_surrogates, listed("queries", queries)))
     model = loaded(base, device)
     known_as = str(model.model_card_data.model_name or model.model_card_data.base_model or base)
     if whiten and isinstance(model, MultiVectorEncoder):
@@ -125,7 +131,11 @@ def adapt(
             of_queries = np.asarray(encoder.encode_query(asked))
         made = _mapped(encoder, fit(np.asarray(vectors), whiten, of_queries))
     if not isinstance(made, LongModelMixin):
-        made = _in_stock_modules(made)
+        modules = list(made)
+        for place, module in enumerate(modules):
+            if isinstance(module, TokenWeights):
+                modules[place] = module.stock()  # sentence-transformers' own class
+        made = remade(made, modules)
     else:
         made.checkpoint = None
         made.store = None
@@ -210,19 +220,13 @@ def _dense(mean: np.ndarray, matrix: np.ndarray, feature: str) -> Dense:
     return module
 
 
-def _in_stock_modules(model: Model) -> Model:
-    """The same model with sentence-transformers' own class of weights."""
-    modules = [part.stock() if isinstance(part, TokenWeights) else part for part in model]
-    return remade(model, modules)
-
-
 def listed(what: str, texts: Iterable[str]) -> list[str]:
-    """Texts of any iterable as a list. A lone surrogate becomes U+FFFD.
+    """Texts of any iterable as a list.
 
     Raises:
         InputError: if it is one text, no iterable, or holds something else than texts.
     """
-    if isinstance(texts, (str, Mapping)) or not isinstance(texts, Iterable):
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(
             f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: use a list."
         )
@@ -232,7 +236,7 @@ def listed(what: str, texts: Iterable[str]) -> list[str]:
             raise InputError(
                 f"{what} must be texts, got a {type(text).__name__} at place {place}: give its text."
             )
-    return [without_surrogates(text) for text in found]
+    return found
 
 
 def loaded(base: str | Path | Model, device: str | None) -> Model:

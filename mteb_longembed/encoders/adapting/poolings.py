@@ -114,7 +114,7 @@ def by_window(model: LongModelMixin, vectors: Vectors = "window") -> LongMultiVe
     made = LongMultiVectorEncoder(modules=modules, device=str(model.device), **settings)
     if model.checkpoint is not None:
         spec = replace(model.checkpoint.spec, vectors=vectors)
-        made.remember(replace(model.checkpoint, spec=spec, vectors=vectors))
+        made.remember(replace(model.checkpoint, spec=spec))
         made.store = model.store
     return made
 

@@ -12,8 +12,6 @@ from mteb_longembed.errors import InputError, NumberError
 
 logger = logging.getLogger(__name__)
 
-#: The power that is used if nobody gives one: half of full whitening.
-POWER = 0.5
 #: Vectors that are used at most. They are drawn with `SEED`.
 MAX_VECTORS = 50_000
 SEED = 0
@@ -53,7 +51,7 @@ class Whitening:
         return _unit((rows - mean) @ self.matrix)
 
 
-def fit(vectors: np.ndarray, power: float = POWER, queries: np.ndarray | None = None) -> Whitening:
+def fit(vectors: np.ndarray, power: float, queries: np.ndarray | None = None) -> Whitening:
     """The whitening of vectors `[n, d]`. With fewer than two, or only equal ones, it is the identity.
 
     Args:

@@ -7,7 +7,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from .devices import to_device
+from mteb_longembed.encoders.features import to_device
+
 from .kernels import attend
 
 

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from .devices import to_device
+from mteb_longembed.encoders.features import to_device
 
 T = TypeVar("T")
 P = ParamSpec("P")

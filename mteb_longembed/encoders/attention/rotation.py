@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .devices import to_device
+from mteb_longembed.encoders.features import to_device
 
 #: Cosines and sines `[n, r/2]`.
 CosSin = tuple[Tensor, Tensor]

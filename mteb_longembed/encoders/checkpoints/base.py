@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeGuard
 
@@ -20,9 +20,8 @@ from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry
 
 from .identity import digest
-from .model_files import Files, ModuleEntry, list_ours, local_name
+from .model_files import STRATEGY_FILE, Files, Json, StrategyFile, local_name
 from .native import NATIVE
-from .strategy_file import STRATEGY_FILE, Json, StrategyFile
 
 #: Content tokens for each vector, or one vector for each window.
 Vectors = int | Literal["window"]
@@ -57,7 +56,6 @@ class Base:
         config: transformers' configuration.
         native: the type of a model that we read as another class than its files name (`native.py`).
         entry: that of the zoo.
-        modules: the entries of modules.json.
         settings: the content of config_sentence_transformers.json.
         pooling: the pooling's mode, or several.
         similarity: by sentence-transformers' name.
@@ -77,7 +75,6 @@ class Base:
     config: PretrainedConfig
     native: str | None = None
     entry: ZooEntry | None = None
-    modules: tuple[ModuleEntry, ...] = ()
     settings: Json = field(default_factory=dict)
     pooling: str | tuple[str, ...] | None = None
     similarity: str | None = None
@@ -108,71 +105,73 @@ class Base:
         return self.entry.interpolation * self.entry.trained_len
 
 
-def read_base(path: str, revision: str | None, entry: ZooEntry | None, *, trust_remote_code: bool) -> Base:
+def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) -> Base:
     """What the small files of a base say. What the zoo knows stands above or beside it.
 
     Args:
-        path: a folder, or a hub id.
-        revision: commit, branch or tag on the hub.
+        files: of the base.
         entry: that of the zoo.
         trust_remote_code: whether code of the repository may run. Then it counts in the revision of a folder.
 
     Raises:
         HubError, ModelError: if the files cannot be read, or are not those of an embedding model.
     """
-    files = _with_adapter_base(Files.open(path, revision))
-    modules = files.modules() or []
-    inside = files.transformer_folder()
+    inside = files.inside
     config_files = files
     folder = inside
     if files.adapter_base is not None:
         config_files = files.adapter_base
         folder = ""
     # checked first, because a folder that is no model may be a whole disk
-    raw = _checked(files, config_files.json(f"{folder}config.json", optional=False), modules)
+    raw = _checked(files, config_files.json(f"{folder}config.json", optional=False))
     settings = files.json("config_sentence_transformers.json") or {}
     transformer = files.json(f"{inside}sentence_bert_config.json") or {}
     tokenizer = files.json(f"{inside}tokenizer_config.json") or {}
-    pooling = _pooling_of(files, modules)
-    is_ours = list_ours(modules)
+    pooling = _pooling_of(files)
     brings_code = "auto_map" in raw or "auto_map" in tokenizer
-    foreign = [module for module in modules if not module["type"].startswith(_STOCK)]
-    has_code = not is_ours and (brings_code or bool(foreign))
+    foreign = [module for module in files.modules if not module["type"].startswith(_STOCK)]
+    has_code = not files.are_ours and (brings_code or bool(foreign))
     runs_code = has_code and trust_remote_code
     config = _config(raw, config_files, folder, runs_code=runs_code)
+    dtype = _dtype_of(raw, config_files, folder)
+    similarity = settings.get("similarity_fn_name")
+    mode = _pooling_mode(pooling)
+    vectors = _vectors_in(pooling, files.path)
+    revision = files.revision(code=runs_code)
+    name = files.name
+    carried = None
+    if entry is not None:
+        name = entry.hub_id
+        mode = mode or entry.pooling
+    elif files.are_ours:
+        file = f"{inside}{STRATEGY_FILE}"
+        carried = StrategyFile.from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")
     family = family_of(config)
     lengths = [transformer.get("max_seq_length"), family.trained_len(config)]
-    similarity = settings.get("similarity_fn_name")
-    base = Base(
-        name=files.name,
+    trained_len = min(filter(_is_length, lengths), default=None)
+    if carried is not None:
+        trained_len = carried.strategy.trained_len
+    elif entry is not None:
+        trained_len = entry.trained_len or trained_len
+    return Base(
+        name=name,
         files=files,
-        revision=files.revision(code=runs_code),
-        trained_len=min(filter(_is_length, lengths), default=None),
+        revision=revision,
+        trained_len=trained_len,
         family=family,
         config=config,
         native=str(raw.get("model_type")) if raw.get("model_type") in NATIVE else None,
         entry=entry,
-        modules=tuple(modules),
         settings=settings,
-        pooling=_pooling_mode(pooling),
+        pooling=mode,
         similarity=similarity if isinstance(similarity, str) else None,
-        dtype=_dtype_of(raw, config_files, folder),
+        dtype=dtype,
         has_code=has_code,
         runs_code=runs_code,
         wants_eos=tokenizer.get("add_eos_token") is True,
+        carried=carried,
+        vectors=vectors,
     )
-    if entry is not None:
-        return replace(
-            base,
-            name=entry.hub_id,
-            trained_len=entry.trained_len or base.trained_len,
-            pooling=base.pooling or entry.pooling,
-        )
-    if not is_ours:
-        return base
-    vectors = _vectors_in(pooling, files.path)
-    carried = StrategyFile.from_json(files.json(f"{inside}{STRATEGY_FILE}"), f"{files.path}/{STRATEGY_FILE}")
-    return replace(base, carried=carried, vectors=vectors, trained_len=carried.strategy.trained_len)
 
 
 def base_of_loaded(model: SentenceTransformer) -> Base:
@@ -208,28 +207,14 @@ def base_of_loaded(model: SentenceTransformer) -> Base:
     )
 
 
-def _with_adapter_base(files: Files) -> Files:
-    """The files, with those of the base if they are only an adapter of PEFT."""
-    inside = files.transformer_folder()
-    if files.find(f"{inside}config.json", optional=True) is not None:
-        return files
-    adapter = files.json(f"{inside}adapter_config.json") or {}
-    base = adapter.get("base_model_name_or_path")
-    revision = adapter.get("revision")
-    if not isinstance(base, str):
-        return files
-    if not isinstance(revision, str):
-        revision = None
-    return replace(files, adapter_base=Files.open(base, revision))
-
-
-def _checked(files: Files, config: Json | None, modules: list[ModuleEntry]) -> Json:
+def _checked(files: Files, config: Json | None) -> Json:
     """The content of config.json, if the model gives one dense vector for each text.
 
     Raises:
         ModelError: if there is no such file, or the model classifies or gives other vectors.
     """
     path = files.path
+    modules = files.modules
     if config is None:
         inner = ""
         if modules:
@@ -261,9 +246,9 @@ def _what_else(config: Json) -> str | None:
     return None
 
 
-def _pooling_of(files: Files, modules: list[ModuleEntry]) -> Json:
+def _pooling_of(files: Files) -> Json:
     """The configuration of the first pooling. Empty if there is none."""
-    for module in modules:
+    for module in files.modules:
         if module["type"].endswith("Pooling"):
             return files.json(f"{module['path']}/config.json") or {}
     return {}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from transformers.utils.import_utils import is_peft_available
 
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 from mteb_longembed.encoders.strategies.pi import PositionInterpolation
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
+from mteb_longembed.names.parameters import spell
 from mteb_longembed.names.zoo import entry_of
 
 from .base import Base, Vectors, read_base
+from .model_files import Files
 from .spec import DTYPES, ModelSpec
 
 
@@ -24,13 +26,11 @@ class Checkpoint:
         base: what its files say.
         spec: the canonical specification. It prints the model's name.
         strategy: with all lengths and parameters.
-        vectors: None for one vector for each document.
     """
 
     base: Base
     spec: ModelSpec
     strategy: Strategy
-    vectors: Vectors | None = None
 
     @property
     def name(self) -> str:
@@ -38,9 +38,29 @@ class Checkpoint:
         return str(self.spec)
 
     @property
+    def vectors(self) -> Vectors | None:
+        """Content tokens for each vector, or `window`. None for one vector for each document."""
+        # read when the specification was made
+        return self.base.vectors or cast("Vectors | None", self.spec.vectors)
+
+    @property
     def revision(self) -> str:
         """The base's commit or hash, and the version of our algorithms."""
         return f"{self.base.revision}-{ALGORITHM}"
+
+
+def check_no_search(spec: ModelSpec) -> None:
+    """Raise InputError for a setting that changes search and no vector of the encoder."""
+    for key, value in spec.search.items():
+        if key in ("weights", "whiten"):
+            raise InputError(
+                f"{key} needs the corpus that is searched, got {key}={spell(value)}: use "
+                "mteb_longembed.adapt(NAME, documents) without it, or mteb_longembed.search(NAME)."
+            )
+        raise InputError(
+            f"{key} changes search and no vector, got {key}={value}: leave it out, or use "
+            "mteb_longembed.search(NAME) with the full name."
+        )
 
 
 def open_checkpoint(spec: ModelSpec) -> Checkpoint:
@@ -61,7 +81,8 @@ def open_checkpoint(spec: ModelSpec) -> Checkpoint:
             )
         path = entry.path
         revision = spec.revision or entry.revision
-    base = read_base(path, revision, entry, trust_remote_code=bool(spec.trust_remote_code))
+    files = Files.open(path, revision)
+    base = read_base(files, entry, trust_remote_code=bool(spec.trust_remote_code))
     if base.files.adapter_base is not None and not is_peft_available():
         raise ModelError(
             f"{base.path} has an adapter (LoRA), which needs PEFT: pip install 'mteb-longembed[peft]'."
@@ -97,8 +118,7 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         trust_remote_code=base.runs_code,
         params=strategy.settings(),
     )
-    vectors = cast("Vectors | None", spec.vectors)  # read when the specification was made
-    return Checkpoint(base, canonical, strategy, vectors)
+    return Checkpoint(base, canonical, strategy)
 
 
 def _strategy_for(base: Base, spec: ModelSpec) -> Strategy:
@@ -112,11 +132,23 @@ def _strategy_for(base: Base, spec: ModelSpec) -> Strategy:
             )
         return PositionInterpolation(trained_len=base.trained_len or grown, target_len=grown)
     base.family.check_fit(spec.kind, base.name)
-    strategy = spec.strategy_on(base.trained_len, base.name)
+    strategy = strategy_of(spec, base.trained_len, base.name)
     base.family.check_parameters(strategy, base.name)
     rows = base.family.trained_len(base.config)
     base.family.check_target(strategy, max(base.trained_len or 0, strategy.trained_len), rows)
     return strategy
+
+
+def strategy_of(spec: ModelSpec, trained_len: int | None, base: str) -> Strategy:
+    """The strategy with all lengths and parameters, for a base of this name that was trained on this length."""
+    length = spec.trained_len or trained_len
+    if not isinstance(length, int):
+        raise InputError(
+            f"{base} does not say how many tokens it was trained on: give trained_len, such as :trained_len=512."
+        )
+    kind = spec.kind
+    target = int(spec.target_len or kind.default_target_len(length))
+    return kind(trained_len=length, target_len=target, **cast("dict[str, Any]", spec.params))
 
 
 def _as_saved(base: Base, spec: ModelSpec, strategy: Strategy) -> Checkpoint:
@@ -130,7 +162,7 @@ def _as_saved(base: Base, spec: ModelSpec, strategy: Strategy) -> Checkpoint:
             "revision on the hub: load it as it was saved, or extend its base instead."
         )
     if not base.files.local:
-        return Checkpoint(base, published, strategy, base.vectors)  # its repository has a name of its own
+        return Checkpoint(base, published, strategy)  # its repository has a name of its own
     full = replace(
         published,
         strategy=strategy.KEY,
@@ -138,7 +170,7 @@ def _as_saved(base: Base, spec: ModelSpec, strategy: Strategy) -> Checkpoint:
         vectors=base.vectors,
         params=strategy.settings(),
     )
-    return Checkpoint(base, full, strategy, base.vectors)
+    return Checkpoint(base, full, strategy)
 
 
 def _check_vectors(base: Base, spec: ModelSpec) -> None:

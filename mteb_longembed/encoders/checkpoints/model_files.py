@@ -1,4 +1,4 @@
-"""The files of a model: in a folder, or at one commit of a repository on the hub."""
+"""The files of a model: in a folder, or at one commit of a repository on the hub. And the one that is ours."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from huggingface_hub import constants, errors
 
+from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import HubError, InputError, ModelError
 from mteb_longembed.hub import download, hub_answers
 from mteb_longembed.names.grammar import is_folder
 
-from .strategy_file import Json
-
 T = TypeVar("T")
+#: The content of a JSON object.
+Json = dict[str, object]
+#: The name of our file.
+STRATEGY_FILE = "longembed_config.json"
 #: The classes of ours that a saved model may name in modules.json. Exactly these are trusted.
 OUR_CLASSES = frozenset(
     f"mteb_longembed.encoders.{name}"
@@ -52,17 +55,27 @@ class Files:
         path: a folder, or a hub id. Empty for a model that has no files.
         commit: of the repository. None for a folder.
         local: whether they are in a folder.
+        modules: the entries of modules.json.
         adapter_base: the files of the base, if these are only an adapter of PEFT.
     """
 
     path: str
     commit: str | None = None
     local: bool = False
+    modules: tuple[ModuleEntry, ...] = ()
     adapter_base: Files | None = None
 
     @classmethod
     def open(cls, path: str, revision: str | None = None) -> Files:
-        """The files of a folder, or of a repository at the commit that a branch or tag has now."""
+        """The files of a folder, or of a repository at the commit that a branch or tag has now.
+
+        If they are only an adapter of PEFT, they come with the files of its base.
+        """
+        files = cls._found(path, revision)
+        return _with_adapter_base(replace(files, modules=files.read_modules()))
+
+    @classmethod
+    def _found(cls, path: str, revision: str | None) -> Files:
         if is_folder(path):
             if revision is not None:
                 raise InputError(
@@ -104,7 +117,7 @@ class Files:
         if code:
             endings = (*_HASHED, ".py")
         digest = hashlib.sha256()
-        folders = {"", *(module["path"] for module in self.modules() or ())}
+        folders = {"", *(module["path"] for module in self.modules)}
         files = [file for folder in folders for file in Path(self.path, folder).glob("*")]
         for file in sorted(files):
             if not file.name.endswith(endings) or not file.is_file():
@@ -153,15 +166,27 @@ class Files:
         """The content of a JSON file. None if there is no such file."""
         return self._content(name, dict, optional)
 
-    def modules(self) -> list[ModuleEntry] | None:
-        """The entries of modules.json. None if there is no such file.
+    @property
+    def inside(self) -> str:
+        """The folder of the transformer, with a slash. Empty if it is in the folder of the whole model."""
+        if not self.modules or not self.modules[0]["path"]:
+            return ""
+        return f"{self.modules[0]['path']}/"
+
+    @property
+    def are_ours(self) -> bool:
+        """Whether modules of ours are among those of the model."""
+        return list_ours(self.modules)
+
+    def read_modules(self) -> tuple[ModuleEntry, ...]:
+        """The entries of modules.json, none if there is no such file.
 
         Raises:
             ModelError: if it does not list modules inside its folder, or if ours are not the first.
         """
         modules: list[ModuleEntry] | None = self._content("modules.json", list, optional=True)
         if modules is None:
-            return None
+            return ()
         is_right = all(_is_well_formed(module) for module in modules)
         if is_right and list_ours(modules):
             is_right = modules[0]["type"] in OUR_CLASSES
@@ -170,14 +195,7 @@ class Files:
                 f"modules.json of {self.path} must list modules with a type and a path each, ours first, got "
                 f"{str(modules)[:80]!r}."
             )
-        return modules
-
-    def transformer_folder(self) -> str:
-        """The folder of the transformer, with a slash. Empty if it is in the folder of the whole model."""
-        modules = self.modules()
-        if not modules or not modules[0]["path"]:
-            return ""
-        return f"{modules[0]['path']}/"
+        return tuple(modules)
 
     def _content(self, name: str, kind: type[T], optional: bool) -> T | None:
         file = self.find(name, optional=optional)
@@ -196,11 +214,69 @@ class Files:
         raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
 
 
+@dataclass(frozen=True)
+class StrategyFile:
+    """The file beside the weights of a model that `save_pretrained` wrote: its strategy and its base.
+
+    Args:
+        strategy: with its lengths and parameters.
+        base_name: the name of the base that the model was made from.
+        base_revision: the base's commit, or a hash of its files. None if it is not known.
+    """
+
+    strategy: Strategy
+    base_name: str
+    base_revision: str | None
+
+    def to_json(self) -> Json:
+        """The content as it is written."""
+        return {
+            "strategy": self.strategy.KEY,
+            **asdict(self.strategy),
+            "base": {"name": self.base_name, "revision": self.base_revision},
+        }
+
+    @classmethod
+    def from_json(cls, config: Json | None, where: str | Path) -> StrategyFile:
+        """Read the content. An error names the file (`where`).
+
+        Raises:
+            ModelError: if the file is missing, or lacks a strategy, its parameters or the base.
+        """
+        try:
+            values: dict[str, Any] = {**(config or {})}
+            base = values.pop("base")
+            name = base["name"]
+            revision = base["revision"]
+            if not isinstance(name, str) or not isinstance(revision, str | None):
+                raise TypeError("base must have a name and a revision")
+            strategy = get_strategy(values.pop("strategy"))(**values)
+        except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
+            raise ModelError(
+                f"{where} must hold a strategy with its parameters, and its base, got {str(config)[:80]!r} ({error})."
+            ) from error
+        return cls(strategy, name, revision)
+
+
 @functools.lru_cache(maxsize=1024)
 def _hash(file: str, size: int, changed_ns: int) -> bytes:
     """The hash of a file's content. A process reads each state of a file once."""
     with open(file, "rb") as stream:  # noqa: PTH123 - the name may be no text
         return hashlib.file_digest(stream, "sha256").digest()
+
+
+def _with_adapter_base(files: Files) -> Files:
+    """The files, with those of the base if they are only an adapter."""
+    if files.find(f"{files.inside}config.json", optional=True) is not None:
+        return files
+    adapter = files.json(f"{files.inside}adapter_config.json") or {}
+    base = adapter.get("base_model_name_or_path")
+    revision = adapter.get("revision")
+    if not isinstance(base, str):
+        return files
+    if not isinstance(revision, str):
+        revision = None
+    return replace(files, adapter_base=Files.open(base, revision))
 
 
 def list_ours(modules: Iterable[ModuleEntry]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
@@ -37,19 +37,6 @@ _DTYPE = Parameter("dtype", choices=tuple(DTYPES), optional=True)
 OF_EVERY_NAME = (
     "dtype", "revision", "trained_len", "trust_remote_code", "vectors", *SEARCH_PARAMETERS
 )  # fmt: skip
-
-
-class SearchSettings(TypedDict, total=False):
-    """The settings of search that a name gives, by the names of `ModelSpec`'s fields."""
-
-    fuse: Literal["bm25"]
-    fusion: Literal["rrf"]
-    weight: float | str
-    weights: Literal["sif", "idf"]
-    score: Literal["softmax"]
-    whiten: float
-    query: Literal["sentences"]
-    index: Literal["flat", "ivf"]
 
 
 @dataclass(frozen=True)
@@ -219,31 +206,8 @@ class ModelSpec:
         """The class of the strategy."""
         return get_strategy(self.strategy)
 
-    def strategy_on(self, trained_len: int | None, base: str) -> Strategy:
-        """The strategy with all lengths and parameters."""
-        length = self.trained_len or trained_len
-        if not isinstance(length, int):
-            raise InputError(
-                f"{base} does not say how many tokens it was trained on: give trained_len, such as :trained_len=512."
-            )
-        target = int(self.target_len or self.kind.default_target_len(length))
-        return self.kind(trained_len=length, target_len=target, **cast("dict[str, Any]", self.params))
-
-    def check_no_search(self) -> None:
-        """Raise InputError for a setting that changes search and no vector of the encoder."""
-        for key, value in self.search.items():
-            if key in ("weights", "whiten"):
-                raise InputError(
-                    f"{key} needs the corpus that is searched, got {key}={spell(value)}: use "
-                    "mteb_longembed.adapt(NAME, documents) without it, or mteb_longembed.search(NAME)."
-                )
-            raise InputError(
-                f"{key} changes search and no vector, got {key}={value}: leave it out, or use "
-                "mteb_longembed.search(NAME) with the full name."
-            )
-
     @property
-    def search(self) -> SearchSettings:
+    def search(self) -> dict[str, Any]:
         """The settings that change search but no vector of the encoder."""
         given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
-        return cast("SearchSettings", {key: value for key, value in given.items() if value is not None})
+        return {key: value for key, value in given.items() if value is not None}

@@ -12,17 +12,15 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders import features as names
-from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.built_model import BuiltModel
-from mteb_longembed.encoders.features import Features, Ids
+from mteb_longembed.encoders.features import Features, Ids, to_device
 from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import NumberError
 
-from .batching import Budget, divide, estimated_tokens, plan
+from .batching import Budget, Runner, divide, estimated_tokens, plan
 from .keys import row_keys
 from .progress import TokenBar
-from .running import Runner
 from .settings import EncodeSettings
 from .siblings import Sibling, pooled_by, siblings_of
 from .truncation import TruncationStats, warn_once
@@ -162,9 +160,10 @@ class Engine:
         kwargs = self.settings.forward_kwargs
         tokens: Features = self._content_teller.run(features)
         result = pooled_by(self.model, tokens, kwargs)
-        result[names.SIBLINGS] = [
-            sibling.settings.collect(pooled_by(sibling.model, tokens, kwargs)) for sibling in self.siblings
-        ]
+        result[names.SIBLINGS] = []
+        for sibling in self.siblings:
+            pooled = pooled_by(sibling.model, tokens, kwargs)
+            result[names.SIBLINGS].append(sibling.settings.collect(pooled))
         return result
 
     def _refuse(self, index: int, ids: Ids, texts: list[str]) -> None:

@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.features import Features
-
-#: Takes the results from a batch's features: one array for each document.
-Collect = Callable[[Features], list[Tensor]]
+from mteb_longembed.encoders.features import Features, to_device
 
 
 def sentence_embeddings(features: Features) -> list[Tensor]:
@@ -26,6 +22,14 @@ def token_embeddings(features: Features) -> list[Tensor]:
     return [row[to_device(mask.nonzero()[:, 0], rows.device)] for row, mask in zip(rows, masks, strict=True)]
 
 
+#: Name of a form -> takes one array for each document, of any shape, from the features after the last module.
+FORMS: Mapping[str, Callable[[Features], list[Tensor]]] = {
+    "sentence_embeddings": sentence_embeddings,
+    "tokens": token_embeddings,
+    "vectors": token_embeddings,
+}
+
+
 @dataclass(frozen=True)
 class EncodeSettings:
     """The prompt, how many texts may run together, and which arrays are returned, on the host or where they are.
@@ -34,14 +38,16 @@ class EncodeSettings:
         prompt: the text before each document.
         batch_size: the largest number of documents that run together.
         forward_kwargs: go to the modules' `forward`.
-        collect: takes one array for each document, of any shape, from the features after the last module.
-        form: names what `collect` does. The store keeps the arrays of each form separately.
+        form: of the arrays, one of `FORMS`. The store keeps those of each form separately.
         to_host: whether arrays are returned on the host.
     """
 
     prompt: str | None = None
     batch_size: int = 32
     forward_kwargs: Mapping[str, object] = field(default_factory=dict)
-    collect: Collect = sentence_embeddings
     form: str = "sentence_embeddings"
     to_host: bool = False
+
+    def collect(self, features: Features) -> list[Tensor]:
+        """One array for each document of a batch."""
+        return FORMS[self.form](features)

@@ -16,7 +16,7 @@ from mteb_longembed.encoders.features import Features, Ids
 from mteb_longembed.encoders.store import EmbeddingStore
 
 from .keys import RowKeys, row_keys
-from .settings import EncodeSettings, sentence_embeddings, token_embeddings
+from .settings import EncodeSettings
 
 #: The models whose rows are kept too, while a model that shares their transformer encodes for the store.
 _POOLED_TOO: ContextVar[Sequence[BuiltModel]] = ContextVar("_POOLED_TOO", default=())
@@ -74,9 +74,9 @@ def siblings_of(model: BuiltModel, device: torch.device, settings: EncodeSetting
         first = other.first
         if first.model is not model.first.model or first.strategy != model.first.strategy:
             continue
-        own = replace(settings, collect=sentence_embeddings, form=sentence_embeddings.__name__)
+        own = replace(settings, form="sentence_embeddings")
         if other.has_several_vectors:
-            own = replace(settings, collect=token_embeddings, form="vectors")
+            own = replace(settings, form="vectors")
         keys = row_keys(other, device, own.form, own.forward_kwargs)
         if keys is not None:
             found.append(Sibling(other, keys, own))

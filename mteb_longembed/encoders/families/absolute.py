@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import PretrainedConfig, PreTrainedModel
 
-from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.attention.lengths import current
-from mteb_longembed.encoders.features import Features
+from mteb_longembed.encoders.features import Features, to_device
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 

@@ -16,8 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
 from mteb_longembed.encoders import features as keys
-from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.features import Features
+from mteb_longembed.encoders.features import Features, to_device
 from mteb_longembed.encoders.modules.transformer import LongTransformer, WindowPooling
 from mteb_longembed.encoders.modules.windows import mean_by
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,21 +17,24 @@ from sentence_transformers.base import BaseModel
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer, WordWeights
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from mteb_longembed.encoders import features as keys
-from mteb_longembed.encoders.attention.devices import to_device
 from mteb_longembed.encoders.attention.lengths import SequenceLengths, encoding, with_lengths
-from mteb_longembed.encoders.checkpoints.strategy_file import STRATEGY_FILE, StrategyFile
+from mteb_longembed.encoders.checkpoints.model_files import STRATEGY_FILE, StrategyFile
 from mteb_longembed.encoders.families import family_of
-from mteb_longembed.encoders.features import Features
+from mteb_longembed.encoders.features import Features, to_device
 from mteb_longembed.encoders.modules.inputs import TextInputs, special_counts
 from mteb_longembed.encoders.modules.windows import joined_tokens, mean_by, rows_of, split_windows
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.encoders.transformers_parts import check_all_loaded, wrap_gradient_checkpointing
 from mteb_longembed.errors import InputError, ModelError
 
 #: How many tokens of a document's windows run together.
 AT_ONCE = 16_384
+#: Weights that an embedding model may lack: heads that it never runs.
+_HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
+#: Where a layer of transformers has the function that runs it again, if gradients are checkpointed.
+_CHECKPOINT = "_gradient_checkpointing_func"
 
 
 class LongTransformer(TextInputs):
@@ -67,7 +71,7 @@ class LongTransformer(TextInputs):
                 f"{type(transformer).__name__}."
             )
         if read_from is not None:
-            check_all_loaded(transformer.model, read_from)
+            _check_all_loaded(transformer.model, read_from)
         long = cls.__new__(cls)
         vars(long).update(vars(transformer))  # its constructor would load the model again
         long.strategy = strategy
@@ -76,6 +80,7 @@ class LongTransformer(TextInputs):
         long.family = family_of(long.config)(long.model, strategy, extended=extended)
         long._words.padding_side = "right"
         long._words.truncation_side = "right"
+        _check_vocabulary(long)
         long.max_seq_length = strategy.target_len
         return long
 
@@ -147,8 +152,12 @@ class LongTransformer(TextInputs):
 
     def _keep_lengths(self) -> None:
         """Let layers that gradient checkpointing runs again, after the forward pass, know the lengths."""
-        if torch.is_grad_enabled() and self.model.training:
-            wrap_gradient_checkpointing(self.model, _knowing_lengths)
+        if not torch.is_grad_enabled() or not self.model.training:
+            return
+        for module in self.model.modules():
+            run_again = vars(module).get(_CHECKPOINT)
+            if run_again is not None and getattr(run_again, "func", None) is not with_lengths:
+                vars(module)[_CHECKPOINT] = functools.partial(with_lengths, run_again)
 
     def _run_windows(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
         """The token embeddings of windows, `[w, size, d]`, of documents of which some are cut."""
@@ -227,11 +236,30 @@ class LongTransformer(TextInputs):
         return loaded
 
 
-def _knowing_lengths(checkpoint: Any) -> Any:
-    """A function that runs layers again, for which the lengths are kept. Once is enough."""
-    if isinstance(checkpoint, functools.partial) and checkpoint.func is with_lengths:
-        return checkpoint
-    return functools.partial(with_lengths, checkpoint)
+def _check_all_loaded(model: PreTrainedModel, path: str) -> None:
+    """Raise ModelError if a model that has just been loaded needs weights that its checkpoint in `path` lacks."""
+    missing = []
+    for name, weight in model.named_parameters():
+        if not getattr(weight, "_is_hf_initialized", False) and not _HEADS.search(name):
+            missing.append(name)
+    if not missing:
+        return
+    missing.sort()
+    shown = ", ".join(missing[:3])
+    if len(missing) > 3:
+        shown += f" and {len(missing) - 3} more"
+    raise ModelError(f"the checkpoint in {path} lacks weights that the model needs: {shown}.")
+
+
+def _check_vocabulary(first: LongTransformer) -> None:
+    """Refuse a tokenizer without its files: transformers would make one that knows only special tokens."""
+    rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
+    entries = len(first.tokenizer or ())
+    if 2 * entries < rows:
+        raise ModelError(
+            f"the tokenizer must have at least half as many entries as the model's table has rows ({rows:,}), got "
+            f"{entries:,}: add the tokenizer's own files, such as tokenizer.json."
+        )
 
 
 class WindowPooling(Pooling):

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders import features as keys
-from mteb_longembed.encoders.attention.devices import to_device
-from mteb_longembed.encoders.features import Features
+from mteb_longembed.encoders.features import Features, to_device
 from mteb_longembed.encoders.strategies import Strategy
 
 
@@ -29,8 +28,8 @@ def split_windows(
 ) -> tuple[Features, Tensor]:
     """Replace documents by their windows: `[b, n]` token features become `[w, size]`.
 
-    Adds `WINDOW_TOKENS`, `WINDOW_COUNTS` and `DOCUMENT_MASK`. From these, `WindowPooling` joins the
-    windows of each document. Returns also the tokens of each window `[w]`.
+    Adds `WINDOW_TOKENS` and `WINDOW_COUNTS`. From these, `WindowPooling` joins the windows of each document. Returns
+    also the tokens of each window `[w]`.
 
     Args:
         features: of a batch, with token features `[b, n]`.

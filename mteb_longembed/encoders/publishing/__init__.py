@@ -1,1 +1,1 @@
-"""What is written for others: model cards, and strategies as settings of transformers."""
+"""What is written for others: model cards, and folders that old versions read."""

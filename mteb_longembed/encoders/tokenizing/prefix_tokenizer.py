@@ -20,7 +20,6 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.tokenizing.prefix_stability import PrefixStability, prefix_stability
-from mteb_longembed.encoders.transformers_parts import reads_texts_itself
 
 #: Characters to read for each needed token. English needs 4 to 5. If they are too few, a longer part is read.
 _CHARS_TO_READ = 6
@@ -231,7 +230,8 @@ def prefix_tokenizer_of(tokenizer: PreTrainedTokenizerBase | None) -> PrefixToke
     """The tokenizer's `PrefixTokenizer`, made once. None if texts must go through the tokenizer itself."""
     if (
         not isinstance(tokenizer, PreTrainedTokenizerFast)
-        or reads_texts_itself(tokenizer)
+        or type(tokenizer)._encode_plus
+        is not PreTrainedTokenizerFast._encode_plus  # it reads texts in its own way
         or tokenizer.truncation_side != "right"
         or getattr(tokenizer, "split_special_tokens", False)
     ):

@@ -12,7 +12,12 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.checkpoints import model_files
 from mteb_longembed.encoders.checkpoints.base import base_of_loaded
-from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, checkpoint_of, open_checkpoint
+from mteb_longembed.encoders.checkpoints.checkpoint import (
+    Checkpoint,
+    check_no_search,
+    checkpoint_of,
+    open_checkpoint,
+)
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
@@ -235,7 +240,7 @@ def test_weights_in_a_name_are_for_searches_and_models_are_adapted() -> None:
     with pytest.raises(
         InputError, match=r"weights needs the corpus that is searched, .* mteb_longembed\.adapt"
     ):
-        ModelSpec.parse("mini-ape+ntk:weights=sif").check_no_search()
+        check_no_search(ModelSpec.parse("mini-ape+ntk:weights=sif"))
 
 
 @pytest.mark.parametrize("tail", ["ntk:weights=sif", "pcw:vectors=window,weights=idf"])
