@@ -19,12 +19,12 @@ _REGISTER: dict[str, tuple[str | tuple[str, str], ...]] = {
     "mteb.models.model_implementations": ("registries:register_models",),
     "mteb": (
         "registries:register_tasks",
-        ("mteb.models.model_meta:ModelMeta.from_sentence_transformer_model", "instead:describe_loaded"),
-        ("mteb.models.get_model_meta:get_model_meta", "instead:ask_hub"),
-        ("mteb.results:BenchmarkResults.get_benchmark_result", "instead:list_ours"),
+        ("mteb.models.model_meta:ModelMeta.from_sentence_transformer_model", "replacements:describe_loaded"),
+        ("mteb.models.get_model_meta:get_model_meta", "replacements:ask_hub"),
+        ("mteb.results:BenchmarkResults.get_benchmark_result", "replacements:list_ours"),
     ),
     "mteb.benchmarks.benchmarks": ("registries:register_benchmark",),
-    "mteb.cli": (("mteb.cli:main", "instead:main_in_one_sentence"),),
+    "mteb.cli": (("mteb.cli:main", "replacements:main_in_one_sentence"),),
 }
 
 

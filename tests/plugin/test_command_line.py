@@ -10,7 +10,7 @@ import mteb  # noqa: F401  its registries are looked at
 import pytest
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.plugin.instead import TRACEBACK_VARIABLE, main_in_one_sentence
+from mteb_longembed.plugin.replacements import TRACEBACK_VARIABLE, main_in_one_sentence
 
 ROOT = str(Path(__file__).parents[2])
 #: The stock command, in the form that its console script has.

@@ -1,4 +1,4 @@
-"""What is called in the place of functions of mteb's, for models of ours and for our errors."""
+"""What replaces functions of mteb: for models of ours, and for our errors."""
 
 from __future__ import annotations
 
