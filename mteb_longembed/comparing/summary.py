@@ -112,8 +112,8 @@ _ALWAYS = (
     "to_base_low", "to_base_high", "p_value",
 )  # fmt: skip
 _OF_COSTS = (
-    "tokens", "share_read", "share_unknown", "vectors", "enough_len", "quarter_len", "median_len",
-    "three_quarters_len", "longest", "slowest", "tokens_per_second", "fastest", "bytes", "device",
+    "tokens", "share_read", "share_unknown", "vectors", "enough_len", "median_len", "longest",
+    "slowest", "tokens_per_second", "fastest", "bytes", "device",
 )  # fmt: skip
 
 
