@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -181,8 +181,7 @@ def candidates_of(
         get_strategy(key)
     if is_name(base):
         return [replace(named(base), is_named=True)], []
-    entry = entry_of(base)
-    if entry is not None and entry.kind == "mteb":
+    if not has_checkpoint(base):
         return _of_api(base, covering)
     first = named(f"{base}+none")
     checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
@@ -201,6 +200,12 @@ def candidates_of(
 def is_name(text: str) -> bool:
     """Whether a text is a full name, with a strategy or settings, and not only a base."""
     return text == "bm25" or (is_extended_name(text) and text not in ZOO)
+
+
+def has_checkpoint(base: str) -> bool:
+    """Whether a text is a base whose weights can be extended."""
+    entry = entry_of(base)
+    return not is_name(base) and (entry is None or entry.kind != "mteb")
 
 
 def _fitting(
@@ -328,6 +333,16 @@ def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
         kind = "fusion"
     meta = describe(candidate.name, chunker, key)
     return replace(candidate, kind=kind, target_len=None, key=key, chunker=chunker, meta_of_chunks=meta)
+
+
+def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunker]) -> list[Candidate]:
+    """Each base, or a name whose base takes no part, on the chunks of each chunker."""
+    bases = {candidate.base for candidate in candidates if candidate.is_base}
+    found = []
+    for candidate in candidates:
+        if candidate.is_base or (candidate.is_named and candidate.base not in bases):
+            found += [chunked(candidate, key, chunker) for key, chunker in chunkers.items()]
+    return found
 
 
 def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:

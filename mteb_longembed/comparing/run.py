@@ -55,14 +55,13 @@ class Done:
     Args:
         candidate: the candidate.
         scores: one row for each query, see `Split.score`; with judged passages also the columns of `score_passages`.
-        cost: its cost.
-        work: what this run did: seconds, and tokens that were encoded, known, or encoded for passages.
+        costs: the fields of `Cost`, and what this run did: seconds, and tokens that were encoded, known, or encoded
+            for passages.
     """
 
     candidate: Candidate
     scores: pd.DataFrame
-    cost: Cost
-    work: dict[str, float]
+    costs: dict[str, Any]
 
 
 @dataclass
@@ -142,13 +141,14 @@ class Runner:
             parts.append(part)
         scores = pd.concat(parts, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
-        work = {
+        costs = {
+            **asdict(cost),
             "seconds": time.monotonic() - began,
             "tokens_encoded": encoded - encoded_before,
             "tokens_shared": shared - shared_before,
             "tokens_windows": loaded.tokens()[0] - encoded,
         }
-        return Done(candidate, scores, cost, work)
+        return Done(candidate, scores, costs)
 
     def _check_budget(self, candidate: Candidate, cost: Cost, missing: Sequence[Split]) -> None:
         left = self.until - time.monotonic()
@@ -328,8 +328,3 @@ class _OneModel:
             self._loaded.clear()
             gc.collect()
             torch.cuda.empty_cache()  # nothing without CUDA
-
-
-def cost_row(done: Done) -> dict[str, Any]:
-    """A candidate's cost and what this run did for it, for a frame."""
-    return {"candidate": done.candidate.id, **asdict(done.cost), **done.work}

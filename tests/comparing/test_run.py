@@ -177,7 +177,7 @@ def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, ta
 
 def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chunker(task) -> None:
     def done(candidate: Candidate, score: float) -> Done:
-        return Done(candidate, frame({candidate: {("T", "s"): {"q": score}}}), Cost(), {})
+        return Done(candidate, frame({candidate: {("T", "s"): {"q": score}}}), {})
 
     splits = splits_of(task)
     first, second = (named(f"mini-ape+{tail}") for tail in ("pi@1024", "gp@1024"))
