@@ -105,6 +105,14 @@ class Comparison:
         """One row for each candidate, the best first: scores with intervals, differences, standing and cost."""
         return self.summary.copy()
 
+    @property
+    def metric(self) -> str:
+        """What ranks: the metric, or `main score` if the tasks have different ones."""
+        ranking = [metric for metric in self.metrics if metric not in self.scores.columns]
+        if len(ranking) == 1:
+            return ranking[0]
+        return "main score"
+
     def texts(self, *kinds: str) -> list[str]:
         """The notes of some kinds."""
         return [note.text for note in self.notes if note.kind in kinds]

@@ -85,46 +85,37 @@ def is_faster(one: Any, other: Any) -> bool:
 
 
 def measure(model: LongModel, texts: Sequence[str]) -> tuple[list[float], int]:
-    """The speed of each round in tokens a second, and the bytes of one vector."""
-    speeds = []
-    n_bytes = 0
-    for number in range(ROUNDS):
-        rate, n_bytes = speed(model, texts, is_new=number == 0)
-        speeds.append(rate)
-    return speeds, n_bytes
+    """The tokens of documents that a model encodes in a second, round by round, and the bytes of one vector.
 
-
-def speed(model: LongModel, texts: Sequence[str], *, is_new: bool = True) -> tuple[float, int]:
-    """Tokens of documents that a model encodes in a second, and the bytes of one vector.
-
-    The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base.
+    The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base. The first
+    call of a new model makes things that are made only once, so a text that is a little longer than the trained length
+    runs before the clock starts.
 
     Args:
         model: its store is not used here.
         texts: documents, or their chunks.
-        is_new: whether it has not run yet. The first call of a new model makes things that are made only once, so a
-            text that is a little longer than the trained length runs before the clock starts.
     """
     rows = model.first.token_ids(texts, document_prompt(model))
     if rows is None:
         n_tokens = sum(len(text.split()) for text in texts)
     else:
         n_tokens = sum(map(len, rows))
+    n_chars = int(_WARM * CHARS_PER_TOKEN * model.first.strategy.trained_len)
+    speeds = []
     store = model.store
     model.store = None  # embeddings that are stored already would say nothing about speed
     try:
-        if is_new:
-            n_chars = int(_WARM * CHARS_PER_TOKEN * model.first.strategy.trained_len)
-            model.encode_document([max(texts, key=len)[:n_chars]], show_progress_bar=False)
-        started = time.perf_counter()
-        embeddings = model.encode_document(texts, show_progress_bar=False)
-        seconds = time.perf_counter() - started
+        model.encode_document([max(texts, key=len)[:n_chars]], show_progress_bar=False)
+        for _ in range(ROUNDS):
+            started = time.perf_counter()
+            embeddings = model.encode_document(texts, show_progress_bar=False)
+            speeds.append(n_tokens / (time.perf_counter() - started))
     finally:
         model.store = store
     first = embeddings[0]
     if isinstance(first, Tensor):
         first = first.cpu()
-    return n_tokens / seconds, np.atleast_2d(first)[0].nbytes
+    return speeds, np.atleast_2d(first)[0].nbytes
 
 
 def sample(splits: Sequence[Split], device_type: str) -> list[str]:

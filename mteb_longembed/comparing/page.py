@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -120,17 +120,9 @@ class Table:
         return any(row[title].number is None and row[title].text != MISSING for row in self.rows)
 
 
-def metric_name(comparison: Comparison) -> str:
-    """What ranks: the metric, or `main score` if the tasks have different ones."""
-    ranking = [metric for metric in comparison.metrics if metric not in comparison.scores.columns]
-    if len(ranking) == 1:
-        return ranking[0]
-    return "main score"
-
-
 def ranking_table(comparison: Comparison) -> Table:
     """The candidates, the best first. Each row has its standing as its class, so that a page may colour it."""
-    metric = metric_name(comparison)
+    metric = comparison.metric
     others = [name for name in comparison.metrics if name in comparison.summary.columns]
     rows = []
     for number, row in enumerate(comparison.summary.to_dict("records"), start=1):
@@ -199,7 +191,7 @@ def split_table(comparison: Comparison) -> Table | None:
             title = f"{row.task.removeprefix('LongEmbed')} {row.split.removeprefix('test_')}"
             cells[title] = _spread(row.score, row.low, row.high)
         rows.append(cells)
-    return Table.of("splits", f"{metric_name(comparison)} by task and split, in percent", rows)
+    return Table.of("splits", f"{comparison.metric} by task and split, in percent", rows)
 
 
 def passage_table(comparison: Comparison) -> Table | None:
@@ -467,7 +459,7 @@ def as_json(comparison: Comparison) -> str:
         "n_queries": comparison.n_queries,
         "n_documents": comparison.n_documents,
         "synthetic_queries": comparison.synthetic_queries,
-        "advice": comparison.advice.as_dict(),
+        "advice": {**asdict(comparison.advice), "answer": comparison.advice.answer},
         "notes": [note._asdict() for note in comparison.notes],
         "candidates": _records(comparison.summary.reset_index()),
         "by_split": _records(comparison.by_split),

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, cast
 
 import pandas as pd
@@ -44,7 +44,7 @@ class CandidateError(LongEmbedError):
     """A candidate cannot run; the others can."""
 
 
-class OverBudgetError(LongEmbedError):
+class OverBudgetError(Exception):
     """A candidate needs more time than the budget has left."""
 
 
@@ -101,8 +101,6 @@ class Runner:
         try:
             with _OneModel(candidate, self.device) as loaded:
                 done = self._run(candidate, loaded)
-        except OverBudgetError:
-            raise
         except (LongEmbedError, ImportError, OSError) as error:  # OSError: a name too long for mteb's folder
             raise CandidateError(str(error).partition("\n")[0]) from error
         self._encoded.add((candidate.passes, candidate.is_multi_vector))
@@ -278,14 +276,16 @@ class _OneModel:
 
     candidate: Candidate
     device: str | None
-    _loaded: list[MTEBModels] = field(default_factory=list)
 
-    @property
+    @cached_property
     def model(self) -> MTEBModels:
         """mteb's object."""
-        if not self._loaded:
-            self._loaded.append(self.candidate.load(self.device))
-        return self._loaded[0]
+        return self.candidate.load(self.device)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it has been used."""
+        return "model" in vars(self)
 
     @property
     def vectors(self) -> VectorSearch | None:
@@ -315,7 +315,7 @@ class _OneModel:
 
     def tokens(self) -> tuple[int, int]:
         """Tokens that were encoded, and tokens whose embeddings were known, up to now."""
-        if not self._loaded or self.encoder is None or self.encoder.store is None:
+        if not self.is_loaded or self.encoder is None or self.encoder.store is None:
             return 0, 0
         counts = self.encoder.store.counts
         return counts.tokens_encoded, counts.tokens_read
@@ -324,7 +324,7 @@ class _OneModel:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._loaded:
-            self._loaded.clear()
+        if self.is_loaded:
+            del self.model
             gc.collect()
             torch.cuda.empty_cache()  # nothing without CUDA

@@ -83,7 +83,7 @@ def summarise(
             "kind": candidate.kind,
             "base": candidate.base,
             "is_base": candidate.is_base,
-            "has_chunker": bool(candidate.key),
+            "chunker": candidate.key,
             "encoder": candidate.name,
             "trained_len": candidate.trained_len,
             "target_len": candidate.target_len,
