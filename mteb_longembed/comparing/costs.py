@@ -232,7 +232,10 @@ def count(
 
 def _count_words(splits: Sequence[Split], target_len: int | None) -> Cost:
     """The cost of a model whose tokenizer is not known."""
-    lengths = np.array([count_tokens(text) for split in splits for text in split.texts()])
+    counted: list[int] = []
+    for split in splits:
+        counted += [count_tokens(text) for text in split.texts()]
+    lengths = np.array(counted)
     return _cost_of(lengths, lengths.clip(max=target_len or lengths.max()), 0, 0)
 
 

@@ -104,10 +104,10 @@ class Table:
     def of(cls, key: str, caption: str, rows: Sequence[Mapping[str, Cell]], **more: Any) -> Table:
         """A table without its empty columns."""
         kept = [title for title in rows[0] if any(row[title].text != MISSING for row in rows)]
-        shown = [
-            {printable(title): row[title]._replace(text=printable(row[title].text)) for title in kept}
-            for row in rows
-        ]
+        shown = []
+        for row in rows:
+            cells = {title: row[title]._replace(text=printable(row[title].text)) for title in kept}
+            shown.append({printable(title): cell for title, cell in cells.items()})
         return cls(slug(key), printable(caption), shown, **more)
 
     @property
