@@ -263,11 +263,8 @@ def _check_options(
     sizes: Sequence[int],
 ) -> None:
     """Refuse options about the candidates of bases where there is no base."""
-    given = [
-        name
-        for name, value in (("--strategies", strategies), ("--target", target), ("--sizes", sizes or None))
-        if value is not None
-    ]
+    values = {"--strategies": strategies, "--target": target, "--sizes": sizes or None}
+    given = [name for name, value in values.items() if value is not None]
     if given and all(isinstance(model, str) and is_name(model) for model in models):
         raise InputError(
             f"{' and '.join(given)} need a base, got only full names ({', '.join(map(str, models))}): write the "

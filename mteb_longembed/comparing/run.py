@@ -182,7 +182,7 @@ class Runner:
             return Cost()
         # settings of search change no vector, and no speed of encoding
         meta = candidate.meta
-        if not candidate.key and candidate.spec is not None:
+        if not candidate.key:
             meta = replace(candidate, name=candidate.encoder).meta
         device = self.device or str(get_device_name())
         known = self.cache.find_cost(meta, self.splits, device)
