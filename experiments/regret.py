@@ -18,6 +18,7 @@ import pandas as pd
 from experiments.adapt import NAMES
 from experiments.measuring import write_part
 from mteb_longembed.comparing.advice import Setting, advise
+from mteb_longembed.comparing.candidates import Candidate, Kind
 from mteb_longembed.comparing.summary import summarise
 
 RESULTS = Path("experiments/regret.csv")
@@ -60,6 +61,18 @@ def scores_by_query(points: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def candidate(name: str) -> Candidate:
+    """What a name is; no model is there to say it."""
+    if name == WORDS:
+        return Candidate(name, "", "words")
+    kind: Kind = "search"
+    if name == BASE:
+        kind = "base"
+    elif "fuse=bm25" in name:
+        kind = "fusion"
+    return Candidate(name, "m", kind)
+
+
 def simulate(scores: pd.DataFrame, n: int) -> dict[str, float]:
     """Mean loss in points of each rule, and how often a named winner is a false one."""
     draw = np.random.default_rng(n)
@@ -73,7 +86,8 @@ def simulate(scores: pd.DataFrame, n: int) -> dict[str, float]:
             .melt(ignore_index=False, var_name="candidate", value_name="score")
             .reset_index(names="query")
         )
-        summary = summarise(long)
+        long = long.assign(task="", split="")
+        summary = summarise(long, [candidate(name) for name in CANDIDATES], {})
         advice = advise(summary, Setting(n_queries=n))
         others = 100 * scores[~drawn].mean()
         chosen = {

@@ -7,7 +7,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -96,10 +96,6 @@ class Advice:
         if self.typed:
             use = f"{use} Type: {self.typed}"
         return use, self.certainty, self.price
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**asdict(self), "answer": list(self.answer)}
 
 
 def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
@@ -303,9 +299,9 @@ def shortfall(rows: Sequence[Any], recommended: Any) -> tuple[Any, str] | None:
         return None
     # chunks of one's own read a document without any target, so they say nothing of the others
     of_base = [
-        row for row in rows if row.base == model.base and not row.has_chunker and is_number(row.share_read)
+        row for row in rows if row.base == model.base and not row.chunker and is_number(row.share_read)
     ]
-    if model.has_chunker or any(row.share_read + row.share_unknown >= ENOUGH for row in of_base):
+    if model.chunker or any(row.share_read + row.share_unknown >= ENOUGH for row in of_base):
         return None
     enough = int(model.enough_len)
     if enough <= max((row.target_len for row in of_base if is_number(row.target_len)), default=0):
@@ -323,9 +319,8 @@ def type_next(row: Any, setting: Setting) -> str:
     A name with settings of search is a search and not a model; a model of mteb's own is not ours to load.
     """
     in_python = json.dumps(row.Index, ensure_ascii=False)
-    if row.has_chunker:
-        key = row.label.rpartition("+")[2].partition(":")[0]
-        return f"mteb_longembed.search({json.dumps(row.encoder, ensure_ascii=False)}, chunker={key})"
+    if row.chunker:
+        return f"mteb_longembed.search({json.dumps(row.encoder, ensure_ascii=False)}, chunker={row.chunker})"
     if setting.corpus is not None:
         words = ["mteb-longembed", "search", row.Index, "--corpus", setting.corpus]
         if setting.language is not None:

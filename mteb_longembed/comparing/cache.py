@@ -65,12 +65,9 @@ class Cache:
 
     def ranking(self, meta: ModelMeta, split: Split) -> Ranking | None:
         """The ranking of an earlier run, None if there is none, or if its file is not complete."""
-
-        def of_split(saved: Any) -> Ranking:
-            ranking: Ranking = saved[split.subset][split.split]
-            return ranking
-
-        ranking = _read_kept(self._ranking(meta, split), of_split)
+        ranking: Ranking | None = _read_kept(
+            self._ranking(meta, split), lambda saved: saved[split.subset][split.split]
+        )
         if ranking is None or not split.is_complete(ranking):
             return None
         return ranking
@@ -130,14 +127,11 @@ class Cache:
         """Leave of a ranking of all documents those that are kept, and those that are equal to the last of them."""
         saved = json.loads(path.read_bytes())
         ranking = saved[split.subset][split.split]
-        n = split.n_kept
         for query, documents in ranking.items():
-            if not documents:
-                continue
-            order = sorted(documents, key=lambda name: -documents[name])
-            least = documents[order[min(n, len(order)) - 1]]
-            room = TOLERANCE * max(map(abs, documents.values()))
-            ranking[query] = {name: documents[name] for name in order if documents[name] >= least - room}
+            found = pd.Series(documents, dtype=float).sort_values(ascending=False, kind="stable")
+            least = found.head(split.n_kept).min()
+            room = TOLERANCE * found.abs().max()
+            ranking[query] = found[found >= least - room].to_dict()
         write_file(path, json.dumps(saved))
 
     def find_cost(self, meta: ModelMeta, splits: Sequence[Split], device: str) -> Cost | None:

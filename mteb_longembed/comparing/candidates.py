@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -105,21 +105,17 @@ class Candidate:
 
     @property
     def encoder(self) -> str:
-        """Its name without settings of search, empty for BM25. Candidates with one encoder have one cost."""
-        if self.kind == "words":
-            return ""
+        """Its name without settings of search. Candidates with one encoder have one cost."""
         if self.spec is None:
             return self.name
-        plain: dict[str, Any] = dict.fromkeys(self.spec.search)
-        return _typed(replace(self.spec, **plain))
+        return _typed(self.spec, left_out=self.spec.search)
 
     @property
     def passes(self) -> str:
         """Candidates with the same text here come from one pass of a model, and differ only in pooling and search."""
         if self.spec is None or self.meta_of_chunks is not None:
             return self.id
-        plain: dict[str, Any] = dict.fromkeys((*self.spec.search, "vectors"))
-        return _typed(replace(self.spec, **plain))
+        return _typed(self.spec, left_out=(*self.spec.search, "vectors"))
 
     def with_settings(self, settings: str) -> Candidate:
         """The candidate with further settings of search.
@@ -181,8 +177,7 @@ def candidates_of(
         get_strategy(key)
     if is_name(base):
         return [replace(named(base), is_named=True)], []
-    entry = entry_of(base)
-    if entry is not None and entry.kind == "mteb":
+    if not has_checkpoint(base):
         return _of_api(base, covering)
     first = named(f"{base}+none")
     checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
@@ -201,6 +196,12 @@ def candidates_of(
 def is_name(text: str) -> bool:
     """Whether a text is a full name, with a strategy or settings, and not only a base."""
     return text == "bm25" or (is_extended_name(text) and text not in ZOO)
+
+
+def has_checkpoint(base: str) -> bool:
+    """Whether a text is a base whose weights can be extended."""
+    entry = entry_of(base)
+    return not is_name(base) and (entry is None or entry.kind != "mteb")
 
 
 def _fitting(
@@ -330,6 +331,16 @@ def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
     return replace(candidate, kind=kind, target_len=None, key=key, chunker=chunker, meta_of_chunks=meta)
 
 
+def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunker]) -> list[Candidate]:
+    """Each base, or a name whose base takes no part, on the chunks of each chunker."""
+    bases = {candidate.base for candidate in candidates if candidate.is_base}
+    found = []
+    for candidate in candidates:
+        if candidate.is_base or (candidate.is_named and candidate.base not in bases):
+            found += [chunked(candidate, key, chunker) for key, chunker in chunkers.items()]
+    return found
+
+
 def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
     """What tables call candidates: with one base `base` and what follows it, as `+gp@1024`, by their ids.
 
@@ -343,16 +354,14 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
         ends = {bases[0]: ""}
     labels = {}
     for candidate in candidates:
-        label = candidate.name
-        if candidate.base:
-            end = ends[candidate.base]
-            label = end + label.removeprefix(candidate.base)
-            if candidate.is_base and not candidate.key:
-                label = end or "base"
+        end = ends.get(candidate.base, "")
+        label = end + candidate.name.removeprefix(candidate.base)
         if candidate.key:
-            label = f"{ends.get(candidate.base, '')}+{candidate.key}"
+            label = f"{end}+{candidate.key}"
             if candidate.kind == "fusion":
                 label += ":fuse=bm25"
+        elif candidate.is_base:
+            label = end or "base"
         labels[candidate.id] = label
     return labels
 
@@ -373,6 +382,13 @@ def _of_checkpoint(checkpoint: Checkpoint, base: str) -> Candidate:
     return Candidate(name, base, kind, strategy.trained_len, strategy.target_len)
 
 
-def _typed(spec: ModelSpec) -> str:
-    """A name with a colon before its parameters; in folders, where no colon may stand, it is a comma."""
+def _typed(spec: ModelSpec, left_out: Iterable[str] = ()) -> str:
+    """A name with a colon before its parameters; in folders, where no colon may stand, it is a comma.
+
+    Args:
+        spec: the name in parts.
+        left_out: settings that the name does not give.
+    """
+    plain: dict[str, Any] = dict.fromkeys(left_out)
+    spec = replace(spec, **plain)
     return spec.base + str(spec)[len(spec.base) :].replace(",", ":", 1)

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
@@ -30,7 +29,6 @@ from mteb_longembed.evaluation.scoring import read_metric
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import make_folder
 from mteb_longembed.hub import silence
-from mteb_longembed.names.zoo import entry_of
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.sentences import sentences
 
@@ -40,14 +38,15 @@ from .candidates import (
     BM25_BY_SENTENCE,
     Candidate,
     candidates_of,
-    chunked,
+    has_checkpoint,
     is_name,
     named,
     short_names,
+    with_chunkers,
     words_of,
 )
 from .costs import Cost, covering_len, document_lengths
-from .run import CandidateError, Done, OverBudgetError, Runner, cost_row
+from .run import CandidateError, Done, OverBudgetError, Runner
 from .summary import by_split, expected, query_differences, resamples_of, summarise
 
 T = TypeVar("T")
@@ -105,6 +104,14 @@ class Comparison:
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each candidate, the best first: scores with intervals, differences, standing and cost."""
         return self.summary.copy()
+
+    @property
+    def metric(self) -> str:
+        """What ranks: the metric, or `main score` if the tasks have different ones."""
+        ranking = [metric for metric in self.metrics if metric not in self.scores.columns]
+        if len(ranking) == 1:
+            return ranking[0]
+        return "main score"
 
     def texts(self, *kinds: str) -> list[str]:
         """The notes of some kinds."""
@@ -191,7 +198,7 @@ def compare(
     if strategies is not None:
         asked = _listed(strategies)
     _check_options(models, asked, target, sizes)
-    given: dict[str, Any] = {
+    options: DataOptions = {
         "tasks": tasks,
         "benchmarks": benchmarks,
         "eval_splits": eval_splits,
@@ -199,17 +206,28 @@ def compare(
         "queries": queries,
         "qrels": qrels,
         "n_synthetic_queries": n_synthetic_queries,
+        "language": language,
     }
-    if isinstance(data, Data):
-        others = [name for name, value in given.items() if value is not None and value != ()]
-        if others:
-            raise InputError(f"compare needs one kind of data, got data= and {', '.join(others)}=.")
-    else:
-        options: DataOptions = {**given, "language": language}  # type: ignore[typeddict-item]  # checked above
-        data = Data.from_options(data, Path(folder), options)
+    data = Data.from_options(data, Path(folder), options)
     splits, notes = _prepared(data, metrics, sample, ignore_identical_ids=ignore_identical_ids)
-    plan = _Plan(splits, asked, target, sizes, chunkers or {}, bm25, *document_lengths(splits, None))
-    candidates = plan.candidates(models, notes)
+    lengths, scale = document_lengths(splits, None)
+    candidates = []
+    for model in models:
+        if isinstance(model, Candidate):
+            candidates.append(model)
+            continue
+        if has_checkpoint(model):
+            lengths, scale = document_lengths(splits, _tokenizer_of(model))
+        found, untried = candidates_of(model, asked, target, sizes, covering_len(lengths))
+        candidates += found
+        notes += [Note("untried", text) for text in untried]
+    candidates += with_chunkers(candidates, chunkers or {})
+    if bm25:
+        candidates += words_of(int(lengths.max()))
+    # words first, then full names and bases
+    candidates = sorted(
+        dict.fromkeys(candidates), key=lambda one: (one.kind != "words", not one.is_named, not one.is_base)
+    )
     for note in notes:
         on_message(note.text)
     if all(data.has_synthetic_queries and candidate.matches_words for candidate in candidates):
@@ -218,8 +236,10 @@ def compare(
             f"{', '.join(candidate.id for candidate in candidates) or 'none'}."
         )
     runner = Runner(Cache(Path(folder)), splits, candidates, device, passages, on_message, until)
-    runner.before_first_pass = lambda cost: on_message(plan.expectation(candidates, cost))
-    done = _run_all(runner, plan, notes, show=show)
+    passes = {one.passes: one.target_len for one in candidates if one.kind not in ("words", "api")}
+    n_tokens = int(scale * sum(lengths.clip(max=most or lengths.max()).sum() for most in passes.values()))
+    runner.before_first_pass = lambda cost: on_message(_expectation(n_tokens, len(passes), cost))
+    done = _run_all(runner, n_tokens, notes, bm25=bm25, show=show)
     if not done:
         reasons = [note.text for note in notes if note.kind in ("left out", "skipped")]
         raise InputError(
@@ -243,11 +263,8 @@ def _check_options(
     sizes: Sequence[int],
 ) -> None:
     """Refuse options about the candidates of bases where there is no base."""
-    given = [
-        name
-        for name, value in (("--strategies", strategies), ("--target", target), ("--sizes", sizes or None))
-        if value is not None
-    ]
+    values = {"--strategies": strategies, "--target": target, "--sizes": sizes or None}
+    given = [name for name, value in values.items() if value is not None]
     if given and all(isinstance(model, str) and is_name(model) for model in models):
         raise InputError(
             f"{' and '.join(given)} need a base, got only full names ({', '.join(map(str, models))}): write the "
@@ -273,60 +290,16 @@ def _prepared(
     return splits, notes
 
 
-@dataclass
-class _Plan:
-    """Which candidates there are, and how much they read: `scale` times the `lengths` in tokens of drawn documents."""
-
-    splits: Sequence[Split]
-    strategies: Sequence[str] | None
-    target: int | str | None
-    sizes: Sequence[int]
-    chunkers: Mapping[str, Chunker]
-    with_words: bool
-    lengths: np.ndarray
-    scale: float
-
-    def candidates(self, models: Sequence[str | Candidate], notes: list[Note]) -> list[Candidate]:
-        """All that are known before the first one has run: words, full names, bases, then the rest."""
-        found: list[Candidate] = []
-        for model in models:
-            if isinstance(model, Candidate):
-                found.append(model)
-                continue
-            entry = entry_of(model)
-            if not is_name(model) and (entry is None or entry.kind != "mteb"):
-                self.lengths, self.scale = document_lengths(self.splits, _tokenizer_of(model))
-            covering = covering_len(self.lengths)
-            own, untried = candidates_of(model, self.strategies, self.target, self.sizes, covering)
-            found += own
-            notes += [Note("untried", text) for text in untried]
-        bases = {candidate.base for candidate in found if candidate.is_base}
-        encoders = [c for c in found if c.is_base or (c.is_named and c.base not in bases)]
-        for encoder in encoders:
-            found += [chunked(encoder, key, chunker) for key, chunker in self.chunkers.items()]
-        if self.with_words:
-            found += words_of(int(self.lengths.max()))
-        return sorted(dict.fromkeys(found), key=lambda c: (c.kind != "words", not c.is_named, not c.is_base))
-
-    def n_tokens(self, candidates: Sequence[Candidate]) -> tuple[int, int]:
-        """About how many tokens of documents are read, and in how many passes."""
-        passes = {c.passes: c.target_len for c in candidates if c.kind not in ("words", "api")}
-        read = [self.lengths.clip(max=target or self.lengths.max()).sum() for target in passes.values()]
-        return int(self.scale * sum(read)), len(passes)
-
-    def expectation(self, candidates: Sequence[Candidate], cost: Cost) -> str:
-        """How much is read and how long that takes on this machine, by the first measured speed."""
-        n_tokens, n_passes = self.n_tokens(candidates)
-        seconds = n_tokens / (cost.tokens_per_second or 1.0)
-        needed = f"{seconds:,.0f} seconds"
-        if seconds >= 120:
-            needed = f"{seconds / 60:,.0f} minutes"
-        sentence = f"About {n_tokens:,} tokens in {n_passes} passes, about {needed} on this machine"
-        if seconds > _LONG:
-            return (
-                f"{sentence}: --budget TIME leaves out what takes longer, --sample N reads fewer documents."
-            )
-        return f"{sentence}."
+def _expectation(n_tokens: int, n_passes: int, cost: Cost) -> str:
+    """How much is read and how long that takes on this machine, by the first measured speed."""
+    seconds = n_tokens / (cost.tokens_per_second or 1.0)
+    needed = f"{seconds:,.0f} seconds"
+    if seconds >= 120:
+        needed = f"{seconds / 60:,.0f} minutes"
+    sentence = f"About {n_tokens:,} tokens in {n_passes} passes, about {needed} on this machine"
+    if seconds > _LONG:
+        return f"{sentence}: --budget TIME leaves out what takes longer, --sample N reads fewer documents."
+    return f"{sentence}."
 
 
 def _tokenizer_of(base: str) -> Any:
@@ -346,7 +319,7 @@ def _tokenizer_of(base: str) -> Any:
     )
 
 
-def _run_all(runner: Runner, plan: _Plan, notes: list[Note], *, show: bool) -> list[Done]:
+def _run_all(runner: Runner, n_tokens: int, notes: list[Note], *, bm25: bool, show: bool) -> list[Done]:
     """Run all candidates, and then those that depend on which is best."""
     done: list[Done] = []
     labels = short_names(runner.candidates)
@@ -365,11 +338,11 @@ def _run_all(runner: Runner, plan: _Plan, notes: list[Note], *, show: bool) -> l
     options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "disable": not show}
     if not sys.stderr.isatty():
         options["mininterval"] = 30.0
-    with tqdm(total=plan.n_tokens(runner.candidates)[0], **options) as bar, shared_bar(bar):
+    with tqdm(total=n_tokens, **options) as bar, shared_bar(bar):
         for candidate in runner.candidates:
             run(candidate)
-        if plan.with_words and any(one.candidate.kind == "words" for one in done):
-            for candidate in _further(done, plan.splits, notes):
+        if bm25 and any(one.candidate.kind == "words" for one in done):
+            for candidate in _further(done, runner.splits, notes):
                 run(candidate)
     n_skipped = sum(note.kind == "skipped" for note in notes)
     if n_skipped:
@@ -411,7 +384,7 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
     """What the candidates that have run say."""
     scores = pd.concat([one.scores for one in done], ignore_index=True)
     candidates = {one.candidate.id: one.candidate for one in done}
-    costs = pd.DataFrame([cost_row(one) for one in done])
+    costs = {one.candidate.id: one.costs for one in done}
     synthetic = data.has_synthetic_queries
     summary = summarise(scores, list(candidates.values()), costs, synthetic_queries=synthetic)
     # `mteb run` does not know the names of tasks from local files

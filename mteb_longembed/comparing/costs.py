@@ -6,7 +6,8 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class Cost:
         share_unknown: the share of the documents' tokens for which the tokenizer has only its unknown token.
         vectors: mean number of vectors of a document, None if that is not known.
         enough_len: the smallest power of two, in tokens, at which `ENOUGH` of the text is read.
-        quarter_len, median_len, three_quarters_len, longest: lengths of documents in tokens.
+        median_len, longest: lengths of documents in tokens.
         slowest, tokens_per_second, fastest: tokens of documents encoded in a second: the slowest round, the median and
             the fastest round; None if nothing is encoded here.
         bytes: mean bytes of a document's vectors, as they are stored.
@@ -62,9 +63,7 @@ class Cost:
     share_unknown: float = 0.0
     vectors: float | None = None
     enough_len: int = 1
-    quarter_len: float | None = None
     median_len: float | None = None
-    three_quarters_len: float | None = None
     longest: int = 0
     slowest: float | None = None
     tokens_per_second: float | None = None
@@ -86,46 +85,37 @@ def is_faster(one: Any, other: Any) -> bool:
 
 
 def measure(model: LongModel, texts: Sequence[str]) -> tuple[list[float], int]:
-    """The speed of each round in tokens a second, and the bytes of one vector."""
-    speeds = []
-    n_bytes = 0
-    for number in range(ROUNDS):
-        rate, n_bytes = speed(model, texts, is_new=number == 0)
-        speeds.append(rate)
-    return speeds, n_bytes
+    """The tokens of documents that a model encodes in a second, round by round, and the bytes of one vector.
 
-
-def speed(model: LongModel, texts: Sequence[str], *, is_new: bool = True) -> tuple[float, int]:
-    """Tokens of documents that a model encodes in a second, and the bytes of one vector.
-
-    The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base.
+    The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base. The first
+    call of a new model makes things that are made only once, so a text that is a little longer than the trained length
+    runs before the clock starts.
 
     Args:
         model: its store is not used here.
         texts: documents, or their chunks.
-        is_new: whether it has not run yet. The first call of a new model makes things that are made only once, so a
-            text that is a little longer than the trained length runs before the clock starts.
     """
     rows = model.first.token_ids(texts, document_prompt(model))
     if rows is None:
         n_tokens = sum(len(text.split()) for text in texts)
     else:
         n_tokens = sum(map(len, rows))
+    n_chars = int(_WARM * CHARS_PER_TOKEN * model.first.strategy.trained_len)
+    speeds = []
     store = model.store
     model.store = None  # embeddings that are stored already would say nothing about speed
     try:
-        if is_new:
-            n_chars = int(_WARM * CHARS_PER_TOKEN * model.first.strategy.trained_len)
-            model.encode_document([max(texts, key=len)[:n_chars]], show_progress_bar=False)
-        started = time.perf_counter()
-        embeddings = model.encode_document(texts, show_progress_bar=False)
-        seconds = time.perf_counter() - started
+        model.encode_document([max(texts, key=len)[:n_chars]], show_progress_bar=False)
+        for _ in range(ROUNDS):
+            started = time.perf_counter()
+            embeddings = model.encode_document(texts, show_progress_bar=False)
+            speeds.append(n_tokens / (time.perf_counter() - started))
     finally:
         model.store = store
     first = embeddings[0]
     if isinstance(first, Tensor):
         first = first.cpu()
-    return n_tokens / seconds, np.atleast_2d(first)[0].nbytes
+    return speeds, np.atleast_2d(first)[0].nbytes
 
 
 def sample(splits: Sequence[Split], device_type: str) -> list[str]:
@@ -209,84 +199,71 @@ def count(
         target_len: how many tokens of a document the candidate reads, None for all; used if there are no token ids.
         split_text: a chunker of one's own.
     """
-    counter = _TokenCounter(model, split_text, target_len)
+    cutter = None
+    if model is not None and model.first.token_ids(["a"]) is not None:
+        cutter = prefix_tokenizer_of(model.first.tokenizer)
+    if model is None or cutter is None:
+        return _count_words(splits, target_len)
+    tokenizer = model.first.tokenizer
+    prompt = document_prompt(model)
+    n_prompt = len(cutter.contents([prompt], sys.maxsize)[0])
+    # every text gets these tokens too
+    n_added = n_prompt + len(cutter.prefix_ids) + len(cutter.suffix_ids)
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    lengths: list[int] = []
+    read: list[int] = []
+    n_unknown = 0
+    n_unknown_read = 0
+    n_vectors = 0
+    for texts in chain.from_iterable(texts_of(split.corpus) for split in splits):
+        whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
+        chunks = texts
+        if split_text is not None:
+            chunks = chunk_texts(texts, split_text)
+        rows = model.first.token_ids(chunks, prompt or None) or []
+        lengths += [len(ids) - n_prompt for ids in whole]
+        read += [len(ids) for ids in rows]
+        n_unknown += sum(_n_equal(ids, unknown) for ids in whole)
+        n_unknown_read += sum(_n_equal(ids, unknown) for ids in rows)
+        n_vectors += sum(map(len, tokens_of_vectors(model, rows, prompt or None)))
+    cost = _cost_of(np.array(lengths), np.array(read), n_added, n_unknown_read)
+    return replace(cost, share_unknown=n_unknown / max(sum(lengths), 1), vectors=n_vectors / len(lengths))
+
+
+def _count_words(splits: Sequence[Split], target_len: int | None) -> Cost:
+    """The cost of a model whose tokenizer is not known."""
+    counted: list[int] = []
     for split in splits:
-        for texts in texts_of(split.corpus):
-            counter.add(texts)
-    return counter.cost()
+        counted += [count_tokens(text) for text in split.texts()]
+    lengths = np.array(counted)
+    return _cost_of(lengths, lengths.clip(max=target_len or lengths.max()), 0, 0)
 
 
-class _TokenCounter:
-    """Counts what a model reads of documents, batch by batch."""
+def _cost_of(lengths: np.ndarray, read: np.ndarray, n_added: int, n_unknown_read: int) -> Cost:
+    """The cost of all documents.
 
-    def __init__(self, model: LongModel | None, split_text: CutText | None, target_len: int | None) -> None:
-        self.model: LongModel | None = None
-        self.split_text = split_text
-        self.target_len = target_len
-        self.n_prompt = 0
-        #: tokens that every text gets: the prompt, and special tokens.
-        self.n_added = 0
-        self.lengths: list[int] = []
-        self.n_tokens = self.n_read = self.n_vectors = self.n_unknown = 0
-        cutter = None
-        if model is not None and model.first.token_ids(["a"]) is not None:
-            cutter = prefix_tokenizer_of(model.first.tokenizer)
-        if model is not None and cutter is not None:
-            self.model = model
-            self.cutter = cutter
-            self.prompt = document_prompt(model)
-            self.n_prompt = len(self.cutter.contents([self.prompt], sys.maxsize)[0])
-            self.n_added = self.n_prompt + len(self.cutter.prefix_ids) + len(self.cutter.suffix_ids)
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Count some documents."""
-        if self.model is None:
-            lengths = [count_tokens(text) for text in texts]
-            read = [min(length, self.target_len or length) for length in lengths]
-            n_unknown = 0
-        else:
-            ids = self.cutter.contents([self.prompt + text for text in texts], sys.maxsize)
-            lengths = [len(row) - self.n_prompt for row in ids]
-            unknown = getattr(self.model.first.tokenizer, "unk_token_id", None)
-            self.n_unknown += sum(_n_equal(row, unknown) for row in ids)
-            chunks = texts
-            if self.split_text is not None:
-                chunks = chunk_texts(texts, self.split_text)
-            rows = self.model.first.token_ids(chunks, self.prompt or None) or []
-            read = [len(row) for row in rows]
-            n_unknown = sum(_n_equal(row, unknown) for row in rows)
-            for vectors in tokens_of_vectors(self.model, rows, self.prompt or None):
-                self.n_vectors += len(vectors)
-        self.lengths += lengths
-        n_content = sum(max(n - self.n_added, 0) for n in read)
-        self.n_read += max(min(n_content, sum(lengths)) - n_unknown, 0)
-        self.n_tokens += sum(read)
-
-    def cost(self) -> Cost:
-        """The cost of all documents that were counted."""
-        total = sum(self.lengths)
-        share_read, share_unknown = 1.0, 0.0
-        if total:
-            share_read = self.n_read / total
-            share_unknown = self.n_unknown / total
-        vectors = None
-        if self.model is not None:
-            vectors = self.n_vectors / len(self.lengths)
-        enough_len = 1
-        while sum(min(n, max(enough_len - self.n_added, 0)) for n in self.lengths) < ENOUGH * total:
-            enough_len *= 2
-        low, median, high = np.quantile(self.lengths, [0.25, 0.5, 0.75]).tolist()
-        return Cost(
-            tokens=self.n_tokens,
-            share_read=share_read,
-            share_unknown=share_unknown,
-            vectors=vectors,
-            enough_len=enough_len,
-            quarter_len=low,
-            median_len=median,
-            three_quarters_len=high,
-            longest=max(self.lengths) + self.n_added,
-        )
+    Args:
+        lengths: of documents in tokens.
+        read: tokens of each text that a model reads, with the `n_added` that every text gets.
+        n_added: tokens of the prompt, and special tokens.
+        n_unknown_read: the unknown tokens among those that are read.
+    """
+    total = int(lengths.sum())
+    share_read = 1.0
+    if total:
+        # chunks may overlap
+        n_read = min(int((read - n_added).clip(min=0).sum()), total)
+        share_read = max(n_read - n_unknown_read, 0) / total
+    enough_len = 1
+    while lengths.clip(max=max(enough_len - n_added, 0)).sum() < ENOUGH * total:
+        enough_len *= 2
+    return Cost(
+        tokens=int(read.sum()),
+        share_read=share_read,
+        enough_len=enough_len,
+        median_len=float(np.median(lengths)),
+        longest=int(lengths.max()) + n_added,
+    )
 
 
 def _n_equal(ids: ArrayLike, wanted: int | None) -> int:

@@ -94,8 +94,11 @@ def new_drawing(key: str, title: str, height: float) -> tuple[Drawing, Axes]:
 
 def drawings(comparison: Comparison) -> list[Drawing]:
     """The figures that the comparison has data for."""
+    drawn = [draw_standings(comparison)]
     costs = draw_costs(comparison)
-    return [draw_standings(comparison), *([] if costs is None else [costs])]
+    if costs is not None:
+        drawn.append(costs)
+    return drawn
 
 
 def draw_standings(comparison: Comparison) -> Drawing:
@@ -106,8 +109,7 @@ def draw_standings(comparison: Comparison) -> Drawing:
     lies below 0.
     """
     rows = list(comparison.summary.itertuples())
-    metric = _metric(comparison)
-    title = f"{metric} with 95 % intervals; shaded: that of the first one; grey: surely worse"
+    title = f"{comparison.metric} with 95 % intervals; shaded: that of the first one; grey: surely worse"
     drawing, axes = new_drawing("standings", title, 1.0 + 0.3 * len(rows))
     for place, row in enumerate(rows):
         colour = _COLOURS.get(row.standing, _OUT)
@@ -123,17 +125,11 @@ def draw_standings(comparison: Comparison) -> Drawing:
         if row.standing in ("behind", "apart"):
             text.set_color(_OUT)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlabel(f"{metric} (%)")
+    axes.set_xlabel(f"{comparison.metric} (%)")
     axes.grid(axis="x", color=GRID, lw=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
     return drawing
-
-
-def _metric(comparison: Comparison) -> str:
-    from .page import metric_name
-
-    return metric_name(comparison)
 
 
 def _on_lines(label: str) -> str:
@@ -152,8 +148,7 @@ def draw_costs(comparison: Comparison) -> Drawing | None:
     summary = comparison.summary
     if summary["tokens_per_second"].notna().sum() < 2:
         return None
-    metric = _metric(comparison)
-    title = f"{metric} against speed: up and to the right is better; numbers are the table's rows"
+    title = f"{comparison.metric} against speed: up and to the right is better; numbers are the table's rows"
     drawing, axes = new_drawing("cost", title, 3.6)
     words = next(iter(summary.index[summary["kind"] == "words"]), None)
     for number, row in enumerate(summary.itertuples(), start=1):
@@ -177,5 +172,5 @@ def draw_costs(comparison: Comparison) -> Drawing | None:
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.locator_params(axis="x", nbins=5)
     axes.set_xlabel("tokens a second (bar: slowest to fastest round)")
-    axes.set_ylabel(f"{metric} (%)")
+    axes.set_ylabel(f"{comparison.metric} (%)")
     return drawing

@@ -7,12 +7,11 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import ROUND_HALF_UP, Decimal
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
@@ -61,87 +60,78 @@ _NARROW = 24
 _PART_OF_NAME = re.compile(r"[^:,/]*[:,/]?")
 #: A table with at least this many rows gets a search field.
 _SEARCHABLE = 12
-#: A number and its interval, which a page shows in small letters.
-_WITH_BOUNDS = re.compile(r"(.*) (\[.*\])")
 
-#: A cell: what is shown, and what a page sorts by.
-Cell = tuple[str, float | None]
+
+class Cell(NamedTuple):
+    """A cell of a table.
+
+    Args:
+        text: what is shown.
+        number: what a page sorts by; None for words.
+        bounds: the interval of the number, which is shown less strongly.
+        marked: start and end of the characters that a page marks.
+    """
+
+    text: str = MISSING
+    number: float | None = None
+    bounds: str = ""
+    marked: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
 class Table:
-    """Two frames of one shape, what cells show and what they are sorted by, with a caption.
+    """Rows of cells by the titles of their columns, which all rows have in common.
 
     Its texts have no control characters, whatever a query says.
 
     Args:
         key: a short name, fit for the ids of a page.
         caption: its title.
-        texts: what is shown.
-        numbers: what a page sorts by; None for words.
+        rows: the cells.
         notes: sentences below the table.
         is_folded: whether a page shows the rows only if one asks for them.
-        optional: columns that a narrow terminal may leave out, the first one first.
         classes: a word for each row that a page may colour by; empty for none.
-        marked: the characters of a cell that a page marks, by its row and column.
     """
 
     key: str
     caption: str
-    texts: pd.DataFrame
-    numbers: pd.DataFrame
-    notes: tuple[str, ...] = ()
+    rows: list[dict[str, Cell]]
+    notes: Sequence[str] = ()
     is_folded: bool = False
-    optional: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()
-    marked: Mapping[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+    classes: Sequence[str] = ()
 
     @classmethod
     def of(cls, key: str, caption: str, rows: Sequence[Mapping[str, Cell]], **more: Any) -> Table:
-        """A table from rows of cells by the titles of their columns. Empty columns are left out."""
-        texts = pd.DataFrame(
-            [{printable(title): printable(text) for title, (text, _) in row.items()} for row in rows]
-        )
-        numbers = pd.DataFrame(
-            [{printable(title): number for title, (_, number) in row.items()} for row in rows], dtype=object
-        )
-        kept = texts.columns[(texts != MISSING).any()]
-        return cls(slug(key), printable(caption), texts[kept], numbers[kept], **more)
+        """A table without its empty columns."""
+        kept = [title for title in rows[0] if any(row[title].text != MISSING for row in rows)]
+        shown = []
+        for row in rows:
+            cells = {title: row[title]._replace(text=printable(row[title].text)) for title in kept}
+            shown.append({printable(title): cell for title, cell in cells.items()})
+        return cls(slug(key), printable(caption), shown, **more)
 
     @property
     def header(self) -> list[str]:
         """The titles of the columns."""
-        return list(self.texts.columns)
+        return list(self.rows[0])
 
     def has_words(self, title: str) -> bool:
         """Whether a column has words: they are aligned left, and numbers right."""
-        return bool((self.numbers[title].isna() & (self.texts[title] != MISSING)).any())
-
-    def without(self, titles: Sequence[str]) -> Table:
-        """The same table without the columns with these titles."""
-        return replace(self, texts=self.texts.drop(columns=list(titles)))
-
-
-def metric_name(comparison: Comparison) -> str:
-    """What ranks: the metric, or `main score` if the tasks have different ones."""
-    ranking = [metric for metric in comparison.metrics if metric not in comparison.scores.columns]
-    if len(ranking) == 1:
-        return ranking[0]
-    return "main score"
+        return any(row[title].number is None and row[title].text != MISSING for row in self.rows)
 
 
 def ranking_table(comparison: Comparison) -> Table:
     """The candidates, the best first. Each row has its standing as its class, so that a page may colour it."""
-    metric = metric_name(comparison)
+    metric = comparison.metric
     others = [name for name in comparison.metrics if name in comparison.summary.columns]
     rows = []
     for number, row in enumerate(comparison.summary.to_dict("records"), start=1):
-        cells: dict[str, Cell] = {
-            "#": (str(number), number),
-            "candidate": (row["label"], None),
+        cells = {
+            "#": Cell(str(number), number),
+            "candidate": Cell(row["label"]),
             metric: _spread(row["score"], row["low"], row["high"]),
-            "standing": (_WORDS[row["standing"]], None),
-            "first in": (percent(row["first_share"]), 100 * row["first_share"]),
+            "standing": Cell(_WORDS[row["standing"]]),
+            "first in": _share(row["first_share"]),
             "to best": _difference(row, "to_best"),
             "to base": _difference(row, "to_base"),
             "p adj.": _p_value(row["p_value"]),
@@ -149,15 +139,13 @@ def ranking_table(comparison: Comparison) -> Table:
         cells |= {name: _spread(row[name], row[f"{name} low"], row[f"{name} high"]) for name in others}
         cells["tokens/s"] = speed_cell(row)
         cells["vectors"] = _number(row["vectors"], 2)
-        cells["KB/doc"] = MISSING, None
-        if is_number(row["bytes"]):
-            cells["KB/doc"] = _number(row["bytes"] / 1024, 2)
-        cells["read"] = MISSING, None
-        # how much of a document's text BM25 reads is not counted in tokens of a model
-        if is_number(row["share_read"]) and row["kind"] != "words":
-            cells["read"] = percent(row["share_read"]), 100 * row["share_read"]
+        cells["KB/doc"] = _number(row["bytes"], 2, unit=1024)
+        cells["read"] = _share(row["share_read"])
+        if row["kind"] == "words":
+            # how much of a document's text BM25 reads is not counted in tokens of a model
+            cells["read"] = Cell()
         rows.append(cells)
-    table = Table.of("compare", "Candidates", rows, classes=tuple(comparison.summary["standing"]))
+    table = Table.of("compare", "Candidates", rows)
     first = f"{metric}: percent, of 1 query, so there are no intervals."
     if comparison.n_queries > 1:
         first = (
@@ -165,8 +153,8 @@ def ranking_table(comparison: Comparison) -> Table:
             "brackets show the 95 % interval."
         )
     legend = [text for column, text in _LEGEND.items() if column in table.header]
-    optional = tuple(title for title in _OPTIONAL if title in table.header)
-    return replace(table, notes=(first, *legend, *comparison.texts("data")), optional=optional)
+    notes = [first, *legend, *comparison.texts("data")]
+    return replace(table, notes=notes, classes=list(comparison.summary["standing"]))
 
 
 def speed_cell(row: Mapping[str, Any]) -> Cell:
@@ -176,7 +164,7 @@ def speed_cell(row: Mapping[str, Any]) -> Cell:
     """
     rate = row["tokens_per_second"]
     if not is_number(rate):
-        return MISSING, None
+        return Cell()
     unit = 1
     suffix = ""
     digits = 0
@@ -185,8 +173,10 @@ def speed_cell(row: Mapping[str, Any]) -> Cell:
         suffix = "k"
     if 1000 <= rate < 100_000:
         digits = 1
-    low, high = f"{row['slowest'] / unit:.{digits}f}", f"{row['fastest'] / unit:.{digits}f}"
-    return f"{rate / unit:.{digits}f}{suffix} [{low},{high}]", rate
+    median, low, high = (
+        f"{row[name] / unit:.{digits}f}" for name in ("tokens_per_second", "slowest", "fastest")
+    )
+    return Cell(f"{median}{suffix}", rate, f"[{low},{high}]")
 
 
 def split_table(comparison: Comparison) -> Table | None:
@@ -196,12 +186,12 @@ def split_table(comparison: Comparison) -> Table | None:
         return None
     rows = []
     for name, label in comparison.summary["label"].items():
-        cells: dict[str, Cell] = {"candidate": (label, None)}
+        cells = {"candidate": Cell(label)}
         for row in frame[frame["candidate"] == name].itertuples():
             title = f"{row.task.removeprefix('LongEmbed')} {row.split.removeprefix('test_')}"
             cells[title] = _spread(row.score, row.low, row.high)
         rows.append(cells)
-    return Table.of("splits", f"{metric_name(comparison)} by task and split, in percent", rows)
+    return Table.of("splits", f"{comparison.metric} by task and split, in percent", rows)
 
 
 def passage_table(comparison: Comparison) -> Table | None:
@@ -212,7 +202,7 @@ def passage_table(comparison: Comparison) -> Table | None:
         return None
     rows = []
     for row in summary.to_dict("records"):
-        cells: dict[str, Cell] = {"candidate": (row["label"], None)}
+        cells = {"candidate": Cell(row["label"])}
         for name in shares:
             context = name.replace("passage", "context")
             cells[name] = _spread(row[name], row[f"{name} low"], row[f"{name} high"])
@@ -242,21 +232,19 @@ def query_tables(comparison: Comparison) -> list[Table]:
     shown = []
     for other, queries in comparison.queries.groupby("other", sort=False):
         rows = []
-        marked = {}
-        for number, row in enumerate(queries.to_dict("records")):
-            cells: dict[str, Cell] = {"query": (row["text"], None), "points": _number(row["points"], 1)}
+        for row in queries.to_dict("records"):
+            cells = {"query": Cell(row["text"]), "points": _number(row["points"], 1)}
             for end, title in (("", ""), ("_there", " there")):
-                cells[f"rank{title}"] = _number(row[f"rank{end}"], 0)
-                cells[f"relevant{title}"] = (row[f"relevant{end}"] or MISSING, None)
-                cells[f"first{title}"] = (row[f"first{end}"] or MISSING, None)
-                cells[f"passage{title}"] = (row[f"passage{end}"] or MISSING, None)
+                marked = None
                 if is_number(row[f"answer_start{end}"]):
-                    place = int(row[f"answer_start{end}"]), int(row[f"answer_end{end}"])
-                    marked[number, f"passage{title}"] = place
+                    marked = int(row[f"answer_start{end}"]), int(row[f"answer_end{end}"])
+                cells[f"rank{title}"] = _number(row[f"rank{end}"], 0)
+                cells[f"relevant{title}"] = Cell(row[f"relevant{end}"] or MISSING)
+                cells[f"first{title}"] = Cell(row[f"first{end}"] or MISSING)
+                cells[f"passage{title}"] = Cell(row[f"passage{end}"] or MISSING, marked=marked)
             rows.append(cells)
         caption = f"Query by query: {best} against {labels[other]}"
-        more: dict[str, Any] = {"notes": notes, "is_folded": True, "marked": marked}
-        shown.append(Table.of(f"queries-{labels[other]}", caption, rows, **more))
+        shown.append(Table.of(f"queries-{labels[other]}", caption, rows, notes=notes, is_folded=True))
     return shown
 
 
@@ -266,43 +254,41 @@ def tables(comparison: Comparison) -> list[Table]:
     return [*(table for table in made if table is not None), *query_tables(comparison)]
 
 
-def rounded(value: float, digits: int = 1) -> Decimal:
-    """A number for a format such as `+.1f`; halves are rounded away from zero, those of a float to even digits."""
-    exact = Decimal(str(round(value, 6)))  # without the error of sums: 100 * 0.58 is 57.99999999999999
-    if not exact.is_finite():
-        return exact
-    return exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP) + 0  # no -0.0
+def _number(value: float | None, digits: int, unit: int = 1) -> Cell:
+    if value is None or not is_number(value):
+        return Cell()
+    return Cell(f"{value / unit:z,.{digits}f}", value / unit)
 
 
-def _number(value: float | None, digits: int) -> Cell:
-    if not is_number(value):
-        return MISSING, None
-    return f"{rounded(float(value or 0), digits):,f}", value
+def _share(share: float) -> Cell:
+    if not is_number(share):
+        return Cell()
+    return Cell(percent(share), 100 * share)
 
 
 def _spread(mean: float, low: float, high: float) -> Cell:
-    text, number = _number(mean, 1)
-    if is_number(low):
-        text += f" [{rounded(low, 0)},{rounded(high, 0)}]"
-    return text, number
+    cell = _number(mean, 1)
+    if not is_number(low):
+        return cell
+    return cell._replace(bounds=f"[{low:z.0f},{high:.0f}]")
 
 
 def _difference(row: Mapping[str, Any], name: str) -> Cell:
     """A difference with its sign, and its interval in whole points."""
     if not is_number(row[name]):
-        return MISSING, None
-    text = f"{row[name]:+.1f}"
+        return Cell()
+    bounds = ""
     if is_number(row[f"{name}_low"]):
-        text += f" [{row[f'{name}_low']:+.0f},{row[f'{name}_high']:+.0f}]"
-    return text, row[name]
+        bounds = f"[{row[f'{name}_low']:+.0f},{row[f'{name}_high']:+.0f}]"
+    return Cell(f"{row[name]:+.1f}", row[name], bounds)
 
 
 def _p_value(value: float) -> Cell:
     if not is_number(value):
-        return MISSING, None
+        return Cell()
     if value < 0.001:
-        return "<0.001", value
-    return f"{value:.3f}", value
+        return Cell("<0.001", value)
+    return Cell(f"{value:.3f}", value)
 
 
 def show(shown: Sequence[Table], console: Console, *, notes: bool = True) -> None:
@@ -314,16 +300,14 @@ def show(shown: Sequence[Table], console: Console, *, notes: bool = True) -> Non
         notes: whether the notes below the tables are printed.
     """
     for table in shown:
-        drawn = RichTable()
-        forms = [(0, False), *((n_left_out, True) for n_left_out in range(len(table.optional) + 1))]
-        for n_left_out, is_narrow in forms:
-            left_out = table.optional[:n_left_out]
-            drawn = _drawn(table.without(left_out), is_narrow=is_narrow)
-            if (
-                console.measure(drawn, options=console.options.update(max_width=10_000)).maximum
-                <= console.width
-            ):
-                break
+        optional = [title for title in _OPTIONAL if title in table.header]
+        drawn = _drawn(table, [])
+        left_out: list[str] = []
+        if _is_wider(drawn, console):
+            drawn = _drawn(table, [], is_narrow=True)
+        while _is_wider(drawn, console) and len(left_out) < len(optional):
+            left_out = optional[: len(left_out) + 1]
+            drawn = _drawn(table, left_out, is_narrow=True)
         lines = list(table.notes)
         if left_out:
             lines.append(f"No room here for {', '.join(left_out)}: the page and the JSON have them.")
@@ -333,7 +317,13 @@ def show(shown: Sequence[Table], console: Console, *, notes: bool = True) -> Non
         console.print()
 
 
-def _drawn(table: Table, *, is_narrow: bool) -> RichTable:
+def _is_wider(drawn: RichTable, console: Console) -> bool:
+    """Whether a table has no room in a console."""
+    free = console.options.update(max_width=10_000)
+    return console.measure(drawn, options=free).maximum > console.width
+
+
+def _drawn(table: Table, left_out: Sequence[str], *, is_narrow: bool = False) -> RichTable:
     """A table in which numbers are never broken. A narrow one has names on several lines."""
     drawn = RichTable(
         title=Text(table.caption, style="italic"),
@@ -343,25 +333,23 @@ def _drawn(table: Table, *, is_narrow: bool) -> RichTable:
         padding=(0, 1, 0, 0),
         show_edge=False,
     )
-    for title in table.header:
+    titles = [title for title in table.header if title not in left_out]
+    for title in titles:
         if table.has_words(title):
             drawn.add_column(Text(title), overflow="fold")
         else:  # a title such as SummScreenFD may be broken between its words
             broken = re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title)
             drawn.add_column(Text(broken), justify="right", no_wrap=True)
-    for row in table.texts.to_dict("records"):
+    for row in table.rows:
         texts = []
-        for title, text in row.items():
-            if table.has_words(str(title)):
-                if is_narrow:
-                    text = _on_lines(text, _NARROW)
-                texts.append(Text(text))
-                continue
-            shown = Text(text)
-            bounds = _WITH_BOUNDS.fullmatch(text)
-            if bounds:
-                shown = Text(bounds[1]).append(f" {bounds[2]}", style="dim")
-            texts.append(shown)
+        for title in titles:
+            cell = row[title]
+            text = Text(cell.text)
+            if cell.bounds:
+                text.append(f" {cell.bounds}", style="dim")
+            elif is_narrow and cell.number is None:
+                text = Text(_on_lines(cell.text, _NARROW))
+            texts.append(text)
         drawn.add_row(*texts)
     return drawn
 
@@ -403,7 +391,7 @@ def page(
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown
     )
-    environment.filters.update(breakable=_breakable, picture=_picture, content=_content, exact=_exact)
+    environment.filters.update(breakable=_breakable, picture=_picture)
     template = (files("mteb_longembed.comparing") / "page.html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         advice=comparison.advice,
@@ -429,10 +417,8 @@ def _documents(comparison: Comparison) -> str:
     if known.empty:
         return f"{comparison.n_documents:,}"
     row = known.iloc[0]
-    return (
-        f"{comparison.n_documents:,}; half have {row['quarter_len']:,.0f} to {row['three_quarters_len']:,.0f} tokens, "
-        f"the median is {row['median_len']:,.0f}"
-    )
+    half, most = row["median_len"], row["longest"]
+    return f"{comparison.n_documents:,}; the median has {half:,.0f} tokens, the longest {most:,.0f}"
 
 
 def _shown(value: object) -> object:
@@ -446,29 +432,6 @@ def _breakable(title: str) -> Markup:
     """A title such as SummScreenFD, or a model's name, with places where the browser may break the line."""
     places = r"(?<=[a-z]{2})(?=[A-Z][a-z])|(?<=\S)(?=[+])|(?<=\w{3}/)(?=\w\w)|(?<=[:,])(?=\w)"
     return Markup(re.sub(places, "<wbr>", str(escape(printable(title)))))
-
-
-def _content(table: Table, number: int, title: str) -> Markup:
-    """What a cell shows: words with the part that is marked, or a number with its interval in small letters."""
-    text = table.texts[title].iloc[number]
-    if table.has_words(title):
-        if (number, title) not in table.marked:
-            return _breakable(text)
-        start, end = table.marked[number, title]
-        parts = [_breakable(part) for part in (text[:start], text[start:end], text[end:])]
-        return parts[0] + Markup("<mark>") + parts[1] + Markup("</mark>") + parts[2]
-    bounds = _WITH_BOUNDS.fullmatch(text)
-    if bounds is None:
-        return escape(text)
-    return escape(bounds[1]) + Markup("<small>") + escape(bounds[2]) + Markup("</small>")
-
-
-def _exact(table: Table, number: int, title: str) -> float | None:
-    """The number by which a cell is sorted, None for words."""
-    value = table.numbers[title].iloc[number]
-    if not is_number(value):
-        return None
-    return float(value)
 
 
 def _picture(drawing: Drawing) -> Markup:
@@ -496,7 +459,7 @@ def as_json(comparison: Comparison) -> str:
         "n_queries": comparison.n_queries,
         "n_documents": comparison.n_documents,
         "synthetic_queries": comparison.synthetic_queries,
-        "advice": comparison.advice.as_dict(),
+        "advice": {**asdict(comparison.advice), "answer": comparison.advice.answer},
         "notes": [note._asdict() for note in comparison.notes],
         "candidates": _records(comparison.summary.reset_index()),
         "by_split": _records(comparison.by_split),

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, cast
 
 import pandas as pd
@@ -44,7 +44,7 @@ class CandidateError(LongEmbedError):
     """A candidate cannot run; the others can."""
 
 
-class OverBudgetError(LongEmbedError):
+class OverBudgetError(Exception):
     """A candidate needs more time than the budget has left."""
 
 
@@ -55,14 +55,13 @@ class Done:
     Args:
         candidate: the candidate.
         scores: one row for each query, see `Split.score`; with judged passages also the columns of `score_passages`.
-        cost: its cost.
-        work: what this run did: seconds, and tokens that were encoded, known, or encoded for passages.
+        costs: the fields of `Cost`, and what this run did: seconds, and tokens that were encoded, known, or encoded
+            for passages.
     """
 
     candidate: Candidate
     scores: pd.DataFrame
-    cost: Cost
-    work: dict[str, float]
+    costs: dict[str, Any]
 
 
 @dataclass
@@ -102,8 +101,6 @@ class Runner:
         try:
             with _OneModel(candidate, self.device) as loaded:
                 done = self._run(candidate, loaded)
-        except OverBudgetError:
-            raise
         except (LongEmbedError, ImportError, OSError) as error:  # OSError: a name too long for mteb's folder
             raise CandidateError(str(error).partition("\n")[0]) from error
         self._encoded.add((candidate.passes, candidate.is_multi_vector))
@@ -142,13 +139,14 @@ class Runner:
             parts.append(part)
         scores = pd.concat(parts, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
-        work = {
+        costs = {
+            **asdict(cost),
             "seconds": time.monotonic() - began,
             "tokens_encoded": encoded - encoded_before,
             "tokens_shared": shared - shared_before,
             "tokens_windows": loaded.tokens()[0] - encoded,
         }
-        return Done(candidate, scores, cost, work)
+        return Done(candidate, scores, costs)
 
     def _check_budget(self, candidate: Candidate, cost: Cost, missing: Sequence[Split]) -> None:
         left = self.until - time.monotonic()
@@ -184,7 +182,7 @@ class Runner:
             return Cost()
         # settings of search change no vector, and no speed of encoding
         meta = candidate.meta
-        if not candidate.key and candidate.spec is not None:
+        if not candidate.key:
             meta = replace(candidate, name=candidate.encoder).meta
         device = self.device or str(get_device_name())
         known = self.cache.find_cost(meta, self.splits, device)
@@ -278,14 +276,16 @@ class _OneModel:
 
     candidate: Candidate
     device: str | None
-    _loaded: list[MTEBModels] = field(default_factory=list)
 
-    @property
+    @cached_property
     def model(self) -> MTEBModels:
         """mteb's object."""
-        if not self._loaded:
-            self._loaded.append(self.candidate.load(self.device))
-        return self._loaded[0]
+        return self.candidate.load(self.device)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it has been used."""
+        return "model" in vars(self)
 
     @property
     def vectors(self) -> VectorSearch | None:
@@ -315,7 +315,7 @@ class _OneModel:
 
     def tokens(self) -> tuple[int, int]:
         """Tokens that were encoded, and tokens whose embeddings were known, up to now."""
-        if not self._loaded or self.encoder is None or self.encoder.store is None:
+        if not self.is_loaded or self.encoder is None or self.encoder.store is None:
             return 0, 0
         counts = self.encoder.store.counts
         return counts.tokens_encoded, counts.tokens_read
@@ -324,12 +324,7 @@ class _OneModel:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._loaded:
-            self._loaded.clear()
+        if self.is_loaded:
+            del self.model
             gc.collect()
             torch.cuda.empty_cache()  # nothing without CUDA
-
-
-def cost_row(done: Done) -> dict[str, Any]:
-    """A candidate's cost and what this run did for it, for a frame."""
-    return {"candidate": done.candidate.id, **asdict(done.cost), **done.work}

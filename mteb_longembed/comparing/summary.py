@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -16,12 +16,12 @@ import pandas as pd
 from mteb_longembed.evaluation.passages import ShownPassages
 from mteb_longembed.evaluation.scoring import Ranking
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.names.grammar import is_bm25_name
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.resampling import Resamples, adjust, mean_interval, resample
 
 from .cache import Cache
-from .candidates import Candidate, Kind, short_names
+from .candidates import Candidate, short_names
+from .costs import Cost
 
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
 #: says that it is a mean over orders of documents with equal scores. Other metrics follow under their own names.
@@ -42,8 +42,8 @@ _PASSAGE = 240
 
 def summarise(
     scores: pd.DataFrame,
-    candidates: Sequence[Candidate] | None = None,
-    costs: pd.DataFrame | None = None,
+    candidates: Sequence[Candidate],
+    costs: Mapping[str, Mapping[str, Any]],
     *,
     synthetic_queries: bool = False,
 ) -> pd.DataFrame:
@@ -55,14 +55,12 @@ def summarise(
     the latter. NaN stands for what there is not.
 
     Args:
-        scores: the columns candidate, query and score from 0 to 1; perhaps task, split, and further metrics.
-        candidates: what they are. Default: what their names say.
-        costs: one row for each candidate, with the fields of `Cost`. Default: nothing is known.
+        scores: `COLUMNS`, and perhaps further metrics.
+        candidates: what they are.
+        costs: by their ids: the fields of `Cost`, and further ones. What is left out costs nothing.
         synthetic_queries: whether the queries are sentences of the documents: these favour what matches words, so such
             candidates are not chosen, if another one finished.
     """
-    if candidates is None:
-        candidates = [_by_its_name(name) for name in scores["candidate"].unique()]
     by_id = {candidate.id: candidate for candidate in candidates}
     samples = resamples_of(scores, list(by_id))
     means = samples.means
@@ -78,50 +76,53 @@ def summarise(
     rows = []
     for name in order:
         candidate = by_id[name]
-        row: dict[str, Any] = {"candidate": name, "label": labels[name], "kind": candidate.kind}
-        row |= {"base": candidate.base, "is_base": candidate.is_base, "has_chunker": bool(candidate.key)}
-        row["encoder"] = candidate.name
-        row |= {"trained_len": candidate.trained_len, "target_len": candidate.target_len}
-        row |= _spread("score", samples.mean(name))
-        row |= {"standing": standings.get(name, "apart"), "first_share": shares.get(name, 0.0)}
+        score = samples.mean(name).scaled(100)
+        row: dict[str, Any] = {
+            "candidate": name,
+            "label": labels[name],
+            "kind": candidate.kind,
+            "base": candidate.base,
+            "is_base": candidate.is_base,
+            "chunker": candidate.key,
+            "encoder": candidate.name,
+            "trained_len": candidate.trained_len,
+            "target_len": candidate.target_len,
+            "score": score.mean,
+            "low": score.low,
+            "high": score.high,
+            "standing": standings.get(name, "apart"),
+            "first_share": shares.get(name, 0.0),
+            "is_same": False,
+            **dict.fromkeys(_DISTANCES, math.nan),
+        }
         if name != best:
-            row |= _spread("to_best", samples.difference(best, name))
+            row |= _difference("to_best", samples.difference(best, name))
             equal = samples.equivalence(best, name).scaled(100)
             row |= {"equal_low": equal.low, "equal_high": equal.high}
             row |= {"is_same": samples.are_same(best, name), "more_queries": samples.more_queries(best, name)}
         base = bases.get(candidate.base)
         if base is not None and base != name:
-            row |= _spread("to_base", samples.difference(base, name))
+            row |= _difference("to_base", samples.difference(base, name))
             row["p_value"] = samples.p_value(base, name)
-        rows.append(row)
+        rows.append({**row, **asdict(Cost()), **costs.get(name, {})})
     summary = pd.DataFrame(rows).set_index("candidate")
-    summary = summary.reindex(columns=list(dict.fromkeys([*summary.columns, *_ALWAYS])))
-    summary["is_same"] = summary["is_same"].eq(True)
     tested = summary["p_value"].notna()
     summary.loc[tested, "p_value"] = adjust(summary.loc[tested, "p_value"].tolist())
-    for metric in [column for column in scores.columns if column not in COLUMNS]:
+    for metric in scores.columns.difference(COLUMNS, sort=False):
         summary = summary.join(_of_metric(scores, metric, order))
-    if costs is not None:
-        summary = summary.join(costs.set_index("candidate"))
-    return summary.reindex(columns=list(dict.fromkeys([*summary.columns, *_OF_COSTS])))
+    return summary
 
 
-#: Columns that a summary has even where no candidate has a value.
-_ALWAYS = (
-    "to_best", "to_best_low", "to_best_high", "equal_low", "equal_high", "is_same", "more_queries", "to_base",
-    "to_base_low", "to_base_high", "p_value",
-)  # fmt: skip
-_OF_COSTS = (
-    "tokens", "share_read", "share_unknown", "vectors", "enough_len", "quarter_len", "median_len",
-    "three_quarters_len", "longest", "slowest", "tokens_per_second", "fastest", "bytes", "device",
+#: How far a candidate is from the best and from its base; NaN for these themselves.
+_DISTANCES = (
+    "to_best", "to_best_low", "to_best_high", "equal_low", "equal_high", "more_queries", "to_base", "to_base_low",
+    "to_base_high", "p_value",
 )  # fmt: skip
 
 
-def _spread(name: str, interval: Interval) -> dict[str, float]:
-    scaled = interval.scaled(100)
-    if name == "score":
-        return {"score": scaled.mean, "low": scaled.low, "high": scaled.high}
-    return {name: scaled.mean, f"{name}_low": scaled.low, f"{name}_high": scaled.high}
+def _difference(name: str, interval: Interval) -> dict[str, float]:
+    points = interval.scaled(100)
+    return {name: points.mean, f"{name}_low": points.low, f"{name}_high": points.high}
 
 
 def _of_metric(scores: pd.DataFrame, metric: str, names: Sequence[str]) -> pd.DataFrame:
@@ -145,16 +146,12 @@ def resamples_of(scores: pd.DataFrame, names: Sequence[str], column: str = "scor
         names: of the candidates that take part.
         column: which metric.
     """
-    keys = [key for key in ("task", "split") if key in scores.columns]
-    parts = [(("", ""), scores)]
-    if keys:
-        parts = list(scores.groupby(keys, sort=True))
     groups = []
     tasks = []
-    for key, part in parts:
+    for (task, _), part in scores.groupby(["task", "split"]):
         table = part.pivot(index="candidate", columns="query", values=column)
         groups.append(table.loc[list(names)].dropna(axis=1).to_numpy(float))
-        tasks.append(key[0])
+        tasks.append(task)
     weights = [1 / len(set(tasks)) / tasks.count(task) for task in tasks]
     return resample(names, groups, weights)
 
@@ -177,19 +174,6 @@ def _standings(samples: Resamples, names: Sequence[str]) -> tuple[dict[str, str]
     if is_sure and others:
         standings[leader] = "winner"
     return standings, shares
-
-
-def _by_its_name(name: str) -> Candidate:
-    """What a name alone says of a candidate; no file is read."""
-    base, _, tail = name.rpartition("+")
-    kind: Kind = "strategy"
-    if name == "bm25" or is_bm25_name(name):
-        return Candidate(name, "", "words")
-    if "fuse=bm25" in tail:
-        kind = "fusion"
-    elif re.fullmatch(r"none(@\d+k?)?", tail) or not base:
-        kind = "base"
-    return Candidate(name, base or name, kind)
 
 
 def by_split(scores: pd.DataFrame) -> pd.DataFrame:
@@ -246,73 +230,62 @@ def query_differences(
         others: the ids of the others.
         windows: whether passages are shown, where they are judged.
     """
-    keys = ["task", "split", "query"]
-    by_key = {split.key: split for split in splits}
+    split_of = {split.key: split for split in splits}
+    by_query = {}
+    for name, part in scores.groupby("candidate"):
+        by_query[name] = part.set_index(["task", "split", "query"])["score"]
 
     @lru_cache
-    def found_by(name: str, split: Split) -> _Found:
+    def kept(name: str, split: Split) -> tuple[Ranking, ShownPassages]:
         meta = candidates[name].meta
-        passages = None
+        passages: ShownPassages = {}
         if split.passages and windows:
-            passages = cache.find_passages(meta, split, windows=windows)
-        return _Found(split, cache.ranking(meta, split) or {}, passages or {})
+            passages = cache.find_passages(meta, split, windows=windows) or {}
+        return cache.ranking(meta, split) or {}, passages
 
     rows = []
     for other in others:
-        both = scores[scores["candidate"] == best].merge(
-            scores[scores["candidate"] == other], on=keys, suffixes=("", "_there")
-        )
-        both["points"] = 100 * (both["score"] - both["score_there"])
-        both = both[both["points"] != 0]
-        largest = both["points"].abs().sort_values(ascending=False, kind="stable").index[:N_SHOWN]
-        for row in both.loc[largest].itertuples():
-            split = by_key[str(row.task), str(row.split)]
-            query = str(row.query)
-            text = _one_line(split.queries[query])
-            if len(text) > _SHOWN:
-                text = f"{text[: _SHOWN - 1]}…"
-            here = found_by(best, split).for_query(query)
-            there = found_by(other, split).for_query(query)
-            about = {"other": other, "task": row.task, "split": row.split, "query": query, "text": text}
-            rows.append(
-                {**about, "points": row.points, **here, **{f"{key}_there": there[key] for key in there}}
-            )
+        points = 100 * (by_query[best] - by_query[other])
+        points = points[points != 0].sort_values(key=abs, ascending=False, kind="stable")
+        for (task, name, query), difference in points.head(N_SHOWN).items():
+            split = split_of[task, name]
+            row = {"other": other, "task": task, "split": name, "query": query}
+            row |= {"text": _short(split.queries[query]), "points": difference}
+            for candidate, end in ((best, ""), (other, "_there")):
+                found = _found(split, query, *kept(candidate, split))
+                row |= {f"{key}{end}": value for key, value in found.items()}
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What a candidate found on a split: its ranking, and the passages that it shows."""
+def _found(split: Split, query: str, ranking: Ranking, passages: ShownPassages) -> dict[str, Any]:
+    """The rank of the best relevant document, the first document, and its passage."""
+    order = split.order(ranking, query)
+    judged = split.judged[query]
+    grades = sorted(judged, key=lambda document: -judged[document])
+    relevant = [document for document in grades if judged[document] > 0] or grades
+    ranks = [rank for rank, document in enumerate(order, start=1) if document in relevant]
+    found: dict[str, Any] = {"rank": None, "relevant": relevant[0], "first": None}
+    found |= {"passage": "", "answer_start": None, "answer_end": None}
+    if ranks:
+        found |= {"rank": ranks[0], "relevant": order[ranks[0] - 1]}
+    if order:
+        found["first"] = order[0]
+    for document, low, high, _ in passages.get(query, ()):
+        if document == found["first"]:
+            answers = split.passages.get(query, {}).get(document, ())
+            found["passage"], place = shortened(split.text(document), low, high, answers)
+            if place is not None:
+                found["answer_start"], found["answer_end"] = place
+    return found
 
-    split: Split
-    ranking: Ranking
-    passages: ShownPassages
 
-    def for_query(self, query: str) -> dict[str, Any]:
-        """The rank of the best relevant document, the first document, and its passage."""
-        order = self.split.order(self.ranking, query)
-        judged = self.split.judged[query]
-        grades = sorted(judged, key=lambda document: -judged[document])
-        relevant = [document for document in grades if judged[document] > 0] or grades
-        rank = next((rank for rank, document in enumerate(order, start=1) if document in relevant), None)
-        first = next(iter(order), None)
-        passage, start, end = "", None, None
-        for document, low, high, _ in self.passages.get(query, ()):
-            if document == first:
-                answers = self.split.passages.get(query, {}).get(document, ())
-                passage, place = shortened(self.split.text(document), low, high, answers)
-                start, end = place or (None, None)
-        best = relevant[0]
-        if rank is not None:
-            best = order[rank - 1]
-        return {
-            "rank": rank,
-            "relevant": best,
-            "first": first,
-            "passage": passage,
-            "answer_start": start,
-            "answer_end": end,
-        }
+def _short(query: str) -> str:
+    """A query on one line, as far as a table shows it."""
+    text = _one_line(query)
+    if len(text) <= _SHOWN:
+        return text
+    return f"{text[: _SHOWN - 1]}…"
 
 
 def shortened(

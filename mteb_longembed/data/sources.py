@@ -21,7 +21,7 @@ from mteb_longembed.data.task import ENGLISH, beir_task, files_task
 from mteb_longembed.errors import InputError
 
 
-class DataOptions(TypedDict, total=False):
+class DataOptions(TypedDict):
     """The options of `compare` that say where the data are. `Data` has the same, each with its own arguments."""
 
     tasks: Sequence[str | AbsTaskRetrieval]
@@ -111,22 +111,29 @@ class Data:
         return cls((task,), has_synthetic_queries=True)
 
     @classmethod
-    def from_options(cls, data: str | Path | None, output: Path, options: DataOptions) -> Data:
-        """Exactly one kind of data, as options of the command give it: tasks, a folder, or files.
+    def from_options(cls, data: Data | str | Path | None, output: Path, options: DataOptions) -> Data:
+        """Exactly one kind of data, as options of the command give it: tasks, a folder, or files; or data as they are.
 
         Raises:
             InputError: the options do not go together.
         """
-        if unknown := options.keys() - DataOptions.__optional_keys__:
-            raise TypeError(f"compare() got an unexpected keyword argument {min(unknown)!r}")
-        tasks = options.get("tasks", ())
-        benchmarks = options.get("benchmarks", ())
-        splits = options.get("eval_splits")
-        n_queries = options.get("n_synthetic_queries")
-        files = [options.get("corpus"), options.get("queries"), options.get("qrels")]
+        language = options["language"]
+        if isinstance(data, Data):
+            others = [
+                name
+                for name, value in options.items()
+                if name != "language" and value is not None and value != ()
+            ]
+            if others:
+                raise InputError(f"compare needs one kind of data, got data= and {', '.join(others)}=.")
+            return data
+        tasks = options["tasks"]
+        benchmarks = options["benchmarks"]
+        splits = options["eval_splits"]
+        n_queries = options["n_synthetic_queries"]
+        files = [options["corpus"], options["queries"], options["qrels"]]
         corpus, *judged = files
         has_files = any(source is not None for source in files)
-        language = options.get("language", ENGLISH)
         n_kinds = sum([bool(tasks or benchmarks), data is not None, has_files])
         if n_queries is not None and (
             corpus is None or any(source is not None for source in judged) or n_queries < 1 or n_kinds > 1

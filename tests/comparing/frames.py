@@ -53,8 +53,6 @@ def summary(
         options: of `summarise`.
     """
     scores = frame({candidate: {KEY: answers(k, n)} for candidate, k in right.items()})
-    rows = []
-    for candidate in right:
-        given = {} if candidate.kind == "words" else costs(**(of or {}).get(candidate, {}))
-        rows.append({"candidate": candidate.id, **given})
-    return summarise(scores, list(right), pd.DataFrame(rows), **options)
+    models = [candidate for candidate in right if candidate.kind != "words"]
+    given = {model.id: costs(**(of or {}).get(model, {})) for model in models}
+    return summarise(scores, list(right), given, **options)

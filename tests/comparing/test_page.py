@@ -19,7 +19,16 @@ from rich.console import Console
 from mteb_longembed.comparing.advice import Advice, Note
 from mteb_longembed.comparing.compare import Comparison
 from mteb_longembed.comparing.figures import draw_costs, draw_standings, drawings
-from mteb_longembed.comparing.page import Table, _breakable, as_json, embedded, page, ranking_table, show
+from mteb_longembed.comparing.page import (
+    Cell,
+    Table,
+    _breakable,
+    as_json,
+    embedded,
+    page,
+    ranking_table,
+    show,
+)
 from mteb_longembed.comparing.summary import by_split
 from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, answers, frame, summary
 from tests.environments import CAPTURED
@@ -72,8 +81,8 @@ def shown(table: Table, width: int, **options: bool) -> str:
 
 def test_the_table_says_the_standing_of_each_candidate() -> None:
     table = ranking_table(comparison())
-    assert list(table.texts["standing"]) == ["leads", "tied", "worse", "worse"]
-    assert table.classes == ("leader", "equal", "behind", "behind")
+    assert [row["standing"].text for row in table.rows] == ["leads", "tied", "worse", "worse"]
+    assert table.classes == ["leader", "equal", "behind", "behind"]
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -99,7 +108,7 @@ def test_a_wide_terminal_shows_all_columns_and_the_legend_only_if_asked() -> Non
 
 @pytest.fixture
 def hostile() -> Table:
-    row = {HOSTILE: (HOSTILE, None), "Score": ("1.0", 1.0), "[2]": ("[1]", None)}
+    row = {HOSTILE: Cell(HOSTILE), "Score": Cell("1.0", 1.0), "[2]": Cell("[1]")}
     return Table.of(f"strategies-{HOSTILE}", HOSTILE, [row], notes=("note",))
 
 
@@ -110,7 +119,7 @@ def test_a_hostile_name_is_shown_whole_is_no_markup_and_has_no_control_character
 
 
 def test_keys_of_tables_stay_inside_their_folder_and_apart(tmp_path, hostile) -> None:
-    other = Table.of(f"strategies-{HOSTILE}!", "", [{"a": ("b", None)}])
+    other = Table.of(f"strategies-{HOSTILE}!", "", [{"a": Cell("b")}])
     assert hostile.key != other.key
     for key in (hostile.key, other.key):
         path = tmp_path / f"{key}.csv"

@@ -177,7 +177,7 @@ def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, ta
 
 def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chunker(task) -> None:
     def done(candidate: Candidate, score: float) -> Done:
-        return Done(candidate, frame({candidate: {("T", "s"): {"q": score}}}), Cost(), {})
+        return Done(candidate, frame({candidate: {("T", "s"): {"q": score}}}), {})
 
     splits = splits_of(task)
     first, second = (named(f"mini-ape+{tail}") for tail in ("pi@1024", "gp@1024"))
@@ -303,13 +303,11 @@ def test_query_by_query_shows_the_largest_differences_and_marks_answers(base, tm
 # ---- options
 
 
-def test_a_word_is_taken_as_a_list_of_one_and_every_option_stands_in_the_help(base, task, tmp_path) -> None:
+def test_a_word_is_taken_as_a_list_of_one(base, task, tmp_path) -> None:
     result = mteb_longembed.compare(
         base, tasks=[task], strategies="gp", metric="NDCG@10", bm25=False, folder=tmp_path, show=False
     )
     assert len(result.summary) == 2 and result.metrics == ["nDCG@10"]
-    options = mteb_longembed.compare.__wrapped__.__kwdefaults__ or {}
-    assert {"tasks", "corpus", "metric", "strategies", "sizes", "budget"} < options.keys()
 
 
 @pytest.mark.parametrize("options", [{"strategies": ["ntk"]}, {"target": "2k"}, {"sizes": [64]}])

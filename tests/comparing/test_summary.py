@@ -3,7 +3,6 @@
 import hashlib
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,7 +42,7 @@ def test_tasks_weigh_the_same_however_many_splits_they_have() -> None:
     scores = frame(
         {BASE: {("A", "test_1"): answers(40), ("A", "test_2"): answers(40), ("B", "test"): answers(0)}}
     )
-    assert summarise(scores, [BASE])["score"].tolist() == [pytest.approx(50)]
+    assert summarise(scores, [BASE], {})["score"].tolist() == [pytest.approx(50)]
     assert by_split(scores)["score"].tolist() == [pytest.approx(100), pytest.approx(100), 0]
 
 
@@ -53,20 +52,12 @@ def test_from_synthetic_queries_the_best_is_never_one_that_matches_words() -> No
     assert np.isnan(found.loc[GOOD.id, "to_best"]) and found.loc[LEXICAL.id, "to_best"] == pytest.approx(22.5)
 
 
-def test_a_plain_frame_of_candidate_query_and_score_is_enough() -> None:
-    names = ["all-MiniLM-L6-v2+none@256", "all-MiniLM-L6-v2+pcw@16384:fuse=bm25", "bm25:window=200"]
-    rows = [(name, f"q{i}", 0.1 * k + 0.01 * i) for k, name in enumerate(names) for i in range(20)]
-    found = summarise(pd.DataFrame(rows, columns=["candidate", "query", "score"]))
-    assert dict(found["kind"]) == dict(zip(names, ["base", "fusion", "words"], strict=True))
-    assert found.index[0] == names[2] and found.loc[names[1], "to_base"] == pytest.approx(10)
-
-
 def test_other_metrics_are_in_percent_and_a_context_is_in_tokens() -> None:
     scores = frame({BASE: {KEY: answers(20)}, GOOD: {KEY: answers(30)}})
     scores["RR@5"] = scores["score"] / 2
     scores["context@1"] = 120.0
     scores.loc[scores["query"] == "q0", "context@1"] = None  # no passage of it is judged
-    found = summarise(scores, [BASE, GOOD])
+    found = summarise(scores, [BASE, GOOD], {})
     assert found.loc[GOOD.id, "RR@5"] == pytest.approx(37.5) and found.loc[GOOD.id, "RR@5 low"] < 37.5
     assert found.loc[GOOD.id, "context@1"] == 120
 
