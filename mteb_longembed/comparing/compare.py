@@ -388,7 +388,8 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
     synthetic = data.has_synthetic_queries
     summary = summarise(scores, list(candidates.values()), costs, synthetic_queries=synthetic)
     # `mteb run` does not know the names of tasks from local files
-    corpus, language = None, None
+    corpus = None
+    language = None
     for task in data.tasks:
         if isinstance(task, OwnData):
             language = task.language

@@ -417,8 +417,7 @@ def _documents(comparison: Comparison) -> str:
     if known.empty:
         return f"{comparison.n_documents:,}"
     row = known.iloc[0]
-    half, most = row["median_len"], row["longest"]
-    return f"{comparison.n_documents:,}; the median has {half:,.0f} tokens, the longest {most:,.0f}"
+    return f"{comparison.n_documents:,}; the median has {row['median_len']:,.0f} tokens, the longest {row['longest']:,.0f}"
 
 
 def _shown(value: object) -> object:

@@ -133,8 +133,9 @@ class Resamples:
 
     def _differences(self, first: str, second: str) -> list[Array]:
         """`second - first` for each query of each split."""
-        a, b = self.names.index(first), self.names.index(second)
-        return [group[b] - group[a] for group in self.groups]
+        one = self.names.index(first)
+        other = self.names.index(second)
+        return [group[other] - group[one] for group in self.groups]
 
     def _drawn_difference(self, first: str, second: str) -> Array:
         drawn: Array = self.drawn[:, self.names.index(second)] - self.drawn[:, self.names.index(first)]
@@ -154,7 +155,8 @@ class Resamples:
             return Interval(mean, math.nan, math.nan)
         tail = (1 - confidence) / 2
         low, high = np.quantile(drawn, [tail, 1 - tail])
-        down, up = [mean - low], [high - mean]
+        down = [mean - low]
+        up = [high - mean]
         for values, weight in zip(groups, self.weights, strict=True):
             if np.ptp(values) <= _EQUAL:
                 # equal scores cannot be resampled, but they are not certain: other queries may have any score
