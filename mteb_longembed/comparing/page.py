@@ -417,7 +417,8 @@ def _documents(comparison: Comparison) -> str:
     if known.empty:
         return f"{comparison.n_documents:,}"
     row = known.iloc[0]
-    return f"{comparison.n_documents:,}; the median has {row['median_len']:,.0f} tokens, the longest {row['longest']:,.0f}"
+    lengths = f"the median has {row['median_len']:,.0f} tokens, the longest {row['longest']:,.0f}"
+    return f"{comparison.n_documents:,}; {lengths}"
 
 
 def _shown(value: object) -> object:
