@@ -31,6 +31,8 @@ ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
 POSITIONS = ("ntk", "se", "none", "gp", "pi", "rp", "yarn")
 MOST_POSITIONS = 4
 
+#: Where a name may be broken: behind the signs before its parts, never inside a part.
+_PART_OF_NAME = re.compile(r"[^:,/]*[:,/]?")
 #: `base`: the model as it is. `strategy`: a model with another strategy. `search`: a model with settings of search.
 #: `fusion`: with BM25's scores added. `words`: BM25 alone. `api`: a model of mteb's own, to which nothing is added.
 Kind = Literal["base", "strategy", "search", "fusion", "words", "api"]
@@ -364,6 +366,21 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
             label = end or "base"
         labels[candidate.id] = label
     return labels
+
+
+def on_lines(name: str, widest: int) -> str:
+    """A name on lines of at most so many characters, broken behind its signs where that is possible.
+
+    >>> print(on_lines("+pcw@512:vectors=window,weights=sif", 24))
+    +pcw@512:vectors=window,
+    weights=sif
+    """
+    lines = [""]
+    for part in _PART_OF_NAME.findall(name):
+        if len(lines[-1]) + len(part) > widest and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _of_checkpoint(checkpoint: Checkpoint, base: str) -> Candidate:

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
 from .advice import percent
+from .candidates import on_lines
 from .summary import is_number
 
 if TYPE_CHECKING:
@@ -30,8 +33,10 @@ _OUT = "#999999"
 _BARS = "#bbbbbb"
 _WORDS = "#E69F00"
 _COLOURS = {"winner": _FIRST, "leader": _FIRST, "equal": _EQUAL, "unknown": _EQUAL}
-#: A longer name is on two lines, in characters.
-_LONGEST = 22
+#: A longer name is on several lines, in characters.
+_LONGEST = 30
+#: The height of a line of a label in inches.
+_LINE = 0.15
 _RC: Any = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -110,8 +115,11 @@ def draw_standings(comparison: Comparison) -> Drawing:
     """
     rows = list(comparison.summary.itertuples())
     title = f"{comparison.metric} with 95 % intervals; shaded: that of the first one; grey: surely worse"
-    drawing, axes = new_drawing("standings", title, 1.0 + 0.3 * len(rows))
-    for place, row in enumerate(rows):
+    labels = [on_lines(row.label, _LONGEST) for row in rows]
+    lines = np.array([label.count("\n") + 2 for label in labels])  # one more parts two labels
+    places = np.cumsum(lines) - lines / 2
+    drawing, axes = new_drawing("standings", title, 1.0 + _LINE * lines.sum())
+    for place, row in zip(places, rows, strict=True):
         colour = _COLOURS.get(row.standing, _OUT)
         if is_number(row.low):
             axes.plot([row.low, row.high], [place, place], color=colour, lw=2, alpha=0.6, zorder=2)
@@ -119,24 +127,16 @@ def draw_standings(comparison: Comparison) -> Drawing:
                 axes.axvspan(row.low, row.high, color=_FIRST, alpha=0.1, lw=0, zorder=0)
         (point,) = axes.plot([row.score], [place], "o", color=colour, ms=6, zorder=3)
         drawing.tip(point, f"{row.label}: {row.score:.1f}, first in {percent(row.first_share)} of resamples")
-    axes.set_yticks(range(len(rows)), [_on_lines(row.label) for row in rows])
+    axes.set_yticks(places, labels, fontsize=8)
     for text, row in zip(axes.get_yticklabels(), rows, strict=True):
-        text.set_fontsize(7 if len(row.label) > _LONGEST else 9)
         if row.standing in ("behind", "apart"):
             text.set_color(_OUT)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_ylim(lines.sum(), 0)
     axes.set_xlabel(f"{comparison.metric} (%)")
     axes.grid(axis="x", color=GRID, lw=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
     return drawing
-
-
-def _on_lines(label: str) -> str:
-    """A long name on two lines, so that it leaves room for the picture."""
-    if len(label) <= _LONGEST:
-        return label
-    return label.replace(":", ":\n", 1)
 
 
 def draw_costs(comparison: Comparison) -> Drawing | None:

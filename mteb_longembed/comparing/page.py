@@ -25,6 +25,7 @@ from mteb_longembed.evaluation.passages import COVERED
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
 from .advice import percent
+from .candidates import on_lines
 from .costs import CLEARLY
 from .figures import Drawing, drawings
 from .summary import is_number
@@ -56,8 +57,6 @@ _LEGEND = {
 }
 #: The width of a name in a narrow terminal, in characters.
 _NARROW = 24
-#: Where a name may be broken: behind the signs before its parts, never inside a part.
-_PART_OF_NAME = re.compile(r"[^:,/]*[:,/]?")
 #: A table with at least this many rows gets a search field.
 _SEARCHABLE = 12
 
@@ -348,25 +347,10 @@ def _drawn(table: Table, left_out: Sequence[str], *, is_narrow: bool = False) ->
             if cell.bounds:
                 text.append(f" {cell.bounds}", style="dim")
             elif is_narrow and cell.number is None:
-                text = Text(_on_lines(cell.text, _NARROW))
+                text = Text(on_lines(cell.text, _NARROW))
             texts.append(text)
         drawn.add_row(*texts)
     return drawn
-
-
-def _on_lines(name: str, widest: int) -> str:
-    """A name on lines of at most so many characters, broken behind its signs where that is possible.
-
-    >>> print(_on_lines("+pcw@512:vectors=window,weights=sif", 24))
-    +pcw@512:vectors=window,
-    weights=sif
-    """
-    lines = [""]
-    for part in _PART_OF_NAME.findall(name):
-        if len(lines[-1]) + len(part) > widest and lines[-1]:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
 
 
 def page(
