@@ -113,7 +113,7 @@ def page() -> None:
             "sentences": "drawn sentences",
             "tau": "Kendall's tau",
             "loss": "points lost",
-            "best": "best setup",
+            "best": "best score",
         }
     )
     write_part(PAGE, "drawn", shown.drop(columns="worst").to_markdown(index=False, floatfmt=".2f"))
