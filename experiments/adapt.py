@@ -396,7 +396,14 @@ def cell(row: pd.Series) -> str:
 
 def few_windows(rows: pd.DataFrame) -> str:
     """One vector a document, whitened by maps that were fitted on fewer windows."""
-    fits = {"": "plain", "12": "12 windows", "50": "50", "300": "300", "all": "all", "documents": "documents' vectors"}
+    fits = {
+        "": "plain",
+        "12": "12 windows",
+        "50": "50",
+        "300": "300",
+        "all": "all",
+        "documents": "documents' vectors",
+    }
     lines = [f"| model | collection | {' | '.join(fits.values())} |", "|---|---|" + "---:|" * len(fits)]
     one = rows[(rows["way"] == "one vector") & (rows["whiten"] != 1.0)]
     for (model, collection), own in one.groupby(["model", "collection"], sort=False):

@@ -111,7 +111,7 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
     """
     setting = setting or Setting()
     rows = list(summary.itertuples())
-    best, *others = [row for row in rows if row.standing != "apart"]
+    best, *others = [row for row in rows if row.standing != "excluded"]
     equal_enough = [
         row for row in others if row.is_same or (row.equal_low > -MARGIN and row.equal_high < MARGIN)
     ]
@@ -285,7 +285,7 @@ def _price(row: Any, rows: Sequence[Any], unread: tuple[Any, str] | None) -> str
         return "What it costs is not known."
     sentence = f"It {listed(parts)}."
     if row.kind == "fusion":
-        sentence += " An index of words stands beside its vectors."
+        sentence += " An index of words comes on top of its vectors."
     return sentence
 
 
@@ -357,7 +357,7 @@ def findings(
             labels = summary["label"]
             sentences.append(f"Half of the queries choose {labels[first]}, the other half {labels[second]}.")
     best = summary.loc[advice.best]
-    words = summary[(summary["kind"] == "words") & (summary["standing"] != "apart")]
+    words = summary[(summary["kind"] == "words") & (summary["standing"] != "excluded")]
     if setting.n_queries >= LEAST_TO_CLAIM and advice.best not in words.index:
         for row in words.head(1).itertuples():
             points = f"{row.to_best:+.1f} points ({row.to_best_low:+.1f} to {row.to_best_high:+.1f})"

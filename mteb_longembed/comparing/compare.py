@@ -405,7 +405,7 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
         synthetic_queries=synthetic,
     )
     advice = advise(summary, setting)
-    chosen = summary.index[summary["standing"] != "apart"]
+    chosen = summary.index[summary["standing"] != "excluded"]
     all_notes = [
         *cautions(scores, summary, splits),
         *notes,

@@ -129,7 +129,7 @@ def draw_standings(comparison: Comparison) -> Drawing:
         drawing.tip(point, f"{row.label}: {row.score:.1f}, first in {percent(row.first_share)} of resamples")
     axes.set_yticks(places, labels, fontsize=8)
     for text, row in zip(axes.get_yticklabels(), rows, strict=True):
-        if row.standing in ("behind", "apart"):
+        if row.standing in ("behind", "excluded"):
             text.set_color(_OUT)
     axes.set_ylim(lines.sum(), 0)
     axes.set_xlabel(f"{comparison.metric} (%)")

@@ -38,7 +38,7 @@ MISSING = "-"
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
 #: The word of each standing in the table.
 _WORDS = {
-    "winner": "best", "leader": "leads", "equal": "tied", "behind": "worse", "unknown": "?", "apart": MISSING
+    "winner": "best", "leader": "leads", "equal": "tied", "behind": "worse", "unknown": "?", "excluded": MISSING
 }  # fmt: skip
 #: What a narrow terminal leaves out, the first one first.
 _OPTIONAL = ("p adj.", "KB/doc", "vectors", "read", "to base", "first in", "tokens/s")

@@ -50,7 +50,7 @@ def summarise(
     """One row for each candidate, the best first, by its id. Scores are in percent, differences in points.
 
     `standing` is `winner` (surely first), `leader` (first, but not surely), `equal` (these queries cannot tell it from
-    the leader), `behind` (surely), `unknown` (too few queries) or `apart` (it takes no part in the choice). `to_base`
+    the leader), `behind` (surely), `unknown` (too few queries) or `excluded` (no part of the choice). `to_base`
     and `to_best` are paired differences with their 95 % intervals, `equal_low` and `equal_high` the 90 % interval of
     the latter. NaN stands for what there is not.
 
@@ -90,7 +90,7 @@ def summarise(
             "score": score.mean,
             "low": score.low,
             "high": score.high,
-            "standing": standings.get(name, "apart"),
+            "standing": standings.get(name, "excluded"),
             "first_share": shares.get(name, 0.0),
             "is_same": False,
             **dict.fromkeys(_DISTANCES, math.nan),

@@ -158,7 +158,7 @@ def test_bm25_is_the_cheapest_of_all_and_a_fusion_costs_an_index_more_than_its_m
     assert advice(with_words).price == "It encodes nothing and keeps no vectors; its index holds the words."
     fused = summary({FUSED: 40, GOOD: 40}, 50)
     assert advice(fused).recommended == GOOD.id
-    assert advice(summary({FUSED: 40}, 50)).price.endswith("An index of words stands beside its vectors.")
+    assert advice(summary({FUSED: 40}, 50)).price.endswith("An index of words comes on top of its vectors.")
 
 
 # ---- what is read
