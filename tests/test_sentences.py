@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from mteb_longembed.sentences import sentence_ends, sentences
+from mteb_longembed.sentences import query_parts, sentence_ends, sentences
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,12 @@ from mteb_longembed.sentences import sentence_ends, sentences
 def test_sentences_are_those_of_unicode_without_its_ends_at_abbreviations(expected: list[str]):
     ends = list(sentence_ends("".join(expected)))
     assert ends == list(itertools.accumulate(map(len, expected[:-1])))
+
+
+def test_each_query_is_its_own_only_part_unless_sentences_are_asked() -> None:
+    queries = ["Where is it? It was here.", "Who?"]
+    assert query_parts(queries, None) == [["Where is it? It was here."], ["Who?"]]
+    assert query_parts(queries, "sentences") == [["Where is it?", "It was here."], ["Who?"]]
 
 
 def test_a_line_break_ends_a_sentence_whatever_stands_before_it() -> None:

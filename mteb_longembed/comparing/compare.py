@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
@@ -217,6 +218,7 @@ def compare(
             candidates.append(model)
             continue
         if has_checkpoint(model):
+            # the tokens of the last base stand for those of all
             lengths, scale = document_lengths(splits, _tokenizer_of(model))
         found, untried = candidates_of(model, asked, target, sizes, covering_len(lengths))
         candidates += found
@@ -236,9 +238,8 @@ def compare(
             f"{', '.join(candidate.id for candidate in candidates) or 'none'}."
         )
     runner = Runner(Cache(Path(folder)), splits, candidates, device, passages, on_message, until)
-    passes = {one.passes: one.target_len for one in candidates if one.kind not in ("words", "api")}
-    n_tokens = int(scale * sum(lengths.clip(max=most or lengths.max()).sum() for most in passes.values()))
-    runner.before_first_pass = lambda cost: on_message(_expectation(n_tokens, len(passes), cost))
+    n_passes, n_tokens = _work(candidates, lengths, scale)
+    runner.before_first_pass = lambda cost: on_message(_expectation(n_tokens, n_passes, cost))
     done = _run_all(runner, n_tokens, notes, bm25=bm25, show=show)
     if not done:
         reasons = [note.text for note in notes if note.kind in ("left out", "skipped")]
@@ -247,6 +248,21 @@ def compare(
             f"({', '.join(reasons[:1])})."
         )
     return _comparison(data, runner, done, notes)
+
+
+def _work(candidates: Sequence[Candidate], lengths: np.ndarray, scale: float) -> tuple[int, int]:
+    """How many passes the candidates need, and how many tokens these read.
+
+    Args:
+        candidates: of which several may come from one pass.
+        lengths: of drawn documents in tokens.
+        scale: how many times as much text all documents have.
+    """
+    target_of_pass = {one.passes: one.target_len for one in candidates if one.kind not in ("words", "api")}
+    n_tokens = 0.0
+    for target_len in target_of_pass.values():
+        n_tokens += scale * lengths.clip(max=target_len or lengths.max()).sum()
+    return len(target_of_pass), int(n_tokens)
 
 
 def _listed(given: str | Sequence[T]) -> list[T | str]:

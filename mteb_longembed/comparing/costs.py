@@ -6,7 +6,7 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -51,7 +51,7 @@ class Cost:
         share_unknown: the share of the documents' tokens for which the tokenizer has only its unknown token.
         vectors: mean number of vectors of a document, None if that is not known.
         enough_len: the smallest power of two, in tokens, at which `ENOUGH` of the text is read.
-        median_len, longest: lengths of documents in tokens.
+        median_len, longest: lengths of documents in tokens, special tokens and prompts included.
         slowest, tokens_per_second, fastest: tokens of documents encoded in a second: the slowest round, the median and
             the fastest round; None if nothing is encoded here.
         bytes: mean bytes of a document's vectors, as they are stored.
@@ -211,23 +211,40 @@ def count(
     n_added = n_prompt + len(cutter.prefix_ids) + len(cutter.suffix_ids)
     unknown = getattr(tokenizer, "unk_token_id", None)
     lengths: list[int] = []
-    read: list[int] = []
+    n_tokens = 0
+    n_known_read = 0
     n_unknown = 0
-    n_unknown_read = 0
     n_vectors = 0
     for texts in chain.from_iterable(texts_of(split.corpus) for split in splits):
-        whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
-        chunks = texts
+        chunks = [[text] for text in texts]
         if split_text is not None:
-            chunks = chunk_texts(texts, split_text)
-        rows = model.first.token_ids(chunks, prompt or None) or []
-        lengths += [len(ids) - n_prompt for ids in whole]
-        read += [len(ids) for ids in rows]
-        n_unknown += sum(_n_equal(ids, unknown) for ids in whole)
-        n_unknown_read += sum(_n_equal(ids, unknown) for ids in rows)
+            chunks = [chunk_texts([text], split_text) for text in texts]
+        rows = model.first.token_ids(list(chain.from_iterable(chunks)), prompt or None) or []
+        n_tokens += sum(map(len, rows))
         n_vectors += sum(map(len, tokens_of_vectors(model, rows, prompt or None)))
-    cost = _cost_of(np.array(lengths), np.array(read), n_added, n_unknown_read)
-    return replace(cost, share_unknown=n_unknown / max(sum(lengths), 1), vectors=n_vectors / len(lengths))
+        whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
+        unknown_of_texts = np.array([_n_equal(ids, unknown) for ids in whole])
+        lengths_of_texts = np.array([len(ids) - n_prompt for ids in whole])
+        known_of_rows = [max(len(ids) - n_added, 0) - _n_equal(ids, unknown) for ids in rows]
+        text_of_rows = np.repeat(np.arange(len(texts)), [len(own) for own in chunks])
+        read = np.bincount(text_of_rows, weights=known_of_rows, minlength=len(texts))
+        # chunks may overlap
+        n_known_read += int(np.minimum(read, lengths_of_texts - unknown_of_texts).sum())
+        n_unknown += int(unknown_of_texts.sum())
+        lengths += lengths_of_texts.tolist()
+    share_read = 1.0
+    share_unknown = 0.0
+    if any(lengths):
+        share_read = max(n_known_read, 0) / sum(lengths)
+        share_unknown = n_unknown / sum(lengths)
+    return _cost_of(
+        np.array(lengths),
+        n_added,
+        tokens=n_tokens,
+        share_read=share_read,
+        share_unknown=share_unknown,
+        vectors=n_vectors / len(lengths),
+    )
 
 
 def _count_words(splits: Sequence[Split], target_len: int | None) -> Cost:
@@ -236,33 +253,29 @@ def _count_words(splits: Sequence[Split], target_len: int | None) -> Cost:
     for split in splits:
         counted += [count_tokens(text) for text in split.texts()]
     lengths = np.array(counted)
-    return _cost_of(lengths, lengths.clip(max=target_len or lengths.max()), 0, 0)
+    n_read = int(lengths.clip(max=target_len or lengths.max()).sum())
+    share_read = 1.0
+    if n_read:
+        share_read = n_read / int(lengths.sum())
+    return _cost_of(lengths, 0, tokens=n_read, share_read=share_read)
 
 
-def _cost_of(lengths: np.ndarray, read: np.ndarray, n_added: int, n_unknown_read: int) -> Cost:
+def _cost_of(lengths: np.ndarray, n_added: int, **counted: Any) -> Cost:
     """The cost of all documents.
 
     Args:
         lengths: of documents in tokens.
-        read: tokens of each text that a model reads, with the `n_added` that every text gets.
-        n_added: tokens of the prompt, and special tokens.
-        n_unknown_read: the unknown tokens among those that are read.
+        n_added: tokens of the prompt, and special tokens, which every text gets too.
+        counted: other fields of `Cost`.
     """
-    total = int(lengths.sum())
-    share_read = 1.0
-    if total:
-        # chunks may overlap
-        n_read = min(int((read - n_added).clip(min=0).sum()), total)
-        share_read = max(n_read - n_unknown_read, 0) / total
     enough_len = 1
-    while lengths.clip(max=max(enough_len - n_added, 0)).sum() < ENOUGH * total:
+    while lengths.clip(max=max(enough_len - n_added, 0)).sum() < ENOUGH * lengths.sum():
         enough_len *= 2
     return Cost(
-        tokens=int(read.sum()),
-        share_read=share_read,
         enough_len=enough_len,
-        median_len=float(np.median(lengths)),
+        median_len=float(np.median(lengths)) + n_added,
         longest=int(lengths.max()) + n_added,
+        **counted,
     )
 
 

@@ -172,10 +172,9 @@ def speed_cell(row: Mapping[str, Any]) -> Cell:
         suffix = "k"
     if 1000 <= rate < 100_000:
         digits = 1
-    median, low, high = (
-        f"{row[name] / unit:.{digits}f}" for name in ("tokens_per_second", "slowest", "fastest")
-    )
-    return Cell(f"{median}{suffix}", rate, f"[{low},{high}]")
+    slowest = row["slowest"] / unit
+    fastest = row["fastest"] / unit
+    return Cell(f"{rate / unit:.{digits}f}{suffix}", rate, f"[{slowest:.{digits}f},{fastest:.{digits}f}]")
 
 
 def split_table(comparison: Comparison) -> Table | None:

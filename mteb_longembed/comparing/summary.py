@@ -246,7 +246,7 @@ def query_differences(
     rows = []
     for other in others:
         points = 100 * (by_query[best] - by_query[other])
-        points = points[points != 0].sort_values(key=abs, ascending=False, kind="stable")
+        points = points[points != 0].dropna().sort_values(key=abs, ascending=False, kind="stable")
         for (task, name, query), difference in points.head(N_SHOWN).items():
             split = split_of[task, name]
             row = {"other": other, "task": task, "split": name, "query": query}

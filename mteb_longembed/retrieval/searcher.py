@@ -287,7 +287,7 @@ class Searcher:
         for key in ids:
             if not key or key != without_surrogates(key):
                 raise InputError(
-                    f"each id must be a text with whole characters, got {key!r}: give another id."
+                    f"an id must have at least one character and no half ones, got {key!r}: give another id."
                 )
         known = [key for key in ids if key in self._texts]
         twice = [key for key, n in Counter(ids).items() if n > 1]

@@ -133,6 +133,21 @@ def test_unknown_tokens_count_as_not_read(base, tmp_path) -> None:
     assert any("does not know" in sentence for sentence in result.texts("caution"))
 
 
+def test_overlap_in_one_document_does_not_hide_what_is_cut_off_from_another(base) -> None:
+    def ten_times_or_whole(text: str) -> list[tuple[int, int]]:
+        times = 10 if len(text.split()) < 20 else 1
+        return [(0, len(text))] * times
+
+    model: Any = mteb_longembed.load(f"{base}+none")
+    short, long = tiny.text(10, 1), tiny.text(200, 2)
+    documents: Any = Documents(text=[short, long])
+    n_short, n_long = (
+        len(model.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (short, long)
+    )
+    counted = costs.count(model, [documents], None, ten_times_or_whole)
+    assert counted.share_read == (n_short + model.first.longest - 2) / (n_short + n_long)
+
+
 def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() -> None:
     parts: list[Any] = [Documents(text=[f"text {i} of {part}" for i in range(9)] * 2) for part in "ab"]
     drawn = costs.sample(parts, "cpu")

@@ -102,10 +102,6 @@ def adapt(
         raise InputError(f"weights must be one of {', '.join(RULES)}, or None, got {weights!r}.")
     if whiten:
         whiten = check_power(whiten)
-    if isinstance(documents, Mapping):
-        raise InputError(
-            "documents must be texts in a list or another iterable, got a dict: use its values()."
-        )
     texts = list(map(without_surrogates, listed("documents", documents)))
     asked = None
     if queries is not None:
@@ -226,7 +222,7 @@ def listed(what: str, texts: Iterable[str]) -> list[str]:
     Raises:
         InputError: if it is one text, no iterable, or holds something else than texts.
     """
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
+    if isinstance(texts, (str, Mapping)) or not isinstance(texts, Iterable):
         raise InputError(
             f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: use a list."
         )
@@ -234,7 +230,7 @@ def listed(what: str, texts: Iterable[str]) -> list[str]:
     for place, text in enumerate(found):
         if not isinstance(text, str):
             raise InputError(
-                f"{what} must be texts, got a {type(text).__name__} at place {place}: give its text."
+                f"{what} must be texts, got a {type(text).__name__} at place {place}: give a text."
             )
     return found
 

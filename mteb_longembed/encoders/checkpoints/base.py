@@ -20,8 +20,9 @@ from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry
 
 from .identity import digest
-from .model_files import STRATEGY_FILE, Files, Json, StrategyFile, local_name
+from .model_files import Files, local_name
 from .native import NATIVE
+from .strategy_file import STRATEGY_FILE, Json, StrategyFile
 
 #: Content tokens for each vector, or one vector for each window.
 Vectors = int | Literal["window"]
@@ -136,14 +137,14 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
     dtype = _dtype_of(raw, config_files, folder)
     similarity = settings.get("similarity_fn_name")
     mode = _pooling_mode(pooling)
-    vectors = _vectors_in(pooling, files.path)
-    revision = files.revision(code=runs_code)
     name = files.name
+    vectors = None
     carried = None
     if entry is not None:
         name = entry.hub_id
         mode = mode or entry.pooling
     elif files.are_ours:
+        vectors = _vectors_in(pooling, files.path)
         file = f"{inside}{STRATEGY_FILE}"
         carried = StrategyFile.from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")
     family = family_of(config)
@@ -156,7 +157,7 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
     return Base(
         name=name,
         files=files,
-        revision=revision,
+        revision=files.revision(code=runs_code),
         trained_len=trained_len,
         family=family,
         config=config,

@@ -1,4 +1,4 @@
-"""The files of a model: in a folder, or at one commit of a repository on the hub. And the one that is ours."""
+"""The files of a model: in a folder, or at one commit of a repository on the hub."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, TypedDict, TypeVar
+from typing import TypedDict, TypeVar
 
 from huggingface_hub import constants, errors
 
-from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import HubError, InputError, ModelError
 from mteb_longembed.hub import download, hub_answers
 from mteb_longembed.names.grammar import is_folder
 
+from .strategy_file import Json
+
 T = TypeVar("T")
-#: The content of a JSON object.
-Json = dict[str, object]
-#: The name of our file.
-STRATEGY_FILE = "longembed_config.json"
 #: The classes of ours that a saved model may name in modules.json. Exactly these are trusted.
 OUR_CLASSES = frozenset(
     f"mteb_longembed.encoders.{name}"
@@ -214,50 +211,6 @@ class Files:
         raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
 
 
-@dataclass(frozen=True)
-class StrategyFile:
-    """The file beside the weights of a model that `save_pretrained` wrote: its strategy and its base.
-
-    Args:
-        strategy: with its lengths and parameters.
-        base_name: the name of the base that the model was made from.
-        base_revision: the base's commit, or a hash of its files. None if it is not known.
-    """
-
-    strategy: Strategy
-    base_name: str
-    base_revision: str | None
-
-    def to_json(self) -> Json:
-        """The content as it is written."""
-        return {
-            "strategy": self.strategy.KEY,
-            **asdict(self.strategy),
-            "base": {"name": self.base_name, "revision": self.base_revision},
-        }
-
-    @classmethod
-    def from_json(cls, config: Json | None, where: str | Path) -> StrategyFile:
-        """Read the content. An error names the file (`where`).
-
-        Raises:
-            ModelError: if the file is missing, or lacks a strategy, its parameters or the base.
-        """
-        try:
-            values: dict[str, Any] = {**(config or {})}
-            base = values.pop("base")
-            name = base["name"]
-            revision = base["revision"]
-            if not isinstance(name, str) or not isinstance(revision, str | None):
-                raise TypeError("base must have a name and a revision")
-            strategy = get_strategy(values.pop("strategy"))(**values)
-        except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
-            raise ModelError(
-                f"{where} must hold a strategy with its parameters, and its base, got {str(config)[:80]!r} ({error})."
-            ) from error
-        return cls(strategy, name, revision)
-
-
 @functools.lru_cache(maxsize=1024)
 def _hash(file: str, size: int, changed_ns: int) -> bytes:
     """The hash of a file's content. A process reads each state of a file once."""
@@ -276,7 +229,8 @@ def _with_adapter_base(files: Files) -> Files:
         return files
     if not isinstance(revision, str):
         revision = None
-    return replace(files, adapter_base=Files.open(base, revision))
+    found = Files._found(base, revision)  # an adapter of an adapter is none
+    return replace(files, adapter_base=replace(found, modules=found.read_modules()))
 
 
 def list_ours(modules: Iterable[ModuleEntry]) -> bool:

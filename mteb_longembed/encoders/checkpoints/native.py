@@ -25,7 +25,8 @@ from transformers import AutoConfig, AutoModel, JinaEmbeddingsV3Config, Pretrain
 from mteb_longembed.errors import ModelError
 from mteb_longembed.hub import hub_answers
 
-from .model_files import Files, Json
+from .model_files import Files
+from .strategy_file import Json
 
 #: What is fetched but for the weights, and what is not copied from it. Code never is.
 _SMALL = ["*.json", "*.txt", "*.model", "*.jinja"]

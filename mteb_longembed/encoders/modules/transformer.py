@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 
 from mteb_longembed.encoders import features as keys
 from mteb_longembed.encoders.attention.lengths import SequenceLengths, encoding, with_lengths
-from mteb_longembed.encoders.checkpoints.model_files import STRATEGY_FILE, StrategyFile
+from mteb_longembed.encoders.checkpoints.strategy_file import STRATEGY_FILE, StrategyFile
 from mteb_longembed.encoders.families import family_of
 from mteb_longembed.encoders.features import Features, to_device
 from mteb_longembed.encoders.modules.inputs import TextInputs, special_counts
@@ -257,8 +257,8 @@ def _check_vocabulary(first: LongTransformer) -> None:
     entries = len(first.tokenizer or ())
     if 2 * entries < rows:
         raise ModelError(
-            f"the tokenizer must have at least half as many entries as the model's table has rows ({rows:,}), got "
-            f"{entries:,}: add the tokenizer's own files, such as tokenizer.json."
+            f"the tokenizer of {first.config.name_or_path} must have at least half as many entries as the model's "
+            f"table has rows ({rows:,}), got {entries:,}: add the tokenizer's own files, such as tokenizer.json."
         )
 
 

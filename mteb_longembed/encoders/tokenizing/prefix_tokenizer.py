@@ -228,13 +228,11 @@ _CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[int, PrefixTokenizer |
 
 def prefix_tokenizer_of(tokenizer: PreTrainedTokenizerBase | None) -> PrefixTokenizer | None:
     """The tokenizer's `PrefixTokenizer`, made once. None if texts must go through the tokenizer itself."""
-    if (
-        not isinstance(tokenizer, PreTrainedTokenizerFast)
-        or type(tokenizer)._encode_plus
-        is not PreTrainedTokenizerFast._encode_plus  # it reads texts in its own way
-        or tokenizer.truncation_side != "right"
-        or getattr(tokenizer, "split_special_tokens", False)
-    ):
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        return None
+    if type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus:
+        return None  # it reads texts in its own way
+    if tokenizer.truncation_side != "right" or getattr(tokenizer, "split_special_tokens", False):
         return None
     known = _CUTTERS.setdefault(tokenizer, {})
     size = len(tokenizer)

@@ -241,7 +241,7 @@ def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -
         ("FOLDER", ["", " "], {}, "weights need a corpus with at least 1 token, got 0"),
         ("FOLDER", "one text", {}, "^documents must be texts in a list or another iterable, got a str"),
         ("FOLDER", {"a": "text"}, {}, "^documents must be texts in a list or another iterable, got a dict"),
-        ("FOLDER", ["text", None], {}, "^documents must be texts, got a NoneType at place 1: give its text"),
+        ("FOLDER", ["text", None], {}, "^documents must be texts, got a NoneType at place 1: give a text"),
         ("FOLDER", [{"text": "a"}], {}, "^documents must be texts, got a dict at place 0"),
         ("FOLDER", CORPUS, {"weights": "tfidf"}, "^weights must be one of sif, idf, or None, got 'tfidf'"),
         (
@@ -251,6 +251,12 @@ def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -
             "^whiten must be a number above 0 and at most 1, such as 0.5, got 2",
         ),
         ("FOLDER", CORPUS, {"whiten": -0.5}, "^whiten must be a number above 0"),
+        (
+            "FOLDER",
+            CORPUS,
+            {"queries": dict(enumerate(CORPUS))},
+            "^queries must be texts in a list .*, got a dict",
+        ),
         ("FOLDER", CORPUS, {"queries": QUERIES}, "^a mean of queries needs at least 10 of them, got 3"),
         (3, CORPUS, {}, "^adapt takes a name, a folder or a SentenceTransformer, got a int"),
     ],

@@ -1,5 +1,6 @@
 """A name becomes a checkpoint once, and the canonical name follows values."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -21,7 +22,7 @@ from mteb_longembed.encoders.checkpoints.checkpoint import (
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
+from mteb_longembed.errors import IncompatibleError, InputError, ModelError, UnknownNameError
 from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from tests import tiny
@@ -251,3 +252,11 @@ def test_weights_on_another_pooling_are_refused_before_weights_load(tail: str, t
         IncompatibleError, match=r"weights=\w+ averages the tokens of a document, .* cls pooling"
     ):
         open_checkpoint(ModelSpec.parse(f"{base}+{tail}"))
+
+
+def test_an_adapter_whose_base_is_an_adapter_is_no_model(tmp_path: Path) -> None:
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(folder)}))
+    with pytest.raises(ModelError, match=r"has no config\.json"):
+        open_checkpoint(ModelSpec.parse(f"{folder}+ntk"))

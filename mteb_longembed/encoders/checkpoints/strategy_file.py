@@ -1,0 +1,59 @@
+"""The file beside the weights of a model that `save_pretrained` wrote: its strategy and its base."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mteb_longembed.encoders.strategies import Strategy, get_strategy
+from mteb_longembed.errors import ModelError
+
+#: The content of a JSON object.
+Json = dict[str, object]
+#: The name of the file.
+STRATEGY_FILE = "longembed_config.json"
+
+
+@dataclass(frozen=True)
+class StrategyFile:
+    """The content of the file.
+
+    Args:
+        strategy: with its lengths and parameters.
+        base_name: the name of the base that the model was made from.
+        base_revision: the base's commit, or a hash of its files. None if it is not known.
+    """
+
+    strategy: Strategy
+    base_name: str
+    base_revision: str | None
+
+    def to_json(self) -> Json:
+        """The content as it is written."""
+        return {
+            "strategy": self.strategy.KEY,
+            **asdict(self.strategy),
+            "base": {"name": self.base_name, "revision": self.base_revision},
+        }
+
+    @classmethod
+    def from_json(cls, config: Json | None, where: str | Path) -> StrategyFile:
+        """Read the content. An error names the file (`where`).
+
+        Raises:
+            ModelError: if the file is missing, or lacks a strategy, its parameters or the base.
+        """
+        try:
+            values: dict[str, Any] = {**(config or {})}
+            base = values.pop("base")
+            name = base["name"]
+            revision = base["revision"]
+            if not isinstance(name, str) or not isinstance(revision, str | None):
+                raise TypeError("base must have a name and a revision")
+            strategy = get_strategy(values.pop("strategy"))(**values)
+        except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
+            raise ModelError(
+                f"{where} must hold a strategy with its parameters, and its base, got {str(config)[:80]!r} ({error})."
+            ) from error
+        return cls(strategy, name, revision)
