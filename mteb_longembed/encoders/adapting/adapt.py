@@ -110,8 +110,8 @@ def adapt(
     known_as = str(model.model_card_data.model_name or model.model_card_data.base_model or base)
     if whiten and isinstance(model, MultiVectorEncoder):
         raise InputError(
-            "whiten makes a map for one vector a text, got a model with several: write whiten= into the name of a "
-            "search."
+            "whiten makes a map for one vector a text, got a model with several: give whiten=0, or write whiten= into "
+            "the name of a search."
         )
     counts: TokenCounts | None = None
     if weights is not None and _averages(model):
