@@ -211,7 +211,7 @@ def test_documents_are_added_without_bars(folder: Path, tail: str, capfd: pytest
         (lambda s: s.add(["d1"], ["x"]), "ids must be new, got 'd1' a second time"),
         (lambda s: s.add(["x", "x"], ["a", "b"]), "ids must be new, got 'x' a second time"),
         (lambda s: s.add(["x"], ["a", "b"]), "got 2 documents and 1 ids"),
-        (lambda s: s.add([""], ["a"]), "each id must be a text with whole characters, got ''"),
+        (lambda s: s.add([""], ["a"]), "an id must have at least one character and no half ones, got ''"),
         (lambda s: s.add(["x"], [None]), "documents must be texts, got a NoneType at place 0"),
         (lambda s: s.add("ab", ["a", "b"]), "ids must be texts in a list or another iterable, got a str"),
         (
@@ -220,7 +220,7 @@ def test_documents_are_added_without_bars(folder: Path, tail: str, capfd: pytest
         ),
         (
             lambda s: s.add(["a\ud800"], ["a"]),
-            r"each id must be a text with whole characters, got 'a\\ud800'",
+            r"an id must have at least one character and no half ones, got 'a\\ud800'",
         ),
         (lambda s: s.refit(), "refit needs a name with weights= or whiten="),
         (lambda s: s.search(" "), "a query must be a text with words"),

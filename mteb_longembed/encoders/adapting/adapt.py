@@ -102,10 +102,10 @@ def adapt(
         raise InputError(f"weights must be one of {', '.join(RULES)}, or None, got {weights!r}.")
     if whiten:
         whiten = check_power(whiten)
-    texts = list(map(without_surrogates, listed("documents", documents)))
+    texts = _whole("documents", documents)
     asked = None
     if queries is not None:
-        asked = list(map(without_surrogates, listed("queries", queries)))
+        asked = _whole("queries", queries)
     model = loaded(base, device)
     known_as = str(model.model_card_data.model_name or model.model_card_data.base_model or base)
     if whiten and isinstance(model, MultiVectorEncoder):
@@ -216,13 +216,20 @@ def _dense(mean: np.ndarray, matrix: np.ndarray, feature: str) -> Dense:
     return module
 
 
+def _whole(what: str, texts: Iterable[str]) -> list[str]:
+    """Texts as a list, without half characters. A dictionary is refused: are its keys meant, or its values?"""
+    if isinstance(texts, Mapping):
+        raise InputError(f"{what} must be texts in a list or another iterable, got a dict: use its values().")
+    return [without_surrogates(text) for text in listed(what, texts)]
+
+
 def listed(what: str, texts: Iterable[str]) -> list[str]:
     """Texts of any iterable as a list.
 
     Raises:
         InputError: if it is one text, no iterable, or holds something else than texts.
     """
-    if isinstance(texts, (str, Mapping)) or not isinstance(texts, Iterable):
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(
             f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: use a list."
         )
