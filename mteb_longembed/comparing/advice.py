@@ -340,8 +340,8 @@ def findings(
     sentences = []
     if setting.synthetic_queries:
         sentences.append(
-            "The queries are sentences drawn from the documents. They rank methods much as real queries do, but "
-            "favour exact words, so nothing is recommended about BM25."
+            "The queries are sentences drawn from the documents. On long documents they rank methods much as real "
+            "queries do, but they favour exact words, so nothing is recommended about BM25."
         )
     if expected is None:
         sentences.append(

@@ -159,7 +159,7 @@ def test_synthetic_queries_are_called_so(base, data, tmp_path, capsys) -> None:
     line = ["compare", base, "--corpus", str(corpus), "--make-queries", "4", "--strategies", "gp"]
     assert cli.main([*line, "--output-folder", str(tmp_path / "out"), "--explain"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "They rank methods much as real queries do" in printed and not printed.startswith("Use bm25")
+    assert "they rank methods much as real queries do" in printed and not printed.startswith("Use bm25")
     assert len(Path(tmp_path, "out", "synthetic-queries", "queries.jsonl").read_text().splitlines()) == 4
 
 
