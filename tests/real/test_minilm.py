@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from mteb.abstasks.retrieval import AbsTaskRetrieval
-from peft import LoraConfig
+from peft import LoraConfig, get_peft_model
 from sentence_transformers import SentenceTransformer
 from transformers import BertModel, JinaEmbeddingsV3Model
 
@@ -103,10 +103,8 @@ def test_learned_positions_equal_the_oracle(
         assert gap(vector, test_absolute.oracle(exact, key, text, logn, TARGET)) < ROUNDING
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"size": 128}, {"size": 128, "short": "cut"}, {"agg": "mean-normalized", "overlap": 31}]
-)
-def test_windows_equal_the_oracle(minilm: Path, long_oracles: None, settings: dict[str, int | str]) -> None:
+@pytest.mark.parametrize("settings", [{}, {"size": 128}, {"overlap": 31}])
+def test_windows_equal_the_oracle(minilm: Path, long_oracles: None, settings: dict[str, int]) -> None:
     stock = SentenceTransformer(str(minilm), device="cpu")
     model = longembed.extend(str(minilm), "pcw", TARGET, **settings)
     size = {"size": TRAINED, **settings}
@@ -176,17 +174,19 @@ def test_half_precision_stays_close(minilm: Path) -> None:
     assert 0.999 < float(torch.cosine_similarity(exact, coarse).min()) < 1
 
 
-def test_an_adapter_is_saved_and_merged(minilm: Path, tmp_path: Path) -> None:
+def test_a_merged_adapter_is_saved(minilm: Path, tmp_path: Path) -> None:
     model = longembed.load(f"{minilm}+ntk@{TARGET}")
     bare = model.encode(TEXTS)
     torch.manual_seed(0)
-    model.add_adapter(LoraConfig(r=4, init_lora_weights=False))
+    adapter = get_peft_model(
+        model[0].model, LoraConfig(r=4, init_lora_weights=False, target_modules="all-linear")
+    )
     adapted = model.encode(TEXTS)
     assert gap(adapted, bare) > 1e-3
-    model.save_pretrained(str(tmp_path / "adapter"))
-    saved = longembed.load(tmp_path / "adapter")
-    assert gap(saved.encode(TEXTS), adapted) < ROUNDING
-    assert gap(saved.merge_adapters().encode(TEXTS), adapted) < 4 * ROUNDING  # other weights, other rounding
+    adapter.merge_and_unload()
+    model.save_pretrained(str(tmp_path / "merged"))
+    saved = longembed.load(tmp_path / "merged")
+    assert gap(saved.encode(TEXTS), adapted) < 4 * ROUNDING  # other weights, other rounding
 
 
 def test_an_exported_folder_is_a_plain_model(minilm: Path, tmp_path: Path) -> None:
