@@ -260,3 +260,14 @@ def test_an_adapter_whose_base_is_an_adapter_is_no_model(tmp_path: Path) -> None
     (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(folder)}))
     with pytest.raises(ModelError, match=r"has no config\.json"):
         open_checkpoint(ModelSpec.parse(f"{folder}+ntk"))
+
+
+@pytest.mark.parametrize(
+    ("alias", "revision"),
+    [
+        ("mini-ape", "7ffa4787f49ee3debf2e75116317b8a78eb05455"),
+        ("mini-rope", "393fc76ac1a707865599df46c89cf52200388f8f"),
+    ],
+)
+def test_the_models_that_ship_are_those_that_were_measured(alias: str, revision: str) -> None:
+    assert open_checkpoint(ModelSpec.parse(f"{alias}+none")).base.revision == revision
