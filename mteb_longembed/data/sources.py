@@ -119,11 +119,12 @@ class Data:
         """
         language = options["language"]
         if isinstance(data, Data):
-            others = [
-                name
-                for name, value in options.items()
-                if name != "language" and value is not None and value != ()
-            ]
+            others = []
+            for name, value in options.items():
+                # a DataFrame cannot be compared with an empty tuple
+                is_given = value is not None and not (isinstance(value, tuple) and not value)
+                if is_given and name != "language":
+                    others.append(name)
             if others:
                 raise InputError(f"compare needs one kind of data, got data= and {', '.join(others)}=.")
             return data

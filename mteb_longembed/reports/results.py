@@ -6,7 +6,6 @@ copies of the public results repository. mteb is not used, so a report over thou
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -127,13 +126,16 @@ def _read_model(folder: Path) -> dict[str, Any]:
 def _parts_of(name: str) -> dict[str, Any]:
     """Base, strategy and target length of a model's name. A name without a strategy is a base."""
     base, strategy, target, _ = split_name(name)
-    parts = {"base": base, "strategy": strategy, "target": None}
-    if strategy and strategy.isalnum():
-        if target is None:
-            return parts
-        with contextlib.suppress(InputError):  # a name that is not ours but has a `+` and an `@`
-            return {**parts, "target": read_tokens("the target", target)}
-    return {"base": name, "strategy": "none", "target": None}
+    n_tokens = None
+    is_ours = strategy is not None and strategy.isalnum()
+    if is_ours and target is not None:
+        try:
+            n_tokens = read_tokens("the target", target)
+        except InputError:
+            is_ours = False  # another name that has a `+` and an `@`
+    if not is_ours:
+        return {"base": name, "strategy": "none", "target": None}
+    return {"base": base, "strategy": strategy, "target": n_tokens}
 
 
 def split_length(split: str) -> int | None:

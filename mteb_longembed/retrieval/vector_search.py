@@ -332,8 +332,9 @@ class VectorSearch:
     def _vectors_of(
         self, batches: Any, kind: PromptType, encoder: Any, **where: Unpack[TaskOptions]
     ) -> list[np.ndarray]:
-        has_one = hasattr(encoder, "encode")
-        encode = getattr(encoder, "encode", None) or encoder._encode
+        # mteb's searches over several vectors have no public `encode`
+        encode_one = getattr(encoder, "encode", None)
+        encode = encode_one or encoder._encode
         vectors = encode(
             batches,
             task_metadata=where["task_metadata"],
@@ -343,7 +344,7 @@ class VectorSearch:
             **where["encode_kwargs"],
         )
         rows = [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in vectors]
-        if self._unit and has_one and not self.power:
+        if self._unit and encode_one is not None and not self.power:
             rows = [row / max(float(np.linalg.norm(row)), 1e-12) for row in rows]
         return rows
 

@@ -191,5 +191,7 @@ def test_the_data_object_and_the_keywords_give_the_same(base, data, tmp_path) ->
     assert scores[0] == scores[1] and len(scores[0]) == 2
     with pytest.raises(InputError, match=r"one kind of data, got data= and n_synthetic_queries="):
         mteb_longembed.compare(base, made, n_synthetic_queries=3, **options)
+    with pytest.raises(InputError, match=r"one kind of data, got data= and corpus="):
+        mteb_longembed.compare(base, made, corpus=pd.DataFrame({"id": ["a"], "text": ["b"]}), **options)
     with pytest.raises(TypeError, match="unexpected keyword argument 'corpsu'"):
         mteb_longembed.compare(base, corpsu="docs.jsonl", **options)
