@@ -9,6 +9,7 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import mteb
@@ -65,12 +66,7 @@ class Cache:
 
     def ranking(self, meta: ModelMeta, split: Split) -> Ranking | None:
         """The ranking of an earlier run, None if there is none, or if its file is not complete."""
-        ranking: Ranking | None = _read_kept(
-            self._ranking(meta, split), lambda saved: saved[split.subset][split.split]
-        )
-        if ranking is None or not split.is_complete(ranking):
-            return None
-        return ranking
+        return _read_ranking(self._ranking(meta, split), split)
 
     def is_started(self, meta: ModelMeta, split: Split) -> bool:
         """Whether there is a file of a ranking, complete or not."""
@@ -87,12 +83,7 @@ class Cache:
         with FileLock(path.parent / _LOCK):
             scores = self.find(meta, split)
             if scores is None:
-                self._evaluate(model, meta, split, path)
-                ranking = self.ranking(meta, split)
-                if ranking is not None and split.is_cut_in_a_tie(ranking):
-                    # which of the equal documents were kept is chance: keep all of them
-                    self._evaluate(model, meta, split.with_all_documents(), path, known=True)
-                    self._cut(path, split)
+                self._rank(model, meta, split, path)
                 scores = self.find(meta, split)
         if scores is None:
             raise DataError(
@@ -100,6 +91,19 @@ class Cache:
                 "it did not."
             )
         return scores
+
+    def _rank(self, model: MTEBModels, meta: ModelMeta, split: Split, path: Path) -> None:
+        """Let mteb rank the documents. The file appears when it is final, because others read it without the lock."""
+        with TemporaryDirectory(dir=path.parent) as folder:
+            unfinished = Path(folder) / path.name
+            self._evaluate(model, meta, split, unfinished)
+            ranking = _read_ranking(unfinished, split)
+            if ranking is not None and split.is_cut_in_a_tie(ranking):
+                # which of the equal documents were kept is chance: keep all of them
+                self._evaluate(model, meta, split.with_all_documents(), unfinished, known=True)
+                self._cut(unfinished, split)
+            if unfinished.exists():
+                unfinished.replace(path)
 
     def _evaluate(
         self, model: MTEBModels, meta: ModelMeta, split: Split, path: Path, *, known: bool = False
@@ -188,6 +192,14 @@ class Cache:
 
 def _hash(*parts: object) -> str:
     return hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()[:12]
+
+
+def _read_ranking(path: Path, split: Split) -> Ranking | None:
+    """The ranking in a file of mteb's, None if there is none, or if it is not complete."""
+    ranking: Ranking | None = _read_kept(path, lambda saved: saved[split.subset][split.split])
+    if ranking is None or not split.is_complete(ranking):
+        return None
+    return ranking
 
 
 def _read_kept(path: Path, read: Callable[[Any], T]) -> T | None:

@@ -159,6 +159,21 @@ def test_new_ids_do_not_change_the_score_of_documents_that_look_equal(base, tmp_
     assert scores == [pytest.approx(100 * gains / n_equal)] * 2
 
 
+def test_others_see_no_ranking_before_it_is_final(base, tmp_path, monkeypatch) -> None:
+    texts = [f"{'aa ab ac ad ' * 8}{word}" for word in tiny.WORDS[100:118]]
+    found = []
+    original = Cache._evaluate
+
+    def evaluate(self, model, meta, split, path, *, known=False):
+        original(self, model, meta, split, path, known=known)
+        if not known:
+            found.append(Cache(self.folder).find(meta, split))
+
+    monkeypatch.setattr(Cache, "_evaluate", evaluate)
+    run(base, beir_task(beir(tmp_path / "data", texts, [texts[0]])), tmp_path / "out")
+    assert found == [None]
+
+
 def test_a_document_with_the_id_of_the_query_can_be_left_out_and_mtebs_results_stay(base, tmp_path) -> None:
     texts = [f"{word} ab ac" for word in ("ba", "bb", "bc")]
     root = beir(tmp_path / "data", texts, texts)
