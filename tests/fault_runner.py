@@ -31,6 +31,8 @@ from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.retrieval.encoder import LongEncoder
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
+RESULT = "results/*/*/LongEmbedPasskey.json"
+
 SPLITS = ["test_256", "test_512"]
 HANGS_AFTER = 900  # seconds; a run takes about five
 tqdm.monitor_interval = 0  # no monitor thread: it takes locks, and a fork copies the locks but not the thread
@@ -49,16 +51,26 @@ class Evaluation:
     def run(self, folder: Path) -> None:
         """Evaluate, then write everything that is compared: scores, and every document's embedding."""
         self.encoder.model.store = EmbeddingStore(folder / "store")
+        remove_half_written_results(folder)
         cache = mteb.ResultCache(folder)
         mteb.evaluate(self.encoder, [self.task], cache=cache, show_progress_bar=False)
         n_encoded = self.encoder.model.store.counts.rows_encoded
-        [written] = folder.glob("results/*/*/LongEmbedPasskey.json")
+        [written] = folder.glob(RESULT)
         scores = json.dumps(json.loads(written.read_text())["scores"], sort_keys=True)
         texts = [row["text"] for split in SPLITS for row in self.task.dataset["default"][split]["corpus"]]
         part = folder / "embeddings.part.npy"
         np.save(part, self.encoder.model.encode_document(texts))
         (folder / "scores.json").write_text(json.dumps([scores, n_encoded]))
         part.rename(folder / "embeddings.npy")
+
+
+def remove_half_written_results(folder: Path) -> None:
+    """mteb does not write its results at once (docs/upstream.md): a kill at that moment leaves half a file."""
+    for path in folder.glob(RESULT):
+        try:
+            json.loads(path.read_text())
+        except json.JSONDecodeError:
+            path.unlink()
 
 
 def _renew_locks_of_bars() -> None:

@@ -17,6 +17,7 @@ import pandas as pd
 import torch
 from filelock import FileLock
 from mteb.models import ModelMeta, MTEBModels
+from mteb.results import TaskResult
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.passages import ShownPassages
@@ -110,7 +111,7 @@ class Cache:
     ) -> None:
         """Let mteb rank the documents; its ranking goes into a folder of ours."""
         path.unlink(missing_ok=True)  # mteb would add to one that is not complete
-        before = self.results.load_task_result(split.task.metadata.name, meta)
+        before = self._results_of(split, meta)
         is_there = before is not None and any(
             row["hf_subset"] == split.subset for row in before.scores.get(split.split, ())
         )
@@ -126,6 +127,16 @@ class Cache:
             co2_tracker=False,
             show_progress_bar=False,
         )
+
+    def _results_of(self, split: Split, meta: ModelMeta) -> TaskResult | None:
+        """mteb's results for the task, None if there are none."""
+        name = split.task.metadata.name
+        try:
+            return self.results.load_task_result(name, meta)
+        except json.JSONDecodeError:
+            # a run was killed while mteb wrote them: nothing in this file can be read, and mteb would end with it
+            self.results.get_task_result_path(name, meta).unlink()
+            return None
 
     def _cut(self, path: Path, split: Split) -> None:
         """Leave of a ranking of all documents those that are kept, and those that are equal to the last of them."""

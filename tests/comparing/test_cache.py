@@ -120,6 +120,18 @@ def test_a_ranking_that_is_not_complete_runs_again_and_that_is_said(base, tmp_pa
         assert any("is not complete, so it runs again." in sentence for sentence in messages), name
 
 
+def test_a_result_that_a_kill_cut_off_runs_again(base, tmp_path) -> None:
+    task = beir_task(folder(tmp_path))
+    first, _ = run(base, task, tmp_path / "out")
+    (result,) = (tmp_path / "out" / "results").rglob(f"{task.metadata.name}.json")
+    (ranking,) = (tmp_path / "out").rglob("*_predictions.json")
+    result.write_text(result.read_text()[:50])
+    ranking.unlink()
+    second, _ = run(base, task, tmp_path / "out")
+    assert score(second) == score(first)
+    assert json.loads(result.read_text())["task_name"] == task.metadata.name
+
+
 def test_both_splits_of_a_folder_are_compared(base, tmp_path, capsys) -> None:
     root = folder(tmp_path)
     (root / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td1\t1\n")
