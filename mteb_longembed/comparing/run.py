@@ -6,7 +6,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any, cast
@@ -128,7 +128,9 @@ class Runner:
                 self.on_message(
                     f"The ranking of {candidate.id} on {', '.join(split.key)} is not complete, so it runs again."
                 )
-            with pooled_too(self._others_of_the_pass(candidate, loaded, split)):
+            # what an earlier candidate's pass has encoded does not advance the bar again
+            bar = _no_bar() if self._is_encoded(candidate) else nullcontext()
+            with bar, pooled_too(self._others_of_the_pass(candidate, loaded, split)):
                 tables[split.key] = self.cache.run(loaded.model, meta, split)
         encoded, shared = loaded.tokens()
         parts = []

@@ -70,14 +70,16 @@ def test_the_ranking_is_that_of_mteb_and_each_model_is_loaded_once_and_alone(
     assert again.summary[same].equals(compared.summary[same])
 
 
-def test_candidates_of_one_pass_encode_the_documents_once(base, task, tmp_path, monkeypatch) -> None:
+def test_candidates_of_one_pass_encode_the_documents_once(base, task, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
     found = [c for c in candidates_of(base, ["pcw"], 128, [4])[0] if "pcw" in c.name]
     n_encoded = []
     add = Counts.add
     monkeypatch.setattr(Counts, "add", lambda self, ran, read: (n_encoded.extend(ran), add(self, ran, read)))
-    result = compare(found, task, tmp_path / "out", sizes=())
+    result = compare(found, task, tmp_path / "out", sizes=(), show=True)
     assert len(result.summary) == 10 and not result.texts("left out")
+    # only the first candidate advances the bar (twice: ties at the end of its ranking let it be ranked again)
+    assert ": 1.15k tokens" in capsys.readouterr().err.rsplit("\r", 1)[-1]
     # 12 documents of 40 tokens, once; queries of 8 tokens
     assert n_encoded.count(40) == 12 and set(n_encoded) == {40, 8}
     alone = compare([found[-2]], task, tmp_path / "alone")
