@@ -79,7 +79,7 @@ def test_candidates_of_one_pass_encode_the_documents_once(base, task, tmp_path, 
     result = compare(found, task, tmp_path / "out", sizes=(), show=True)
     assert len(result.summary) == 10 and not result.texts("left out")
     # only the first candidate advances the bar (twice: ties at the end of its ranking let it be ranked again)
-    assert ": 1.15k tokens" in capsys.readouterr().err.rsplit("\r", 1)[-1]
+    assert "| 1.15k/1.15k " in capsys.readouterr().err.rsplit("\r", 1)[-1]
     # 12 documents of 40 tokens, once; queries of 8 tokens
     assert n_encoded.count(40) == 12 and set(n_encoded) == {40, 8}
     alone = compare([found[-2]], task, tmp_path / "alone")
