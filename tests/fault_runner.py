@@ -32,7 +32,6 @@ from mteb_longembed.retrieval.encoder import LongEncoder
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 RESULT = "results/*/*/LongEmbedPasskey.json"
-
 SPLITS = ["test_256", "test_512"]
 HANGS_AFTER = 900  # seconds; a run takes about five
 tqdm.monitor_interval = 0  # no monitor thread: it takes locks, and a fork copies the locks but not the thread

@@ -341,8 +341,8 @@ def findings(
     if setting.synthetic_queries:
         sentences.append(
             "The queries are sentences drawn from the documents. On long documents they rank methods much as real "
-            "queries do (in our tests their choice was 0 to 3 points behind the best), but they favour exact words, so "
-            "nothing is recommended about BM25."
+            "queries do (in our tests their choice was 0 to 3.3 points behind the best), but they favour exact words, "
+            "so nothing is recommended about BM25."
         )
     if expected is None:
         sentences.append(
