@@ -32,12 +32,11 @@ class BuiltModel(BaseModel):
         All weights are read, so it is asked when an evaluation begins, and never for a query.
         """
         now = digest(self)
-        if self.checkpoint is None:
-            known = str(getattr(self.model_card_data, "model_name", None) or "model")
-        else:
+        known = str(getattr(self.model_card_data, "model_name", None) or "model")
+        if self.checkpoint is not None:
             known = self.checkpoint.name
-        if self.checkpoint is not None and now == self.built_digest:
-            return Identity(known, self.checkpoint.revision)
+            if now == self.built_digest:
+                return Identity(known, self.checkpoint.revision)
         return Identity(f"local/{known.rpartition('/')[2]}", f"{now}-{ALGORITHM}", changed_from=known)
 
     def is_unchanged(self) -> bool:

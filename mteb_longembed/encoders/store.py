@@ -32,14 +32,7 @@ _SHARE_REMOVED = 10
 
 @dataclass
 class Counts:
-    """How much the engines of this process encoded, and how much they read from the store.
-
-    Args:
-        rows_encoded: rows that were computed.
-        tokens_encoded: their tokens.
-        rows_read: rows that the store had.
-        tokens_read: their tokens.
-    """
+    """How much the engines of this process encoded, and how much they read from the store."""
 
     rows_encoded: int = 0
     tokens_encoded: int = 0
@@ -144,20 +137,17 @@ class EmbeddingStore:
 
     def _make_room(self, connection: sqlite3.Connection, n_bytes: int) -> None:
         """Remove the oldest rows until `n_bytes` more fit. SQLite uses their pages again."""
-        while self._bytes_used(connection) + n_bytes > self.max_bytes:
+
+        def pragma(name: str) -> int:
+            return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+        most = self.max_bytes - n_bytes
+        while (pragma("page_count") - pragma("freelist_count")) * pragma("page_size") > most:
             [rows] = connection.execute("SELECT count(*) FROM rows").fetchone()
             if not rows:
                 return
             oldest = "SELECT rowid FROM rows ORDER BY rowid LIMIT ?"
             connection.execute(f"DELETE FROM rows WHERE rowid IN ({oldest})", [rows // _SHARE_REMOVED + 1])
-
-    @staticmethod
-    def _bytes_used(connection: sqlite3.Connection) -> int:
-        pages, free, size = (
-            connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "freelist_count", "page_size")
-        )
-        return int((pages - free) * size)
 
     def _give_up(self, error: Exception) -> None:
         """Use the store no more in this run, with one warning. A damaged file is set aside for the next run."""

@@ -53,10 +53,6 @@ class LongEncoder(_AroundModel, SentenceTransformerEncoderWrapper):
     """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
     The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`).
-
-    Args:
-        model: with one vector for each text.
-        kwargs: what mteb's wrapper takes.
     """
 
     def __init__(self, model: LongSentenceTransformer, **kwargs: Any) -> None:
@@ -79,10 +75,6 @@ class LongMultiVectorSearch(_AroundModel, MultiVectorWrapper):
 
     mteb encodes and scores 50,000 documents at a time. Here it is as many documents as have their vectors in
     `CHUNK_BYTES`.
-
-    Args:
-        model: with several vectors for each document.
-        kwargs: what mteb's wrapper takes.
     """
 
     def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:

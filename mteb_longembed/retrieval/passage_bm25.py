@@ -59,9 +59,7 @@ class BM25Settings:
         if isinstance(window, int) and window < 2:
             raise InputError(f"bm25's window must be at least 2 words, got {window}.")
         query = _QUERY.read(settings.get("query"))
-        length = None
-        if target is not None:
-            length = read_tokens("the target", target)
+        length = target and read_tokens("the target", target)
         return cls(window, query, length)  # type: ignore[arg-type]  # read by their rules
 
     def __str__(self) -> str:
@@ -86,9 +84,6 @@ class PassageBM25(BM25):
     Source: Callan 1994, SIGIR (passage-level evidence); Bendersky and Kurland 2010, doi:10.1007/s10791-009-9118-8
         (document and best passage). Sentences of a query: summed, as in arXiv:2201.01614.
     Differs: windows of words that overlap by half, and mteb's BM25 with its stemmer and stop words.
-
-    Args:
-        settings: of the name.
     """
 
     def __init__(self, settings: BM25Settings) -> None:

@@ -50,7 +50,7 @@ def protocol_of(model: MTEBModels) -> SearchProtocol:
         encoder = cast("EncoderProtocol", model)
         compares = similarity_of(model) in ("cosine", "dot")
         return VectorSearch(encoder) if compares else SearchEncoderWrapper(encoder)
-    if isinstance(model, LongMultiVectorSearch) and model.model.grouping:
+    if isinstance(model, LongMultiVectorSearch):
         return VectorSearch(model)
     if isinstance(model, VectorSearch):
         return model.without_documents()

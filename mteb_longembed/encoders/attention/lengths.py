@@ -59,10 +59,6 @@ class SequenceLengths:
         """A tensor that `make` makes on the host, on the device. It is made and copied once."""
         return self.cached(key, lambda: to_device(make(), self.device))
 
-    def n_on_device(self) -> Tensor:
-        """`[b]` tokens of each document, on the device."""
-        return self.on_device("n", lambda: self.n)
-
 
 _OF_THREAD = threading.local()
 

@@ -32,10 +32,9 @@ class Rotation:
         difference to it is computed in float64, and this removes the error.
         """
         # Apple's devices have no float64, and on CUDA devices it is faster than on the host
+        work = torch.device("cpu")
         if device.type == "cuda":
             work = device
-        else:
-            work = torch.device("cpu")
         inv_freq = to_device(self.inv_freq, work)
         to = to_device(to, work)
         now = torch.arange(len(to), device=work).float()[:, None] * inv_freq.float()

@@ -109,11 +109,6 @@ class Base:
 def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) -> Base:
     """What the small files of a base say. What the zoo knows stands above or beside it.
 
-    Args:
-        files: of the base.
-        entry: that of the zoo.
-        trust_remote_code: whether code of the repository may run. Then it counts in the revision of a folder.
-
     Raises:
         HubError, ModelError: if the files cannot be read, or are not those of an embedding model.
     """
@@ -223,13 +218,11 @@ def _checked(files: Files, config: Json | None) -> Json:
         raise ModelError(
             f"{path} has no config.json{inner}, so it is not a transformers model and cannot be extended."
         )
-    types = [module["type"] for module in modules]
-    for kind in types:
-        if any(name in kind for name in _OTHER_MODELS):
-            raise ModelError(
-                f"{path} must give one dense vector for each text, but its modules are {', '.join(types)}: use it with "
-                "mteb as it is."
-            )
+    types = ", ".join(module["type"] for module in modules)
+    if any(name in types for name in _OTHER_MODELS):
+        raise ModelError(
+            f"{path} must give one dense vector for each text, but its modules are {types}: use it with mteb as it is."
+        )
     what = _what_else(config)
     if not modules and what is not None:
         raise ModelError(f"{path} is not an embedding model: it has no modules.json and is {what}.")
@@ -322,20 +315,15 @@ def _dtype_of(raw: Json, files: Files, folder: str) -> str | None:
     said = raw.get("dtype") or raw.get("torch_dtype")
     if isinstance(said, str):
         return said
-    names: set[str] = set()
+    kinds: set[str] = set()
     if files.local:
         for file in Path(files.path, folder).glob("*.safetensors"):
-            names |= {_SAFETENSORS_DTYPES.get(kind, "") for kind in _types_in(file)}
-    names.discard("")
+            try:
+                kinds |= set(parse_local_safetensors_file_metadata(file).parameter_count)
+            # a header of another form raises errors of Python's own
+            except (SafetensorsParsingError, OSError, TypeError, AttributeError) as error:
+                raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error
+    names = [name for kind, name in _SAFETENSORS_DTYPES.items() if kind in kinds]
     if len(names) == 1:
-        return names.pop()
+        return names[0]
     return None
-
-
-def _types_in(file: Path) -> set[str]:
-    """The types of the parameters in a safetensors file, by their names in such files."""
-    try:
-        return set(parse_local_safetensors_file_metadata(file).parameter_count)
-    # a header of another form raises errors of Python's own
-    except (SafetensorsParsingError, OSError, TypeError, AttributeError) as error:
-        raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error

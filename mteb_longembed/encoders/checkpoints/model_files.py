@@ -204,9 +204,8 @@ class Files:
             raise ModelError(f"{name} of {self.path} cannot be read as JSON: {str(error)[:80]}.") from error
         if isinstance(content, kind):
             return content
-        if kind is dict:
-            wanted = "an object"
-        else:
+        wanted = "an object"
+        if kind is list:
             wanted = "a list"
         raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
 

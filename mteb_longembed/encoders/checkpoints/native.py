@@ -133,11 +133,10 @@ def native_folder(files: Files, model_type: str) -> Iterator[str]:
 
         def left_out(inside: str, names: list[str]) -> set[str]:
             # only the model's own weights are written anew: later modules keep theirs
+            patterns = [*_LEFT_OUT]
             if Path(inside) == folder:
-                weights_of_model = ["*.safetensors", "*.bin"]
-            else:
-                weights_of_model = []
-            return shutil.ignore_patterns(*_LEFT_OUT, *weights_of_model)(inside, names)
+                patterns += ["*.safetensors", "*.bin"]
+            return shutil.ignore_patterns(*patterns)(inside, names)
 
         shutil.copytree(folder, target, ignore=left_out, dirs_exist_ok=True)
         NATIVE[model_type][1](folder, Path(target))

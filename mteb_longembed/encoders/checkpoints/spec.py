@@ -116,9 +116,8 @@ class ModelSpec:
                 f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."
             )
         if self.fusion is not None and (self.fuse is None or self.weight is not None):
-            if self.fuse is None:
-                wrong = "no fuse=bm25"
-            else:
+            wrong = "no fuse=bm25"
+            if self.fuse is not None:
                 wrong = f"weight={spell(self.weight)}"
             raise InputError(f"fusion={self.fusion} needs fuse=bm25 and ranks without a weight, got {wrong}.")
         self._check_scores()
@@ -192,12 +191,10 @@ class ModelSpec:
         given = {key: getattr(self, key) for key in OF_EVERY_NAME}
         given = {**self.params, **{key: value for key, value in given.items() if value not in (None, False)}}
         settings = "".join(f",{key}={spell(given[key])}" for key in sorted(given))
-        if self.target_len is None:
-            target = ""
-        else:
+        target = ""
+        if self.target_len is not None:
             target = f"@{self.target_len}"
-        extended = settings or target or self.strategy != "none"
-        if extended:
+        if settings or target or self.strategy != "none":
             return f"{self.base}+{self.strategy}{target}{settings}"
         return self.base
 

@@ -58,7 +58,6 @@ class Budget:
             # for each token a layer spends 24 d^2 on projections and MLP, and 4 n d on attention; on CUDA memory is
             # the limit, and a token takes the same memory in every document
             even_len=math.inf if device_type == "cuda" else 6 * first.config.get_text_config().hidden_size,
-            # the tokens of a batch up to which padding is cheaper than another forward pass
             fill=256 if device_type == "cpu" else 8192,
         )
 
@@ -69,10 +68,6 @@ class Budget:
 
 def plan(lengths: Sequence[int], budget: Budget) -> list[list[int]]:
     """Batches of document indices, the longest documents first. Every index occurs once.
-
-    Args:
-        lengths: tokens of each document.
-        budget: the limits of a batch.
 
     >>> plan([3, 9, 3, 8], Budget(tokens=20, batch_size=8, trained_len=4, even_len=1000))
     [[1, 3], [0, 2]]
@@ -115,13 +110,7 @@ def estimated_tokens(text: str) -> int:
 
 
 def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[int]]:
-    """Indices of the texts in blocks, the longest texts first. They depend only on lengths and settings.
-
-    Args:
-        texts: the documents of a call.
-        max_len: the longest input in tokens.
-        batch_tokens: tokens of a batch.
-    """
+    """Indices of the texts in blocks, the longest texts first. They depend only on lengths and settings."""
     blocks: list[list[int]] = []
     room = 0  # tokens that the last block may still get
     for i in sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i)):

@@ -31,14 +31,7 @@ MEMORY_LIMITS: WeakKeyDictionary[BuiltModel, dict[str, float]] = WeakKeyDictiona
 
 @dataclass(eq=False)
 class Engine:
-    """One call of `encode` on one device, with a model in evaluation mode.
-
-    Args:
-        model: in evaluation mode.
-        device: where it runs.
-        settings: of this call.
-        store: where finished rows are kept. None: nowhere.
-    """
+    """One call of `encode` on one device, with a model in evaluation mode. Finished rows are kept in the store."""
 
     model: BuiltModel
     device: torch.device
@@ -47,7 +40,6 @@ class Engine:
 
     def __post_init__(self) -> None:
         model = self.model
-        self.truncation = TruncationStats()
         self.row_keys = None
         self.siblings: list[Sibling] = []
         if self.store is not None:

@@ -34,13 +34,7 @@ def pooled_too(models: Sequence[BuiltModel]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Sibling:
-    """A model that pools the token embeddings of another one in its own way.
-
-    Args:
-        model: the sibling.
-        keys: those of its rows in the store.
-        settings: of the call.
-    """
+    """A model that pools the token embeddings of another one in its own way, and the keys of its rows in the store."""
 
     model: BuiltModel
     keys: RowKeys

@@ -22,27 +22,15 @@ class TruncationStats:
     """How much of some documents was read, and how much was cut off.
 
     Tokens are counted with the prompt and special tokens.
-
-    Args:
-        documents: number of documents.
-        tokens_read: tokens that the model read, of all documents together.
-        tokens_cut: about how many tokens were cut off, estimated from the characters.
-        mostly_cut: number of documents that lost more than half of their tokens.
     """
 
     documents: int = 0
     tokens_read: int = 0
-    tokens_cut: int = 0
-    mostly_cut: int = 0
+    tokens_cut: int = 0  #: estimated from the characters
+    mostly_cut: int = 0  #: documents that lost more than half of their tokens
 
     def add(self, texts: Sequence[str], ids: Sequence[Ids], longest: int) -> None:
-        """Count documents.
-
-        Args:
-            texts: the documents.
-            ids: the token ids that were read of each.
-            longest: how many tokens of a document the model reads.
-        """
+        """Count documents, of which these ids were read, at most `longest` of each."""
         self.documents += len(texts)
         for text, row in zip(texts, ids, strict=True):
             self.tokens_read += len(row)
@@ -70,13 +58,7 @@ class TruncationStats:
 
 
 def warn_once(model: BuiltModel, stats: TruncationStats, longest: int) -> None:
-    """Log a warning, once for each model, if more than half of a text is cut away.
-
-    Args:
-        model: the model that encodes.
-        stats: how much of the texts was read.
-        longest: the longest input in tokens.
-    """
+    """Log a warning, once for each model, if more than half of a text is cut away."""
     if not stats.mostly_cut or model in _WARNED:
         return
     _WARNED.add(model)

@@ -33,6 +33,8 @@ ATTENTION = "longembed"
 #: device. Longer ones run one by one, in bands.
 _WINDOWED_TOGETHER = {"cpu": 256}
 _WINDOWED_TOGETHER_ELSEWHERE = 2048
+#: The tokens of a text that shows how a model rotates.
+_PROBED = 8
 #: A layer, and the queries and keys with which it called our attention function.
 LayerCall = tuple[nn.Module, Tensor, Tensor]
 
@@ -249,12 +251,7 @@ def _attend_masked(
 
 
 def install(model: PreTrainedModel, attention: Callable[..., Tensor]) -> None:
-    """Make every attention layer of `model` use our function. ModelError if nobody can choose it for this class.
-
-    Args:
-        model: is changed in place.
-        attention: `LongAttention`, or what takes the same arguments.
-    """
+    """Make every attention layer of `model` use our function. ModelError if nobody can choose it for this class."""
     layers = [module for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)]
     if not layers:
         raise ModelError(f"{type(model).__name__} has no attention layer whose function can be replaced.")
@@ -268,16 +265,11 @@ def install(model: PreTrainedModel, attention: Callable[..., Tensor]) -> None:
         ) from None
 
 
-def install_and_probe(model: PreTrainedModel, attention: LongAttention, tokens: int = 8) -> list[LayerCall]:
+def install_and_probe(model: PreTrainedModel, attention: LongAttention) -> list[LayerCall]:
     """As `install`. Returns the queries and keys of every attention call, for a text that repeats one token.
 
     In such a text all tokens have the same hidden state in every layer. So queries and keys of two tokens differ only
     because of their positions. ModelError if a layer never calls our function, or the model does not run with it.
-
-    Args:
-        model: is changed in place.
-        attention: for its layers.
-        tokens: length of the text.
     """
     calls: list[LayerCall] = []
 
@@ -286,15 +278,13 @@ def install_and_probe(model: PreTrainedModel, attention: LongAttention, tokens: 
         return attention(module, query, key, *args, **kwargs)
 
     install(model, recorded)
-    # not padding
-    if getattr(model.config, "pad_token_id", None) == 3:
+    token = 3
+    if getattr(model.config, "pad_token_id", None) == token:
         token = 4
-    else:
-        token = 3
-    ids = torch.full((1, tokens), token, device=next(model.parameters()).device)
+    ids = torch.full((1, _PROBED), token, device=next(model.parameters()).device)
     training = model.training
     try:
-        with torch.no_grad(), encoding(SequenceLengths([tokens], ids.device)):
+        with torch.no_grad(), encoding(SequenceLengths([_PROBED], ids.device)):
             model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids))
     except LongEmbedError:
         raise

@@ -42,11 +42,6 @@ class MappedRotary(nn.Module):
     Positions are mapped in here, and the model never sees the mapped positions. If position ids fall or repeat, a
     causal model thinks that several documents are packed into one input, and masks the first from the last. The model's
     own module, `base`, still does everything that the strategy does not change.
-
-    Args:
-        base: the model's own rotary module.
-        strategy: maps positions and frequencies.
-        config: transformers' configuration of the model.
     """
 
     def __init__(self, base: nn.Module, strategy: Strategy, config: PretrainedConfig) -> None:
@@ -108,9 +103,8 @@ class MappedRotary(nn.Module):
         if self.rope_type not in _BY_LENGTH:
             return self.inv_freq
         # A strategy brings documents into the trained range, so they get the frequencies of the trained length.
-        if self.strategy.KEY == "none":
-            limit = lengths.max()
-        else:
+        limit = lengths.max()
+        if self.strategy.KEY != "none":
             limit = torch.tensor(self.strategy.trained_len)
         init = ROPE_INIT_FUNCTIONS[self.rope_type]
         rows = [
@@ -137,7 +131,7 @@ class MappedRotary(nn.Module):
             position_ids = position_ids[0]
         inv_freq = to_device(self._mapped_frequencies(n).expand(len(n), -1), x.device)
         p = position_ids.expand(len(n), -1)
-        mapped = self.strategy.position_ids(p, lengths.n_on_device()[:, None])
+        mapped = self.strategy.position_ids(p, lengths.on_device("n", lambda: lengths.n)[:, None])
         angles = mapped.float()[..., None] * inv_freq[:, None]
         if self.interleaved:
             angles = angles.repeat_interleave(2, -1)
@@ -319,9 +313,8 @@ def _turns_back(rotation: Rotation, calls: list[LayerCall]) -> bool:
                 return False
             back = rotation.rotate(x, rotation.angles(torch.zeros(x.shape[2]), x.device))
             size = back.abs().max()
-            if query.dtype == torch.float32:
-                tolerance = 1e-3
-            else:
+            tolerance = 1e-3
+            if query.dtype != torch.float32:
                 tolerance = 5e-2
             moved = (x - x[:, :, :1]).abs().max()
             if (back - back[:, :, :1]).abs().max() > tolerance * size or moved < 1e-6 * size:

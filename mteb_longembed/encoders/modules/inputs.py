@@ -132,11 +132,9 @@ class TextInputs(Transformer):
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.longest)
         # a tokenizer without special tokens gives no tokens for an empty text, and no model accepts that
-        end = self._words.eos_token_id
-        if end is None:
+        token = self._words.eos_token_id
+        if token is None:
             token = self._words.pad_token_id
-        else:
-            token = end
         return [row if len(row) else np.array([token], np.int32) for row in ids]
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
@@ -168,10 +166,9 @@ class TextInputs(Transformer):
         The number of prompt tokens, because a pooling may leave them out. For a text that is cut into windows or spans
         also the numbers of leading and trailing tokens that are not content.
         """
+        length = 0
         if prompt:
             length = self._get_prompt_length(prompt) or 0
-        else:
-            length = 0
         settings: list[tuple[int, ...]] = [(length,)] * len(ids)
         if self.tells_content or self.cuts:
             _, suffix = special_counts(self._words)

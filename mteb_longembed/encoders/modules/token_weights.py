@@ -121,15 +121,6 @@ def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     return [token for token in tokenizer.all_special_ids if tokenizer.convert_ids_to_tokens(token) != unknown]
 
 
-def vocabulary_of(tokenizer: PreTrainedTokenizerBase, rows: int) -> list[str]:
-    """The names of all ids below `rows`, in their order. An id without a token has a name of its own."""
-    names = [f"[id {token}]" for token in range(rows)]
-    for name, token in tokenizer.get_vocab().items():
-        if token < rows:
-            names[token] = name
-    return names
-
-
 class _Vocabulary(list[str]):
     """A list that a printed model shows in two words and not in half a megabyte."""
 
@@ -169,8 +160,11 @@ class TokenWeights(WordWeights):
 
     @classmethod
     def of(cls, weights: np.ndarray, tokenizer: PreTrainedTokenizerBase, counted: str = "") -> Self:
-        """A module with these weights, `[vocabulary]`."""
-        names = vocabulary_of(tokenizer, len(weights))
+        """A module with these weights, `[vocabulary]`. An id without a token has a name of its own."""
+        names = [f"[id {token}]" for token in range(len(weights))]
+        for name, token in tokenizer.get_vocab().items():
+            if token < len(names):
+                names[token] = name
         return cls(names, dict(zip(names, weights.tolist(), strict=True)), counted=counted)
 
     def stock(self) -> WordWeights:

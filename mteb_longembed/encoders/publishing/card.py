@@ -21,25 +21,13 @@ _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 def extended_card(
     model: SentenceTransformer | MultiVectorEncoder, name: str, *, is_repository: bool = False
 ) -> str:
-    """The card of a model that `save_pretrained` or `push_to_hub` writes.
-
-    Args:
-        model: the model that is saved.
-        name: a hub id, or the name of a folder.
-        is_repository: whether `name` is a hub id.
-    """
+    """The card of a model that `save_pretrained` or `push_to_hub` writes, under a hub id or the name of a folder."""
     run = name if is_repository else f"./{name}"
     return _card("extended.md", model, ["mteb-longembed", *_TAGS], name=name, run=run, rows=_rows(model))
 
 
 def exported_card(model: SentenceTransformer, name: str, lost: Sequence[str]) -> str:
-    """The card of a plain checkpoint that `export` writes.
-
-    Args:
-        model: the extended model.
-        name: of the folder.
-        lost: one sentence for each difference between the two.
-    """
+    """The card of a plain checkpoint of a model that `export` writes, which lacks what the sentences `lost` say."""
     about = {
         "lost": lost,
         "target_len": cast("LongTransformer", model[0]).strategy.target_len,

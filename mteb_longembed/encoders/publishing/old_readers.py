@@ -34,10 +34,6 @@ _LENGTHS = ("model_max_length", "max_length")
 def for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
     """Rewrite the files of a folder that `save_pretrained` of a SentenceTransformer has just written.
 
-    Args:
-        folder: of the model, with the transformer in its root.
-        max_seq_length: the longest input in tokens. None: no limit.
-
     Returns:
         One sentence for each thing that no form of the folder makes old versions do.
     """

@@ -67,6 +67,8 @@ class ParallelContextWindows(Strategy):
 
     def windows(self, n: int, prefix: int, suffix: int) -> torch.Tensor:
         """See `Strategy.windows`. InputError if a window has no room for content, or for not more than the overlap."""
+        import torch
+
         room = self.size - prefix - suffix
         if room < 1:
             raise InputError(
@@ -78,20 +80,12 @@ class ParallelContextWindows(Strategy):
                 f"pcw's overlap must be below the {room} content tokens of a window of {self.size} tokens "
                 f"(prompt and special tokens take {prefix + suffix}), got {self.overlap}."
             )
-        return full_windows(n, prefix, suffix, self.size, self.overlap)
-
-
-def full_windows(n: int, prefix: int, suffix: int, size: int, overlap: int) -> torch.Tensor:
-    """Token indices of windows of `size` tokens over a document of `n`, `[w, size]`; the last one moves back."""
-    import torch
-
-    room = size - prefix - suffix
-    content = n - prefix - suffix
-    last = max(content - room, 0)
-    step = room - overlap
-    # the first start that is at or after `last` becomes `last`
-    starts = torch.arange(0, last + step, step).clamp(max=last)
-    body = prefix + starts[:, None] + torch.arange(min(room, content))
-    head = torch.arange(prefix).expand(len(starts), -1)
-    tail = torch.arange(n - suffix, n).expand(len(starts), -1)
-    return torch.cat([head, body, tail], dim=1)
+        content = n - prefix - suffix
+        last = max(content - room, 0)
+        step = room - self.overlap
+        # the last window moves back: the first start that is at or after `last` becomes `last`
+        starts = torch.arange(0, last + step, step).clamp(max=last)
+        body = prefix + starts[:, None] + torch.arange(min(room, content))
+        head = torch.arange(prefix).expand(len(starts), -1)
+        tail = torch.arange(n - suffix, n).expand(len(starts), -1)
+        return torch.cat([head, body, tail], dim=1)

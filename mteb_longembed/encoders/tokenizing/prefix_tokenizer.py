@@ -39,11 +39,7 @@ class Content(NamedTuple):
 
 
 class IdCache:
-    """Token ids by text, at most `max_bytes`. The least recently used are removed first. Threads may share it.
-
-    Args:
-        max_bytes: the largest size of all ids together.
-    """
+    """Token ids by text, at most `max_bytes`. The least recently used are removed first. Threads may share it."""
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
         self.max_bytes = max_bytes
@@ -81,10 +77,6 @@ class PrefixTokenizer:
     """A plain fast tokenizer (see `prefix_tokenizer_of`) that reads no more of a text than the needed tokens require.
 
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
-
-    Args:
-        tokenizer: the plain fast tokenizer, which is copied.
-        cache: of token ids, shared by all tokenizers of a process.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, cache: IdCache = CACHE) -> None:
@@ -115,11 +107,7 @@ class PrefixTokenizer:
         cached = [self.cache.get(key, room) for key in keys]
         # equal texts are tokenised once
         missing = {key: i for i, (key, ids) in enumerate(zip(keys, cached, strict=True)) if ids is None}
-        if missing:
-            read = self._read([texts[i] for i in missing.values()], room)
-        else:
-            read = []
-        fresh = dict(zip(missing, read, strict=True))
+        fresh = dict(zip(missing, self._read([texts[i] for i in missing.values()], room), strict=True))
         for key, content in fresh.items():
             self.cache.put(key, content)
         return [fresh[key].ids if ids is None else ids for key, ids in zip(keys, cached, strict=True)]
@@ -180,11 +168,6 @@ def cut_point(text: str, wanted: int, beyond: int = 0) -> int:
 
     A place before white space is best, because no combining mark, joiner or word crosses it. The cut comes after
     `beyond`, a number of characters that was too small: otherwise the search never ends.
-
-    Args:
-        text: the document.
-        wanted: characters that should be read.
-        beyond: characters that were too few. The cut comes after them.
     """
     if wanted >= len(text):
         return len(text)
@@ -223,7 +206,7 @@ def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
 
 
 #: By tokenizer: the cutters by its size, because added tokens change the ids of a text.
-_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[int, PrefixTokenizer | None]] = WeakKeyDictionary()
+_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[int, PrefixTokenizer]] = WeakKeyDictionary()
 
 
 def prefix_tokenizer_of(tokenizer: PreTrainedTokenizerBase | None) -> PrefixTokenizer | None:
@@ -237,9 +220,7 @@ def prefix_tokenizer_of(tokenizer: PreTrainedTokenizerBase | None) -> PrefixToke
     known = _CUTTERS.setdefault(tokenizer, {})
     size = len(tokenizer)
     if size not in known:
-        cutter = PrefixTokenizer(tokenizer)
-        if cutter.can_cut:
-            known[size] = cutter
-        else:
-            known[size] = None
-    return known[size]
+        known[size] = PrefixTokenizer(tokenizer)
+    if known[size].can_cut:
+        return known[size]
+    return None
