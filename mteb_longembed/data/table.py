@@ -24,6 +24,8 @@ ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 TREC = (".trec", ".qrels", ".txt", "")
 _TREC_COLUMNS = ["query-id", "iteration", "corpus-id", "score"]
 _TEXTS = (".txt", ".md")
+#: CSV as in RFC 4180, and TSV, which has no quotes.
+_SEPARATED: dict[str, Any] = {".csv": {}, ".tsv": {"sep": "\t", "quoting": csv.QUOTE_NONE}}
 
 
 def read_table(source: Source, name: str) -> pd.DataFrame:
@@ -74,8 +76,9 @@ def _of_file(path: Path, name: str) -> pd.DataFrame:
             return pd.DataFrame(list(rows.values()), index=list(rows), dtype=object)
         if ending == ".parquet":
             table = pd.read_parquet(path)
-        elif ending in (".csv", ".tsv"):
-            table = _separated(path, ending)
+        elif ending in _SEPARATED:
+            settings = _SEPARATED[ending]
+            table = pd.read_csv(path, dtype=str, na_filter=False, encoding="utf-8-sig", **settings)
         elif ending in TREC:
             table = pd.read_csv(
                 path, sep=r"\s+", names=_TREC_COLUMNS, dtype=str, na_filter=False, index_col=False
@@ -97,15 +100,6 @@ def _of_file(path: Path, name: str) -> pd.DataFrame:
         raise DataError(f"{name}: expected a name for each column, but rows have more values than names.")
     table.index = pd.RangeIndex(1, len(table) + 1)
     return table
-
-
-def _separated(path: Path, ending: str) -> pd.DataFrame:
-    """CSV as in RFC 4180, or TSV, which has no quotes."""
-    if ending == ".csv":
-        return pd.read_csv(path, dtype=str, na_filter=False, encoding="utf-8-sig")
-    return pd.read_csv(
-        path, sep="\t", quoting=csv.QUOTE_NONE, dtype=str, na_filter=False, encoding="utf-8-sig"
-    )
 
 
 def _json_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
