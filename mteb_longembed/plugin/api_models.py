@@ -121,16 +121,14 @@ def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "
             f"{', '.join(sorted(foreign))}: leave it out."
         )
+    known = None
     if base.max_tokens:
         known = int(base.max_tokens)
-    else:
-        known = None
     if not (spec.trained_len or known):
         raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")
     strategy = cast("ParallelContextWindows", strategy_of(spec, known, str(base.name)))
-    if strategy.trained_len == known:
-        trained_len = None
-    else:
+    trained_len = None
+    if strategy.trained_len != known:
         trained_len = strategy.trained_len
     lengths = (strategy.target_len, trained_len)
     params = strategy.settings()

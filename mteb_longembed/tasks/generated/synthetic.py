@@ -30,8 +30,6 @@ LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 LONGER = (65536, 131072, 262144, 524288, 1048576)
 N_QUERIES = 50
 
-# The revision is a hash over these splits. Longer splits came later, and must not change the revision of old results.
-_HASHED = LENGTHS + (65536, 131072)
 # Digits of a depth in a name, and so of a depth.
 _DEPTH_DIGITS = 9
 _IN_MEMORY = 64 * 2**20  # characters of a corpus; a larger one is written to disk document by document
@@ -215,19 +213,6 @@ class SyntheticRetrieval(AbsTaskRetrieval):
                 "to a folder with more room, or ask for shorter splits or fewer documents."
             ) from error
         return Dataset.from_file(str(path))
-
-    @classmethod
-    def content_hash(cls, lengths: Sequence[int] = _HASHED) -> str:
-        """Twelve hex digits over these splits' documents, queries and judgements."""
-        digest = hashlib.sha256()
-        for length in lengths:
-            data = cls.generate(f"test_{length}")
-            for row in data["corpus"]:
-                digest.update(f"{row['id']}\t{row['text']}\t{row['depth']}\t{row['n_words']}\n".encode())
-            for query in data["queries"]:
-                documents = [*data["relevant_docs"][query["id"]]]
-                digest.update(f"{query['id']}\t{query['text']}\t{documents}\n".encode())
-        return digest.hexdigest()[:12]
 
     @classmethod
     def variant(cls, **settings: str | float | None) -> SyntheticRetrieval:
