@@ -71,12 +71,6 @@ def test_no_document_changes_another(model, texts, prompt, batch_size) -> None:
     check(model, texts, prompt, batch_size)
 
 
-@pytest.mark.parametrize("n", [3, *(edge + i for edge in (tiny.TRAINED, TARGET) for i in (-1, 0, 1))])
-def test_documents_at_the_lengths_where_paths_change_are_encoded(base: SentenceTransformer, n: int) -> None:
-    for key in ("pi", "pcw", "gp", "rp", "ntk"):
-        check(longembed.extend(base, key, target_len=TARGET), [tiny.text(n), tiny.text(n, 1), "aa"], None, 32)
-
-
 @pytest.mark.parametrize("piece", ["aa bb, ", "x", "日本"])
 def test_megabytes_of_text_are_encoded_like_their_beginning(base, piece: str) -> None:
     text = piece * (2_000_000 // len(piece.encode()))

@@ -11,7 +11,7 @@ from mteb_longembed.evaluation.split import data_identity
 from tests.data_formats import DOCUMENTS, HEADING, JUDGED, QUERY_ROWS, content, json_lines, parquet, write
 
 
-@pytest.mark.parametrize("name", ["corpus.JSONL", "corpus.Jsonl", "corpus.PARQUET"])
+@pytest.mark.parametrize("name", ["corpus.Jsonl", "corpus.PARQUET"])
 def test_files_are_found_whose_endings_are_in_capitals(tmp_path: Path, name: str) -> None:
     expected = content(beir_task(write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)))
     (tmp_path / "corpus.jsonl").unlink()

@@ -106,8 +106,9 @@ def test_load_takes_what_sentence_transformers_takes(folder, vectors):
     plain = gp()
     same = gp(prompts={"query": "query : "}, model_kwargs={"torch_dtype": torch.float32})
     assert same.identity() == plain.identity()
-    cut = gp(truncate_dim=4)
-    same_vectors(cut.encode(TEXTS, normalize_embeddings=True)[4], _cut(plain.encode(TEXTS)[4]))
+    cut = torch.as_tensor(plain.encode(TEXTS)[4])[..., :4]
+    got = gp(truncate_dim=4).encode(TEXTS, normalize_embeddings=True)[4]
+    same_vectors(got, torch.nn.functional.normalize(cut, dim=-1))
     given = gp(prompts={"document": "", "fact": "fact : "})
     stock = SentenceTransformer(str(folder), prompts={"document": "", "fact": "fact : "})
     assert given.prompts == stock.prompts and given.identity().name == f"local/{plain.identity().name[6:]}"
@@ -118,10 +119,6 @@ def test_load_takes_what_sentence_transformers_takes(folder, vectors):
     assert load(f"{folder}+none", similarity_fn_name="dot").similarity_fn_name == "dot"
     with pytest.raises(InputError, match=r"^backend must be torch, got 'onnx': mteb_longembed\.export"):
         load(f"{folder}+gp", backend="onnx")
-
-
-def _cut(vectors):
-    return torch.nn.functional.normalize(torch.as_tensor(vectors)[..., :4], dim=-1).numpy()
 
 
 def test_t5_without_a_length_says_what_to_type(tmp_path):
@@ -180,7 +177,7 @@ def test_load_takes_modules_of_sentence_transformers_only(base, tmp_path) -> Non
     file = tmp_path / "saved" / "modules.json"
     saved, theirs = file.read_text(), "sentence_transformers.base.modules.normalize.Normalize"
     inside = ("sentence_transformers.util.torch", "sentence_transformers.SentenceTransformer")
-    for reference in (*inside, "os.system", "torch.nn.Linear"):
+    for reference in (*inside, "sentence_transformers.base.Nonsense", "os.system", "torch.nn.Linear"):
         file.write_text(saved.replace(theirs, reference))
         with pytest.raises(ModelError, match=f"the class {reference}, which is neither ours nor"):
             load(tmp_path / "saved")

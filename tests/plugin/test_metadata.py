@@ -1,5 +1,6 @@
 """A model's `ModelMeta` holds what mteb asks of a submission, wherever some file says it."""
 
+import re
 import warnings
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.strategies import ALGORITHM
 
 #: What a submission must say; of training data only mteb's own entry of a base can know.
 WANTED = {
@@ -37,7 +39,8 @@ def test_a_base_that_nobody_listed_is_described_by_its_card(online) -> None:
     meta = mteb.get_model_meta("org/unlisted+pi@128")
     assert (meta.license, meta.languages) == ("mit", ["deu-Latn", "eng-Latn"])
     assert meta.similarity_fn_name == ScoringFunction.DOT_PRODUCT
-    assert (meta.adapted_from, meta.max_tokens) == ("org/unlisted", 128)
+    assert (meta.name, meta.adapted_from, meta.max_tokens) == ("org/unlisted+pi@128", "org/unlisted", 128)
+    assert re.fullmatch(rf"[0-9a-f]{{40}}-{ALGORITHM}", meta.revision)
     assert meta.reference == "https://huggingface.co/org/unlisted"
 
 

@@ -118,12 +118,6 @@ def test_an_api_is_extended_by_windows_only() -> None:
         mteb.get_model_meta("ada-002+ntk")
 
 
-def test_a_base_that_mteb_does_not_know(online) -> None:
-    meta = mteb.get_model_meta("org/unlisted+rp@1024")
-    assert (meta.name, meta.max_tokens) == ("org/unlisted+rp@1024", 1024)
-    assert meta.revision.endswith(f"-{ALGORITHM}") and len(meta.revision) == 40 + 1 + len(ALGORITHM)
-
-
 def test_a_local_folder_is_named_without_its_path(base_folder) -> None:
     meta = mteb.get_model_meta(f"{base_folder}+gp@1024")
     assert meta.name == "local/model+gp@1024"

@@ -99,8 +99,9 @@ def test_whitening_encodes_nothing_more_than_plain_vectors(folder, tmp_path, enc
     assert model.embedder.store.counts.tokens_encoded <= n_tokens
 
 
-def test_the_map_stays_when_documents_are_added_until_it_is_fitted_again(folder) -> None:
-    name = f"{folder}+pi@128:weights=idf,whiten=0.5"
+@pytest.mark.parametrize("tail", ["weights=idf,whiten=0.5", "weights=sif"])
+def test_weights_and_map_stay_when_documents_are_added_until_they_are_fitted_again(folder, tail) -> None:
+    name = f"{folder}+pi@128:{tail}"
     first, more = corpus(0), corpus(50)
     searcher = longembed.search(name, device="cpu")
     searcher.add(first["id"], first["text"])

@@ -390,17 +390,3 @@ def test_documents_without_words_are_searched(folder: Path, name: str, texts: li
     made = longembed.search(name if name == "bm25" else f"{folder}{name}", device="cpu")
     made.add(["a", "b"], texts)
     assert len(made.search("key")) == (0 if name == "bm25" else 2)
-
-
-def test_weights_stay_those_of_the_first_documents_until_they_are_counted_again(folder: Path) -> None:
-    name = f"{folder}+pi@64:weights=sif"
-    first, later = dict(list(DOCUMENTS.items())[:3]), dict(list(DOCUMENTS.items())[3:])
-    made = searcher(name, first)
-    want = {hit.id: hit.score for hit in made.search(QUERY)}
-    made.add(list(later), list(later.values()))
-    assert {hit.id: hit.score for hit in made.search(QUERY) if hit.id in first} == pytest.approx(
-        want, abs=1e-6
-    )
-    made.refit()
-    assert scores_of(made) == pytest.approx(scores_of(searcher(name)), abs=1e-6)
-    assert scores_of(made)["d0"] != pytest.approx(want["d0"], abs=1e-4)

@@ -48,22 +48,11 @@ DENSE = "dense"
 RELATIVE = frozenset(label for label, (key, _) in VARIANTS.items() if key == "se")
 
 
-def relative(key: str, i: int, j: int, n: int) -> float:
-    """The relative position at which token i of a document of n tokens sees token j."""
-    if n <= LO or key in ("none", "ntk", "yarn"):
-        return i - j
-    if key == "gp":
-        g = math.ceil(n / LO)
-        return i // g - j // g
-    if key == "rp":
-        return i % LO - j % LO
-    if key == "pi":
-        return (i - j) / S
-    return oracles.self_extend(S + 1, LO // S)(i, j)
-
-
-def frequencies(key: str, inv_freq: torch.Tensor, theta: float, n: int) -> torch.Tensor:
+def frequencies(label: str, inv_freq: torch.Tensor, theta: float, n: int) -> torch.Tensor:
     """Inverse frequencies in float64 for a document of n tokens."""
+    if label == DENSE or (label == "ntk keep" and n <= LO):
+        return inv_freq
+    key, _ = VARIANTS[label]
     d = 2 * len(inv_freq)
     two_i = torch.arange(0, d, 2, dtype=torch.float64)
     if key == "ntk":
@@ -96,13 +85,8 @@ def relative_at(label: str, i: int, j: int, n: int) -> float:
     """The relative position at which token i of a document of n tokens sees token j, inside attention."""
     if label == DENSE:
         return i - j
-    if label != "se document":
-        return relative(VARIANTS[label][0], i, j, n)
-    if i < j:
-        return -relative_at(label, j, i, n)
-    s = math.ceil(n / LO)
-    g, w = s + 1, LO // s
-    return i - j if i - j < w else i // g - j // g + w - w // g
+    s = math.ceil(n / LO) if label == "se document" else S
+    return oracles.self_extend(s + 1, LO // s)(i, j)
 
 
 @functools.lru_cache(maxsize=256)
@@ -111,12 +95,6 @@ def relative_matrix(label: str, n: int) -> Tensor | None:
     if label != DENSE and (n <= LO or label not in RELATIVE):
         return None
     return torch.tensor([[relative_at(label, i, j, n) for j in range(n)] for i in range(n)])
-
-
-def frequencies_at(label: str, inv_freq: Tensor, theta: float, n: int) -> Tensor:
-    if label == DENSE or (label == "ntk keep" and n <= LO):
-        return inv_freq
-    return frequencies(VARIANTS[label][0], inv_freq, theta, n)
 
 
 def own_frequencies(rope: dict[str, Any], inv_freq: Tensor, label: str, n: int, limit: int) -> Tensor:
@@ -202,7 +180,7 @@ class Oracle:
             rope = rope if kind is None else rope[kind]
             inv_freq = self.freqs[f"{prefix}inv_freq"].double()
             inv_freq = own_frequencies(rope, inv_freq, self.label, self.n, self.limit)
-            changed = frequencies_at(self.label, inv_freq, rope.get("rope_theta", 1e4), self.n)
+            changed = frequencies(self.label, inv_freq, rope.get("rope_theta", 1e4), self.n)
             setattr(self.rotary, f"{prefix}inv_freq", changed)
             if kind is None:  # PhiMoE does not read its buffer: it calls this function each time
                 self.rotary.rope_init_fn = lambda *_: (changed, self.rotary.attention_scaling)

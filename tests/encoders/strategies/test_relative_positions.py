@@ -20,15 +20,6 @@ def test_positions_beyond_the_trained_length_are_warned_of():
         SelfExtend(**E5, g=20, w=100)
 
 
-def test_the_papers_example():
-    se = SelfExtend(trained_len=9, target_len=10, g=2, w=4)
-    assert [[-se.relative(i, j) for j in range(10)] for i in (0, 4, 9)] == [
-        [0, 1, 2, 3, 4, 4, 5, 5, 6, 6],
-        [-4, -3, -2, -1, 0, 1, 2, 3, 4, 4],
-        [-6, -6, -5, -5, -4, -4, -3, -2, -1, 0],
-    ]
-
-
 @given(st.integers(2, 60), st.integers(1, 8))
 def test_the_relative_position_of_a_pair_follows_the_definition(trained, scale):
     with warnings.catch_warnings(action="ignore"):
