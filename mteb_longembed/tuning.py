@@ -44,7 +44,6 @@ class AddedRows(nn.Module):
         super().__init__()
         weight = table.weight.detach()
         kept = kept.to(weight.device)
-        self.padding_idx = table.padding_idx
         self.register_buffer("kept", weight[kept].clone())
         # `forward` looks up the kept rows followed by the new ones
         self.register_buffer("row_of_position", (~kept).long().argsort(stable=True).argsort())
@@ -57,11 +56,6 @@ class AddedRows(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         return functional.embedding(self.row_of_position[ids], torch.cat([self.kept, self.new]))
-
-    def to_embedding(self) -> nn.Embedding:
-        """An ordinary table with the current rows."""
-        rows = self.weight.detach()
-        return nn.Embedding(rows.shape[0], rows.shape[1], self.padding_idx, _weight=rows)
 
 
 class MovedDocuments:
@@ -182,6 +176,7 @@ def tune(
             callbacks=list(callbacks),
         ).train()  # fmt: skip
     finally:
-        embeddings.position_embeddings = added.to_embedding()
+        rows = added.weight.detach()
+        embeddings.position_embeddings = nn.Embedding(len(rows), rows.shape[1], table.padding_idx, _weight=rows)
         first.family = family
     return model.eval()

@@ -63,7 +63,9 @@ def main(args: argparse.Namespace) -> int:
     # a sentence of ours says what was read, and does not cut into the bar
     with silence("mteb_longembed.encoders.engine.truncation"):
         searcher.add(documents, documents.values())
-        _say_what_was_read(searcher.protocol)
+        reading = getattr(getattr(searcher.protocol, "embedder", None), "truncation", None)
+        if reading is not None and reading.tokens_cut:
+            _note(f"the model {reading}.")
         queries = [without_surrogates(query) for query in args.query]
         hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
     if searcher.empty:
@@ -77,13 +79,6 @@ def main(args: argparse.Namespace) -> int:
     else:
         _print(hits_of)
     return 0
-
-
-def _say_what_was_read(protocol: object) -> None:
-    """Say how much of the documents the model read, if it did not read all."""
-    reading = getattr(getattr(protocol, "embedder", None), "truncation", None)
-    if reading is not None and reading.tokens_cut:
-        _note(f"the model {reading}.")
 
 
 def _plain(hits_of: Mapping[str, list[Hit]]) -> dict[str, list[dict[str, object]]]:

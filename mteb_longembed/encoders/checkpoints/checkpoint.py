@@ -99,7 +99,11 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
     """
     if base.carried is not None:
         return _as_saved(base, spec, base.carried.strategy)
-    _check_vectors(base, spec)
+    if spec.vectors is not None and base.similarity not in (None, "cosine", "dot"):
+        raise IncompatibleError(
+            f"several vectors are compared by cosine or dot product, and {base.name} compares by "
+            f"{base.similarity}: leave out vectors."
+        )
     _check_averages(base, spec)
     strategy = _strategy_for(base, spec)
     trained_len = None
@@ -171,15 +175,6 @@ def _as_saved(base: Base, spec: ModelSpec, strategy: Strategy) -> Checkpoint:
         params=strategy.settings(),
     )
     return Checkpoint(base, full, strategy)
-
-
-def _check_vectors(base: Base, spec: ModelSpec) -> None:
-    """Refuse several vectors that could not be compared."""
-    if spec.vectors is not None and base.similarity not in (None, "cosine", "dot"):
-        raise IncompatibleError(
-            f"several vectors are compared by cosine or dot product, and {base.name} compares by "
-            f"{base.similarity}: leave out vectors."
-        )
 
 
 def _check_averages(base: Base, spec: ModelSpec) -> None:

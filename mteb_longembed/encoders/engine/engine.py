@@ -104,10 +104,11 @@ class Engine:
             arrays = self.settings.collect(features)
             for place in not_finite(arrays):
                 self._refuse(indices[rows[place]], ids[rows[place]], texts)
-            if keys:
+            if self.store is not None and keys:
                 # numpy has no bfloat16
                 new.update({keys[i]: _as_numpy(array) for i, array in zip(rows, arrays, strict=True)})
-                self._put_siblings([ids[i] for i in rows], features)
+                for sibling, pooled in zip(self.siblings, features.get(names.SIBLINGS, ()), strict=True):
+                    sibling.put(self.store, [ids[i] for i in rows], pooled)
             yield rows, [self._placed(array) for array in arrays]
         self._limits[str(self.device)] = self.runner.limit
         if self.store is not None:
@@ -121,12 +122,6 @@ class Engine:
         if self.settings.to_host:
             return array.cpu()
         return array.to(self.device)
-
-    def _put_siblings(self, ids: Sequence[Ids], features: Features) -> None:
-        """Keep what the siblings made of the same pass."""
-        assert self.store is not None
-        for sibling, arrays in zip(self.siblings, features.get(names.SIBLINGS, ()), strict=True):
-            sibling.put(self.store, ids, arrays)
 
     def _forward(self, ids: Sequence[Ids]) -> Features:
         features = self._content_teller.features_of(ids, self.settings.prompt)

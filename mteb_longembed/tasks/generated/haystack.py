@@ -106,7 +106,10 @@ class Haystack:
         """A random place, or the one nearest to `depth` if that is given."""
         if depth is None:
             return draws.below(len(self.ends))
-        return self._nearest(depth)
+        target = depth * self.size
+        right = bisect_left(self.ends, target, key=lambda end: end[1])
+        around = [i for i in (right - 1, right) if 0 <= i < len(self.ends)]
+        return min(around, key=lambda i: abs(self.ends[i][1] - target))
 
     def hide(self, text: str, index: int) -> Document:
         """A document: this text with another text at a place; `depth` says where that is."""
@@ -116,12 +119,6 @@ class Haystack:
             "depth": round(before / self.size, 4),
             "n_words": self.n_words + len(text.split()),
         }
-
-    def _nearest(self, depth: float) -> int:
-        target = depth * self.size
-        right = bisect_left(self.ends, target, key=lambda end: end[1])
-        around = [i for i in (right - 1, right) if 0 <= i < len(self.ends)]
-        return min(around, key=lambda i: abs(self.ends[i][1] - target))
 
 
 def _join(left: str, right: str) -> str:
