@@ -177,6 +177,8 @@ def tune(
         ).train()  # fmt: skip
     finally:
         rows = added.weight.detach()
-        embeddings.position_embeddings = nn.Embedding(len(rows), rows.shape[1], table.padding_idx, _weight=rows)
+        embeddings.position_embeddings = nn.Embedding(
+            len(rows), rows.shape[1], table.padding_idx, _weight=rows
+        )
         first.family = family
     return model.eval()

@@ -119,11 +119,7 @@ def load_base(
 ) -> SentenceTransformer:
     """The base as its files describe it, in sentence-transformers' own classes. The zoo adds what they leave out.
 
-    Args:
-        base: what its files say.
-        dtype: the compute type, such as `bf16`. None: that of its files.
-        device: where it goes. None: the best device of this machine.
-        model_kwargs: what transformers takes.
+    Without a compute type, such as `bf16`, it has that of its files; without a device, it goes to the best one.
     """
     entry = base.entry or ZooEntry(hub_id=base.name)
     computed = {}

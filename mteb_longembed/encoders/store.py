@@ -52,11 +52,7 @@ class EmbeddingStore:
 
     Threads and processes of one machine may share a store; a read takes no write lock. A failure of the disk or the
     file never ends a run: one warning reports it, and the run continues without the store. The file is created at the
-    first write, and only its owner may read it.
-
-    Args:
-        folder: is created at the first write.
-        max_bytes: the largest size of the file.
+    first write, as its folder is, and only its owner may read it.
     """
 
     def __init__(self, folder: str | Path, max_bytes: int = int(_DEFAULT_GIB * 2**30)) -> None:

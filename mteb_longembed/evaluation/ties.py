@@ -65,13 +65,9 @@ def decide_score(ties: Sequence[Tie], rank: int) -> bool:
 
 
 def expected_score(metric: str, rank: int, ties: Sequence[Tie], judged: Mapping[str, int]) -> float:
-    """The mean of a metric over all orders of equal scores, from 0 to 1.
+    """The mean of a metric (nDCG, R, P, AP, RR or Success) over all orders of equal scores, from 0 to 1.
 
-    Args:
-        metric: nDCG, R, P, AP, RR or Success.
-        rank: how many documents count.
-        ties: the ranking.
-        judged: the grade of each judged document; those above 0 are relevant.
+    The first `rank` documents count, and those of a grade above 0 are relevant.
     """
     n_relevant = sum(grade > 0 for grade in judged.values())
     if not n_relevant:

@@ -81,11 +81,7 @@ def unscaled(model: Model) -> Model:
 def fitted(model: Model, counts: Callable[[], TokenCounts], rule: Rule | None, power: float | None) -> Model:
     """The model whose vectors a search maps: with corpus weights, if there is a rule, and unscaled, if there is a map.
 
-    Args:
-        model: with sentence-transformers' own modules it scales as it does: a search scales what it maps.
-        counts: counts the corpus; called only if there is a rule.
-        rule: of the weights.
-        power: of the map.
+    One of sentence-transformers' own modules scales as it does: a search scales what it maps.
     """
     if rule is not None:
         model = weighted(model, counts(), rule)
@@ -95,12 +91,7 @@ def fitted(model: Model, counts: Callable[[], TokenCounts], rule: Rule | None, p
 
 
 def by_window(model: LongModelMixin, vectors: Vectors = "window") -> LongMultiVectorEncoder:
-    """A model with one vector as the same model with several.
-
-    Args:
-        model: with `pcw`.
-        vectors: `window` for one vector for each window, or so many tokens of a window for each vector.
-    """
+    """A model of `pcw` with one vector for each window, or for so many tokens of a window."""
     modules: list[nn.Module] = []
     for module in model:
         if isinstance(module, Pooling):

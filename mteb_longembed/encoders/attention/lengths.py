@@ -23,12 +23,7 @@ P = ParamSpec("P")
 
 @dataclass(eq=False)
 class SequenceLengths:
-    """The tokens of each document of a padded batch.
-
-    Args:
-        lengths: tokens of each document, at least 1.
-        device: where the batch is.
-    """
+    """The tokens of each document of a padded batch, at least 1, and the device where it is."""
 
     lengths: Sequence[int]
     device: torch.device

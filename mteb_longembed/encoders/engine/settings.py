@@ -34,12 +34,7 @@ FORMS: Mapping[str, Callable[[Features], list[Tensor]]] = {
 class EncodeSettings:
     """The prompt, how many texts may run together, and which arrays are returned, on the host or where they are.
 
-    Args:
-        prompt: the text before each document.
-        batch_size: the largest number of documents that run together.
-        forward_kwargs: go to the modules' `forward`.
-        form: of the arrays, one of `FORMS`. The store keeps those of each form separately.
-        to_host: whether arrays are returned on the host.
+    `forward_kwargs` go to the modules' `forward`. The store keeps the arrays of each form, one of `FORMS`, separately.
     """
 
     prompt: str | None = None

@@ -174,11 +174,7 @@ class Strategy:
     def leaves_unchanged(self, n: int, actions: Collection[str] = ACTIONS) -> bool:
         """Whether a document of `n` tokens gets the same embedding as from the base itself.
 
-        All strategies of a base share such embeddings in the store (`store/store.py`).
-
-        Args:
-            n: tokens of the document, special tokens and prompt included.
-            actions: those that have an effect on this model.
+        All strategies of a base share such embeddings in the store. `actions` are those with an effect on this model.
         """
         return n <= self.whole_len and not self.scales_short
 
