@@ -117,11 +117,13 @@ def adapt(
     if weights is not None and _averages(model):
         counts = count_tokens(model, texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar)
         model = weighted(model, counts, weights)
-    made = unscaled(model) if whiten else model
+    made = model
     if whiten:
-        encoder = cast("SentenceTransformer", made)
+        encoder = cast("SentenceTransformer", unscaled(model))
         windows = _windows(encoder, texts, max_tokens, seed)
-        vectors = encoder.encode(windows, prompt=document_prompt(made), show_progress_bar=show_progress_bar)
+        vectors = encoder.encode(
+            windows, prompt=document_prompt(encoder), show_progress_bar=show_progress_bar
+        )
         of_queries = None
         if asked is not None:
             of_queries = np.asarray(encoder.encode_query(asked))

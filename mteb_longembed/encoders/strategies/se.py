@@ -87,9 +87,9 @@ class SelfExtend(Strategy):
                 stacklevel=4,
             )
 
-    def relative(self, i: int, j: int, n: int | None = None) -> int:
-        """The relative position at which token i sees token j, directly from the definition; `n` as in `sizes`."""
-        group, window = self.sizes(self.target_len if n is None else n)
+    def relative(self, i: int, j: int) -> int:
+        """The relative position at which token i sees token j in a document of the target length, by the definition."""
+        group, window = self.sizes(self.target_len)
         if abs(i - j) < window:
             return i - j
         shift = window - window // group
