@@ -13,29 +13,17 @@ from . import autoload
 # This file runs at the start of every interpreter. Imports of typing and __future__ would double its time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mteb_longembed.encoders.adapting.adapt import adapt
-
-    from .comparing.compare import compare
-    from .data.sources import Data
-    from .encoders.export import export
-    from .encoders.extend import extend, load
-    from .encoders.spans import encode_spans
-    from .retrieval.searcher import search
-    from .tuning import tune
+    from .comparing.compare import compare as compare
+    from .data.sources import Data as Data
+    from .encoders.adapting.adapt import adapt as adapt
+    from .encoders.export import export as export
+    from .encoders.extend import extend as extend
+    from .encoders.extend import load as load
+    from .encoders.spans import encode_spans as encode_spans
+    from .retrieval.searcher import search as search
+    from .tuning import tune as tune
 
 __version__ = "0.6.0"
-__all__ = [
-    "Data",
-    "__version__",
-    "adapt",
-    "compare",
-    "encode_spans",
-    "export",
-    "extend",
-    "load",
-    "search",
-    "tune",
-]
 
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {
@@ -49,6 +37,7 @@ _LATER = {
     "search": "retrieval.searcher",
     "tune": "tuning",
 }
+__all__ = ["__version__", *_LATER]
 
 autoload.install()
 
