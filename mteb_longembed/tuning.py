@@ -5,6 +5,7 @@ Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2 and appendix B.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,31 +59,22 @@ class AddedRows(nn.Module):
         return functional.embedding(self.row_of_position[ids], torch.cat([self.kept, self.new]))
 
 
-class MovedDocuments:
-    """A family whose documents may start at any position: position `p` of a document becomes `p + offset`.
+def moved(family: Any, features: Any, lengths: Tensor) -> Any:
+    """The family's `prepare`, but documents may start at any position: `p` of a document becomes `p + offset`.
 
     Source: Zhu et al. 2023 (PoSE), arXiv:2309.10400. So short documents train the rows of long documents; queries,
     which have no offset, keep the positions of short inputs.
     """
-
-    def __init__(self, family: Any) -> None:
-        self.family = family
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.family, name)
-
-    def prepare(self, features: Any, lengths: Tensor) -> Any:
-        """The same as the family's `prepare`, but documents get their moved positions."""
-        prepared = dict(self.family.prepare(features, lengths))
-        offset = prepared.pop(OFFSET, None)
-        if offset is None:
-            return prepared
-        ids = prepared["input_ids"]
-        p = torch.arange(ids.shape[1], device=ids.device)[None]
-        rows = self.family.first_row + p + offset[:, None].to(ids.device)
-        is_token = p < lengths.to(ids.device)[:, None]
-        prepared["position_ids"] = torch.where(is_token, rows, prepared["position_ids"])
+    prepared = dict(type(family).prepare(family, features, lengths))
+    offset = prepared.pop(OFFSET, None)
+    if offset is None:
         return prepared
+    ids = prepared["input_ids"]
+    p = torch.arange(ids.shape[1], device=ids.device)[None]
+    rows = family.first_row + p + offset[:, None].to(ids.device)
+    is_token = p < lengths.to(ids.device)[:, None]
+    prepared["position_ids"] = torch.where(is_token, rows, prepared["position_ids"])
+    return prepared
 
 
 class MovingCollator(SentenceTransformerDataCollator):
@@ -168,7 +160,7 @@ def tune(
     table = embeddings.position_embeddings
     added = AddedRows(table, rows_of_short_inputs(family, table.num_embeddings))
     embeddings.position_embeddings = added
-    first.family = MovedDocuments(family)
+    family.prepare = functools.partial(moved, family)
     loss = losses.CachedMultipleNegativesRankingLoss(model, scale=100, mini_batch_size=32)
     try:
         SentenceTransformerTrainer(
@@ -180,5 +172,5 @@ def tune(
         embeddings.position_embeddings = nn.Embedding(
             len(rows), rows.shape[1], table.padding_idx, _weight=rows
         )
-        first.family = family
+        del family.prepare
     return model.eval()

@@ -147,10 +147,9 @@ def load_base(
             inner = Transformer.load(path, **kwargs)
             modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
             model = SentenceTransformer(modules=modules, **options)
-    if entry.append_eos:
-        _append_eos(model.tokenizer)
-    elif base.wants_eos and base.pooling == "lasttoken":
-        _restore_eos(model.tokenizer)
+    is_lost = base.wants_eos and base.pooling == "lasttoken"
+    if entry.append_eos or is_lost:
+        _append_eos(model.tokenizer, says_so=not entry.append_eos)
     return model
 
 
@@ -248,26 +247,20 @@ def _module_class(source: str, reference: str) -> type[Module]:
     )
 
 
-def _restore_eos(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Add the end token that a model was trained with and its tokenizer.json lacks, and say so.
+def _append_eos(tokenizer: PreTrainedTokenizerFast, *, says_so: bool) -> None:
+    """Make every input end in the end-of-sequence token, unless the tokenizer's files do so already.
 
     transformers 5 follows tokenizer.json, and older versions followed `add_eos_token` in tokenizer_config.json.
     """
-    if tokenizer.eos_token is None or tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
-        return
-    warnings.warn(
-        "the model pools the last token, and its tokenizer_config.json says add_eos_token, but its tokenizer.json adds "
-        f"none: every text gets {tokenizer.eos_token} at its end, as in training.",
-        stacklevel=4,
-    )
-    _append_eos(tokenizer)
-
-
-def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
-    """Make every input end in the end-of-sequence token, unless the tokenizer's files do so already."""
-    if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
-        return
     eos = tokenizer.eos_token
+    if eos is None or tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
+        return
+    if says_so:
+        warnings.warn(
+            "the model pools the last token, and its tokenizer_config.json says add_eos_token, but its tokenizer.json "
+            f"adds none: every text gets {eos} at its end, as in training.",
+            stacklevel=4,
+        )
     template = processors.TemplateProcessing(
         single=f"$A {eos}", pair=f"$A $B {eos}", special_tokens=[(eos, tokenizer.eos_token_id)]
     )

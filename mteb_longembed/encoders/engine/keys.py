@@ -11,8 +11,6 @@ from importlib.metadata import version
 
 import numpy as np
 import torch
-from sentence_transformers.base.modules import Module
-from torch import nn
 
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.features import Ids
@@ -46,7 +44,9 @@ def row_keys(
     # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
     source = (base.name, base.revision, repr(base.entry), checkpoint.spec.dtype or base.dtype)
     weights = None if model.token_weights is None else digest(model.token_weights)
-    modules = [f"{type(module).__name__}{_config(module)}" for module in model.after_pooling]
+    modules = [
+        f"{type(part).__name__}{getattr(part, 'get_config_dict', str)()}" for part in model.after_pooling
+    ]
     accepted = {name for module in model for name in getattr(module, "forward_kwargs", ())}
     given = sorted((name, value) for name, value in kwargs.items() if name in accepted)
     made = checkpoint.vectors, weights, modules, form, given
@@ -60,12 +60,6 @@ def row_keys(
         ]
 
     return keys
-
-
-def _config(module: nn.Module) -> str:
-    if isinstance(module, Module):
-        return str(module.get_config_dict())
-    return ""
 
 
 def _why_no_key(model: BuiltModel, kwargs: Mapping[str, object]) -> str | None:

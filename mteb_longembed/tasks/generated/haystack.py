@@ -31,10 +31,6 @@ class Draws:
         """A whole number from 0 to n - 1."""
         return int(self._random() * n)
 
-    def choice(self, items: Sequence[T]) -> T:
-        """One of the items."""
-        return items[self.below(len(items))]
-
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """The items in random order (Fisher-Yates)."""
         deck = list(items)
