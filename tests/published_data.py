@@ -5,18 +5,18 @@ The four real tasks get exactly as many documents and queries as the published d
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
 from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, HubRetrieval, Size
 from mteb_longembed.tasks.registry import TASKS
+from tests.data_formats import Rows, json_lines
 from tests.loopback_hub import LoopbackHub
 from tests.tiny import WORDS
 
 PASSKEY = ("mteb/LEMBPasskeyRetrieval", "86ac5a6437198a94ecd666440c78b3e78f258274")
 _PER_LENGTH = Size(n_documents=12, document_chars=600, n_queries=6, query_chars=40)
 REAL = [task for task in TASKS if issubclass(task, HubRetrieval)]
-Rows = list[dict[str, object]]
 
 
 def serve(hub: LoopbackHub) -> None:
@@ -49,19 +49,19 @@ def _by_length() -> dict[str, Rows]:
     return {kind: [row for part in parts for row in part[kind]] for kind in parts[0]}
 
 
-def _repository(configs: Mapping[str, Mapping[str, Rows]], **card: object) -> dict[str, str]:
+def _repository(configs: Mapping[str, Mapping[str, Rows]], **card: object) -> dict[str, bytes | str]:
     """The files of a data set: a file of rows for each configuration and split, and the card."""
     files, known = {}, []
     for config, splits in configs.items():
         paths = {split: f"{config}/{split}.jsonl" for split in splits}
-        files |= {paths[split]: _lines(content) for split, content in splits.items()}
+        files |= {paths[split]: json_lines(content) for split, content in splits.items()}
         listed = [{"split": split, "path": path} for split, path in paths.items()]
         known.append({"config_name": config, "data_files": listed})
     # YAML includes JSON
     return files | {"README.md": f"---\n{json.dumps({'configs': known, **card})}\n---\n"}
 
 
-def _longembed(folders: Mapping[str, dict[str, Rows]]) -> dict[str, str]:
+def _longembed(folders: Mapping[str, dict[str, Rows]]) -> dict[str, bytes | str]:
     """The files and the card. As in the original, the card makes each file a split of a configuration.
 
     The original does not declare the columns, but this card does: `datasets` refuses splits with different columns
@@ -77,7 +77,7 @@ def _longembed(folders: Mapping[str, dict[str, Rows]]) -> dict[str, str]:
     return _repository(folders, dataset_info=info)
 
 
-def _passkey() -> dict[str, str]:
+def _passkey() -> dict[str, bytes | str]:
     """One configuration for each kind and one split for each length, as mteb's own loader needs them."""
     made = _rows(_PER_LENGTH)
     kinds: dict[str, Rows] = {
@@ -86,7 +86,3 @@ def _passkey() -> dict[str, str]:
         "default": [{"query-id": r["qid"], "corpus-id": r["doc_id"], "score": 1} for r in made["qrels"]],
     }
     return _repository({kind: {f"test_{n}": content for n in LENGTHS} for kind, content in kinds.items()})
-
-
-def _lines(rows: Iterable[Mapping[str, object]]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)

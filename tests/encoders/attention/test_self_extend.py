@@ -97,6 +97,16 @@ def test_gradients_equal_those_of_the_dense_form(causal, monkeypatch):
         same_attention(a, b, q, k, v, 0.3, gradients=8)
 
 
+def test_merging_is_stable_for_scores_that_overflow_when_exponentiated():
+    q, k, v = (torch.randn(1, 1, 6, 8) * 200 for _ in range(3))
+    full, full_lse = kernels.attend(q, k, v, scale=1.0)
+    halves = [kernels.attend(q, k[:, :, rows], v[:, :, rows], scale=1.0) for rows in (slice(3), slice(3, 6))]
+    merged, lse = kernels.merge(*halves[0], *halves[1])
+    assert torch.isfinite(merged).all()
+    assert (merged - full).abs().max() < 1e-3
+    assert torch.allclose(lse, full_lse)
+
+
 def test_nothing_of_size_n_by_n_is_ever_made(monkeypatch):
     n, w, largest = 2000, 9, 0
     attend = kernels.attend

@@ -68,17 +68,6 @@ def test_a_query_has_the_bases_own_vector(single, base):
         assert np.abs(torch.cat(got).numpy() - single.encode_query(TEXTS)).max() < 1e-5
 
 
-def test_the_score_is_the_best_vectors_cosine(base):
-    model = longembed.extend(base, "pi", vectors=5)
-    queries, documents = model.encode_query(TEXTS[:3]), model.encode_document(TEXTS)
-    assert isinstance(model, MultiVectorEncoder)
-    got = model.similarity(queries, documents)
-    for i, query in enumerate(queries):
-        for j, rows in enumerate(documents):
-            cosines = [float(row @ query[0] / row.norm() / query[0].norm()) for row in rows]
-            assert abs(max(cosines) - float(got[i, j])) < 1e-5
-
-
 def test_vectors_of_a_base_that_compares_by_dot_product_stay_raw(tmp_path: Path):
     made = tiny.sentence_transformer("bert", tmp_path)
     dot = SentenceTransformer(modules=list(made)[:2], device="cpu", similarity_fn_name="dot")

@@ -1,7 +1,6 @@
 """The real tasks: read from a hub, from its cache or from a folder, and never from other data by mistake."""
 
 import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from huggingface_hub.errors import RepositoryNotFoundError
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.tasks import LongEmbedQMSum
 from mteb_longembed.tasks.real.hub_retrieval import DATA_VARIABLE, REPOSITORY, REVISION, HubRetrieval, Size
+from tests.data_formats import json_lines
 from tests.loopback_hub import LoopbackHub
 from tests.own_data import bm25
 
@@ -23,13 +23,9 @@ FILES = {
 }
 
 
-def lines(rows: list[dict[str, str]]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def contents(**changed: str) -> dict[str, str]:
+def contents(**changed: bytes) -> dict[str, bytes]:
     """The stand-in repository's files by path, some replaced."""
-    return {f"qmsum/{kind}.jsonl": changed.get(kind, lines(rows)) for kind, rows in FILES.items()}
+    return {f"qmsum/{kind}.jsonl": changed.get(kind, json_lines(rows)) for kind, rows in FILES.items()}
 
 
 class StandIn(LongEmbedQMSum):
@@ -44,7 +40,7 @@ def hub(empty_hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> LoopbackHub:
     return empty_hub
 
 
-def serve(hub: LoopbackHub, files: dict[str, str]) -> None:
+def serve(hub: LoopbackHub, files: dict[str, bytes]) -> None:
     hub.add(REPOSITORY, files, repo_type="dataset", sha=REVISION)
 
 
@@ -77,7 +73,7 @@ def test_mteb_evaluates_the_task(hub: LoopbackHub) -> None:
 
 
 def test_a_repository_with_packed_files_works_also_offline(hub: LoopbackHub, monkeypatch) -> None:
-    packed = {f"{name}.gz": gzip.compress(text.encode()) for name, text in contents().items()}
+    packed = {f"{name}.gz": gzip.compress(text) for name, text in contents().items()}
     hub.add(REPOSITORY, packed, repo_type="dataset", sha=REVISION)
     load()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -88,7 +84,7 @@ def test_a_folder_works_without_any_hub(tmp_path: Path, monkeypatch: pytest.Monk
     for name, text in contents().items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+        path.write_bytes(b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n"))
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
     download = "mteb_longembed.tasks.real.hub_retrieval.download"
     monkeypatch.setattr(download, lambda *args, **kwargs: pytest.fail("hub asked"))
@@ -118,7 +114,7 @@ def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub
     ) as error:
         load()
     assert isinstance(error.value.__cause__, RepositoryNotFoundError)
-    serve(hub, {"README.md": "empty"})
+    serve(hub, {"README.md": b"empty"})
     with pytest.raises(HubError, match=rf"qmsum/corpus\.jsonl of .* does not exist at {REVISION[:7]}"):
         load()
 
@@ -126,12 +122,17 @@ def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"corpus": lines([*FILES["corpus"][:2], {"doc_id": "m3"}])}, r"corpus\.jsonl, row 3: the text must"),
-        ({"qrels": lines(FILES["qrels"][:3])}, r"qrels\.jsonl: expected a .* 1 queries have none.*'q4'"),
-        ({"qrels": ""}, r"qrels\.jsonl: expected rows, got none"),
+        (
+            {"corpus": json_lines([*FILES["corpus"][:2], {"doc_id": "m3"}])},
+            r"corpus\.jsonl, row 3: the text must",
+        ),
+        ({"qrels": json_lines(FILES["qrels"][:3])}, r"qrels\.jsonl: expected a .* 1 queries have none.*'q4'"),
+        ({"qrels": b""}, r"qrels\.jsonl: expected rows, got none"),
     ],
 )
-def test_incomplete_data_name_file_and_line(hub: LoopbackHub, changed: dict[str, str], message: str) -> None:
+def test_incomplete_data_name_file_and_line(
+    hub: LoopbackHub, changed: dict[str, bytes], message: str
+) -> None:
     serve(hub, contents(**changed))
     with pytest.raises(DataError, match=f"{REPOSITORY}/qmsum/{message}"):
         load()
