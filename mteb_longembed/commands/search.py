@@ -74,18 +74,15 @@ def main(args: argparse.Namespace) -> int:
         if ignored:
             _note(f"not read: {', '.join(ignored)}.")
     if args.json:
-        print(json.dumps(_plain(hits_of), indent=2))
+        print(json.dumps({query: list(map(_plain, hits)) for query, hits in hits_of.items()}, indent=2))
     else:
         _print(hits_of)
     return 0
 
 
-def _plain(hits_of: Mapping[str, list[Hit]]) -> dict[str, list[dict[str, object]]]:
-    """Hits in the types of JSON, by their questions."""
-    plain = {}
-    for query, hits in hits_of.items():
-        plain[query] = [{key: getattr(hit, key) for key in _KEYS} for hit in hits]
-    return plain
+def _plain(hit: Hit) -> dict[str, object]:
+    """A hit in the types of JSON."""
+    return {key: getattr(hit, key) for key in _KEYS}
 
 
 def _print(hits_of: Mapping[str, list[Hit]]) -> None:

@@ -23,23 +23,14 @@ _SHARED = 0.2
 
 @dataclass(frozen=True)
 class _Script:
-    """How a language is cut into units.
+    """How a language is cut into units. A sentence that becomes a query has from `least` to `most` of them."""
 
-    Args:
-        units: what they are, in words.
-        least: the fewest units of a sentence that becomes a query.
-        most: the most units of it.
-        pattern: finds a unit for shingles.
-        has_spaces: whether units stand between spaces.
-        has_marks: whether a mark ends a sentence.
-    """
-
-    units: str
+    units: str  #: what they are, in words
     least: int
     most: int
-    pattern: str
-    has_spaces: bool
-    has_marks: bool = True
+    pattern: str  #: finds a unit for shingles
+    has_spaces: bool  #: whether units stand between spaces
+    has_marks: bool = True  #: whether a mark ends a sentence
 
     def sentences(self, text: str) -> list[str]:
         """The sentences of a text. A heading without a mark at its end is none."""

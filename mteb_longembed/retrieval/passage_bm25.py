@@ -32,17 +32,11 @@ _QUERY = Parameter("query", choices=("sentences",), optional=True)
 
 @dataclass(frozen=True)
 class BM25Settings:
-    """What a name such as `bm25:window=200,query=sentences` or `bm25@512` asks for.
+    """What a name such as `bm25:window=200,query=sentences` or `bm25@512` asks for."""
 
-    Args:
-        window: words of a window. None: whole documents only.
-        query: `sentences` asks each sentence of a query on its own.
-        target_len: only so many tokens of each document are read. None: all of it.
-    """
-
-    window: int | None = None
-    query: Literal["sentences"] | None = None
-    target_len: int | None = None
+    window: int | None = None  #: words of a window; None: whole documents only
+    query: Literal["sentences"] | None = None  #: asks each sentence of a query on its own
+    target_len: int | None = None  #: only so many tokens of each document are read; None: all of it
 
     @classmethod
     def parse(cls, text: str) -> BM25Settings:

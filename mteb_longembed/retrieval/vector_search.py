@@ -356,14 +356,13 @@ class VectorSearch:
         top_ranked: Mapping[str, list[str]],
     ) -> dict[str, dict[str, float]]:
         number_of = {document: number for number, document in enumerate(self._ids)}
-        candidates = [[number_of[document] for document in top_ranked.get(query, ())] for query in ids]
         ranked: list[dict[str, float]] = [{} for _ in ids]
-        rule = self.spec.score or "max"
-        for first, scores in scores_by_block(self._vectors.blocks(), queries, rule):
-            for query, numbers in enumerate(candidates):
-                for number in numbers:
-                    if first <= number < first + scores.shape[1]:
-                        ranked[query][self._ids[number]] = float(scores[query, number - first])
+        for first, scores in scores_by_block(self._vectors.blocks(), queries, self.spec.score or "max"):
+            for row, query in enumerate(ids):
+                for document in top_ranked.get(query, ()):
+                    place = number_of[document] - first
+                    if 0 <= place < scores.shape[1]:
+                        ranked[row][document] = float(scores[row, place])
         best = [dict(sorted(scores.items(), key=lambda item: -item[1])[:top_k]) for scores in ranked]
         return dict(zip(ids, best, strict=True))
 

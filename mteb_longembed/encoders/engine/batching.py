@@ -140,17 +140,11 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @dataclass(eq=False)
 class Runner:
-    """Runs batches of token ids through a model and remembers which cost did not fit.
-
-    Args:
-        forward: runs the token ids of a batch.
-        cost: maps the tokens of a document to its cost.
-        limit: no batch above this cost is tried. It falls when memory runs out.
-    """
+    """Runs batches of token ids through a model and remembers which cost did not fit."""
 
     forward: Callable[[Sequence[Ids]], Features]
-    cost: Callable[[int], float]
-    limit: float = float("inf")
+    cost: Callable[[int], float]  #: of a document of so many tokens
+    limit: float = float("inf")  #: no batch above this cost is tried; it falls when memory runs out
 
     def __call__(self, rows: Sequence[Ids]) -> Iterator[tuple[int, Features]]:
         """The features, and how many documents they hold. There is one piece, or several if memory is short."""
