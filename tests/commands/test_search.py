@@ -163,12 +163,8 @@ def test_a_pipe_and_a_folder_of_tables_and_texts_are_refused(files, tmp_path, ca
 
 def test_the_language_of_the_documents_reaches_bm25(files, capsys) -> None:
     write(files[1], {"a": "猫坐在垫子上。", "b": "钥匙在门口的花盆下面。"})
-    assert (
-        cli.main(
-            ["search", "bm25", "钥匙在哪里", "--corpus", str(files[1]), "--language", "zho-Hans", "--json"]
-        )
-        == 0
-    )
+    line = ["search", "bm25", "钥匙在哪里", "--corpus", str(files[1]), "--language", "zho-Hans", "--json"]
+    assert cli.main(line) == 0
     assert json.loads(capsys.readouterr().out)["钥匙在哪里"][0]["id"] == "b"
 
 

@@ -173,9 +173,8 @@ def test_a_damaged_table_gets_one_sentence(tmp_path: Path, content: bytes) -> No
 
 @pytest.mark.parametrize("text", ['_id,text\nd0,"a', "_id,text\nd0,a,b\n", "_id,text\nd0,a\nd1,a,b\n"])
 def test_a_damaged_csv_gets_one_sentence(tmp_path: Path, text: str) -> None:
-    with pytest.raises(
-        DataError, match=r"corpus\.csv: expected (a readable \.csv file|a name for each column)"
-    ):
+    message = r"corpus\.csv: expected (a readable \.csv file|a name for each column)"
+    with pytest.raises(DataError, match=message):
         read_documents(made(tmp_path / "corpus.csv", text))
 
 

@@ -50,12 +50,8 @@ assert ("mteb_longembed" in sys.modules) == (sys.argv[3] == "with")
 
 def _written(folder: Path, model: Path, autoload: str) -> dict[str, object]:
     """The files of a results folder by their paths, without times."""
-    environment = {
-        **os.environ,
-        "MTEB_LONGEMBED_AUTOLOAD": autoload,
-        "OMP_NUM_THREADS": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
+    settings = {"MTEB_LONGEMBED_AUTOLOAD": autoload, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, **settings}
     kind = "with" if autoload == "1" else "without"
     # by the .pth where the package is installed; a clone that is only on the path has it imported here
     program = ("import mteb_longembed\n" if kind == "with" else "") + RUN
@@ -65,10 +61,8 @@ def _written(folder: Path, model: Path, autoload: str) -> dict[str, object]:
     for file in sorted(folder.rglob("*")):
         if not file.is_file():
             continue
-        lines = (
-            [json.loads(line) for line in file.read_text().splitlines()] if file.suffix == ".jsonl" else None
-        )
-        content = json.loads(file.read_text()) if lines is None else lines
+        texts = file.read_text().splitlines() if file.suffix == ".jsonl" else [file.read_text()]
+        content = [json.loads(text) for text in texts]
         files[str(file.relative_to(folder))] = _without_times(content)
     return files
 

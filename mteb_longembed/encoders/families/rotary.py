@@ -53,14 +53,9 @@ class MappedRotary(nn.Module):
         self.layer_type: str | None = None
         prefix = ""
         rope = config.rope_parameters
-        nested = getattr(base, "layer_types", None)
-        if nested is not None:
+        if getattr(base, "layer_types", None) is not None:  # `matches` has seen full layers among them
             self.layer_type = "full_attention"
             prefix = "full_attention_"
-            if self.layer_type not in nested:
-                raise ModelError(
-                    f"{type(base).__name__} has no layers with full attention, which we could extend."
-                )
             rope = rope["full_attention"]
         self.rope_type: str = rope.get("rope_type", "default")
         self.theta = float(rope.get("rope_theta", 10_000.0))

@@ -133,10 +133,8 @@ def test_a_vector_of_a_span_is_the_weighted_mean_of_its_tokens(prompted: Path, t
     query = model.encode(QUERIES, prompt=tiny.PROMPTS["query"], output_value="token_embeddings")
     for text, rows, vectors in zip(QUERIES, query, weighed.encode_query(QUERIES), strict=True):
         (ids,) = contents(model, [text], tiny.PROMPTS["query"])
-        assert (
-            gap(vectors[0], weighted_mean(rows[3:], [*(weight(token) for token in ids), NO_WEIGHT]))
-            < ROUNDING
-        )
+        want = weighted_mean(rows[3:], [*(weight(token) for token in ids), NO_WEIGHT])
+        assert gap(vectors[0], want) < ROUNDING
 
 
 @pytest.mark.parametrize("size", [16, 12])
@@ -251,12 +249,7 @@ def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -
             "^whiten must be a number above 0 and at most 1, such as 0.5, got 2",
         ),
         ("FOLDER", CORPUS, {"whiten": -0.5}, "^whiten must be a number above 0"),
-        (
-            "FOLDER",
-            CORPUS,
-            {"queries": dict(enumerate(CORPUS))},
-            "^queries must be texts in a list .*, got a dict",
-        ),
+        ("FOLDER", CORPUS, {"queries": {1: "a"}}, "^queries must be texts in a list .*, got a dict"),
         ("FOLDER", CORPUS, {"queries": QUERIES}, "^a mean of queries needs at least 10 of them, got 3"),
         (3, CORPUS, {}, "^adapt takes a name, a folder or a SentenceTransformer, got a int"),
     ],

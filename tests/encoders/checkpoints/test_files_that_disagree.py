@@ -30,9 +30,8 @@ def last_token_model(folder: Path, *, add_eos: bool) -> Path:
 
 def test_a_lost_end_token_is_added_and_said(tmp_path: Path) -> None:
     base = last_token_model(tmp_path, add_eos=True)
-    with pytest.warns(
-        UserWarning, match=r"says add_eos_token, but its tokenizer\.json adds none: every text gets \[SEP\]"
-    ):
+    message = r"says add_eos_token, but its tokenizer\.json adds none: every text gets \[SEP\]"
+    with pytest.warns(UserWarning, match=message):
         model = longembed.load(f"{base}+none", device="cpu")
     assert model.tokenizer(TEXT)["input_ids"][-1] == model.tokenizer.eos_token_id
     (ids,) = model[0].token_ids([TEXT])

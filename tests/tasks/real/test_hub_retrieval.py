@@ -109,9 +109,8 @@ def test_a_hub_that_cannot_be_asked_is_named_with_what_works_offline(offline, tm
 
 
 def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub) -> None:
-    with pytest.raises(
-        HubError, match=rf"{REPOSITORY} cannot be downloaded: RepositoryNotFoundError"
-    ) as error:
+    message = rf"{REPOSITORY} cannot be downloaded: RepositoryNotFoundError"
+    with pytest.raises(HubError, match=message) as error:
         load()
     assert isinstance(error.value.__cause__, RepositoryNotFoundError)
     serve(hub, {"README.md": b"empty"})
