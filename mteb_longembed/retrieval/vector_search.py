@@ -158,7 +158,12 @@ class VectorSearch:
             size = self.encoder.corpus_chunk_size
         try:
             if self._adapted is None and len(corpus):
-                self._adapted = self._adapted_to(corpus, **where)
+                # with the weights of a corpus, and with vectors as a map needs them
+                counts = partial(self.counts_of, corpus, **where)
+                model = fitted(self.embedder, counts, self.spec.weights, self.power)
+                self._adapted = self.encoder
+                if model is not self.embedder:
+                    self._adapted = self.encoder.around(model)
             with self._windows_kept(corpus, **where):
                 for start in range(0, len(corpus), size):
                     part = corpus.select(range(start, min(start + size, len(corpus))))
@@ -169,14 +174,6 @@ class VectorSearch:
             self._windows = windows_before
             raise
         self._ids = [*self._ids, *corpus["id"]]
-
-    def _adapted_to(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> Any:
-        """The encoder with the weights of a corpus, and with vectors as a map needs them."""
-        counts = partial(self.counts_of, corpus, **where)
-        model = fitted(self.embedder, counts, self.spec.weights, self.power)
-        if model is self.embedder:
-            return self.encoder
-        return self.encoder.around(model)
 
     def counts_of(self, corpus: Dataset, **where: Unpack[TaskOptions]) -> TokenCounts:
         """The tokens of a corpus. The ids of its texts are kept, so they are tokenised once."""

@@ -130,21 +130,12 @@ class Engine:
             if isinstance(value, Tensor) and key != names.WINDOW_PREFIX:
                 features[key] = to_device(value, self.device)
         features[names.DOCUMENT_LENGTHS] = tuple(map(len, ids))
-        if self.siblings:
-            return self._forward_with_siblings(features)
-        # by __call__, so that model.compile() has an effect
-        result: Features = self.model(features, **self.settings.forward_kwargs)
-        return result
-
-    @property
-    def _content_teller(self) -> LongTransformer:
-        """The first module whose features tell content, if that of the model or a sibling does."""
-        firsts = [self.model.first, *(sibling.model.first for sibling in self.siblings)]
-        return next((first for first in firsts if first.tells_content), self.model.first)
-
-    def _forward_with_siblings(self, features: Features) -> Features:
-        """One pass of the transformer, pooled by the model and by each sibling."""
         kwargs = self.settings.forward_kwargs
+        if not self.siblings:
+            # by __call__, so that model.compile() has an effect
+            alone: Features = self.model(features, **kwargs)
+            return alone
+        # one pass of the transformer, pooled by the model and by each sibling
         tokens: Features = self._content_teller.run(features)
         result = pooled_by(self.model, tokens, kwargs)
         result[names.SIBLINGS] = []
@@ -152,6 +143,12 @@ class Engine:
             pooled = pooled_by(sibling.model, tokens, kwargs)
             result[names.SIBLINGS].append(sibling.settings.collect(pooled))
         return result
+
+    @property
+    def _content_teller(self) -> LongTransformer:
+        """The first module whose features tell content, if that of the model or a sibling does."""
+        firsts = [self.model.first, *(sibling.model.first for sibling in self.siblings)]
+        return next((first for first in firsts if first.tells_content), self.model.first)
 
     def _refuse(self, index: int, ids: Ids, texts: list[str]) -> None:
         """Raise NumberError for a document whose embedding is not finite."""

@@ -128,9 +128,7 @@ class LongTransformer(TextInputs):
                 f"a text must have at most {self.strategy.target_len} tokens, the target length of this model, got "
                 f"{longest}: cut it, or extend the base to a longer target."
             )
-        long = longest > self.strategy.whole_len
-        in_windows = long and "windows" in self.strategy.overrides()
-        if in_windows:
+        if self.cuts and longest > self.strategy.whole_len:
             out = self._run_windows(features, lengths, **kwargs)
         else:
             out = self._run_apart(features, lengths, **kwargs)
@@ -161,7 +159,12 @@ class LongTransformer(TextInputs):
 
     def _run_windows(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
         """The token embeddings of windows, `[w, size, d]`, of documents of which some are cut."""
-        windows, sizes = split_windows(features, lengths, self._ends(features), self.strategy)
+        prefix, suffix = special_counts(self._words)
+        prefixes = [prefix] * len(lengths)
+        if keys.WINDOW_PREFIX in features:
+            prefixes = features[keys.WINDOW_PREFIX].tolist()
+        ends = [(prefix, suffix) for prefix in prefixes]
+        windows, sizes = split_windows(features, lengths, ends, self.strategy)
         parts = torch.arange(len(sizes)).split(max(AT_ONCE // windows["input_ids"].shape[1], 1))
         runs = [self._run_apart(rows_of(windows, part), sizes[part], **kwargs) for part in parts]
         tokens = torch.cat([run[self.module_output_name] for run in runs])
@@ -179,16 +182,6 @@ class LongTransformer(TextInputs):
         if keys.DOCUMENT_LENGTHS in features:
             documents[keys.DOCUMENT_LENGTHS] = features[keys.DOCUMENT_LENGTHS]
         return documents
-
-    def _ends(self, features: Features) -> list[tuple[int, int]]:
-        """For each document the numbers of tokens at its start and end that every part of it repeats."""
-        prefix, suffix = special_counts(self._words)
-        known = features.get(keys.WINDOW_PREFIX)
-        if known is None:
-            prefixes = [prefix] * len(features["input_ids"])
-        else:
-            prefixes = known.tolist()
-        return [(prefix, suffix) for prefix in prefixes]
 
     def _run_apart(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
         """Run the short and the long documents of a batch one after the other, and join the results in order."""
