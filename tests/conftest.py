@@ -28,6 +28,17 @@ def empty_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopb
         yield hub
 
 
+@pytest.fixture
+def online(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, tmp_path_factory) -> LoopbackHub:
+    """This process uses the room's own hub, and mteb knows nothing of its models yet."""
+    hub.patch(monkeypatch, tmp_path_factory.getbasetemp() / "hf-home")
+    monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
+    for kept in ("_made", "_asked"):  # our registry remembers what it has read
+        monkeypatch.setattr(f"mteb.models.model_implementations.MODEL_REGISTRY.{kept}", {})
+    hub.requests.clear()
+    return hub
+
+
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """One folder for all processes of a run."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mteb.models import model_implementations
 from sentence_transformers import SentenceTransformer
 
 from tests import tiny
@@ -47,14 +46,3 @@ def hub(base_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         hub.add("org/bert", base_folder)
         hub.add("org/modernbert", rotary)
         yield hub
-
-
-@pytest.fixture
-def online(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, tmp_path_factory) -> LoopbackHub:
-    """This process uses that hub, and mteb knows nothing of its models yet."""
-    hub.patch(monkeypatch, tmp_path_factory.getbasetemp() / "hf-home")
-    monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
-    for kept in ("_made", "_asked"):
-        monkeypatch.setattr(model_implementations.MODEL_REGISTRY, kept, {})
-    hub.requests.clear()
-    return hub

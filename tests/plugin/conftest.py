@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mteb.models import model_implementations
 
 from mteb_longembed.names.zoo import ZOO
 from tests import tiny
@@ -30,12 +29,3 @@ def hub(base_folder, tmp_path_factory) -> Iterator[LoopbackHub]:
         hub.add("intfloat/e5-base-v2", base_folder, sha=str(ZOO["e5-base"].revision))
         hub.add("org/unlisted", wide / "model")
         yield hub
-
-
-@pytest.fixture
-def online(hub, monkeypatch, tmp_path_factory) -> LoopbackHub:
-    hub.patch(monkeypatch, tmp_path_factory.getbasetemp() / "hf")
-    for kept in ("_made", "_asked"):  # our registry remembers what it has read
-        monkeypatch.setattr(model_implementations.MODEL_REGISTRY, kept, {})
-    hub.requests.clear()
-    return hub
