@@ -53,7 +53,9 @@ class BM25Settings:
         if isinstance(window, int) and window < 2:
             raise InputError(f"bm25's window must be at least 2 words, got {window}.")
         query = _QUERY.read(settings.get("query"))
-        length = target and read_tokens("the target", target)
+        length = None
+        if target is not None:
+            length = read_tokens("the target", target)
         return cls(window, query, length)  # type: ignore[arg-type]  # read by their rules
 
     def __str__(self) -> str:

@@ -103,6 +103,7 @@ def test_names_are_canonical_and_never_those_of_mtebs_baseline() -> None:
         ("bm25:query=words", "query must be sentences, got 'words'"),
         ("bm25:whiten=0.5", "bm25 takes window and query, got whiten"),
         ("bm25@few", "the target must be a whole number of at least 1 token"),
+        ("bm25@:window=9", "the target must be a whole number of at least 1 token"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(name: str, message: str) -> None:
