@@ -279,7 +279,7 @@ def install_and_probe(model: PreTrainedModel, attention: LongAttention) -> list[
 
     install(model, recorded)
     token = 3
-    if getattr(model.config, "pad_token_id", None) == token:
+    if getattr(model.config, "pad_token_id", None) == token:  # padding is masked
         token = 4
     ids = torch.full((1, _PROBED), token, device=next(model.parameters()).device)
     training = model.training
