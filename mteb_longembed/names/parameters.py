@@ -10,7 +10,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from mteb_longembed.errors import InputError
 
@@ -40,11 +40,9 @@ class Parameter:
         >>> Parameter.declared("se's g", int | Literal["document"] | None)
         Parameter(name="se's g", choices=('document',), number=<class 'int'>, switch=False, optional=True)
         """
-        union = typing.get_origin(annotation) in (types.UnionType, typing.Union)
-        if union:
+        members: tuple[Any, ...] = (annotation,)
+        if typing.get_origin(annotation) in (types.UnionType, typing.Union):
             members = typing.get_args(annotation)
-        else:
-            members = (annotation,)
         choices = [c for m in members if typing.get_origin(m) is Literal for c in typing.get_args(m)]
         number = next((m for m in members if m in (int, float)), None)
         return cls(name, tuple(choices), number, bool in members, optional=type(None) in members)

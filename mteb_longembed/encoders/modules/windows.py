@@ -40,9 +40,8 @@ def split_windows(
     tokens: list[Tensor] = []
     counts: list[int] = []
     for n, (prefix, suffix) in zip(lengths.tolist(), ends, strict=True):
-        if n <= strategy.whole_len:
-            parts = torch.arange(n)[None]
-        else:
+        parts = torch.arange(n)[None]
+        if n > strategy.whole_len:
             parts = strategy.windows(n, prefix, suffix)
         tokens.extend(parts)
         counts.append(len(parts))

@@ -99,9 +99,8 @@ def _marks_spaces(part: Part) -> bool:
 def _crosses_words(model: Part, added: list[str]) -> bool:
     """Whether a piece of the vocabulary contains the start of a word after its own start."""
     vocab = model["vocab"]
-    if isinstance(vocab, dict):
-        pieces = list(vocab)
-    else:
+    pieces = list(vocab)
+    if not isinstance(vocab, dict):
         pieces = [piece for piece, _ in vocab]
     inside = re.compile(f"[^{_UNDERSCORE}]{_UNDERSCORE}")
     return any(inside.search(piece) for piece in pieces) or any(" " in a.strip() for a in added)
