@@ -13,7 +13,7 @@ of `experiments.measured_collections`. `prompts` prints what `adapt` gives a mod
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,13 +24,14 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
 from experiments.measured_collections import read
-from experiments.measuring import write_part
+from experiments.measuring import with_ends, write_part
 from mteb_longembed.encoders.adapting.whitening import Whitening, fit
 from mteb_longembed.encoders.modules.token_weights import NO_WEIGHT, RULES, TokenCounts
 from mteb_longembed.retrieval.bm25 import BM25
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
 from mteb_longembed.retrieval.searcher import options_of_documents
 from mteb_longembed.retrieval.vectors import all_vectors, best_vector
+from mteb_longembed.statistics.intervals import Interval
 
 RESULTS = Path("experiments/adapt.csv")
 PAGE = Path("docs/adapt.md")
@@ -348,12 +349,18 @@ NAMES = {
     "needle_4096": "Needle, 4,096",
     "needle_32768": "Needle, 32,768",
 }
+#: What the page leaves out: easier than the same tasks at 32,768 tokens, and with the same result.
+LEFT_OUT = ("passkey_4096", "needle_4096")
+#: Small corpora of the page.
+SHOWN_SIZES = (8, 60)
 WAYS = ("one vector", "best window", "all windows")
-#: Pooling and power of the main table's columns.
+#: Pooling and power of the main tables' columns.
 COLUMNS = {
     "plain": ("mean", 0.0), "whitened": ("mean", 0.5), "`idf`": ("idf", 0.0), "`idf`, whitened": ("idf", 0.5),
     "`sif`": ("sif", 0.0), "`sif`, whitened": ("sif", 0.5),
 }  # fmt: skip
+#: What a map is fitted on, for each column of a model; "" is no map.
+FITS = {"plain/12/50/300/all": ("", "12", "50", "300", "all"), "documents": ("documents",)}
 
 
 def page() -> None:
@@ -361,32 +368,57 @@ def page() -> None:
     rows = pd.read_csv(RESULTS, dtype={"fitted on": str}, keep_default_na=False, na_values={"score": [""]})
     rows["whiten"] = pd.to_numeric(rows["whiten"])
     whole = rows[rows["fitted on"].isin(["", "all"])]
-    write_part(PAGE, "table", table(whole, COLUMNS))
-    write_part(PAGE, "cls", table(whole, {"[CLS]": ("cls", 0.0), "[CLS], whitened": ("cls", 0.5)}))
+    for model, own in whole.groupby("model"):
+        write_part(PAGE, str(model), table(own))
+    write_part(PAGE, "cls", cls(whole))
     write_part(PAGE, "few", few_windows(rows[rows["pooling"] == "mean"]))
-    write_part(PAGE, "small", small(rows[rows["way"].str.startswith("corpora")]))
+    write_part(PAGE, "small", small(rows[rows["way"].isin([f"corpora of {size}" for size in SHOWN_SIZES])]))
     write_part(PAGE, "words", words(rows[rows["way"].str.startswith("BM25")]))
 
 
-def table(rows: pd.DataFrame, columns: dict[str, tuple[str, float]]) -> str:
-    """A row for each model and collection: one vector / best window / all windows."""
-    lines = [f"| model | collection | {' | '.join(columns)} |", "|---|---|" + "---:|" * len(columns)]
-    for model in rows["model"].unique():
-        for collection, name in NAMES.items():
-            own = rows[(rows["model"] == model) & (rows["collection"] == collection)]
-            if own.empty:
-                continue
-            cells = []
-            for pooling, power in columns.values():
-                chosen = own[(own["pooling"] == pooling) & (own["whiten"] == power)].set_index("way")
-                cells.append(" / ".join(cell(chosen.loc[way]) for way in WAYS))
-            lines.append(f"| {model} | {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+def by_collection(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The name of each collection of the page, with its rows."""
+    for collection, name in NAMES.items():
+        own = rows[rows["collection"] == collection]
+        if not own.empty and collection not in LEFT_OUT:
+            yield name, own
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose columns stand on the right, except the first."""
+    first, *others = [f"| {' | '.join(line)} |" for line in [head, *rows]]
+    return "\n".join([first, "|---|" + "---:|" * (first.count("|") - 2), *others])
+
+
+def table(rows: pd.DataFrame) -> str:
+    """One model, a row for each collection: one vector / best window / all windows."""
+    lines = [
+        [name, *(ways(own, *setting) for setting in COLUMNS.values())] for name, own in by_collection(rows)
+    ]
+    return markdown(["collection", *COLUMNS], lines)
+
+
+def cls(rows: pd.DataFrame) -> str:
+    """The [CLS] vector of each model, plain and whitened."""
+    models = list(rows["model"].unique())
+    lines = []
+    for name, own in by_collection(rows):
+        of_models = [own[own["model"] == model] for model in models]
+        lines.append([name, *(ways(part, "cls", power) for part in of_models for power in (0.0, 0.5))])
+    return markdown(["collection", *(head for model in models for head in (model, "whitened"))], lines)
+
+
+def ways(rows: pd.DataFrame, pooling: str, power: float) -> str:
+    """One vector / best window / all windows."""
+    chosen = rows[(rows["pooling"] == pooling) & (rows["whiten"] == power)].set_index("way")
+    return "/".join(cell(chosen.loc[way]) for way in WAYS)
 
 
 def cell(row: pd.Series) -> str:
     """A score: bold if it is surely above the plain vectors, italic if it is surely below."""
     text = f"{row['score']:.1f}"
+    if row["n"] == 100:  # shares of 100 queries
+        text = f"{row['score']:.0f}"
     if row["gain low"] > 0:
         return f"**{text}**"
     if row["gain high"] < 0:
@@ -395,46 +427,40 @@ def cell(row: pd.Series) -> str:
 
 
 def few_windows(rows: pd.DataFrame) -> str:
-    """One vector a document, whitened by maps that were fitted on fewer windows."""
-    fits = {
-        "": "plain",
-        "12": "12 windows",
-        "50": "50",
-        "300": "300",
-        "all": "all",
-        "documents": "documents' vectors",
-    }
-    lines = [f"| model | collection | {' | '.join(fits.values())} |", "|---|---|" + "---:|" * len(fits)]
+    """One vector a document: plain, and whitened by maps that were fitted on so many windows or on documents."""
     one = rows[(rows["way"] == "one vector") & (rows["whiten"] != 1.0)]
-    for (model, collection), own in one.groupby(["model", "collection"], sort=False):
-        by_fit = own.set_index("fitted on")
-        cells = [cell(by_fit.loc[key]) if key in by_fit.index else "–" for key in fits]
-        lines.append(f"| {model} | {NAMES[collection]} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    models = list(one["model"].unique())
+    lines = []
+    for name, own in by_collection(one):
+        line = [name]
+        for model in models:
+            by_fit = own[own["model"] == model].set_index("fitted on")
+            line += ["/".join(cell(by_fit.loc[key]) for key in keys) for keys in FITS.values()]
+        lines.append(line)
+    heads = [f"{model}, {column}" for model in models for column in FITS]
+    return markdown(["collection", *heads], lines)
 
 
 def small(rows: pd.DataFrame) -> str:
     """Mean reciprocal rank in small corpora, one vector a document."""
-    lines = [f"| model | documents | {' | '.join(COLUMNS)} |", "|---|---|" + "---:|" * len(COLUMNS)]
+    lines = []
     for (model, way), own in rows.groupby(["model", "way"], sort=False):
         by_setting = own.set_index(["pooling", "whiten"])
         cells = [cell(by_setting.loc[key]) for key in COLUMNS.values()]
-        lines.append(f"| {model} | {way} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append([model, way.removeprefix("corpora of "), *cells])
+    return markdown(["model", "documents", *COLUMNS], lines)
 
 
 def words(rows: pd.DataFrame) -> str:
-    """BM25 in its three forms."""
-    ways = list(rows["way"].unique())
-    lines = [f"| collection | {' | '.join(ways)} |", "|---|" + "---:|" * len(ways)]
-    for collection, name in NAMES.items():
-        own = rows[rows["collection"] == collection].drop_duplicates("way").set_index("way")
-        if not own.empty:
-            cells = [
-                f"{own.loc[w, 'score']:.1f} [{own.loc[w, 'low']:.0f}, {own.loc[w, 'high']:.0f}]" for w in ways
-            ]
-            lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    """BM25 in its three forms, where they differ."""
+    kinds = list(rows["way"].unique())
+    lines = []
+    for name, own in by_collection(rows):
+        by_way = own.drop_duplicates("way").set_index("way")
+        if by_way["score"].nunique() > 1:
+            scores = (Interval(*by_way.loc[kind, ["score", "low", "high"]]) for kind in kinds)
+            lines.append([name, *map(with_ends, scores)])
+    return markdown(["collection", *kinds], lines)
 
 
 def main() -> None:
