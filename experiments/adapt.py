@@ -370,7 +370,6 @@ def page() -> None:
     whole = rows[rows["fitted on"].isin(["", "all"])]
     for model, own in whole.groupby("model"):
         write_part(PAGE, str(model), table(own))
-    write_part(PAGE, "cls", cls(whole))
     write_part(PAGE, "few", few_windows(rows[rows["pooling"] == "mean"]))
     write_part(PAGE, "small", small(rows[rows["way"].isin([f"corpora of {size}" for size in SHOWN_SIZES])]))
     write_part(PAGE, "words", words(rows[rows["way"].str.startswith("BM25")]))
@@ -396,16 +395,6 @@ def table(rows: pd.DataFrame) -> str:
         [name, *(ways(own, *setting) for setting in COLUMNS.values())] for name, own in by_collection(rows)
     ]
     return markdown(["collection", *COLUMNS], lines)
-
-
-def cls(rows: pd.DataFrame) -> str:
-    """The [CLS] vector of each model, plain and whitened."""
-    models = list(rows["model"].unique())
-    lines = []
-    for name, own in by_collection(rows):
-        of_models = [own[own["model"] == model] for model in models]
-        lines.append([name, *(ways(part, "cls", power) for part in of_models for power in (0.0, 0.5))])
-    return markdown(["collection", *(head for model in models for head in (model, "whitened"))], lines)
 
 
 def ways(rows: pd.DataFrame, pooling: str, power: float) -> str:
