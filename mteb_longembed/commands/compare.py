@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import DEVICE, JSON, Options
@@ -93,8 +94,6 @@ OPTIONS: Options = {
         ("--sizes", {"type": _sizes, "default": [], "metavar": "N,N,..."},
          "also try vectors of so many tokens each, such as 64,128,254"),
         ("--no-bm25", {"dest": "bm25", "action": "store_false"}, "leave out BM25 and the fusion with BM25"),
-        ("--no-passages", {"dest": "passages", "action": "store_false"},
-         "where passages are judged, candidates with one vector show all that was read"),
     ],
     "run": [
         ("--budget", {"type": _budget, "metavar": "TIME"},
@@ -144,20 +143,19 @@ def main(args: argparse.Namespace) -> int:
 
 def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:
     """The answer in three lines, then the table; all other tables and notes only with `explain`."""
-    from rich.console import Console
-
-    from mteb_longembed.comparing.page import PAGE, ranking_table, show, tables
+    from mteb_longembed.comparing.page import PAGE, as_text, ranking_table, tables
     from mteb_longembed.files import printable
 
     for line in comparison.advice.answer:
         print(printable(line))
     for sentence in comparison.texts("caution"):
         print(f"Note: {printable(sentence)}")
-    print()
     shown = [ranking_table(comparison)]
     if explain:
         shown = tables(comparison)
-    show(shown, Console(), notes=explain)
+    for table in shown:
+        print(f"\n{as_text(table, get_terminal_size().columns, notes=explain)}")
+    print()
     kinds = ["data", "finding", "untried"] if explain else ["data"]
     for sentence in comparison.texts(*kinds):
         print(printable(sentence))

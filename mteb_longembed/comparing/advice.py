@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ import pandas as pd
 
 from mteb_longembed.evaluation.split import Split
 
-from .costs import ENOUGH, is_faster
+from .costs import is_faster
 from .summary import LEAST_QUERIES, LEAST_TO_CLAIM, MARGIN, is_number
 
 #: More than this many times the present queries are called many.
@@ -125,7 +124,6 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
         recommended = cheaper
     elif all(row.standing == "behind" or row.is_same for row in others):
         verdict = "winner"
-    unread = shortfall(rows, recommended)
     typed = ""
     if verdict != "nothing":
         typed = type_next(recommended, setting)
@@ -134,9 +132,9 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
         best=best.Index,
         recommended=recommended.Index,
         typed=typed,
-        use=_use(verdict, recommended, best, unread),
+        use=_use(verdict, recommended, best),
         certainty=_certainty(verdict, recommended, best, others, len(rows), setting),
-        price=_price(recommended, rows, unread),
+        price=_price(recommended, rows),
     )
 
 
@@ -164,11 +162,9 @@ def cheapest(rows: Sequence[Any], best: Any) -> Any | None:
     return min(smaller, key=lambda row: row.bytes, default=None)
 
 
-def _use(verdict: Verdict, row: Any, best: Any, unread: tuple[Any, str] | None) -> str:
+def _use(verdict: Verdict, row: Any, best: Any) -> str:
     if verdict == "nothing":
         return "Nothing can be said yet."
-    if verdict == "winner" and row.kind == "words" and unread is not None:
-        return f"Use {row.label} for now: the models have read too little of the text to be judged."
     if verdict == "equivalent":
         return f"Use {row.label}: it is as good as {best.label} within {MARGIN:g} points, and cheaper."
     if verdict == "winner" and row.is_base:
@@ -255,13 +251,10 @@ def _more(n_more: float, n_queries: int) -> str:
     return f"with about {rounded:,} more queries like these a difference would show in 80 % of cases"
 
 
-def _price(row: Any, rows: Sequence[Any], unread: tuple[Any, str] | None) -> str:
-    """What a candidate costs, beside its base if that took part, and what it or the models leave unread."""
+def _price(row: Any, rows: Sequence[Any]) -> str:
+    """What a candidate costs, beside its base if that took part, and how much of the text it reads."""
     if row.kind == "words":
-        sentence = "It encodes nothing and keeps no vectors; its index holds the words"
-        if unread is None:
-            return f"{sentence}."
-        return f"{sentence} of whole documents, while {unread[0].label} {unread[1]}."
+        return "It encodes nothing and keeps no vectors; its index holds the words."
     parts = []
     if is_number(row.tokens_per_second):
         base = next(
@@ -277,9 +270,7 @@ def _price(row: Any, rows: Sequence[Any], unread: tuple[Any, str] | None) -> str
             parts.append(f"keeps 1 vector of {size}")
         else:
             parts.append(f"keeps {row.vectors:,.1f} vectors of together {size}")
-    if unread is not None:
-        parts.append(unread[1])
-    elif is_number(row.share_read):
+    if is_number(row.share_read):
         parts.append(f"reads {percent(row.share_read)} of the text")
     if not parts:
         return "What it costs is not known."
@@ -287,30 +278,6 @@ def _price(row: Any, rows: Sequence[Any], unread: tuple[Any, str] | None) -> str
     if row.kind == "fusion":
         sentence += " An index of words comes on top of its vectors."
     return sentence
-
-
-def shortfall(rows: Sequence[Any], recommended: Any) -> tuple[Any, str] | None:
-    """What the recommended model, or the best model beside BM25, leaves unread, and which target would do.
-
-    None if a candidate of the same base reads enough, has a target that would do, or only does not know the words.
-    """
-    model = next((row for row in (recommended, *rows) if row.kind != "words"), None)
-    if model is None or not is_number(model.share_read) or model.share_read + model.share_unknown >= ENOUGH:
-        return None
-    # chunks of one's own read a document without any target, so they say nothing of the others
-    of_base = [
-        row for row in rows if row.base == model.base and not row.chunker and is_number(row.share_read)
-    ]
-    if model.chunker or any(row.share_read + row.share_unknown >= ENOUGH for row in of_base):
-        return None
-    enough = int(model.enough_len)
-    if enough <= max((row.target_len for row in of_base if is_number(row.target_len)), default=0):
-        return None
-    target = str(enough)
-    if enough >= 1024:
-        target = f"{enough // 1024}k"
-    share = percent(model.share_read)
-    return model, f"reads {share} of the text: raise --target to {target} to read {percent(ENOUGH)} or more"
 
 
 def type_next(row: Any, setting: Setting) -> str:
@@ -374,7 +341,6 @@ def cautions(scores: pd.DataFrame, summary: pd.DataFrame, splits: Sequence[Split
     sentences = [
         *short_documents(summary),
         *identical_queries(splits),
-        *repeated_documents(splits),
         *ties(scores, summary),
         *unknown_tokens(summary),
     ]
@@ -414,19 +380,6 @@ def identical_queries(splits: Sequence[Split]) -> list[str]:
         f"{n_identical:,} of {n_queries:,} queries are documents too, with the same id and text, so that each finds "
         "itself first: --ignore-identical-ids leaves that document out (BEIR's rule)."
     ]
-
-
-def repeated_documents(splits: Sequence[Split]) -> list[str]:
-    """That documents have the text of another one: no ranking can tell them apart."""
-    n_repeated = 0
-    n_documents = 0
-    for split in splits:
-        counts = Counter(split.texts())
-        n_documents += counts.total()
-        n_repeated += sum(n for text, n in counts.items() if n > 1 and text)
-    if not n_repeated:
-        return []
-    return [f"{n_repeated:,} of {n_documents:,} documents have the same text as another one."]
 
 
 def ties(scores: pd.DataFrame, summary: pd.DataFrame) -> list[str]:

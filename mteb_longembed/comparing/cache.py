@@ -19,6 +19,7 @@ from filelock import FileLock
 from mteb.models import ModelMeta, MTEBModels
 from mteb.results import TaskResult
 
+from mteb_longembed.encoders.engine.progress import no_bar
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.passages import ShownPassages
 from mteb_longembed.evaluation.scoring import Ranking
@@ -69,10 +70,6 @@ class Cache:
         """The ranking of an earlier run, None if there is none, or if its file is not complete."""
         return _read_ranking(self._ranking(meta, split), split)
 
-    def is_started(self, meta: ModelMeta, split: Split) -> bool:
-        """Whether there is a file of a ranking, complete or not."""
-        return self._ranking(meta, split).exists()
-
     def run(self, model: MTEBModels, meta: ModelMeta, split: Split) -> pd.DataFrame:
         """Each query's scores, from an earlier run, or else from a run of mteb now.
 
@@ -101,7 +98,8 @@ class Cache:
             ranking = _read_ranking(unfinished, split)
             if ranking is not None and split.is_cut_in_a_tie(ranking):
                 # which of the equal documents were kept is chance: keep all of them
-                self._evaluate(model, meta, split.with_all_documents(), unfinished, known=True)
+                with no_bar():  # the documents' vectors are known
+                    self._evaluate(model, meta, split.with_all_documents(), unfinished, known=True)
                 self._cut(unfinished, split)
             if unfinished.exists():
                 unfinished.replace(path)
@@ -157,28 +155,19 @@ class Cache:
         """Keep a measured cost for later runs."""
         _keep(self._cost(meta, splits, device), asdict(cost))
 
-    def find_passages(self, meta: ModelMeta, split: Split, *, windows: bool) -> ShownPassages | None:
-        """The passages that an earlier run has shown for each judged query, None if it has not.
-
-        Args:
-            meta: the candidate's description.
-            split: one whose passages are judged.
-            windows: whether documents with one vector show their best window.
-        """
-        shown: ShownPassages | None = _read_kept(self._passages(meta, split, windows), dict)
+    def find_passages(self, meta: ModelMeta, split: Split) -> ShownPassages | None:
+        """The passages that an earlier run has shown for each judged query, None if it has not."""
+        shown: ShownPassages | None = _read_kept(self._passages(meta, split), dict)
         if shown is None or not split.passages.keys() <= shown.keys():
             return None
         return shown
 
-    def keep_passages(self, meta: ModelMeta, split: Split, shown: ShownPassages, *, windows: bool) -> None:
+    def keep_passages(self, meta: ModelMeta, split: Split, shown: ShownPassages) -> None:
         """Keep shown passages for later runs."""
-        _keep(self._passages(meta, split, windows), shown)
+        _keep(self._passages(meta, split), shown)
 
-    def _passages(self, meta: ModelMeta, split: Split, windows: bool) -> Path:
-        kind = "passages"
-        if windows:
-            kind = "windows"
-        return self._ranking(meta, split).with_name(f"{split.task.metadata.name}_{kind}.json")
+    def _passages(self, meta: ModelMeta, split: Split) -> Path:
+        return self._ranking(meta, split).with_name(f"{split.task.metadata.name}_windows.json")
 
     def _ranking(self, meta: ModelMeta, split: Split) -> Path:
         digest = _hash(split.digest, split.n_kept)

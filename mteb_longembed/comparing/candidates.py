@@ -33,6 +33,8 @@ MOST_POSITIONS = 4
 
 #: Where a name may be broken: behind the signs before its parts, never inside a part.
 _PART_OF_NAME = re.compile(r"[^:,/]*[:,/]?")
+#: A longer name is on several lines, in characters.
+LONGEST = 30
 #: `base`: the model as it is. `strategy`: a model with another strategy. `search`: a model with settings of search.
 #: `fusion`: with BM25's scores added. `words`: BM25 alone. `api`: a model of mteb's own, to which nothing is added.
 Kind = Literal["base", "strategy", "search", "fusion", "words", "api"]
@@ -192,7 +194,37 @@ def candidates_of(
     fitting = [key for key in POSITIONS if checkpoint.base.family.fits(STRATEGIES[key])]
     wanted = [key for key in asked or fitting if key != "pcw"]
     tails += [_position_tail(checkpoint, key, target) for key in wanted]
-    return _fitting(first, tails, asked, target)
+    found = [first]
+    refused: dict[str, InputError] = {}
+    for tail in tails:
+        try:
+            found.append(named(f"{base}+{tail}", base=base))
+        except InputError as error:
+            # a wrong length says more than a strategy that does not fit
+            if not isinstance(error, IncompatibleError) and (asked or target is not None):
+                raise
+            refused[re.split("[@:]", tail)[0]] = error
+    found = list(dict.fromkeys(found))
+    if asked is None:
+        return _without_untried(found)
+    if len(found) == 1 and refused:
+        key, reason = next(iter(refused.items()))
+        raise InputError(f"{key} does not fit {base}: {reason}")
+    return found, [f"{key} does not fit {base} and is left out." for key in refused]
+
+
+def _without_untried(found: Sequence[Candidate]) -> tuple[list[Candidate], list[str]]:
+    """The candidates without position strategies beyond `MOST_POSITIONS`, and a sentence that names these."""
+    key_of = {one: one.spec.strategy for one in found if one.spec is not None and one.kind == "strategy"}
+    untried = [one for one, key in key_of.items() if key in POSITIONS][MOST_POSITIONS:]
+    if not untried:
+        return list(found), []
+    keys = [key_of[one] for one in untried]
+    sentence = (
+        f"Not tried with {found[0].base}: {', '.join(keys)}. --strategies {','.join(keys)} tries them, --strategies "
+        "all tries every one."
+    )
+    return [one for one in found if one not in untried], [sentence]
 
 
 def is_name(text: str) -> bool:
@@ -204,49 +236,6 @@ def has_checkpoint(base: str) -> bool:
     """Whether a text is a base whose weights can be extended."""
     entry = entry_of(base)
     return not is_name(base) and (entry is None or entry.kind != "mteb")
-
-
-def _fitting(
-    first: Candidate, tails: Sequence[str], asked: Sequence[str] | None, target: int | str | None
-) -> tuple[list[Candidate], list[str]]:
-    """The names that fit, and sentences about the others."""
-    found = [first]
-    refused: dict[str, InputError] = {}
-    not_tried = []
-    n_positions = 0
-    for tail in tails:
-        key = re.split("[@:]", tail)[0]
-        if asked is None and key in POSITIONS and n_positions == MOST_POSITIONS:
-            not_tried.append(key)
-            continue
-        try:
-            made = named(f"{first.base}+{tail}", base=first.base)
-        except InputError as error:
-            # a wrong length says more than a strategy that does not fit
-            if not isinstance(error, IncompatibleError) and (asked or target is not None):
-                raise
-            refused[key] = error
-            continue
-        n_positions += key in POSITIONS and made.kind == "strategy"
-        found.append(made)
-    found = list(dict.fromkeys(found))
-    # `none` at the trained length is the base, which takes part already
-    wanted = [key for key in asked or () if key != "none" or target is not None]
-    if len(found) == 1 and refused and wanted:
-        what = f"none of {', '.join(wanted)} fits"
-        if len(wanted) == 1:
-            what = f"{wanted[0]} does not fit"
-        raise InputError(f"{what} {first.base}: {next(iter(refused.values()))}")
-    sentences = [
-        f"{key} does not fit {first.base} and is left out." for key in refused if key in (asked or ())
-    ]
-    if not_tried:
-        keys = ",".join(not_tried)
-        sentences.append(
-            f"Not tried with {first.base}: {', '.join(not_tried)}. --strategies {keys} tries them, --strategies all "
-            "tries every one."
-        )
-    return found, sentences
 
 
 def _window_tails(checkpoint: Checkpoint, reach: int | None, sizes: Sequence[int]) -> list[str]:
@@ -281,18 +270,25 @@ def _window_tails(checkpoint: Checkpoint, reach: int | None, sizes: Sequence[int
 
 def _position_tail(checkpoint: Checkpoint, key: str, target: int | str | None) -> str:
     """What follows the base in the name of a position strategy."""
-    family = checkpoint.base.family
-    trained_len = checkpoint.strategy.trained_len
-    rows = family.trained_len(checkpoint.base.config) or 0
-    if key == "none" and target is None:
-        # plain extrapolation, where the positions allow it: `none` alone is the base as it is
-        target = Strategy.default_target_len(trained_len)
-    if key == "none" and family.name == "absolute" and rows > trained_len:
-        target = min(rows, read_tokens("the target", target or rows))
-        return f"{key}@{target}:trained_len={target}"
+    if key == "none":
+        return _extrapolation_tail(checkpoint, target)
     if target is None:
         return key
     return f"{key}@{target}"
+
+
+def _extrapolation_tail(checkpoint: Checkpoint, target: int | str | None) -> str:
+    """Plain extrapolation, as far as the positions allow it; where they allow none, `none`: the base as it is."""
+    trained_len = checkpoint.strategy.trained_len
+    reach = read_tokens("the target", target or Strategy.default_target_len(trained_len))
+    if checkpoint.base.family.name == "absolute":
+        rows = checkpoint.base.family.trained_len(checkpoint.base.config) or 0
+        if rows > trained_len:
+            reach = min(rows, reach)
+            return f"none@{reach}:trained_len={reach}"
+        if target is None:
+            return "none"
+    return f"none@{reach}"
 
 
 def _of_api(base: str, covering: int | None) -> tuple[list[Candidate], list[str]]:
@@ -368,16 +364,16 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
     return labels
 
 
-def on_lines(name: str, widest: int) -> str:
-    """A name on lines of at most so many characters, broken behind its signs where that is possible.
+def on_lines(name: str) -> str:
+    """A name on short lines, broken behind its signs where that is possible.
 
-    >>> print(on_lines("+pcw@512:vectors=window,weights=sif", 24))
+    >>> print(on_lines("+pcw@512:vectors=window,weights=sif"))
     +pcw@512:vectors=window,
     weights=sif
     """
     lines = [""]
     for part in _PART_OF_NAME.findall(name):
-        if len(lines[-1]) + len(part) > widest and lines[-1]:
+        if len(lines[-1]) + len(part) > LONGEST and lines[-1]:
             lines.append("")
         lines[-1] += part
     return "\n".join(lines)

@@ -145,7 +145,6 @@ def compare(
     sizes: Sequence[int] = (),
     chunkers: Mapping[str, Chunker] | None = None,
     bm25: bool = True,
-    passages: bool = True,
     budget: float | None = None,
     device: str | None = None,
     folder: str | Path = "results",
@@ -177,8 +176,6 @@ def compare(
         chunkers: one's own, by their names: each base, or a name whose base takes no part, also encodes each chunk on
             its own. See `mteb_longembed.search`.
         bm25: whether BM25 and the fusion with it take part.
-        passages: whether candidates with one vector, and BM25, show the best window of a document, and not all of it,
-            where passages are judged.
         budget: seconds; what would take longer is left out and named.
         device: where models run. Default: the best device of this machine.
         folder: finished work is kept here, in mteb's form.
@@ -211,16 +208,17 @@ def compare(
     }
     data = Data.from_options(data, Path(folder), options)
     splits, notes = _prepared(data, metrics, sample, ignore_identical_ids=ignore_identical_ids)
-    lengths, scale = document_lengths(splits, None)
+    bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
+    measured = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
+    # the tokens of the first base stand for those of all others
+    lengths, scale = next(iter(measured.values()), None) or document_lengths(splits, None)
     candidates = []
     for model in models:
         if isinstance(model, Candidate):
             candidates.append(model)
             continue
-        if has_checkpoint(model):
-            # the tokens of the last base stand for those of all
-            lengths, scale = document_lengths(splits, _tokenizer_of(model))
-        found, untried = candidates_of(model, asked, target, sizes, covering_len(lengths))
+        of_base, _ = measured.get(model, (lengths, scale))
+        found, untried = candidates_of(model, asked, target, sizes, covering_len(of_base))
         candidates += found
         notes += [Note("untried", text) for text in untried]
     candidates += with_chunkers(candidates, chunkers or {})
@@ -237,10 +235,10 @@ def compare(
             "compare needs at least one candidate, with synthetic queries one that has vectors, got "
             f"{', '.join(candidate.id for candidate in candidates) or 'none'}."
         )
-    runner = Runner(Cache(Path(folder)), splits, candidates, device, passages, on_message, until)
+    runner = Runner(Cache(Path(folder)), splits, candidates, device, until)
     n_passes, n_tokens = _work(candidates, lengths, scale)
     runner.before_first_pass = lambda cost: on_message(_expectation(n_tokens, n_passes, cost))
-    done = _run_all(runner, n_tokens, notes, bm25=bm25, show=show)
+    done = _run_all(runner, n_tokens, notes, on_message, bm25=bm25, show=show)
     if not done:
         reasons = [note.text for note in notes if note.kind in ("left out", "skipped")]
         raise InputError(
@@ -335,7 +333,15 @@ def _tokenizer_of(base: str) -> Any:
     )
 
 
-def _run_all(runner: Runner, n_tokens: int, notes: list[Note], *, bm25: bool, show: bool) -> list[Done]:
+def _run_all(
+    runner: Runner,
+    n_tokens: int,
+    notes: list[Note],
+    on_message: Callable[[str], None],
+    *,
+    bm25: bool,
+    show: bool,
+) -> list[Done]:
     """Run all candidates, and then those that depend on which is best."""
     done: list[Done] = []
     labels = short_names(runner.candidates)
@@ -348,7 +354,7 @@ def _run_all(runner: Runner, n_tokens: int, notes: list[Note], *, bm25: bool, sh
             notes.append(Note("skipped", str(error)))
         except CandidateError as error:
             notes.append(Note("left out", f"{candidate.id} is left out: {error}"))
-            runner.on_message(notes[-1].text)
+            on_message(notes[-1].text)
 
     # a file of output gets a line now and then
     options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "disable": not show}
@@ -444,7 +450,7 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
         summary=summary,
         by_split=by_split(scores),
         queries=query_differences(
-            runner.cache, splits, candidates, scores, advice.best, shown, windows=runner.shows_windows
+            runner.cache, splits, scores, candidates[advice.best], [candidates[name] for name in shown]
         ),
         advice=advice,
         notes=all_notes,

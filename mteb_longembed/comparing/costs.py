@@ -29,8 +29,7 @@ ROUNDS = 3
 CLEARLY = 1.2
 #: The text before the clock starts, in trained lengths.
 _WARM = 1.25
-#: The share of the text that a target length should read, and the share that windows read by default.
-ENOUGH = 0.9
+#: The share of the text that windows read by default.
 COVERING = 0.95
 #: The paper's rule for texts without a tokenizer.
 WORDS_PER_TOKEN = 0.75
@@ -50,7 +49,6 @@ class Cost:
         share_read: the share of the documents' tokens that is read, from 0 to 1. Unknown tokens are not read.
         share_unknown: the share of the documents' tokens for which the tokenizer has only its unknown token.
         vectors: mean number of vectors of a document, None if that is not known.
-        enough_len: the smallest power of two, in tokens, at which `ENOUGH` of the text is read.
         median_len, longest: lengths of documents in tokens, special tokens and prompts included.
         slowest, tokens_per_second, fastest: tokens of documents encoded in a second: the slowest round, the median and
             the fastest round; None if nothing is encoded here.
@@ -62,7 +60,6 @@ class Cost:
     share_read: float = 1.0
     share_unknown: float = 0.0
     vectors: float | None = None
-    enough_len: int = 1
     median_len: float | None = None
     longest: int = 0
     slowest: float | None = None
@@ -237,13 +234,13 @@ def count(
     if any(lengths):
         share_read = max(n_known_read, 0) / sum(lengths)
         share_unknown = n_unknown / sum(lengths)
-    return _cost_of(
-        np.array(lengths),
-        n_added,
+    return Cost(
         tokens=n_tokens,
         share_read=share_read,
         share_unknown=share_unknown,
         vectors=n_vectors / len(lengths),
+        median_len=float(np.median(lengths)) + n_added,
+        longest=max(lengths) + n_added,
     )
 
 
@@ -257,26 +254,8 @@ def _count_words(splits: Sequence[Split], target_len: int | None) -> Cost:
     share_read = 1.0
     if n_read:
         share_read = n_read / int(lengths.sum())
-    return _cost_of(lengths, 0, tokens=n_read, share_read=share_read)
-
-
-def _cost_of(lengths: np.ndarray, n_added: int, **counted: Any) -> Cost:
-    """The cost of all documents.
-
-    Args:
-        lengths: of documents in tokens.
-        n_added: tokens of the prompt, and special tokens, which every text gets too.
-        counted: other fields of `Cost`.
-    """
-    enough_len = 1
-    while lengths.clip(max=max(enough_len - n_added, 0)).sum() < ENOUGH * lengths.sum():
-        enough_len *= 2
-    return Cost(
-        enough_len=enough_len,
-        median_len=float(np.median(lengths)) + n_added,
-        longest=int(lengths.max()) + n_added,
-        **counted,
-    )
+    median_len = float(np.median(lengths))
+    return Cost(n_read, share_read=share_read, median_len=median_len, longest=int(lengths.max()))
 
 
 def _n_equal(ids: ArrayLike, wanted: int | None) -> int:

@@ -11,21 +11,20 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
-from rich import box
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
+from tabulate import tabulate  # type: ignore[import-untyped]
 
 from mteb_longembed.evaluation.passages import COVERED
+from mteb_longembed.figures import GRID
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
 from .advice import percent
-from .candidates import on_lines
+from .candidates import LONGEST, on_lines
 from .costs import CLEARLY
 from .figures import Drawing, drawings
 from .summary import is_number
@@ -55,38 +54,22 @@ _LEGEND = {
     "read": "Read: the share of the documents' tokens that is read; tokens that the tokenizer does not know "
     "count as not read.",
 }
-#: The width of a name in a narrow terminal, in characters.
-_NARROW = 24
 #: A table with at least this many rows gets a search field.
 _SEARCHABLE = 12
-
-
-class Cell(NamedTuple):
-    """A cell of a table.
-
-    Args:
-        text: what is shown.
-        number: what a page sorts by; None for words.
-        bounds: the interval of the number, which is shown less strongly.
-        marked: start and end of the characters that a page marks.
-    """
-
-    text: str = MISSING
-    number: float | None = None
-    bounds: str = ""
-    marked: tuple[int, int] | None = None
+#: A number as `_number` and the others below write it, with its interval.
+_NUMBER = re.compile(r"[<>]?[+-]?[0-9,]*\.?[0-9]+( %)?( \[.*\])?")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells by the titles of their columns, which all rows have in common.
+    """What is shown of a comparison, as texts: numbers, with an interval in brackets behind them, and words.
 
     Its texts have no control characters, whatever a query says.
 
     Args:
         key: a short name, fit for the ids of a page.
         caption: its title.
-        rows: the cells.
+        cells: the texts by the titles of their columns.
         notes: sentences below the table.
         is_folded: whether a page shows the rows only if one asks for them.
         classes: a word for each row that a page may colour by; empty for none.
@@ -94,29 +77,26 @@ class Table:
 
     key: str
     caption: str
-    rows: list[dict[str, Cell]]
+    cells: pd.DataFrame
     notes: Sequence[str] = ()
     is_folded: bool = False
     classes: Sequence[str] = ()
 
     @classmethod
-    def of(cls, key: str, caption: str, rows: Sequence[Mapping[str, Cell]], **more: Any) -> Table:
+    def of(cls, key: str, caption: str, rows: Sequence[Mapping[str, str]], **more: Any) -> Table:
         """A table without its empty columns."""
-        kept = [title for title in rows[0] if any(row[title].text != MISSING for row in rows)]
-        shown = []
-        for row in rows:
-            cells = {title: row[title]._replace(text=printable(row[title].text)) for title in kept}
-            shown.append({printable(title): cell for title, cell in cells.items()})
-        return cls(slug(key), printable(caption), shown, **more)
+        cells = pd.DataFrame(rows).map(printable).rename(columns=printable)
+        return cls(slug(key), printable(caption), cells.loc[:, (cells != MISSING).any()], **more)
 
     @property
-    def header(self) -> list[str]:
-        """The titles of the columns."""
-        return list(self.rows[0])
+    def rows(self) -> list[dict[str, str]]:
+        """The texts of each row."""
+        rows: list[dict[str, str]] = self.cells.to_dict("records")
+        return rows
 
     def has_words(self, title: str) -> bool:
         """Whether a column has words: they are aligned left, and numbers right."""
-        return any(row[title].number is None and row[title].text != MISSING for row in self.rows)
+        return not self.cells[title].replace(MISSING, "0").str.fullmatch(_NUMBER).all()
 
 
 def ranking_table(comparison: Comparison) -> Table:
@@ -126,23 +106,23 @@ def ranking_table(comparison: Comparison) -> Table:
     rows = []
     for number, row in enumerate(comparison.summary.to_dict("records"), start=1):
         cells = {
-            "#": Cell(str(number), number),
-            "candidate": Cell(row["label"]),
+            "#": str(number),
+            "candidate": row["label"],
             metric: _spread(row["score"], row["low"], row["high"]),
-            "standing": Cell(_WORDS[row["standing"]]),
+            "standing": _WORDS[row["standing"]],
             "first in": _share(row["first_share"]),
             "to best": _difference(row, "to_best"),
             "to base": _difference(row, "to_base"),
             "p adj.": _p_value(row["p_value"]),
         }
         cells |= {name: _spread(row[name], row[f"{name} low"], row[f"{name} high"]) for name in others}
-        cells["tokens/s"] = speed_cell(row)
+        cells["tokens/s"] = speed(row)
         cells["vectors"] = _number(row["vectors"], 2)
         cells["KB/doc"] = _number(row["bytes"], 2, unit=1024)
         cells["read"] = _share(row["share_read"])
         if row["kind"] == "words":
             # how much of a document's text BM25 reads is not counted in tokens of a model
-            cells["read"] = Cell()
+            cells["read"] = MISSING
         rows.append(cells)
     table = Table.of("compare", "Candidates", rows)
     first = f"{metric}: percent, of 1 query, so there are no intervals."
@@ -151,30 +131,16 @@ def ranking_table(comparison: Comparison) -> Table:
             f"{metric}: percent, the mean over splits, then over tasks, of {comparison.n_queries:,} queries; the "
             "brackets show the 95 % interval."
         )
-    legend = [text for column, text in _LEGEND.items() if column in table.header]
+    legend = [text for column, text in _LEGEND.items() if column in table.cells]
     notes = [first, *legend, *comparison.texts("data")]
     return replace(table, notes=notes, classes=list(comparison.summary["standing"]))
 
 
-def speed_cell(row: Mapping[str, Any]) -> Cell:
-    """The median speed with its slowest and fastest round.
-
-    Such as `812 [790,830]`, `15.8k [13.4,16.6]` or `158k [150,160]`: tokens a second, from a thousand on in thousands.
-    """
-    rate = row["tokens_per_second"]
-    if not is_number(rate):
-        return Cell()
-    unit = 1
-    suffix = ""
-    digits = 0
-    if rate >= 1000:
-        unit = 1000
-        suffix = "k"
-    if 1000 <= rate < 100_000:
-        digits = 1
-    slowest = row["slowest"] / unit
-    fastest = row["fastest"] / unit
-    return Cell(f"{rate / unit:.{digits}f}{suffix}", rate, f"[{slowest:.{digits}f},{fastest:.{digits}f}]")
+def speed(row: Mapping[str, Any]) -> str:
+    """The median speed in tokens a second, with its slowest and fastest round."""
+    if not is_number(row["tokens_per_second"]):
+        return MISSING
+    return f"{row['tokens_per_second']:,.0f} [{row['slowest']:.0f},{row['fastest']:.0f}]"
 
 
 def split_table(comparison: Comparison) -> Table | None:
@@ -184,7 +150,7 @@ def split_table(comparison: Comparison) -> Table | None:
         return None
     rows = []
     for name, label in comparison.summary["label"].items():
-        cells = {"candidate": Cell(label)}
+        cells = {"candidate": label}
         for row in frame[frame["candidate"] == name].itertuples():
             title = f"{row.task.removeprefix('LongEmbed')} {row.split.removeprefix('test_')}"
             cells[title] = _spread(row.score, row.low, row.high)
@@ -200,7 +166,7 @@ def passage_table(comparison: Comparison) -> Table | None:
         return None
     rows = []
     for row in summary.to_dict("records"):
-        cells = {"candidate": Cell(row["label"])}
+        cells = {"candidate": row["label"]}
         for name in shares:
             context = name.replace("passage", "context")
             cells[name] = _spread(row[name], row[f"{name} low"], row[f"{name} high"])
@@ -223,23 +189,17 @@ def query_tables(comparison: Comparison) -> list[Table]:
     labels = comparison.summary["label"]
     best = labels[comparison.advice.best]
     notes = (
-        f"Rank: that of the best relevant document for {best}; relevant: its id; first: the document at rank 1, and "
-        f"its passage, where passages are judged. There: the same for the other one. {MISSING}: not in the ranking "
-        "that is kept.",
+        f"Relevant: the id of the most relevant document. Rank: that of the best relevant document for {best}; first: "
+        f"the document at rank 1. There: the same for the other one. {MISSING}: not in the ranking that is kept.",
     )
     shown = []
     for other, queries in comparison.queries.groupby("other", sort=False):
         rows = []
         for row in queries.to_dict("records"):
-            cells = {"query": Cell(row["text"]), "points": _number(row["points"], 1)}
+            cells = {"query": row["text"], "points": _number(row["points"], 1), "relevant": row["relevant"]}
             for end, title in (("", ""), ("_there", " there")):
-                marked = None
-                if is_number(row[f"answer_start{end}"]):
-                    marked = int(row[f"answer_start{end}"]), int(row[f"answer_end{end}"])
                 cells[f"rank{title}"] = _number(row[f"rank{end}"], 0)
-                cells[f"relevant{title}"] = Cell(row[f"relevant{end}"] or MISSING)
-                cells[f"first{title}"] = Cell(row[f"first{end}"] or MISSING)
-                cells[f"passage{title}"] = Cell(row[f"passage{end}"] or MISSING, marked=marked)
+                cells[f"first{title}"] = row[f"first{end}"] or MISSING
             rows.append(cells)
         caption = f"Query by query: {best} against {labels[other]}"
         shown.append(Table.of(f"queries-{labels[other]}", caption, rows, notes=notes, is_folded=True))
@@ -252,104 +212,76 @@ def tables(comparison: Comparison) -> list[Table]:
     return [*(table for table in made if table is not None), *query_tables(comparison)]
 
 
-def _number(value: float | None, digits: int, unit: int = 1) -> Cell:
-    if value is None or not is_number(value):
-        return Cell()
-    return Cell(f"{value / unit:z,.{digits}f}", value / unit)
+def _number(value: float, digits: int, unit: int = 1) -> str:
+    if not is_number(value):
+        return MISSING
+    return f"{value / unit:z,.{digits}f}"
 
 
-def _share(share: float) -> Cell:
+def _share(share: float) -> str:
     if not is_number(share):
-        return Cell()
-    return Cell(percent(share), 100 * share)
+        return MISSING
+    return percent(share)
 
 
-def _spread(mean: float, low: float, high: float) -> Cell:
-    cell = _number(mean, 1)
+def _spread(mean: float, low: float, high: float) -> str:
     if not is_number(low):
-        return cell
-    return cell._replace(bounds=f"[{low:z.0f},{high:.0f}]")
+        return _number(mean, 1)
+    return f"{_number(mean, 1)} [{low:z.0f},{high:.0f}]"
 
 
-def _difference(row: Mapping[str, Any], name: str) -> Cell:
+def _difference(row: Mapping[str, Any], name: str) -> str:
     """A difference with its sign, and its interval in whole points."""
     if not is_number(row[name]):
-        return Cell()
-    bounds = ""
-    if is_number(row[f"{name}_low"]):
-        bounds = f"[{row[f'{name}_low']:+.0f},{row[f'{name}_high']:+.0f}]"
-    return Cell(f"{row[name]:+.1f}", row[name], bounds)
+        return MISSING
+    if not is_number(row[f"{name}_low"]):
+        return f"{row[name]:+.1f}"
+    return f"{row[name]:+.1f} [{row[f'{name}_low']:+.0f},{row[f'{name}_high']:+.0f}]"
 
 
-def _p_value(value: float) -> Cell:
-    if not is_number(value):
-        return Cell()
-    if value < 0.001:
-        return Cell("<0.001", value)
-    return Cell(f"{value:.3f}", value)
+def _p_value(value: float) -> str:
+    if is_number(value) and value < 0.001:
+        return "<0.001"
+    return _number(value, 3)
 
 
-def show(shown: Sequence[Table], console: Console, *, notes: bool = True) -> None:
-    """Print tables to a console. If it is narrow, optional columns are left out, and names take several lines.
+def as_text(table: Table, width: int, *, notes: bool = True) -> str:
+    """A table for a terminal of so many characters. If it is narrow, optional columns are left out.
 
     Args:
-        shown: what to print.
-        console: where.
-        notes: whether the notes below the tables are printed.
+        table: what is shown.
+        width: of the terminal.
+        notes: whether the notes below the table are shown.
     """
-    for table in shown:
-        optional = [title for title in _OPTIONAL if title in table.header]
-        drawn = _drawn(table, [])
-        left_out: list[str] = []
-        if _is_wider(drawn, console):
-            drawn = _drawn(table, [], is_narrow=True)
-        while _is_wider(drawn, console) and len(left_out) < len(optional):
-            left_out = optional[: len(left_out) + 1]
-            drawn = _drawn(table, left_out, is_narrow=True)
-        lines = list(table.notes)
-        if left_out:
-            lines.append(f"No room here for {', '.join(left_out)}: the page and the JSON have them.")
-        if notes and lines:
-            drawn.caption = Text("\n".join(lines), style="dim")
-        console.print(drawn, crop=False)
-        console.print()
+    cells = table.cells.copy()
+    for title in filter(table.has_words, table.cells):
+        cells[title] = [_on_lines(text) for text in cells[title]]
+    left_out: list[str] = []
+    drawn = _drawn(cells, table)
+    for title in filter(cells.columns.__contains__, _OPTIONAL):
+        if max(map(len, drawn.split("\n"))) <= width:
+            break
+        left_out.append(title)
+        drawn = _drawn(cells.drop(columns=left_out), table)
+    lines = [table.caption, "", drawn]
+    if notes:
+        lines += ["", *table.notes]
+    if left_out:
+        lines.append(f"No room here for {', '.join(left_out)}: the page and the JSON have them.")
+    return "\n".join(lines)
 
 
-def _is_wider(drawn: RichTable, console: Console) -> bool:
-    """Whether a table has no room in a console."""
-    free = console.options.update(max_width=10_000)
-    return console.measure(drawn, options=free).maximum > console.width
+def _drawn(cells: pd.DataFrame, table: Table) -> str:
+    """Cells with spaces between them: words to the left, numbers to the right."""
+    sides = ["left" if table.has_words(title) else "right" for title in cells]
+    # a title such as SummScreenFD may be broken between its words
+    titles = [re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title) for title in cells]
+    return str(tabulate(cells, titles, "simple", showindex=False, disable_numparse=True, colalign=sides))
 
 
-def _drawn(table: Table, left_out: Sequence[str], *, is_narrow: bool = False) -> RichTable:
-    """A table in which numbers are never broken. A narrow one has names on several lines."""
-    drawn = RichTable(
-        title=Text(table.caption, style="italic"),
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-    )
-    titles = [title for title in table.header if title not in left_out]
-    for title in titles:
-        if table.has_words(title):
-            drawn.add_column(Text(title), overflow="fold")
-        else:  # a title such as SummScreenFD may be broken between its words
-            broken = re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title)
-            drawn.add_column(Text(broken), justify="right", no_wrap=True)
-    for row in table.rows:
-        texts = []
-        for title in titles:
-            cell = row[title]
-            text = Text(cell.text)
-            if cell.bounds:
-                text.append(f" {cell.bounds}", style="dim")
-            elif is_narrow and cell.number is None:
-                text = Text(on_lines(cell.text, _NARROW))
-            texts.append(text)
-        drawn.add_row(*texts)
-    return drawn
+def _on_lines(text: str) -> str:
+    """A text on short lines: words are not broken, names only behind their signs."""
+    return "\n".join(map(on_lines, wrap(text, LONGEST, break_long_words=False, break_on_hyphens=False)))
 
 
 def page(
@@ -424,10 +356,7 @@ def _picture(drawing: Drawing) -> Markup:
     # Every figure numbers its parts from one: with the key before it, each id is unique in the page.
     svg = re.sub(r'\bid="|href="#|url\(#', lambda match: f"{match[0]}{drawing.key}.", svg)
     # Black and the lines of the grid are in the page's colours; matplotlib leaves out a black fill (see the style).
-    svg = svg.replace("#000000", "var(--ink)").replace("#dddddd", "var(--line)")
-    for name, text in drawing.tips.items():
-        mark = f'id="{drawing.key}.{name}"'
-        svg = svg.replace(mark, f'{mark} tabindex="0" data-tip="{escape(printable(text))}"', 1)
+    svg = svg.replace("#000000", "var(--ink)").replace(GRID, "var(--line)")
     return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{escape(drawing.title)}"', 1))
 
 

@@ -6,7 +6,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any, cast
@@ -15,12 +15,11 @@ import pandas as pd
 import torch
 from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
-from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.encoders.adapting.poolings import by_window, fitted
 from mteb_longembed.encoders.built_model import BuiltModel
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.encoders.engine.progress import shared_bar
+from mteb_longembed.encoders.engine.progress import no_bar
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.errors import LongEmbedError
@@ -73,8 +72,6 @@ class Runner:
         splits: the data.
         candidates: all of them: those of one pass are pooled together.
         device: where models run, None for the best device of this machine.
-        shows_windows: whether a candidate with one vector shows the best window of a document.
-        on_message: called with sentences for the user.
         until: when the budget ends, by `time.monotonic`.
         before_first_pass: called once with the first measured cost of a model.
     """
@@ -83,8 +80,6 @@ class Runner:
     splits: Sequence[Split]
     candidates: Sequence[Candidate]
     device: str | None
-    shows_windows: bool
-    on_message: Callable[[str], None]
     until: float = math.inf
     before_first_pass: Callable[[Cost], None] = field(default=lambda cost: None)
     _has_begun: bool = False
@@ -124,12 +119,8 @@ class Runner:
             self._check_budget(candidate, cost, missing)
         encoded_before, shared_before = loaded.tokens()
         for split in missing:
-            if self.cache.is_started(meta, split):
-                self.on_message(
-                    f"The ranking of {candidate.id} on {', '.join(split.key)} is not complete, so it runs again."
-                )
             # what an earlier candidate's pass has encoded does not advance the bar again
-            bar = _no_bar() if self._is_encoded(candidate) else nullcontext()
+            bar = no_bar() if self._is_encoded(candidate) else nullcontext()
             with bar, pooled_too(self._others_of_the_pass(candidate, loaded, split)):
                 tables[split.key] = self.cache.run(loaded.model, meta, split)
         encoded, shared = loaded.tokens()
@@ -169,7 +160,7 @@ class Runner:
         for split in splits:
             of_split = cost.tokens * len(split.corpus) / n_documents
             n_tokens += of_split
-            if cost.vectors == 1 and self.shows_windows:
+            if cost.vectors == 1:
                 # the windows of the documents that judged queries show
                 n_tokens += of_split * min(1, DEPTH * len(split.passages) / len(split.corpus))
         if not n_tokens:
@@ -192,7 +183,7 @@ class Runner:
             return known
         cost = count(loaded.encoder, self.splits, candidate.target_len, loaded.chunks)
         if loaded.encoder is not None and (texts := self._sample(device, loaded.chunks)):
-            with _no_bar():
+            with no_bar():
                 speeds, n_bytes = measure(loaded.encoder, texts)
             low, median, high = sorted(speeds)
             machine = f"{device}, {torch.get_num_threads()} threads"
@@ -236,19 +227,14 @@ class Runner:
         self, table: pd.DataFrame, split: Split, meta: ModelMeta, loaded: _OneModel
     ) -> pd.DataFrame:
         """The scores with columns about the passages that a candidate shows."""
-        shown = self.cache.find_passages(meta, split, windows=self.shows_windows)
+        shown = self.cache.find_passages(meta, split)
         if shown is None:
             # the vectors of documents come from the store, in which the evaluation has put them
-            with _no_bar():
-                shown = show_passages(Searcher(loaded.model, passages=self.shows_windows), split)
-            self.cache.keep_passages(meta, split, shown, windows=self.shows_windows)
+            with no_bar():
+                shown = show_passages(Searcher(loaded.model), split)
+            self.cache.keep_passages(meta, split, shown)
         scores = pd.DataFrame.from_dict(score_passages(shown, split.passages), orient="index")
         return table.join(scores, on="query")
-
-
-def _no_bar() -> AbstractContextManager[None]:
-    """What is encoded inside is no part of the documents' tokens, so it does not advance the bar of the run."""
-    return shared_bar(tqdm(disable=True))
 
 
 def show_passages(searcher: Searcher, split: Split) -> ShownPassages:

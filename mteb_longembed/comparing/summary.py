@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mteb_longembed.evaluation.passages import ShownPassages
 from mteb_longembed.evaluation.scoring import Ranking
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.statistics.intervals import Interval
@@ -34,10 +33,9 @@ LEAST_QUERIES = 40
 WINNING_SHARE = 0.975
 #: Candidates are equal enough if they differ by less than so many points.
 MARGIN = 2.0
-#: So many queries, characters of a query, and characters of a passage are shown.
+#: So many queries, and characters of a query, are shown.
 N_SHOWN = 10
 _SHOWN = 120
-_PASSAGE = 240
 
 
 def summarise(
@@ -210,108 +208,40 @@ def _halves(queries: pd.Series) -> pd.Series:
 
 
 def query_differences(
-    cache: Cache,
-    splits: Sequence[Split],
-    candidates: Mapping[str, Candidate],
-    scores: pd.DataFrame,
-    best: str,
-    others: Sequence[str],
-    *,
-    windows: bool,
+    cache: Cache, splits: Sequence[Split], scores: pd.DataFrame, best: Candidate, others: Sequence[Candidate]
 ) -> pd.DataFrame:
     """The queries on which the best candidate differs most from each of some others, the largest differences first.
 
     Args:
         cache: where rankings are.
         splits: the data.
-        candidates: by their ids.
         scores: one row for each query of each candidate.
-        best: the id of the best.
-        others: the ids of the others.
-        windows: whether passages are shown, where they are judged.
+        best: the best one.
+        others: the others.
     """
     split_of = {split.key: split for split in splits}
-    by_query = {}
-    for name, part in scores.groupby("candidate"):
-        by_query[name] = part.set_index(["task", "split", "query"])["score"]
+    by_query = scores.pivot(index=["task", "split", "query"], columns="candidate", values="score")
 
     @lru_cache
-    def kept(name: str, split: Split) -> tuple[Ranking, ShownPassages]:
-        meta = candidates[name].meta
-        passages: ShownPassages = {}
-        if split.passages and windows:
-            passages = cache.find_passages(meta, split, windows=windows) or {}
-        return cache.ranking(meta, split) or {}, passages
+    def ranking(candidate: Candidate, split: Split) -> Ranking:
+        return cache.ranking(candidate.meta, split) or {}
 
     rows = []
     for other in others:
-        points = 100 * (by_query[best] - by_query[other])
+        points = 100 * (by_query[best.id] - by_query[other.id])
         points = points[points != 0].dropna().sort_values(key=abs, ascending=False, kind="stable")
         for (task, name, query), difference in points.head(N_SHOWN).items():
             split = split_of[task, name]
-            row = {"other": other, "task": task, "split": name, "query": query}
-            row |= {"text": _short(split.queries[query]), "points": difference}
+            judged = split.judged[query]
+            row = {"other": other.id, "task": task, "split": name, "query": query}
+            row["text"] = shorten(split.queries[query], _SHOWN, placeholder="…")
+            row |= {"points": difference, "relevant": max(judged, key=judged.__getitem__)}
             for candidate, end in ((best, ""), (other, "_there")):
-                found = _found(split, query, *kept(candidate, split))
-                row |= {f"{key}{end}": value for key, value in found.items()}
+                order = split.order(ranking(candidate, split), query)
+                ranks = [rank for rank, document in enumerate(order, start=1) if judged.get(document, 0) > 0]
+                row |= {f"rank{end}": min(ranks, default=None), f"first{end}": next(iter(order), None)}
             rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _found(split: Split, query: str, ranking: Ranking, passages: ShownPassages) -> dict[str, Any]:
-    """The rank of the best relevant document, the first document, and its passage."""
-    order = split.order(ranking, query)
-    judged = split.judged[query]
-    grades = sorted(judged, key=lambda document: -judged[document])
-    relevant = [document for document in grades if judged[document] > 0] or grades
-    ranks = [rank for rank, document in enumerate(order, start=1) if document in relevant]
-    found: dict[str, Any] = {"rank": None, "relevant": relevant[0], "first": None}
-    found |= {"passage": "", "answer_start": None, "answer_end": None}
-    if ranks:
-        found |= {"rank": ranks[0], "relevant": order[ranks[0] - 1]}
-    if order:
-        found["first"] = order[0]
-    for document, low, high, _ in passages.get(query, ()):
-        if document == found["first"]:
-            answers = split.passages.get(query, {}).get(document, ())
-            found["passage"], place = shortened(split.text(document), low, high, answers)
-            if place is not None:
-                found["answer_start"], found["answer_end"] = place
-    return found
-
-
-def _short(query: str) -> str:
-    """A query on one line, as far as a table shows it."""
-    text = _one_line(query)
-    if len(text) <= _SHOWN:
-        return text
-    return f"{text[: _SHOWN - 1]}…"
-
-
-def shortened(
-    text: str, start: int, end: int, answers: Sequence[tuple[int, int]]
-) -> tuple[str, tuple[int, int] | None]:
-    """A passage of a text, at most `_PASSAGE` characters around the answer in it, and the place of this answer."""
-    inside = [(start, start), *((max(start, first), min(end, last)) for first, last in answers)]
-    first, last = max(inside, key=lambda span: span[1] - span[0])
-    low = max(start, min(first - max(_PASSAGE - (last - first), 0) // 2, end - _PASSAGE))
-    high = min(end, low + _PASSAGE)
-    last = min(last, high)
-    head = _one_line(text[low:first])
-    answer = _one_line(text[first:last])
-    tail = _one_line(text[last:high])
-    if low > start:
-        head = f"…{head}"
-    if high < end:
-        tail = f"{tail}…"
-    place = None
-    if answer:
-        place = (len(head), len(head) + len(answer))
-    return f"{head}{answer}{tail}", place
-
-
-def _one_line(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
 
 
 def is_number(value: object) -> bool:

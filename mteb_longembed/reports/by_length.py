@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.figures import GRID, METADATA, RC, drawn
 from mteb_longembed.files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-#: A file always has the same bytes for the same scores, and its text stays text.
-_RC: Any = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "mteb-longembed"}
-_DATES = {"svg": {"Date": None}, "png": {}, "pdf": {"CreationDate": None}}
 
 
 def draw(results: pd.DataFrame) -> Figure:
@@ -45,12 +41,10 @@ def draw(results: pd.DataFrame) -> Figure:
         axes.set_xscale("log", base=2)
         axes.set_xticks(curves.index, [f"{int(length):,}" for length in curves.index], rotation=45)
         axes.set(title=task, xlabel="tokens of a document", ylim=(-2, 102))
-        axes.grid(axis="y", color="#dddddd")
+        axes.grid(axis="y", color=GRID)
     panels[0].set_ylabel("main score (%)")
     handles, _ = panels[0].get_legend_handles_labels()
-    legend = figure.legend(handles, models, loc="outside lower center", frameon=False)
-    for text in legend.get_texts():
-        text.set_parse_math(False)  # a dollar sign in a model's name is no mathematics
+    figure.legend(handles, models, loc="outside lower center", frameon=False)
     return figure
 
 
@@ -63,9 +57,8 @@ def write(results: pd.DataFrame, path: Path) -> None:
     import matplotlib
 
     kind = path.suffix.lower().removeprefix(".")
-    if kind not in _DATES:
+    if kind not in METADATA:
         raise InputError(f"a figure is a .svg, .png or .pdf file, got {path.name!r}.")
-    out = io.BytesIO()
-    with matplotlib.rc_context(_RC):
-        draw(results).savefig(out, format=kind, dpi=160, metadata=_DATES[kind])
-    write_file(path, out.getvalue())
+    with matplotlib.rc_context(RC):
+        figure = draw(results)
+    write_file(path, drawn(figure, kind, dpi=160))

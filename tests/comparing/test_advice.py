@@ -14,7 +14,6 @@ from mteb_longembed.comparing.advice import (
     findings,
     identical_queries,
     percent,
-    repeated_documents,
     short_documents,
     ties,
     type_next,
@@ -161,32 +160,6 @@ def test_bm25_is_the_cheapest_of_all_and_a_fusion_costs_an_index_more_than_its_m
     assert advice(summary({FUSED: 40}, 50)).price.endswith("An index of words comes on top of its vectors.")
 
 
-# ---- what is read
-
-
-def test_a_longer_target_is_named_if_no_candidate_of_the_base_reads_enough() -> None:
-    half = {"share_read": 0.5, "enough_len": 32_768}
-    found = advice(summary({GOOD: 40}, 50, {GOOD: half}))
-    assert found.price.endswith("and reads 50 % of the text: raise --target to 32k to read 90 % or more.")
-    # another one reads that far already, or would at its target
-    assert "--target" not in advice(summary({BASE: 40, GOOD: 20}, 50, {BASE: half})).price
-    assert "--target" not in advice(summary({GOOD: 40}, 50, {GOOD: half | {"enough_len": 4096}})).price
-    # the words are not known, so that no length helps
-    assert "--target" not in advice(summary({GOOD: 40}, 50, {GOOD: half | {"share_unknown": 0.5}})).price
-
-
-def test_bm25_is_recommended_only_for_now_if_the_models_read_too_little() -> None:
-    behind = {"share_read": 0.21, "enough_len": 8192}
-    found = advice(summary({LEXICAL: 45, GOOD: 6}, 50, {GOOD: behind}))
-    assert (
-        found.use == "Use bm25:window=200 for now: the models have read too little of the text to be judged."
-    )
-    assert found.price.endswith(
-        "while +ntk@4096 reads 21 % of the text: raise --target to 8k to read 90 % or more."
-    )
-    assert advice(summary({LEXICAL: 45, GOOD: 6}, 50)).use == "Use bm25:window=200."
-
-
 # ---- what to type
 
 
@@ -261,12 +234,6 @@ def test_queries_that_are_documents_are_counted(tmp_path) -> None:
     assert sentence.startswith("1 of 4 queries are documents too") and "--ignore-identical-ids" in sentence
     assert not identical_queries(splits_of(beir_task(root), ignore_identical_ids=True))
     assert not identical_queries(splits(tmp_path / "b", texts, texts))  # the same texts under other ids
-
-
-def test_documents_with_the_same_text_are_counted(tmp_path) -> None:
-    (sentence,) = repeated_documents(splits(tmp_path / "a", ["one", "one", "two"], ["one", "one", "two"]))
-    assert sentence.startswith("2 of 3 documents have the same text")
-    assert not repeated_documents(splits(tmp_path / "b", ["one", "two"], ["one", "two"]))
 
 
 def test_queries_that_equal_scores_decide_are_counted() -> None:

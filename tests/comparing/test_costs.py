@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mteb_longembed
-from mteb_longembed.comparing import costs, page, run
+from mteb_longembed.comparing import costs, run
 from mteb_longembed.comparing.candidates import named
 from mteb_longembed.comparing.costs import Cost, covering_len, document_lengths, is_faster
 from mteb_longembed.data.task import beir_task
@@ -72,7 +72,6 @@ def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, pro
         return sum(max(min(n, length) - around, 0) for n in lengths) / full_len
 
     assert counted.share_read == share(target)
-    assert share(counted.enough_len) >= costs.ENOUGH > share(counted.enough_len // 2)
 
 
 def test_only_a_new_model_runs_once_before_the_clock_and_nothing_is_stored(base, monkeypatch) -> None:
@@ -173,20 +172,6 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
     encoder = named(fusion).encoder
     assert rows.loc[fusion].equals(rows.loc[encoder])
     assert rows.loc[found[1].id].equals(rows.loc[found[2].id])
-
-
-@pytest.mark.parametrize(
-    ("speeds", "shown"),
-    [
-        ([790.4, 812, 830], "812 [790,830]"),
-        ([13421, 15801, 16552], "15.8k [13.4,16.6]"),
-        ([158e3] * 3, "158k [158,158]"),
-    ],
-)
-def test_speeds_are_short(speeds, shown) -> None:
-    row = dict(zip(("slowest", "tokens_per_second", "fastest"), map(float, speeds), strict=True))
-    cell = page.speed_cell(row)
-    assert f"{cell.text} {cell.bounds}" == shown
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.summary import LEAST_QUERIES, by_split, expected, shortened, summarise
+from mteb_longembed.comparing.summary import LEAST_QUERIES, by_split, expected, summarise
 from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, answers, frame, summary
 
 
@@ -90,23 +90,3 @@ def test_the_score_to_expect_is_that_of_the_other_half_both_ways(seed, n_candida
     else:
         assert result is not None and result[1] == (chosen[0].name, chosen[1].name)
         assert result[0] == pytest.approx(50 * (mean(chosen[0], False) + mean(chosen[1], True)))
-
-
-spans = st.tuples(st.integers(0, 900), st.integers(1, 400)).map(lambda pair: (pair[0], sum(pair)))
-
-
-@given(spans, st.lists(spans, max_size=3))
-def test_a_passage_is_shortened_around_the_answer_that_it_covers_most(passage, found) -> None:
-    text = "".join(chr(0x4E00 + i) for i in range(1400))  # each character once
-    shown, place = shortened(text, *passage, found)
-    plain = shown.strip("…")
-    at = text.index(plain)
-    assert len(plain) == min(240, passage[1] - passage[0])
-    assert passage[0] <= at <= at + len(plain) <= passage[1]
-    assert (shown[0] == "…", shown[-1] == "…") == (at > passage[0], at + len(plain) < passage[1])
-    covered = [set(text[max(passage[0], a) : min(passage[1], b)]) for a, b in found]
-    most = max(map(len, covered), default=0)
-    assert (place is None) == (most == 0)
-    if place is not None:
-        marked = set(shown[slice(*place)])
-        assert len(marked) == min(most, 240) and any(marked <= each for each in covered if len(each) == most)

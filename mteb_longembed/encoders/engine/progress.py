@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
@@ -20,6 +20,11 @@ def shared_bar(bar: tqdm) -> Iterator[None]:
         yield
     finally:
         _RUN_BAR.reset(token)
+
+
+def no_bar() -> AbstractContextManager[None]:
+    """What is encoded inside is no part of a run's tokens, so it does not advance its bar."""
+    return shared_bar(tqdm(disable=True))
 
 
 class TokenBar(tqdm):  # type: ignore[misc]  # tqdm has no types

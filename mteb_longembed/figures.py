@@ -1,0 +1,42 @@
+"""What the figures of `report` and of `compare` have in common: their settings, and the bytes of a file."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: The lines of grids.
+GRID = "#dddddd"
+#: A file always has the same bytes for the same scores, and its text stays text.
+RC: Any = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "mteb-longembed",
+}
+#: What matplotlib would write into a file, by its kind: the time, or its version.
+METADATA = {"svg": {"Date": None, "Creator": None}, "png": {}, "pdf": {"CreationDate": None}}
+
+
+def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
+    """A figure as the bytes of a file.
+
+    Args:
+        figure: what is drawn.
+        kind: one of `METADATA`.
+        options: of matplotlib's `savefig`.
+    """
+    import matplotlib  # takes a second, and most commands draw nothing
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # a dollar sign in a model's name is no mathematics
+    out = io.BytesIO()
+    with matplotlib.rc_context(RC):
+        figure.savefig(out, format=kind, metadata=METADATA[kind], **options)
+    return out.getvalue()
