@@ -13,7 +13,7 @@ of `experiments.measured_collections`. `prompts` prints what `adapt` gives a mod
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
 from experiments.measured_collections import read
+from experiments.measuring import table as markdown
 from experiments.measuring import with_ends, write_part
 from mteb_longembed.encoders.adapting.whitening import Whitening, fit
 from mteb_longembed.encoders.modules.token_weights import NO_WEIGHT, RULES, TokenCounts
@@ -349,8 +350,6 @@ NAMES = {
     "needle_4096": "Needle, 4,096",
     "needle_32768": "Needle, 32,768",
 }
-#: What the page leaves out: easier than the same tasks at 32,768 tokens, and with the same result.
-LEFT_OUT = ("passkey_4096", "needle_4096")
 #: Small corpora of the page.
 SHOWN_SIZES = (8, 60)
 WAYS = ("one vector", "best window", "all windows")
@@ -359,6 +358,8 @@ COLUMNS = {
     "plain": ("mean", 0.0), "whitened": ("mean", 0.5), "`idf`": ("idf", 0.0), "`idf`, whitened": ("idf", 0.5),
     "`sif`": ("sif", 0.0), "`sif`, whitened": ("sif", 0.5),
 }  # fmt: skip
+#: The plain [CLS] vectors are what their whitened ones are compared with.
+CLS = {"[CLS]": ("cls", 0.0), "[CLS], whitened": ("cls", 0.5)}
 #: What a map is fitted on, for each column of a model; "" is no map.
 FITS = {"plain/12/50/300/all": ("", "12", "50", "300", "all"), "documents": ("documents",)}
 
@@ -369,7 +370,7 @@ def page() -> None:
     rows["whiten"] = pd.to_numeric(rows["whiten"])
     whole = rows[rows["fitted on"].isin(["", "all"])]
     for model, own in whole.groupby("model"):
-        write_part(PAGE, str(model), table(own))
+        write_part(PAGE, str(model), of_model(own))
     write_part(PAGE, "few", few_windows(rows[rows["pooling"] == "mean"]))
     write_part(PAGE, "small", small(rows[rows["way"].isin([f"corpora of {size}" for size in SHOWN_SIZES])]))
     write_part(PAGE, "words", words(rows[rows["way"].str.startswith("BM25")]))
@@ -379,22 +380,17 @@ def by_collection(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """The name of each collection of the page, with its rows."""
     for collection, name in NAMES.items():
         own = rows[rows["collection"] == collection]
-        if not own.empty and collection not in LEFT_OUT:
+        if not own.empty:
             yield name, own
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose columns stand on the right, except the first."""
-    first, *others = [f"| {' | '.join(line)} |" for line in [head, *rows]]
-    return "\n".join([first, "|---|" + "---:|" * (first.count("|") - 2), *others])
-
-
-def table(rows: pd.DataFrame) -> str:
+def of_model(rows: pd.DataFrame) -> str:
     """One model, a row for each collection: one vector / best window / all windows."""
+    columns = COLUMNS | CLS
     lines = [
-        [name, *(ways(own, *setting) for setting in COLUMNS.values())] for name, own in by_collection(rows)
+        [name, *(ways(own, *setting) for setting in columns.values())] for name, own in by_collection(rows)
     ]
-    return markdown(["collection", *COLUMNS], lines)
+    return markdown(["collection", *columns], lines)
 
 
 def ways(rows: pd.DataFrame, pooling: str, power: float) -> str:

@@ -122,7 +122,7 @@ def page() -> None:
     rows = pd.read_csv(RESULTS)
     columns = list(rows.columns.drop(["model", "collection", "queries"]))
     by_collection = rows.groupby(["model", "collection"], sort=False)[columns]
-    cells = by_collection.agg(lambda numbers: " / ".join(f"{number:.1f}" for number in numbers))
+    cells = by_collection.agg(lambda numbers: "/".join(f"{number:.1f}" for number in numbers))
     write_part(PAGE, "regret", cells.reset_index().to_markdown(index=False, disable_numparse=True))
 
 
