@@ -1,9 +1,13 @@
-"""What the figures of `report` and of `compare` have in common: their settings, and the bytes of a file."""
+"""What the figures of `report` and of `compare` have in common: their settings, and their files."""
 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.files import make_folder, write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,3 +44,16 @@ def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
     with matplotlib.rc_context(RC):
         figure.savefig(out, format=kind, metadata=METADATA[kind], **options)
     return out.getvalue()
+
+
+def write(figure: Figure, path: Path) -> None:
+    """Write a figure into a file; its suffix says the format.
+
+    Raises:
+        InputError: if the suffix is none of `.svg`, `.png` and `.pdf`.
+    """
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in METADATA:
+        raise InputError(f"a figure is a .svg, .png or .pdf file, got {path.name!r}.")
+    make_folder("the folder of --figure", path.parent)
+    write_file(path, drawn(figure, kind, dpi=160))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import math
 import re
 import shlex
 import sys
@@ -96,15 +97,15 @@ OPTIONS: Options = {
         ("--no-bm25", {"dest": "bm25", "action": "store_false"}, "leave out BM25 and the fusion with BM25"),
     ],
     "run": [
-        ("--budget", {"type": _budget, "metavar": "TIME"},
+        ("--budget", {"type": _budget, "default": math.inf, "metavar": "TIME"},
          "such as 20m, 90s or 2h: skip everything that would take longer"),
         DEVICE,
     ],
     "output": [
         ("--output-folder", {"dest": "folder", "type": Path, "default": RESULTS, "metavar": "DIR"},
          "(default: results)"),
-        ("--figures", {"type": Path, "metavar": "DIR"},
-         "write the figures as PNG and SVG, in a folder for each comparison"),
+        ("--figure", {"type": Path, "metavar": "FILE"},
+         "draw the scores with their intervals into FILE: .svg, .png or .pdf"),
         ("--explain", {"action": "store_true"}, "print all tables, what their columns mean, and what else follows"),
         JSON,
     ],
@@ -119,21 +120,20 @@ def main(args: argparse.Namespace) -> int:
     """
     from mteb_longembed.hub import silence
 
-    own = ("command", "figures", "json", "explain")
+    own = ("command", "figure", "json", "explain")
     given = {key: value for key, value in vars(args).items() if key not in own}
     # without a working folder, `silence` raises a clear error; the imports below would end the process
     with silence():
+        from mteb_longembed import figures
         from mteb_longembed.comparing.compare import compare
-        from mteb_longembed.comparing.figures import drawings
+        from mteb_longembed.comparing.figure import draw
         from mteb_longembed.comparing.page import as_json, write_all
 
         gc.freeze()  # the search for garbage after each candidate need not look through the imports
         comparison = compare(**given, show=not args.json)
-        pictures = drawings(comparison)
-    folder = write_all(comparison, args.folder, pictures, shlex.join(["mteb-longembed", *sys.argv[1:]]))
-    if args.figures:
-        for picture in pictures:
-            picture.save(args.figures / folder.name)
+        folder = write_all(comparison, args.folder, shlex.join(["mteb-longembed", *sys.argv[1:]]))
+        if args.figure:
+            figures.write(draw(comparison), args.figure)
     if args.json:
         print(as_json(comparison), end="")
     else:
@@ -161,18 +161,7 @@ def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:
         print(printable(sentence))
     for sentence in comparison.texts("skipped"):
         print(f"Skipped because of the budget: {printable(sentence)}")
-    if explain:
-        print(_encoded(comparison))
     more = " --explain says what the columns mean."
     if explain:
         more = ""
     print(f"Written: {folder / PAGE}, with JSON and the scores of each query beside it.{more}")
-
-
-def _encoded(comparison: Comparison) -> str:
-    """How much was encoded now, and how much was known."""
-    encoded, known, windows = comparison.summary[["tokens_encoded", "tokens_shared", "tokens_windows"]].sum()
-    return (
-        f"{encoded:,.0f} tokens of documents and queries were encoded, and {windows:,.0f} of windows for passages; "
-        f"{known:,.0f} were known from other candidates or earlier runs."
-    )

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from mteb_longembed import figures
 from mteb_longembed.commands import Options
 from mteb_longembed.errors import InputError
-from mteb_longembed.files import make_folder
 from mteb_longembed.reports import by_length
 from mteb_longembed.reports.results import load_results
 from mteb_longembed.reports.strategies import by_strategy
@@ -53,6 +53,5 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"no results of LongEmbed tasks were found in {paths}: give a folder of `mteb run`.")
     print(FORMATS[args.format](by_strategy(results)))
     if args.figure:
-        make_folder("the folder of --figure", args.figure.parent)
-        by_length.write(results, args.figure)
+        figures.write(by_length.draw(results), args.figure)
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +10,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
-
-from mteb_longembed.evaluation.split import Split
 
 from .costs import is_faster
 from .summary import LEAST_QUERIES, LEAST_TO_CLAIM, MARGIN, is_number
@@ -215,40 +212,29 @@ def _why_it_wins(best: Any, others: Sequence[Any], setting: Setting) -> str:
 
 def _why_it_is_undecided(best: Any, others: Sequence[Any], setting: Setting) -> str:
     equals = [row for row in others if row.standing == "equal"]
-    same = [row for row in equals if row.is_same]
+    same = [row.label for row in equals if row.is_same]
     tied = sorted((row for row in equals if not row.is_same), key=lambda row: (-row.first_share, row.label))
-    sentences = []
+    sentence = f"{best.label} has the highest score ({best.score:.1f})"
+    if tied:
+        named = [row.label for row in tied[:_NAMED]]
+        if len(tied) > _NAMED:
+            named.append(f"{len(tied) - _NAMED} more")
+        shares = [percent(row.first_share) for row in [best, *tied[:_NAMED]]]
+        n_more = max(row.more_queries for row in tied)
+        sentence += (
+            f"; {listed(named)} cannot be told from it on {setting.queries} (first in {listed(shares)} of bootstrap "
+            f"resamples); {_more(n_more, setting.n_queries)}"
+        )
     if same:
-        names = listed(row.label for row in same)
-        sentences.append(f"{names} {'has' if len(same) == 1 else 'have'} the same score on every query.")
-    if not tied:
-        return f"{best.label} scores highest, though not alone ({best.score:.1f}). {' '.join(sentences)}"
-    shown = tied[:_NAMED]
-    named = [row.label for row in shown]
-    if len(tied) > len(shown):
-        named.append(f"{len(tied) - len(shown)} more")
-    shares = [percent(row.first_share) for row in [best, *shown]]
-    n_more = max((row.more_queries for row in tied), default=math.inf)
-    leads = "leads"
-    if any(row.score == best.score for row in equals):
-        leads = "scores highest, though not alone"
-    sentences.insert(
-        0,
-        f"{best.label} {leads} ({best.score:.1f}), {listed(named)} cannot be told from it on {setting.queries} (first "
-        f"in {listed(shares)} of bootstrap resamples); {_more(n_more, setting.n_queries)}.",
-    )
-    return " ".join(sentences)
+        sentence += f". The same score on every query: {listed(same)}"
+    return f"{sentence}."
 
 
 def _more(n_more: float, n_queries: int) -> str:
-    """How many more queries would tell two candidates apart: to fives up to 99, to fifties up to 999, and so on."""
-    if not math.isfinite(n_more) or n_more > MANY * n_queries:
+    """How many more queries would tell two candidates apart, to two digits."""
+    if not n_more <= MANY * n_queries:
         return "it would take many more queries like these"
-    step = 5
-    while step * 20 <= n_more:
-        step *= 10
-    rounded = max(math.ceil(n_more / step) * step, step)
-    return f"with about {rounded:,} more queries like these a difference would show in 80 % of cases"
+    return f"with about {float(f'{n_more:.2g}'):,.0f} more queries like these a difference would show in 80 % of cases"
 
 
 def _price(row: Any, rows: Sequence[Any]) -> str:
@@ -300,9 +286,7 @@ def type_next(row: Any, setting: Setting) -> str:
     return f"mteb_longembed.load({in_python})"
 
 
-def findings(
-    summary: pd.DataFrame, advice: Advice, setting: Setting, expected: tuple[float, tuple[str, str]] | None
-) -> list[Note]:
+def findings(setting: Setting, expected: float | None) -> list[Note]:
     """What else follows from the numbers."""
     sentences = []
     if setting.synthetic_queries:
@@ -311,36 +295,19 @@ def findings(
             "queries do (in our tests their choice was 0 to 3.3 points behind the best), but they favour exact words, "
             "so nothing is recommended about BM25."
         )
-    if expected is None:
-        sentences.append(
-            f"The score to expect on new queries cannot be said: it needs {LEAST_QUERIES} queries."
-        )
-    else:
-        score, (first, second) = expected
-        sentences.append(
-            f"Expected score on new queries: {score:.1f} (the winner is picked on one half and scored on the other, "
+    sentence = f"The score to expect on new queries cannot be said: it needs {LEAST_QUERIES} queries."
+    if expected is not None:
+        sentence = (
+            f"Expected score on new queries: {expected:.1f} (the winner is picked on one half and scored on the other, "
             "both ways)."
         )
-        if first != second:
-            labels = summary["label"]
-            sentences.append(f"Half of the queries choose {labels[first]}, the other half {labels[second]}.")
-    best = summary.loc[advice.best]
-    words = summary[(summary["kind"] == "words") & (summary["standing"] != "excluded")]
-    if setting.n_queries >= LEAST_TO_CLAIM and advice.best not in words.index:
-        for row in words.head(1).itertuples():
-            points = f"{row.to_best:+.1f} points ({row.to_best_low:+.1f} to {row.to_best_high:+.1f})"
-            end = f"against {best['label']}."
-            if row.standing == "equal":
-                end = f"so these queries cannot tell it from {best['label']}."
-            sentences.append(f"{row.label}, which needs no vectors, scores {row.score:.1f}: {points} {end}")
-    return [Note("finding", sentence) for sentence in sentences]
+    return [Note("finding", text) for text in (*sentences, sentence)]
 
 
-def cautions(scores: pd.DataFrame, summary: pd.DataFrame, splits: Sequence[Split]) -> list[Note]:
-    """Facts about data and models that would mislead if nobody said them, each of them once."""
+def cautions(scores: pd.DataFrame, summary: pd.DataFrame) -> list[Note]:
+    """Facts about models that would mislead if nobody said them, each of them once."""
     sentences = [
         *short_documents(summary),
-        *identical_queries(splits),
         *ties(scores, summary),
         *unknown_tokens(summary),
     ]
@@ -354,31 +321,6 @@ def short_documents(summary: pd.DataFrame) -> list[str]:
         f"{row.trained_len:,.0f}. A longer window changes nothing, so candidates that only extend it are all equal."
         for row in summary[summary["is_base"]].itertuples()
         if is_number(row.trained_len) and 0 < row.longest <= row.trained_len
-    ]
-
-
-def identical_queries(splits: Sequence[Split]) -> list[str]:
-    """That queries are documents too, with the same id and text: each then finds itself first.
-
-    In one public data set all 30 queries are such: nDCG@1 was 0.0 for every model. Splits whose rule already leaves
-    these documents out are not looked at.
-    """
-    n_identical = 0
-    n_queries = 0
-    for split in splits:
-        if split.task.ignore_identical_ids:
-            continue
-        judged = split.judged_queries
-        n_queries += len(judged)
-        documents = set(split.corpus["id"])
-        for query, text in judged.items():
-            if query in documents:
-                n_identical += split.text(query) == str(text).strip()
-    if not n_identical:
-        return []
-    return [
-        f"{n_identical:,} of {n_queries:,} queries are documents too, with the same id and text, so that each finds "
-        "itself first: --ignore-identical-ids leaves that document out (BEIR's rule)."
     ]
 
 

@@ -147,27 +147,27 @@ class Cache:
             ranking[query] = found[found >= least - room].to_dict()
         write_file(path, json.dumps(saved))
 
-    def find_cost(self, meta: ModelMeta, splits: Sequence[Split], device: str) -> Cost | None:
-        """The cost that an earlier run measured on the same data, machine and device, None if there is none."""
-        return _read_kept(self._cost(meta, splits, device), lambda saved: Cost(**saved))
+    def cost(
+        self, meta: ModelMeta, splits: Sequence[Split], device: str, measure: Callable[[], Cost]
+    ) -> Cost:
+        """The cost that an earlier run measured on the same data, machine and device, or else is measured now."""
+        data = _hash(*(split.digest for split in splits))
+        place = _hash(platform.node(), platform.processor(), device, torch.get_num_threads())
+        path = self._folder(meta) / f"cost-{data}-{place}.json"
+        cost: Cost | None = _read_kept(path, lambda saved: Cost(**saved))
+        if cost is None:
+            cost = measure()
+            _keep(path, asdict(cost))
+        return cost
 
-    def keep_cost(self, meta: ModelMeta, splits: Sequence[Split], device: str, cost: Cost) -> None:
-        """Keep a measured cost for later runs."""
-        _keep(self._cost(meta, splits, device), asdict(cost))
-
-    def find_passages(self, meta: ModelMeta, split: Split) -> ShownPassages | None:
-        """The passages that an earlier run has shown for each judged query, None if it has not."""
-        shown: ShownPassages | None = _read_kept(self._passages(meta, split), dict)
+    def passages(self, meta: ModelMeta, split: Split, show: Callable[[], ShownPassages]) -> ShownPassages:
+        """The passages that an earlier run has shown for each judged query, or else are shown now."""
+        path = self._ranking(meta, split).with_name(f"{split.task.metadata.name}_windows.json")
+        shown: ShownPassages | None = _read_kept(path, dict)
         if shown is None or not split.passages.keys() <= shown.keys():
-            return None
+            shown = show()
+            _keep(path, shown)
         return shown
-
-    def keep_passages(self, meta: ModelMeta, split: Split, shown: ShownPassages) -> None:
-        """Keep shown passages for later runs."""
-        _keep(self._passages(meta, split), shown)
-
-    def _passages(self, meta: ModelMeta, split: Split) -> Path:
-        return self._ranking(meta, split).with_name(f"{split.task.metadata.name}_windows.json")
 
     def _ranking(self, meta: ModelMeta, split: Split) -> Path:
         digest = _hash(split.digest, split.n_kept)
@@ -180,11 +180,6 @@ class Cache:
     def _scores(self, meta: ModelMeta, split: Split) -> Path:
         digest = _hash(*split.metrics, split.task.ignore_identical_ids)
         return self._ranking(meta, split).with_name(f"{split.task.metadata.name}_scores-{digest}.parquet")
-
-    def _cost(self, meta: ModelMeta, splits: Sequence[Split], device: str) -> Path:
-        data = _hash(*(split.digest for split in splits))
-        place = _hash(platform.node(), platform.processor(), device, torch.get_num_threads())
-        return self._folder(meta) / f"cost-{data}-{place}.json"
 
     def _folder(self, meta: ModelMeta) -> Path:
         return self.folder / RANKINGS / slug(str(meta.name)) / slug(str(meta.revision))

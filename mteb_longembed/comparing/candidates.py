@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from textwrap import TextWrapper
+from typing import Literal
 
 import mteb
 from mteb.models import ModelMeta, MTEBModels
@@ -31,10 +32,10 @@ ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
 POSITIONS = ("ntk", "se", "none", "gp", "pi", "rp", "yarn")
 MOST_POSITIONS = 4
 
-#: Where a name may be broken: behind the signs before its parts, never inside a part.
-_PART_OF_NAME = re.compile(r"[^:,/]*[:,/]?")
-#: A longer name is on several lines, in characters.
-LONGEST = 30
+#: Names are broken only at tabs and spaces.
+_WRAPPER = TextWrapper(
+    30, expand_tabs=False, replace_whitespace=False, break_long_words=False, break_on_hyphens=False
+)
 #: `base`: the model as it is. `strategy`: a model with another strategy. `search`: a model with settings of search.
 #: `fusion`: with BM25's scores added. `words`: BM25 alone. `api`: a model of mteb's own, to which nothing is added.
 Kind = Literal["base", "strategy", "search", "fusion", "words", "api"]
@@ -112,14 +113,14 @@ class Candidate:
         """Its name without settings of search. Candidates with one encoder have one cost."""
         if self.spec is None:
             return self.name
-        return _typed(self.spec, left_out=self.spec.search)
+        return self.spec.typed(left_out=self.spec.search)
 
     @property
     def passes(self) -> str:
         """Candidates with the same text here come from one pass of a model, and differ only in pooling and search."""
         if self.spec is None or self.meta_of_chunks is not None:
             return self.id
-        return _typed(self.spec, left_out=(*self.spec.search, "vectors"))
+        return self.spec.typed(left_out=(*self.spec.search, "vectors"))
 
     def with_settings(self, settings: str) -> Candidate:
         """The candidate with further settings of search.
@@ -364,19 +365,15 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
     return labels
 
 
-def on_lines(name: str) -> str:
-    """A name on short lines, broken behind its signs where that is possible.
+def on_lines(text: str) -> str:
+    """A text on short lines: it is broken between words, and names behind the signs before their parts.
 
     >>> print(on_lines("+pcw@512:vectors=window,weights=sif"))
     +pcw@512:vectors=window,
     weights=sif
     """
-    lines = [""]
-    for part in _PART_OF_NAME.findall(name):
-        if len(lines[-1]) + len(part) > LONGEST and lines[-1]:
-            lines.append("")
-        lines[-1] += part
-    return "\n".join(lines)
+    parts = re.sub(r"([:,/])(?=\S)", r"\1\t", text)
+    return "\n".join(line.replace("\t", "") for line in _WRAPPER.wrap(parts))
 
 
 def _of_checkpoint(checkpoint: Checkpoint, base: str) -> Candidate:
@@ -391,17 +388,5 @@ def _of_checkpoint(checkpoint: Checkpoint, base: str) -> Candidate:
     elif spec.search:
         kind = "search"
     # the base as the user wrote it, then the strategy and parameters of the canonical name
-    name = _typed(replace(spec, base=base))
+    name = replace(spec, base=base).typed()
     return Candidate(name, base, kind, strategy.trained_len, strategy.target_len)
-
-
-def _typed(spec: ModelSpec, left_out: Iterable[str] = ()) -> str:
-    """A name with a colon before its parameters; in folders, where no colon may stand, it is a comma.
-
-    Args:
-        spec: the name in parts.
-        left_out: settings that the name does not give.
-    """
-    plain: dict[str, Any] = dict.fromkeys(left_out)
-    spec = replace(spec, **plain)
-    return spec.base + str(spec)[len(spec.base) :].replace(",", ":", 1)

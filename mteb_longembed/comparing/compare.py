@@ -48,7 +48,7 @@ from .candidates import (
 )
 from .costs import Cost, covering_len, document_lengths
 from .run import CandidateError, Done, OverBudgetError, Runner
-from .summary import by_split, expected, query_differences, resamples_of, summarise
+from .summary import by_split, expected, resamples_of, summarise
 
 T = TypeVar("T")
 #: Queries with so many sentences on average are also asked sentence by sentence.
@@ -65,7 +65,6 @@ class Comparison:
         scores: one row for each query of each candidate: candidate, task, split, query, score and other metrics.
         summary: one row for each candidate, the best first, see `summarise`.
         by_split: one row for each candidate and split.
-        queries: the queries on which the best differs most from its base and from BM25.
         advice: what to use.
         notes: further sentences, each with its kind.
         tasks: names of the tasks.
@@ -80,7 +79,6 @@ class Comparison:
     scores: pd.DataFrame
     summary: pd.DataFrame
     by_split: pd.DataFrame
-    queries: pd.DataFrame
     advice: Advice
     notes: list[Note]
     tasks: list[str]
@@ -92,10 +90,8 @@ class Comparison:
     written: str
 
     def __repr__(self) -> str:
-        shown = (
-            self.summary[["label", "score", "standing"]].head(10).to_string(index=False, float_format="%.1f")
-        )
-        return "\n".join([*self.advice.answer, shown])
+        first = self.summary[["label", "score", "standing"]].head(10)
+        return "\n".join([*self.advice.answer, first.to_string(index=False, float_format="%.1f")])
 
     def _repr_html_(self) -> str:
         from .page import embedded
@@ -145,7 +141,7 @@ def compare(
     sizes: Sequence[int] = (),
     chunkers: Mapping[str, Chunker] | None = None,
     bm25: bool = True,
-    budget: float | None = None,
+    budget: float = math.inf,
     device: str | None = None,
     folder: str | Path = "results",
     show: bool = True,
@@ -186,16 +182,14 @@ def compare(
         InputError: if models, data or options do not go together.
         DataError: if a file breaks a rule.
     """
-    until = math.inf
-    if budget is not None:
-        until = time.monotonic() + budget
+    until = time.monotonic() + budget
     make_folder("--output-folder", Path(folder))
     models = _listed(models)
     metrics = [read_metric(text) for text in _listed(metric)]
     asked = None
     if strategies is not None:
         asked = _listed(strategies)
-    _check_options(models, asked, target, sizes)
+    _check_options(models, {"--strategies": asked, "--target": target, "--sizes": sizes or None})
     options: DataOptions = {
         "tasks": tasks,
         "benchmarks": benchmarks,
@@ -270,15 +264,9 @@ def _listed(given: str | Sequence[T]) -> list[T | str]:
     return list(given)
 
 
-def _check_options(
-    models: Sequence[str | Candidate],
-    strategies: Sequence[str] | None,
-    target: int | str | None,
-    sizes: Sequence[int],
-) -> None:
+def _check_options(models: Sequence[str | Candidate], options: Mapping[str, object]) -> None:
     """Refuse options about the candidates of bases where there is no base."""
-    values = {"--strategies": strategies, "--target": target, "--sizes": sizes or None}
-    given = [name for name, value in values.items() if value is not None]
+    given = [name for name, value in options.items() if value is not None]
     if given and all(isinstance(model, str) and is_name(model) for model in models):
         raise InputError(
             f"{' and '.join(given)} need a base, got only full names ({', '.join(map(str, models))}): write the "
@@ -300,7 +288,7 @@ def _prepared(
                 if sentence:
                     notes.append(Note("data", sentence))
             splits.append(split)
-            notes += [Note("data", text) for text in split.left_out()]
+            notes += [Note("data", text) for text in split.warnings()]
     return splits, notes
 
 
@@ -366,10 +354,6 @@ def _run_all(
         if bm25 and any(one.candidate.kind == "words" for one in done):
             for candidate in _further(done, runner.splits, notes):
                 run(candidate)
-    n_skipped = sum(note.kind == "skipped" for note in notes)
-    if n_skipped:
-        text = f"{n_skipped} of {len(runner.candidates)} candidates were not tried: --budget was too short."
-        notes.append(Note("finding", text))
     return done
 
 
@@ -429,19 +413,10 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
     advice = advise(summary, setting)
     chosen = summary.index[summary["standing"] != "excluded"]
     all_notes = [
-        *cautions(scores, summary, splits),
+        *cautions(scores, summary),
         *notes,
-        *findings(summary, advice, setting, expected(scores, list(chosen))),
+        *findings(setting, expected(scores, list(chosen))),
     ]
-    best = summary.loc[advice.best]
-    others = summary.drop(index=advice.best)
-    # its base, and the best BM25; for BM25 the best model
-    is_other_kind = (others["kind"] == "words") != (best["kind"] == "words")
-    shown = [
-        *others.index[others["is_base"] & (others["base"] == best["base"])],
-        *others.index[is_other_kind][:1],
-    ]
-    shown = shown or list(others.index[:1])
     metrics = list(dict.fromkeys(str(metric) for split in splits for metric in split.metrics))
     rule = [split.task.ignore_identical_ids for split in splits]
     parts = [*(split.digest for split in splits), *metrics, *(c.id for c in runner.candidates), *rule]
@@ -449,9 +424,6 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
         scores=scores,
         summary=summary,
         by_split=by_split(scores),
-        queries=query_differences(
-            runner.cache, splits, scores, candidates[advice.best], [candidates[name] for name in shown]
-        ),
         advice=advice,
         notes=all_notes,
         tasks=list(dict.fromkeys(split.key[0] for split in splits)),

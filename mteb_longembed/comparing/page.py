@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -20,13 +19,13 @@ from markupsafe import Markup, escape
 from tabulate import tabulate  # type: ignore[import-untyped]
 
 from mteb_longembed.evaluation.passages import COVERED
-from mteb_longembed.figures import GRID
+from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
 from .advice import percent
-from .candidates import LONGEST, on_lines
+from .candidates import on_lines
 from .costs import CLEARLY
-from .figures import Drawing, drawings
+from .figure import draw
 from .summary import is_number
 
 if TYPE_CHECKING:
@@ -54,8 +53,6 @@ _LEGEND = {
     "read": "Read: the share of the documents' tokens that is read; tokens that the tokenizer does not know "
     "count as not read.",
 }
-#: A table with at least this many rows gets a search field.
-_SEARCHABLE = 12
 #: A number as `_number` and the others below write it, with its interval.
 _NUMBER = re.compile(r"[<>]?[+-]?[0-9,]*\.?[0-9]+( %)?( \[.*\])?")
 
@@ -71,7 +68,6 @@ class Table:
         caption: its title.
         cells: the texts by the titles of their columns.
         notes: sentences below the table.
-        is_folded: whether a page shows the rows only if one asks for them.
         classes: a word for each row that a page may colour by; empty for none.
     """
 
@@ -79,7 +75,6 @@ class Table:
     caption: str
     cells: pd.DataFrame
     notes: Sequence[str] = ()
-    is_folded: bool = False
     classes: Sequence[str] = ()
 
     @classmethod
@@ -182,34 +177,10 @@ def passage_table(comparison: Comparison) -> Table | None:
     return Table.of("passages", "Passages that answer", rows, notes=notes)
 
 
-def query_tables(comparison: Comparison) -> list[Table]:
-    """The queries on which the best differs most from its base, and from BM25; folded in the page."""
-    if comparison.queries.empty:
-        return []
-    labels = comparison.summary["label"]
-    best = labels[comparison.advice.best]
-    notes = (
-        f"Relevant: the id of the most relevant document. Rank: that of the best relevant document for {best}; first: "
-        f"the document at rank 1. There: the same for the other one. {MISSING}: not in the ranking that is kept.",
-    )
-    shown = []
-    for other, queries in comparison.queries.groupby("other", sort=False):
-        rows = []
-        for row in queries.to_dict("records"):
-            cells = {"query": row["text"], "points": _number(row["points"], 1), "relevant": row["relevant"]}
-            for end, title in (("", ""), ("_there", " there")):
-                cells[f"rank{title}"] = _number(row[f"rank{end}"], 0)
-                cells[f"first{title}"] = row[f"first{end}"] or MISSING
-            rows.append(cells)
-        caption = f"Query by query: {best} against {labels[other]}"
-        shown.append(Table.of(f"queries-{labels[other]}", caption, rows, notes=notes, is_folded=True))
-    return shown
-
-
 def tables(comparison: Comparison) -> list[Table]:
-    """The tables of the page: the ranking; then by split, by passage and query by query, where there is any."""
+    """The tables of the page: the ranking; then by split and by passage, where there is any."""
     made = [ranking_table(comparison), split_table(comparison), passage_table(comparison)]
-    return [*(table for table in made if table is not None), *query_tables(comparison)]
+    return [table for table in made if table is not None]
 
 
 def _number(value: float, digits: int, unit: int = 1) -> str:
@@ -255,7 +226,7 @@ def as_text(table: Table, width: int, *, notes: bool = True) -> str:
     """
     cells = table.cells.copy()
     for title in filter(table.has_words, table.cells):
-        cells[title] = [_on_lines(text) for text in cells[title]]
+        cells[title] = [on_lines(text) for text in cells[title]]
     left_out: list[str] = []
     drawn = _drawn(cells, table)
     for title in filter(cells.columns.__contains__, _OPTIONAL):
@@ -279,21 +250,11 @@ def _drawn(cells: pd.DataFrame, table: Table) -> str:
     return str(tabulate(cells, titles, "simple", showindex=False, disable_numparse=True, colalign=sides))
 
 
-def _on_lines(text: str) -> str:
-    """A text on short lines: words are not broken, names only behind their signs."""
-    return "\n".join(map(on_lines, wrap(text, LONGEST, break_long_words=False, break_on_hyphens=False)))
-
-
-def page(
-    comparison: Comparison,
-    pictures: Sequence[Drawing],
-    command: str = "",
-) -> str:
+def page(comparison: Comparison, command: str = "") -> str:
     """One self-contained HTML page. It has its styles, script and pictures, and its own policy forbids to load more.
 
     Args:
         comparison: what is shown.
-        pictures: the figures, which stand between the answer and the tables.
         command: the line that made it.
     """
     facts = [
@@ -306,23 +267,23 @@ def page(
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown
     )
-    environment.filters.update(breakable=_breakable, picture=_picture)
+    environment.filters["breakable"] = _breakable
     template = (files("mteb_longembed.comparing") / "page.html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         advice=comparison.advice,
         cautions=comparison.texts("caution"),
         findings=comparison.texts("finding", "untried"),
         problems=comparison.texts("left out", "skipped"),
-        pictures=pictures,
+        picture=_picture(comparison),
+        metric=comparison.metric,
         tables=tables(comparison),
-        searchable=_SEARCHABLE,
         facts=[(title, text) for title, text in facts if text],
     )
 
 
 def embedded(comparison: Comparison) -> str:
     """The page in a frame, for notebooks."""
-    text = html.escape(page(comparison, drawings(comparison)))
+    text = html.escape(page(comparison))
     return f'<iframe srcdoc="{text}" style="width: 100%; height: 48rem; border: 0"></iframe>'
 
 
@@ -349,15 +310,14 @@ def _breakable(title: str) -> Markup:
     return Markup(re.sub(places, "<wbr>", str(escape(printable(title)))))
 
 
-def _picture(drawing: Drawing) -> Markup:
-    svg = drawing.svg(is_transparent=True)
+def _picture(comparison: Comparison) -> Markup:
+    """The figure as part of the page."""
+    svg = drawn(draw(comparison), "svg", transparent=True).decode("utf-8")
     # HTML must not contain the XML declaration and the document type.
     svg = svg[svg.index("<svg") :]
-    # Every figure numbers its parts from one: with the key before it, each id is unique in the page.
-    svg = re.sub(r'\bid="|href="#|url\(#', lambda match: f"{match[0]}{drawing.key}.", svg)
     # Black and the lines of the grid are in the page's colours; matplotlib leaves out a black fill (see the style).
     svg = svg.replace("#000000", "var(--ink)").replace(GRID, "var(--line)")
-    return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{escape(drawing.title)}"', 1))
+    return Markup(svg.replace("<svg", '<svg role="img" aria-labelledby="standings"', 1))
 
 
 def as_json(comparison: Comparison) -> str:
@@ -375,7 +335,6 @@ def as_json(comparison: Comparison) -> str:
         "notes": [note._asdict() for note in comparison.notes],
         "candidates": _records(comparison.summary.reset_index()),
         "by_split": _records(comparison.by_split),
-        "queries": _records(comparison.queries),
     }
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 
@@ -392,7 +351,7 @@ MACHINE = "compare.json"
 SCORES = "scores.parquet"
 
 
-def write_all(comparison: Comparison, output: Path, pictures: Sequence[Drawing], command: str) -> Path:
+def write_all(comparison: Comparison, output: Path, command: str) -> Path:
     """Write the page, the JSON and the scores of each query into the comparison's folder.
 
     Its name has a hash of data, candidates and metrics, so the same command writes to the same place.
@@ -400,7 +359,6 @@ def write_all(comparison: Comparison, output: Path, pictures: Sequence[Drawing],
     Args:
         comparison: what is written.
         output: the folder of all results.
-        pictures: the page's figures.
         command: the line that made it, for the page's foot.
 
     Returns:
@@ -412,5 +370,5 @@ def write_all(comparison: Comparison, output: Path, pictures: Sequence[Drawing],
     out = io.BytesIO()
     comparison.scores.to_parquet(out)
     write_file(folder / SCORES, out.getvalue())
-    write_file(folder / PAGE, page(comparison, pictures, command))
+    write_file(folder / PAGE, page(comparison, command))
     return folder

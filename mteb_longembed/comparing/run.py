@@ -27,7 +27,6 @@ from mteb_longembed.evaluation.passages import ShownPassages, score_passages
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.retrieval.fusion import FusedSearch
-from mteb_longembed.retrieval.passages import CutText
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.vector_search import VectorSearch
 
@@ -54,8 +53,7 @@ class Done:
     Args:
         candidate: the candidate.
         scores: one row for each query, see `Split.score`; with judged passages also the columns of `score_passages`.
-        costs: the fields of `Cost`, and what this run did: seconds, and tokens that were encoded, known, or encoded
-            for passages.
+        costs: the fields of `Cost`, and the seconds of this run.
     """
 
     candidate: Candidate
@@ -117,13 +115,11 @@ class Runner:
             self.before_first_pass(cost)
         if missing and not self._is_encoded(candidate):
             self._check_budget(candidate, cost, missing)
-        encoded_before, shared_before = loaded.tokens()
         for split in missing:
             # what an earlier candidate's pass has encoded does not advance the bar again
             bar = no_bar() if self._is_encoded(candidate) else nullcontext()
             with bar, pooled_too(self._others_of_the_pass(candidate, loaded, split)):
                 tables[split.key] = self.cache.run(loaded.model, meta, split)
-        encoded, shared = loaded.tokens()
         parts = []
         for split in self.splits:
             part = tables[split.key]
@@ -132,26 +128,16 @@ class Runner:
             parts.append(part)
         scores = pd.concat(parts, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
-        costs = {
-            **asdict(cost),
-            "seconds": time.monotonic() - began,
-            "tokens_encoded": encoded - encoded_before,
-            "tokens_shared": shared - shared_before,
-            "tokens_windows": loaded.tokens()[0] - encoded,
-        }
-        return Done(candidate, scores, costs)
+        return Done(candidate, scores, {**asdict(cost), "seconds": time.monotonic() - began})
 
     def _check_budget(self, candidate: Candidate, cost: Cost, missing: Sequence[Split]) -> None:
         left = self.until - time.monotonic()
         seconds = self.expected_seconds(cost, missing)
-        takes = f"about {seconds / 60:.1f} minutes"
-        is_over = seconds > max(left, 0)
-        if math.isinf(seconds):
-            # where the time is not known, a candidate may run while there is any
-            takes = "unknown time"
-            is_over = left <= 0
-        if is_over:
-            raise OverBudgetError(f"{candidate.id}: {takes}.")
+        if math.isinf(seconds) and left <= 0:
+            raise OverBudgetError(f"{candidate.id}: unknown time.")
+        # where the time is not known, a candidate may run while there is any
+        if math.isfinite(seconds) and seconds > max(left, 0):
+            raise OverBudgetError(f"{candidate.id}: about {seconds / 60:.1f} minutes.")
 
     def expected_seconds(self, cost: Cost, splits: Sequence[Split]) -> float:
         """The time to encode the documents of some splits, 0 for BM25; infinite if it is not known."""
@@ -178,27 +164,25 @@ class Runner:
         if not candidate.key:
             meta = replace(candidate, name=candidate.encoder).meta
         device = self.device or str(get_device_name())
-        known = self.cache.find_cost(meta, self.splits, device)
-        if known is not None:
-            return known
-        cost = count(loaded.encoder, self.splits, candidate.target_len, loaded.chunks)
-        if loaded.encoder is not None and (texts := self._sample(device, loaded.chunks)):
-            with no_bar():
-                speeds, n_bytes = measure(loaded.encoder, texts)
-            low, median, high = sorted(speeds)
-            machine = f"{device}, {torch.get_num_threads()} threads"
-            cost = replace(cost, slowest=low, tokens_per_second=median, fastest=high, device=machine)
-            if cost.vectors is not None:
-                cost = replace(cost, bytes=cost.vectors * n_bytes)
-        self.cache.keep_cost(meta, self.splits, device, cost)
-        return cost
+        return self.cache.cost(meta, self.splits, device, lambda: self._measured(candidate, loaded, device))
 
-    def _sample(self, device: str, chunks: CutText | None) -> list[str]:
-        """The documents, or their chunks, with which the speed is measured."""
+    def _measured(self, candidate: Candidate, loaded: _OneModel, device: str) -> Cost:
+        """The cost of a model with the documents, or with their chunks."""
+        chunks = getattr(loaded.vectors, "chunks", None)
+        cost = count(loaded.encoder, self.splits, candidate.target_len, chunks)
         texts = sample(self.splits, torch.device(device).type)
-        if chunks is None:
-            return texts
-        return chunk_texts(texts, chunks)
+        if chunks is not None:
+            texts = chunk_texts(texts, chunks)
+        if loaded.encoder is None or not texts:
+            return cost
+        with no_bar():
+            speeds, n_bytes = measure(loaded.encoder, texts)
+        low, median, high = sorted(speeds)
+        machine = f"{device}, {torch.get_num_threads()} threads"
+        cost = replace(cost, slowest=low, tokens_per_second=median, fastest=high, device=machine)
+        if cost.vectors is not None:
+            cost = replace(cost, bytes=cost.vectors * n_bytes)
+        return cost
 
     def _others_of_the_pass(self, candidate: Candidate, loaded: _OneModel, split: Split) -> list[BuiltModel]:
         """Models of other candidates that only pool this one's pass in another way: their vectors are kept too."""
@@ -227,12 +211,9 @@ class Runner:
         self, table: pd.DataFrame, split: Split, meta: ModelMeta, loaded: _OneModel
     ) -> pd.DataFrame:
         """The scores with columns about the passages that a candidate shows."""
-        shown = self.cache.find_passages(meta, split)
-        if shown is None:
-            # the vectors of documents come from the store, in which the evaluation has put them
-            with no_bar():
-                shown = show_passages(Searcher(loaded.model), split)
-            self.cache.keep_passages(meta, split, shown)
+        # the vectors of documents come from the store, in which the evaluation has put them
+        with no_bar():
+            shown = self.cache.passages(meta, split, lambda: show_passages(Searcher(loaded.model), split))
         scores = pd.DataFrame.from_dict(score_passages(shown, split.passages), orient="index")
         return table.join(scores, on="query")
 
@@ -271,11 +252,6 @@ class _OneModel:
         return self.candidate.load(self.device)
 
     @property
-    def is_loaded(self) -> bool:
-        """Whether it has been used."""
-        return "model" in vars(self)
-
-    @property
     def vectors(self) -> VectorSearch | None:
         """The search over its vectors, None if there is none of ours."""
         search: Any = self.model
@@ -290,29 +266,13 @@ class _OneModel:
     @property
     def encoder(self) -> LongModel | None:
         """Our encoder inside it, None if there is none."""
-        if self.vectors is None:
-            return None
-        return cast("LongModel", self.vectors.embedder)
-
-    @property
-    def chunks(self) -> CutText | None:
-        """A chunker of one's own, if there is one."""
-        if self.vectors is None:
-            return None
-        return self.vectors.chunks
-
-    def tokens(self) -> tuple[int, int]:
-        """Tokens that were encoded, and tokens whose embeddings were known, up to now."""
-        if not self.is_loaded or self.encoder is None or self.encoder.store is None:
-            return 0, 0
-        counts = self.encoder.store.counts
-        return counts.tokens_encoded, counts.tokens_read
+        return cast("LongModel | None", getattr(self.vectors, "embedder", None))
 
     def __enter__(self) -> _OneModel:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.is_loaded:
+        if "model" in vars(self):
             del self.model
             gc.collect()
             torch.cuda.empty_cache()  # nothing without CUDA

@@ -6,19 +6,14 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import lru_cache
-from textwrap import shorten
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mteb_longembed.evaluation.scoring import Ranking
-from mteb_longembed.evaluation.split import Split
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.resampling import Resamples, adjust, mean_interval, resample
 
-from .cache import Cache
 from .candidates import Candidate, short_names
 from .costs import Cost
 
@@ -33,9 +28,6 @@ LEAST_QUERIES = 40
 WINNING_SHARE = 0.975
 #: Candidates are equal enough if they differ by less than so many points.
 MARGIN = 2.0
-#: So many queries, and characters of a query, are shown.
-N_SHOWN = 10
-_SHOWN = 120
 
 
 def summarise(
@@ -184,8 +176,8 @@ def by_split(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def expected(scores: pd.DataFrame, names: Sequence[str]) -> tuple[float, tuple[str, str]] | None:
-    """The score to expect of the winner on new queries, and the names that both halves of the queries choose.
+def expected(scores: pd.DataFrame, names: Sequence[str]) -> float | None:
+    """The score to expect of the winner on new queries.
 
     One half of the queries chooses, the other half scores. The highest of many scores is too high: part of it is luck
     on the very queries that chose it. None if there are fewer than `LEAST_QUERIES` queries.
@@ -196,7 +188,7 @@ def expected(scores: pd.DataFrame, names: Sequence[str]) -> tuple[float, tuple[s
     means = [resamples_of(scores[halves == half], names).means for half in (0, 1)]
     first = max(means[0], key=means[0].__getitem__)
     second = max(means[1], key=means[1].__getitem__)
-    return 50 * (means[1][first] + means[0][second]), (first, second)
+    return 50 * (means[1][first] + means[0][second])
 
 
 def _halves(queries: pd.Series) -> pd.Series:
@@ -205,43 +197,6 @@ def _halves(queries: pd.Series) -> pd.Series:
     half = np.empty(len(hashes), dtype=int)
     half[np.argsort(hashes)] = np.arange(len(hashes)) % 2
     return pd.Series(half, index=queries.index)
-
-
-def query_differences(
-    cache: Cache, splits: Sequence[Split], scores: pd.DataFrame, best: Candidate, others: Sequence[Candidate]
-) -> pd.DataFrame:
-    """The queries on which the best candidate differs most from each of some others, the largest differences first.
-
-    Args:
-        cache: where rankings are.
-        splits: the data.
-        scores: one row for each query of each candidate.
-        best: the best one.
-        others: the others.
-    """
-    split_of = {split.key: split for split in splits}
-    by_query = scores.pivot(index=["task", "split", "query"], columns="candidate", values="score")
-
-    @lru_cache
-    def ranking(candidate: Candidate, split: Split) -> Ranking:
-        return cache.ranking(candidate.meta, split) or {}
-
-    rows = []
-    for other in others:
-        points = 100 * (by_query[best.id] - by_query[other.id])
-        points = points[points != 0].dropna().sort_values(key=abs, ascending=False, kind="stable")
-        for (task, name, query), difference in points.head(N_SHOWN).items():
-            split = split_of[task, name]
-            judged = split.judged[query]
-            row = {"other": other.id, "task": task, "split": name, "query": query}
-            row["text"] = shorten(split.queries[query], _SHOWN, placeholder="…")
-            row |= {"points": difference, "relevant": max(judged, key=judged.__getitem__)}
-            for candidate, end in ((best, ""), (other, "_there")):
-                order = split.order(ranking(candidate, split), query)
-                ranks = [rank for rank, document in enumerate(order, start=1) if judged.get(document, 0) > 0]
-                row |= {f"rank{end}": min(ranks, default=None), f"first{end}": next(iter(order), None)}
-            rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def is_number(value: object) -> bool:

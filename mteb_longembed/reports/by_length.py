@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.figures import GRID, METADATA, RC, drawn
-from mteb_longembed.files import write_file
+from mteb_longembed.figures import GRID, RC
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,15 +22,17 @@ def draw(results: pd.DataFrame) -> Figure:
     Raises:
         InputError: if no task has splits by length.
     """
-    from matplotlib.figure import Figure  # takes a second, and most reports draw nothing
+    import matplotlib  # takes a second, and most reports draw nothing
+    from matplotlib.figure import Figure
 
     lengths = results.dropna(subset=["length"])
     if lengths.empty:
         raise InputError("there is nothing to draw by length: no result has splits such as test_1024.")
     tasks = list(lengths["task"].unique())
     models = list(lengths["model"].unique())
-    figure = Figure(figsize=(5.4 * len(tasks), 4 + 0.16 * len(models)), layout="constrained")
-    panels = figure.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(5.4 * len(tasks), 4 + 0.16 * len(models)), layout="constrained")
+        panels = figure.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
     for axes, task in zip(panels, tasks, strict=True):
         curves = (
             lengths[lengths["task"] == task].pivot_table("score", "length", "model").reindex(columns=models)
@@ -46,19 +46,3 @@ def draw(results: pd.DataFrame) -> Figure:
     handles, _ = panels[0].get_legend_handles_labels()
     figure.legend(handles, models, loc="outside lower center", frameon=False)
     return figure
-
-
-def write(results: pd.DataFrame, path: Path) -> None:
-    """Draw the figure into a file; its suffix says the format.
-
-    Raises:
-        InputError: if the suffix is none of `.svg`, `.png` and `.pdf`.
-    """
-    import matplotlib
-
-    kind = path.suffix.lower().removeprefix(".")
-    if kind not in METADATA:
-        raise InputError(f"a figure is a .svg, .png or .pdf file, got {path.name!r}.")
-    with matplotlib.rc_context(RC):
-        figure = draw(results)
-    write_file(path, drawn(figure, kind, dpi=160))

@@ -1,7 +1,6 @@
 """Each sentence of the advice, where it is true and where it is not."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,7 +11,6 @@ from mteb_longembed.comparing.advice import (
     Setting,
     advise,
     findings,
-    identical_queries,
     percent,
     short_documents,
     ties,
@@ -20,10 +18,7 @@ from mteb_longembed.comparing.advice import (
     unknown_tokens,
 )
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.data.task import beir_task
-from mteb_longembed.evaluation.split import Split, splits_of
 from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, OTHER, answers, frame, summary
-from tests.own_data import beir
 
 SETTING = Setting(tasks=["LongEmbedPasskey"], n_queries=50)
 
@@ -72,15 +67,15 @@ def test_a_leader_that_is_not_sure_says_how_many_more_queries_would_tell_in_most
     assert found.verdict == "undecided"
     assert found.use == "Use +ntk@4096 for now: it scores highest, but these queries do not decide."
     assert found.certainty == (
-        "+ntk@4096 leads (80.0), +pi@4096 cannot be told from it on 50 queries (first in 71 % and 22 % of bootstrap "
-        "resamples); with about 65 more queries like these a difference would show in 80 % of cases."
+        "+ntk@4096 has the highest score (80.0); +pi@4096 cannot be told from it on 50 queries (first in 71 % and 22 % "
+        "of bootstrap resamples); with about 63 more queries like these a difference would show in 80 % of cases."
     )
 
 
 def test_what_has_the_same_scores_is_not_told_apart_by_more_queries() -> None:
     found = advice(summary({GOOD: 40, OTHER: 40}, 50, {OTHER: {"bytes": 9999.0}}))
     assert found.certainty == (
-        "+ntk@4096 scores highest, though not alone (80.0). +pi@4096 has the same score on every query."
+        "+ntk@4096 has the highest score (80.0). The same score on every query: +pi@4096."
     )
     assert found.use == "Use +ntk@4096."
     cheaper = advice(summary({GOOD: 40, OTHER: 40}, 50, {OTHER: {"bytes": 512.0}}))
@@ -92,9 +87,9 @@ def test_what_has_the_same_scores_is_not_told_apart_by_more_queries() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (3, "about 5 more"),
-        (97, "about 100 more"),
-        (412, "about 450 more"),
+        (3, "about 3 more"),
+        (97, "about 97 more"),
+        (412, "about 410 more"),
         (501, "many more"),
         (float("inf"), "many more"),
     ],
@@ -192,16 +187,11 @@ def test_what_to_type_is_right_for_every_kind(candidate, typed) -> None:
 # ---- what else
 
 
-def test_the_score_to_expect_halves_that_differ_and_bm25_are_said() -> None:
-    made = summary({GOOD: 40, OTHER: 37, LEXICAL: 20}, 50)
-    texts = [note.text for note in findings(made, advice(made), SETTING, (71.0, (GOOD.id, OTHER.id)))]
-    assert texts[0].startswith("Expected score on new queries: 71.0")
-    assert texts[1] == "Half of the queries choose +ntk@4096, the other half +pi@4096."
-    assert "which needs no vectors, scores 40.0: -40.0 points (" in texts[2] and texts[2].endswith(
-        "against +ntk@4096."
-    )
-    none = findings(made, advice(made), replace(SETTING, synthetic_queries=True), None)
-    assert "sentences drawn from the documents" in none[0].text and "it needs 40 queries" in none[1].text
+def test_the_score_to_expect_is_said_and_that_queries_were_drawn() -> None:
+    (known,) = findings(SETTING, 71.0)
+    assert known.text.startswith("Expected score on new queries: 71.0")
+    drawn, unknown = findings(replace(SETTING, synthetic_queries=True), None)
+    assert "sentences drawn from the documents" in drawn.text and "it needs 40 queries" in unknown.text
 
 
 @pytest.mark.parametrize(
@@ -214,26 +204,11 @@ def test_a_share_that_is_not_all_is_not_written_so(share, text) -> None:
 # ---- what misleads
 
 
-def splits(folder: Path, documents: list[str], queries: list[str]) -> list[Split]:
-    return splits_of(beir_task(beir(folder, documents, queries)))
-
-
 @pytest.mark.parametrize(("longest", "is_said"), [(512, True), (513, False)])
 def test_documents_that_all_fit_the_window_are_called_short(longest, is_said) -> None:
     sentences = short_documents(summary({BASE: 20, GOOD: 10}, of={BASE: {"longest": longest}}))
     assert bool(sentences) == is_said
     assert all("the longest has 512 tokens, and base reads 512" in sentence for sentence in sentences)
-
-
-def test_queries_that_are_documents_are_counted(tmp_path) -> None:
-    texts = [f"word{i} and more" for i in range(4)]
-    root = beir(tmp_path / "a", texts, texts)
-    for path in (root / "queries.jsonl", root / "qrels" / "test.tsv"):
-        path.write_text(path.read_text().replace('"q0"', '"d0"').replace("q0\t", "d0\t"))
-    (sentence,) = identical_queries(splits_of(beir_task(root)))
-    assert sentence.startswith("1 of 4 queries are documents too") and "--ignore-identical-ids" in sentence
-    assert not identical_queries(splits_of(beir_task(root), ignore_identical_ids=True))
-    assert not identical_queries(splits(tmp_path / "b", texts, texts))  # the same texts under other ids
 
 
 def test_queries_that_equal_scores_decide_are_counted() -> None:

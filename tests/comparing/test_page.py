@@ -16,7 +16,7 @@ import pytest
 
 from mteb_longembed.comparing.advice import Advice, Note
 from mteb_longembed.comparing.compare import Comparison
-from mteb_longembed.comparing.figures import draw_standings, drawings
+from mteb_longembed.comparing.figure import draw
 from mteb_longembed.comparing.page import (
     Table,
     _breakable,
@@ -48,7 +48,6 @@ def comparison(use: str = "Use it.", **changes: Any) -> Comparison:
         "scores": scores,
         "summary": made,
         "by_split": by_split(scores),
-        "queries": pd.DataFrame(),
         "advice": Advice("undecided", LONG.id, LONG.id, "type this", use, "Why.", "Price."),
         "notes": [
             Note("data", "one line"),
@@ -125,7 +124,7 @@ def test_keys_of_tables_stay_inside_their_folder_and_apart(tmp_path, hostile) ->
 @pytest.fixture(scope="module")
 def text() -> str:
     made = comparison()
-    return page(made, drawings(made), "mteb-longembed compare <b>")
+    return page(made, "mteb-longembed compare <b>")
 
 
 class _Ids(HTMLParser):
@@ -147,7 +146,7 @@ def test_nothing_is_loaded_from_elsewhere_and_ids_are_unique(text) -> None:
     parsed = _Ids(text)
     assert all(link.startswith("#") for link in parsed.links)
     assert "default-src 'none'" in text and not re.search(r"@import|url\((?!#)", text)
-    assert len(parsed.ids) == len(set(parsed.ids)) and {"compare", "standings", "cost"} < set(parsed.ids)
+    assert len(parsed.ids) == len(set(parsed.ids)) and {"compare", "standings"} < set(parsed.ids)
     referred = {link[1:] for link in parsed.links} | set(re.findall(r"url\(#([^)]+)\)", text))
     assert referred <= set(parsed.ids)
 
@@ -202,7 +201,7 @@ def test_texts_of_others_have_no_control_characters_wherever_they_stand() -> Non
         tasks=[odd],
         written=odd,
     )
-    text = page(made, [], odd)
+    text = page(made, odd)
     assert "\x1b" not in text and text.encode()
     assert text.count("a\ufffd[31m\ufffd") == 10
 
@@ -255,7 +254,7 @@ def test_json_is_the_frames_and_has_no_nan() -> None:
 
 def test_the_picture_shades_the_band_of_the_first_one() -> None:
     made = comparison()
-    (axes,) = draw_standings(made).figure.axes
+    (axes,) = draw(made).axes
     (band,) = [patch for patch in axes.patches if patch.get_width() > 0]
     first = made.summary.iloc[0]
     ends = band.get_x(), band.get_x() + band.get_width()
@@ -264,25 +263,16 @@ def test_the_picture_shades_the_band_of_the_first_one() -> None:
     assert labels == list(made.summary["label"])
 
 
-def test_every_text_of_a_figure_lies_inside_it() -> None:
+def test_every_text_of_the_figure_lies_inside_it_and_it_is_always_the_same() -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    for drawing in drawings(comparison()):
-        canvas = FigureCanvasAgg(drawing.figure)
-        canvas.draw()
-        drawn = drawing.figure.get_tightbbox(canvas.get_renderer())  # In inches, as the size.
-        width, height = drawing.figure.get_size_inches()
-        assert drawn.x0 >= 0 and drawn.x1 <= width and drawn.y0 >= 0 and drawn.y1 <= height, drawing.key
-        labels = [text for axes in drawing.figure.axes for text in axes.get_yticklabels()]
-        boxes = [
-            text.get_window_extent(canvas.get_renderer()).padded(-1) for text in labels if text.get_text()
-        ]
-        assert not any(first.overlaps(second) for first, second in combinations(boxes, 2))
-    assert drawings(comparison())[0].svg() == drawings(comparison())[0].svg()
-
-
-def test_without_two_speeds_there_is_no_figure_of_costs() -> None:
-    made = comparison()
-    assert [drawing.key for drawing in drawings(made)] == ["standings", "cost"]
-    unknown = comparison(summary=made.summary.assign(tokens_per_second=float("nan")))
-    assert [drawing.key for drawing in drawings(unknown)] == ["standings"]
+    figure = draw(comparison())
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    drawn = figure.get_tightbbox(canvas.get_renderer())  # In inches, as the size.
+    width, height = figure.get_size_inches()
+    assert drawn.x0 >= 0 and drawn.x1 <= width and drawn.y0 >= 0 and drawn.y1 <= height
+    labels = [text for axes in figure.axes for text in axes.get_yticklabels()]
+    boxes = [text.get_window_extent(canvas.get_renderer()).padded(-1) for text in labels if text.get_text()]
+    assert not any(first.overlaps(second) for first, second in combinations(boxes, 2))
+    assert page(comparison()) == page(comparison())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
@@ -197,6 +197,16 @@ class ModelSpec:
         if settings or target or self.strategy != "none":
             return f"{self.base}+{self.strategy}{target}{settings}"
         return self.base
+
+    def typed(self, left_out: Iterable[str] = ()) -> str:
+        """The name as it is typed: a colon before its settings, which in folders, where none may stand, is a comma.
+
+        Args:
+            left_out: settings that it does not give.
+        """
+        plain: dict[str, Any] = dict.fromkeys(left_out)
+        text = str(replace(self, **plain))
+        return self.base + text[len(self.base) :].replace(",", ":", 1)
 
     @property
     def kind(self) -> type[Strategy]:

@@ -11,7 +11,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.adapting.counting import count_tokens
 from mteb_longembed.encoders.adapting.poolings import by_window, weighted
 from mteb_longembed.encoders.engine.siblings import pooled_too
-from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.store import Counts, EmbeddingStore
 from tests import tiny
 from tests.own_data import beir
 
@@ -80,12 +80,9 @@ def test_compare_encodes_once_for_all_rules_of_one_form(
     names += [f"{base}+pcw@64:weights={rule}" for rule in ("sif", "idf")]
     documents = [tiny.text(40, seed) for seed in range(8)]
     data = beir(tmp_path / "data", documents, [text[:20] for text in documents])
-    comparison = longembed.compare(names, data=data, bm25=False, folder=tmp_path, show=False)
-    encoded = comparison.summary["tokens_encoded"]
-    by_form = [names[:4], names[4:7], names[7:]]
-    # the first of each form encodes, the others read
-    assert [[encoded[name] > 0 for name in form] for form in by_form] == [
-        [True, False, False, False],
-        [True, False, False],
-        [True, False],
-    ]
+    n_encoded: list[int] = []
+    add = Counts.add
+    monkeypatch.setattr(Counts, "add", lambda self, ran, read: (n_encoded.extend(ran), add(self, ran, read)))
+    longembed.compare(names, data=data, bm25=False, folder=tmp_path, show=False)
+    # the first of each of the three forms encodes the documents, the others read
+    assert sum(n > 20 for n in n_encoded) == 3 * len(documents)  # queries are shorter
