@@ -46,8 +46,8 @@ def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
     return out.getvalue()
 
 
-def write(figure: Figure, path: Path) -> None:
-    """Write a figure into a file; its suffix says the format.
+def kind_of(path: Path) -> str:
+    """The format of a figure's file, by its suffix.
 
     Raises:
         InputError: if the suffix is none of `.svg`, `.png` and `.pdf`.
@@ -55,5 +55,10 @@ def write(figure: Figure, path: Path) -> None:
     kind = path.suffix.lower().removeprefix(".")
     if kind not in METADATA:
         raise InputError(f"a figure is a .svg, .png or .pdf file, got {path.name!r}.")
+    return kind
+
+
+def write(figure: Figure, path: Path) -> None:
+    """Write a figure into a file, see `kind_of`."""
     make_folder("the folder of --figure", path.parent)
-    write_file(path, drawn(figure, kind, dpi=160))
+    write_file(path, drawn(figure, kind_of(path), dpi=160))

@@ -129,6 +129,8 @@ def main(args: argparse.Namespace) -> int:
         from mteb_longembed.comparing.figure import draw
         from mteb_longembed.comparing.page import as_json, write_all
 
+        if args.figure:
+            figures.kind_of(args.figure)  # a wrong name is told now, and not at the end of a long run
         gc.freeze()  # the search for garbage after each candidate need not look through the imports
         comparison = compare(**given, show=not args.json)
         folder = write_all(comparison, args.folder, shlex.join(["mteb-longembed", *sys.argv[1:]]))

@@ -47,7 +47,7 @@ _LEGEND = {
     "first in": "First in: the share of bootstrap resamples of the queries in which a candidate has the highest score.",
     "to best": "To base, to best: paired differences in points, with their 95 % intervals.",
     "p adj.": "P adj.: paired bootstrap test against the base, adjusted for their number (Benjamini-Hochberg).",
-    "tokens/s": "Tokens/s: the median, the slowest and the fastest of all rounds on the same documents. One counts as "
+    "tokens/s": "Tokens/s: the median of three rounds on the same documents (the JSON has all three). One counts as "
     f"faster if its slowest round is {CLEARLY:g} times as fast as the fastest round of the other.",
     "vectors": "Vectors and KB/doc: the mean of all documents.",
     "read": "Read: the share of the documents' tokens that is read; tokens that the tokenizer does not know "
@@ -111,7 +111,7 @@ def ranking_table(comparison: Comparison) -> Table:
             "p adj.": _p_value(row["p_value"]),
         }
         cells |= {name: _spread(row[name], row[f"{name} low"], row[f"{name} high"]) for name in others}
-        cells["tokens/s"] = speed(row)
+        cells["tokens/s"] = _number(row["tokens_per_second"], 0)
         cells["vectors"] = _number(row["vectors"], 2)
         cells["KB/doc"] = _number(row["bytes"], 2, unit=1024)
         cells["read"] = _share(row["share_read"])
@@ -129,13 +129,6 @@ def ranking_table(comparison: Comparison) -> Table:
     legend = [text for column, text in _LEGEND.items() if column in table.cells]
     notes = [first, *legend, *comparison.texts("data")]
     return replace(table, notes=notes, classes=list(comparison.summary["standing"]))
-
-
-def speed(row: Mapping[str, Any]) -> str:
-    """The median speed in tokens a second, with its slowest and fastest round."""
-    if not is_number(row["tokens_per_second"]):
-        return MISSING
-    return f"{row['tokens_per_second']:,.0f} [{row['slowest']:.0f},{row['fastest']:.0f}]"
 
 
 def split_table(comparison: Comparison) -> Table | None:

@@ -47,6 +47,10 @@ def test_a_budget_is_a_time_and_what_is_none_is_refused(capsys) -> None:
         (["--corpus", "x"], "--corpus, --queries and --qrels belong together"),
         (["--make-queries", "--queries", "x"], "--make-queries N needs --corpus, no --queries"),
         (["--corpus", "x", "--make-queries", "0"], "--make-queries N needs --corpus, .* and N of at least 1"),
+        (
+            ["-t", "LongEmbedPasskey", "--figure", "x.jpg"],
+            "a figure is a .svg, .png or .pdf file, got 'x.jpg'",
+        ),
         (["-t", "LongEmbedPaskey"], "unknown task 'LongEmbedPaskey': did you mean 'LongEmbedPasskey'"),
     ],
 )
