@@ -232,7 +232,7 @@ def _why_it_is_undecided(best: Any, others: Sequence[Any], setting: Setting) -> 
 
 def _more(n_more: float, n_queries: int) -> str:
     """How many more queries would tell two candidates apart, to two digits."""
-    if not n_more <= MANY * n_queries:
+    if n_more > MANY * n_queries:
         return "it would take many more queries like these"
     return f"with about {float(f'{n_more:.2g}'):,.0f} more queries like these a difference would show in 80 % of cases"
 
