@@ -1,16 +1,22 @@
 """What does it cost to follow `compare`'s first line? The table of docs/compare.md.
 
     python -m experiments.regret measure POINTS
+    python -m experiments.regret default FOLDER MODEL
     python -m experiments.regret page
 
-POINTS is `points.parquet` of `experiments.adapt`. Of each collection, n queries are drawn 1,000 times; `compare`'s
+POINTS is `points.parquet` of `experiments.adapt`; FOLDER is what `mteb-longembed compare MODEL -t LongEmbedQMSum` wrote
+beside its page, with all default candidates. Of each collection, n queries are drawn 1,000 times; `compare`'s
 recommendation on them is scored on all other queries, against the best candidate there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +24,8 @@ import pandas as pd
 from experiments.adapt import NAMES
 from experiments.measuring import write_part
 from mteb_longembed.comparing.advice import Setting, advise
-from mteb_longembed.comparing.candidates import Candidate, Kind
+from mteb_longembed.comparing.candidates import BM25, Candidate, Kind
+from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import summarise
 
 RESULTS = Path("experiments/regret.csv")
@@ -45,10 +52,9 @@ CANDIDATES = {
         "0.5",
         "all windows, fused",
     ),
-    "bm25:window=200": ("", "", "BM25 by passage"),
+    BM25: ("", "", "BM25 by passage"),
 }
 BASE = "m+none@256"
-WORDS = "bm25:window=200"
 
 
 def scores_by_query(points: pd.DataFrame) -> pd.DataFrame:
@@ -63,7 +69,7 @@ def scores_by_query(points: pd.DataFrame) -> pd.DataFrame:
 
 def candidate(name: str) -> Candidate:
     """What a name is; no model is there to say it."""
-    if name == WORDS:
+    if name == BM25:
         return Candidate(name, "", "words")
     kind: Kind = "search"
     if name == BASE:
@@ -73,8 +79,11 @@ def candidate(name: str) -> Candidate:
     return Candidate(name, "m", kind)
 
 
-def simulate(scores: pd.DataFrame, n: int) -> dict[str, float]:
+def simulate(
+    scores: pd.DataFrame, candidates: Sequence[Candidate], costs: Mapping[str, Mapping[str, Any]], n: int
+) -> dict[str, float]:
     """Mean loss in points of each rule, and how often a named winner is a false one."""
+    (base,) = [one.id for one in candidates if one.is_base]
     draw = np.random.default_rng(n)
     losses: dict[str, list[float]] = {"compare": [], "the leader": [], "the base": [], "BM25 by passage": []}
     named = 0
@@ -87,14 +96,14 @@ def simulate(scores: pd.DataFrame, n: int) -> dict[str, float]:
             .reset_index(names="query")
         )
         long = long.assign(task="", split="")
-        summary = summarise(long, [candidate(name) for name in CANDIDATES], {})
+        summary = summarise(long, candidates, costs)
         advice = advise(summary, Setting(n_queries=n))
         others = 100 * scores[~drawn].mean()
         chosen = {
             "compare": advice.recommended,
             "the leader": summary.index[0],
-            "the base": BASE,
-            "BM25 by passage": WORDS,
+            "the base": base,
+            "BM25 by passage": BM25,
         }
         for rule, name in chosen.items():
             losses[rule].append(others.max() - others[name])
@@ -108,13 +117,38 @@ def simulate(scores: pd.DataFrame, n: int) -> dict[str, float]:
 def measure(file: Path) -> None:
     """Simulate all models and collections."""
     points = pd.read_parquet(file)
-    rows = []
+    candidates = [candidate(name) for name in CANDIDATES]
     for (model, collection), own in points.groupby(["model", "collection"], sort=False):
-        for n in SIZES if collection in COLLECTIONS else ():
-            about = {"model": model, "collection": NAMES[str(collection)], "queries": n}
-            rows.append({**about, **simulate(scores_by_query(own), n)})
-            print(rows[-1], flush=True)
-    pd.DataFrame(rows).to_csv(RESULTS, index=False, float_format="%.2f")
+        if collection in COLLECTIONS:
+            keep(str(model), NAMES[str(collection)], scores_by_query(own), candidates, {})
+
+
+def measure_default(folder: Path, model: str) -> None:
+    """Simulate the default run on QMSum, with the measured costs of its candidates."""
+    rows = json.loads((folder / "compare.json").read_text())["candidates"]
+    names = [field.name for field in fields(Cost)]
+    candidates = [Candidate(row["candidate"], row["base"], row["kind"]) for row in rows]
+    costs = {row["candidate"]: {name: row[name] for name in names} for row in rows}
+    scores = pd.read_parquet(folder / "scores.parquet").pivot(
+        index="query", columns="candidate", values="score"
+    )
+    keep(model, f"meetings, {len(candidates)} candidates", scores, candidates, costs)
+
+
+def keep(
+    model: str,
+    collection: str,
+    scores: pd.DataFrame,
+    candidates: Sequence[Candidate],
+    costs: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Simulate one collection, and put its rows in the place of those that the file has of it."""
+    rows = pd.read_csv(RESULTS)
+    rows = rows[(rows["model"] != model) | (rows["collection"] != collection)]
+    about = {"model": model, "collection": collection}
+    new = [{**about, "queries": n, **simulate(scores, candidates, costs, n)} for n in SIZES]
+    print(pd.DataFrame(new), flush=True)
+    pd.concat([rows, pd.DataFrame(new)]).to_csv(RESULTS, index=False, float_format="%.2f")
 
 
 def page() -> None:
@@ -131,10 +165,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("measure").add_argument("points", type=Path)
+    default = commands.add_parser("default")
+    default.add_argument("folder", type=Path)
+    default.add_argument("model")
     commands.add_parser("page")
     args = parser.parse_args()
     if args.command == "measure":
         measure(args.points)
+    elif args.command == "default":
+        measure_default(args.folder, args.model)
     else:
         page()
 
