@@ -46,19 +46,19 @@ def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
     return out.getvalue()
 
 
-def kind_of(path: Path) -> str:
-    """The format of a figure's file, by its suffix.
+def prepare(path: Path) -> str:
+    """Make the folder of a figure's file; the format, by its suffix.
 
     Raises:
-        InputError: if the suffix is none of `.svg`, `.png` and `.pdf`.
+        InputError: if the suffix is none of `.svg`, `.png` and `.pdf`, or the folder cannot be made.
     """
     kind = path.suffix.lower().removeprefix(".")
     if kind not in METADATA:
         raise InputError(f"a figure is a .svg, .png or .pdf file, got {path.name!r}.")
+    make_folder("the folder of --figure", path.parent)
     return kind
 
 
 def write(figure: Figure, path: Path) -> None:
-    """Write a figure into a file, see `kind_of`."""
-    make_folder("the folder of --figure", path.parent)
-    write_file(path, drawn(figure, kind_of(path), dpi=160))
+    """Write a figure into a file, see `prepare`."""
+    write_file(path, drawn(figure, prepare(path), dpi=160))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import math
 import re
 import shlex
 import sys
@@ -97,7 +96,7 @@ OPTIONS: Options = {
         ("--no-bm25", {"dest": "bm25", "action": "store_false"}, "leave out BM25 and the fusion with BM25"),
     ],
     "run": [
-        ("--budget", {"type": _budget, "default": math.inf, "metavar": "TIME"},
+        ("--budget", {"type": _budget, "metavar": "TIME"},
          "such as 20m, 90s or 2h: skip everything that would take longer"),
         DEVICE,
     ],
@@ -130,7 +129,7 @@ def main(args: argparse.Namespace) -> int:
         from mteb_longembed.comparing.page import as_json, write_all
 
         if args.figure:
-            figures.kind_of(args.figure)  # a wrong name is told now, and not at the end of a long run
+            figures.prepare(args.figure)  # a wrong name is told now, and not at the end of a long run
         gc.freeze()  # the search for garbage after each candidate need not look through the imports
         comparison = compare(**given, show=not args.json)
         folder = write_all(comparison, args.folder, shlex.join(["mteb-longembed", *sys.argv[1:]]))

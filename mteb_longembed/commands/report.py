@@ -45,6 +45,8 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         InputError: if there are no results of LongEmbed tasks, or the figure cannot be written.
     """
+    if args.figure:
+        figures.prepare(args.figure)
     results, problems = load_results(args.results)
     for problem in problems:
         print(f"warning: {problem}", file=sys.stderr)

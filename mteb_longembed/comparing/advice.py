@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from .summary import LEAST_QUERIES, LEAST_TO_CLAIM, MARGIN, is_number
 
 #: More than this many times the present queries are called many.
 MANY = 10
+LEAST_MORE = 5
 #: This many equals of a leader are named.
 _NAMED = 3
 #: A tokenizer with at least this share of unknown tokens is named.
@@ -231,10 +233,11 @@ def _why_it_is_undecided(best: Any, others: Sequence[Any], setting: Setting) -> 
 
 
 def _more(n_more: float, n_queries: int) -> str:
-    """How many more queries would tell two candidates apart, to two digits."""
+    """How many more queries would tell two candidates apart; at least a few, because these do not."""
     if n_more > MANY * n_queries:
         return "it would take many more queries like these"
-    return f"with about {float(f'{n_more:.2g}'):,.0f} more queries like these a difference would show in 80 % of cases"
+    n_more = max(math.ceil(n_more), LEAST_MORE)
+    return f"with about {n_more:,} more queries like these a difference would show in 80 % of cases"
 
 
 def _price(row: Any, rows: Sequence[Any]) -> str:

@@ -32,10 +32,8 @@ ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
 POSITIONS = ("ntk", "se", "none", "gp", "pi", "rp", "yarn")
 MOST_POSITIONS = 4
 
-#: Names are broken only at tabs and spaces.
-_WRAPPER = TextWrapper(
-    30, expand_tabs=False, replace_whitespace=False, break_long_words=False, break_on_hyphens=False
-)
+#: How names are broken on lines: at tabs and spaces, and inside a part only where it is longer than a line.
+_WRAPPER = TextWrapper(30, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
 #: `base`: the model as it is. `strategy`: a model with another strategy. `search`: a model with settings of search.
 #: `fusion`: with BM25's scores added. `words`: BM25 alone. `api`: a model of mteb's own, to which nothing is added.
 Kind = Literal["base", "strategy", "search", "fusion", "words", "api"]
@@ -191,41 +189,43 @@ def candidates_of(
         reach = read_tokens("the target", target)
     tails = []
     if asked is None or "pcw" in asked or sizes:
-        tails = _window_tails(checkpoint, reach, sizes)
+        tails = [("pcw", tail) for tail in _window_tails(checkpoint, reach, sizes)]
     fitting = [key for key in POSITIONS if checkpoint.base.family.fits(STRATEGIES[key])]
     wanted = [key for key in asked or fitting if key != "pcw"]
-    tails += [_position_tail(checkpoint, key, target) for key in wanted]
-    found = [first]
+    tails += [(key, _position_tail(checkpoint, key, target)) for key in wanted]
+    return _fitting(first, tails, asked, target)
+
+
+def _fitting(
+    first: Candidate, tails: Sequence[tuple[str, str]], asked: Sequence[str] | None, target: int | str | None
+) -> tuple[list[Candidate], list[str]]:
+    """The names that fit, and sentences about the others. By default only some position strategies are tried."""
+    base = first.base
+    found = {first: ""}
     refused: dict[str, InputError] = {}
-    for tail in tails:
+    untried = []
+    for key, tail in tails:
+        n_positions = sum(known in POSITIONS for known in found.values())
+        if asked is None and key in POSITIONS and n_positions == MOST_POSITIONS:
+            untried.append(key)
+            continue
         try:
-            found.append(named(f"{base}+{tail}", base=base))
+            found.setdefault(named(f"{base}+{tail}", base=base), key)
         except InputError as error:
             # a wrong length says more than a strategy that does not fit
             if not isinstance(error, IncompatibleError) and (asked or target is not None):
                 raise
-            refused[re.split("[@:]", tail)[0]] = error
-    found = list(dict.fromkeys(found))
-    if asked is None:
-        return _without_untried(found)
-    if len(found) == 1 and refused:
+            refused[key] = error
+    if asked and len(found) == 1 and refused:
         key, reason = next(iter(refused.items()))
         raise InputError(f"{key} does not fit {base}: {reason}")
-    return found, [f"{key} does not fit {base} and is left out." for key in refused]
-
-
-def _without_untried(found: Sequence[Candidate]) -> tuple[list[Candidate], list[str]]:
-    """The candidates without position strategies beyond `MOST_POSITIONS`, and a sentence that names these."""
-    key_of = {one: one.spec.strategy for one in found if one.spec is not None and one.kind == "strategy"}
-    untried = [one for one, key in key_of.items() if key in POSITIONS][MOST_POSITIONS:]
-    if not untried:
-        return list(found), []
-    keys = [key_of[one] for one in untried]
-    sentence = (
-        f"Not tried with {found[0].base}: {', '.join(keys)}. --strategies {','.join(keys)} tries them, --strategies "
-        "all tries every one."
-    )
-    return [one for one in found if one not in untried], [sentence]
+    sentences = [f"{key} does not fit {base} and is left out." for key in refused if asked]
+    if untried:
+        sentences.append(
+            f"Not tried with {base}: {', '.join(untried)}. --strategies {','.join(untried)} tries them, --strategies "
+            "all tries every one."
+        )
+    return list(found), sentences
 
 
 def is_name(text: str) -> bool:
@@ -366,13 +366,13 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
 
 
 def on_lines(text: str) -> str:
-    """A text on short lines: it is broken between words, and names behind the signs before their parts.
+    """A text on short lines: it is broken between words, and names between their parts.
 
     >>> print(on_lines("+pcw@512:vectors=window,weights=sif"))
     +pcw@512:vectors=window,
     weights=sif
     """
-    parts = re.sub(r"([:,/])(?=\S)", r"\1\t", text)
+    parts = re.sub(r"(?<=[:,/])(?=\S)|(?<=\S)(?=[+])", "\t", text)
     return "\n".join(line.replace("\t", "") for line in _WRAPPER.wrap(parts))
 
 

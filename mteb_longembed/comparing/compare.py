@@ -46,7 +46,7 @@ from .candidates import (
     with_chunkers,
     words_of,
 )
-from .costs import Cost, covering_len, document_lengths
+from .costs import Cost, covering_len, document_lengths, duration
 from .run import CandidateError, Done, OverBudgetError, Runner
 from .summary import by_split, expected, resamples_of, summarise
 
@@ -141,7 +141,7 @@ def compare(
     sizes: Sequence[int] = (),
     chunkers: Mapping[str, Chunker] | None = None,
     bm25: bool = True,
-    budget: float = math.inf,
+    budget: float | None = None,
     device: str | None = None,
     folder: str | Path = "results",
     show: bool = True,
@@ -182,7 +182,9 @@ def compare(
         InputError: if models, data or options do not go together.
         DataError: if a file breaks a rule.
     """
-    until = time.monotonic() + budget
+    until = math.inf
+    if budget is not None:
+        until = time.monotonic() + budget
     make_folder("--output-folder", Path(folder))
     models = _listed(models)
     metrics = [read_metric(text) for text in _listed(metric)]
@@ -288,17 +290,15 @@ def _prepared(
                 if sentence:
                     notes.append(Note("data", sentence))
             splits.append(split)
-            notes += [Note("data", text) for text in split.warnings()]
+            notes += [Note("data", text) for text in split.left_out()]
+            notes += [Note("caution", text) for text in split.identical_queries()]
     return splits, notes
 
 
 def _expectation(n_tokens: int, n_passes: int, cost: Cost) -> str:
     """How much is read and how long that takes on this machine, by the first measured speed."""
     seconds = n_tokens / (cost.tokens_per_second or 1.0)
-    needed = f"{seconds:,.0f} seconds"
-    if seconds >= 120:
-        needed = f"{seconds / 60:,.0f} minutes"
-    sentence = f"About {n_tokens:,} tokens in {n_passes} passes, about {needed} on this machine"
+    sentence = f"About {n_tokens:,} tokens in {n_passes} passes, about {duration(seconds)} on this machine"
     if seconds > _LONG:
         return f"{sentence}: --budget TIME leaves out what takes longer, --sample N reads fewer documents."
     return f"{sentence}."

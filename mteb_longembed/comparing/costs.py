@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from collections.abc import Sequence
@@ -10,7 +11,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
@@ -81,6 +81,13 @@ def is_faster(one: Any, other: Any) -> bool:
     return bool(one.slowest > CLEARLY * other.fastest)
 
 
+def duration(seconds: float) -> str:
+    """A time in words: seconds, and from two minutes on minutes."""
+    if seconds < 120:
+        return f"{seconds:,.0f} seconds"
+    return f"{seconds / 60:,.0f} minutes"
+
+
 def measure(model: LongModel, texts: Sequence[str]) -> tuple[list[float], int]:
     """The tokens of documents that a model encodes in a second, round by round, and the bytes of one vector.
 
@@ -127,10 +134,17 @@ def sample(splits: Sequence[Split], device_type: str) -> list[str]:
 
 def _drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
     """Different documents with text, in a random order, until they have so many characters."""
-    texts = pd.Series([text for split in splits for text in split.texts() if text], dtype=object)
-    texts = texts.drop_duplicates().sample(frac=1, random_state=0)
-    n_before = texts.str.len().cumsum().shift(fill_value=0)
-    return list(texts[n_before < n_characters])
+    texts: dict[str, None] = {}
+    left = n_characters
+    numbers = [(split, number) for split in splits for number in range(len(split.corpus))]
+    for split, number in random.Random(0).sample(numbers, len(numbers)):
+        text = split.text_at(number)
+        if text and text not in texts:
+            texts[text] = None
+            left -= len(text)
+        if left <= 0:
+            break
+    return list(texts)
 
 
 def document_lengths(

@@ -43,7 +43,8 @@ _OPTIONAL = ("p adj.", "KB/doc", "vectors", "read", "to base", "first in", "toke
 #: What a column is, for the columns that not everybody can guess.
 _LEGEND = {
     "standing": "Standing: best (surely first), leads (first, but not surely), tied (these queries cannot tell it from "
-    "the first) or worse (the 95 % interval of its paired difference to the first lies below 0).",
+    "the first), worse (the 95 % interval of its paired difference to the first lies below 0), ? (too few queries), "
+    "- (no part of the choice).",
     "first in": "First in: the share of bootstrap resamples of the queries in which a candidate has the highest score.",
     "to best": "To base, to best: paired differences in points, with their 95 % intervals.",
     "p adj.": "P adj.: paired bootstrap test against the base, adjusted for their number (Benjamini-Hochberg).",
@@ -82,12 +83,6 @@ class Table:
         """A table without its empty columns."""
         cells = pd.DataFrame(rows).map(printable).rename(columns=printable)
         return cls(slug(key), printable(caption), cells.loc[:, (cells != MISSING).any()], **more)
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        """The texts of each row."""
-        rows: list[dict[str, str]] = self.cells.to_dict("records")
-        return rows
 
     def has_words(self, title: str) -> bool:
         """Whether a column has words: they are aligned left, and numbers right."""
@@ -140,8 +135,7 @@ def split_table(comparison: Comparison) -> Table | None:
     for name, label in comparison.summary["label"].items():
         cells = {"candidate": label}
         for row in frame[frame["candidate"] == name].itertuples():
-            title = f"{row.task.removeprefix('LongEmbed')} {row.split.removeprefix('test_')}"
-            cells[title] = _spread(row.score, row.low, row.high)
+            cells[f"{row.task} {row.split}"] = _spread(row.score, row.low, row.high)
         rows.append(cells)
     return Table.of("splits", f"{comparison.metric} by task and split, in percent", rows)
 
@@ -238,8 +232,7 @@ def as_text(table: Table, width: int, *, notes: bool = True) -> str:
 def _drawn(cells: pd.DataFrame, table: Table) -> str:
     """Cells with spaces between them: words to the left, numbers to the right."""
     sides = ["left" if table.has_words(title) else "right" for title in cells]
-    # a title such as SummScreenFD may be broken between its words
-    titles = [re.sub("(?<=[a-z]{2})(?=[A-Z])| ", "\n", title) for title in cells]
+    titles = [title.replace(" ", "\n") for title in cells]
     return str(tabulate(cells, titles, "simple", showindex=False, disable_numparse=True, colalign=sides))
 
 

@@ -32,7 +32,7 @@ from mteb_longembed.retrieval.vector_search import VectorSearch
 
 from .cache import Cache
 from .candidates import Candidate
-from .costs import Cost, LongModel, chunk_texts, count, count_tokens, measure, sample
+from .costs import Cost, LongModel, chunk_texts, count, count_tokens, duration, measure, sample
 
 #: So many documents of each query are looked at for passages.
 DEPTH = 100
@@ -137,7 +137,7 @@ class Runner:
             raise OverBudgetError(f"{candidate.id}: unknown time.")
         # where the time is not known, a candidate may run while there is any
         if math.isfinite(seconds) and seconds > max(left, 0):
-            raise OverBudgetError(f"{candidate.id}: about {seconds / 60:.1f} minutes.")
+            raise OverBudgetError(f"{candidate.id}: about {duration(seconds)}.")
 
     def expected_seconds(self, cost: Cost, splits: Sequence[Split]) -> float:
         """The time to encode the documents of some splits, 0 for BM25; infinite if it is not known."""
@@ -170,10 +170,12 @@ class Runner:
         """The cost of a model with the documents, or with their chunks."""
         chunks = getattr(loaded.vectors, "chunks", None)
         cost = count(loaded.encoder, self.splits, candidate.target_len, chunks)
+        if loaded.encoder is None:
+            return cost
         texts = sample(self.splits, torch.device(device).type)
         if chunks is not None:
             texts = chunk_texts(texts, chunks)
-        if loaded.encoder is None or not texts:
+        if not texts:
             return cost
         with no_bar():
             speeds, n_bytes = measure(loaded.encoder, texts)

@@ -195,8 +195,8 @@ class Split:
         task._top_k = len(self.corpus)
         return Split(task, self.subset, self.split, self.metrics, self.changes_rule)
 
-    def warnings(self) -> list[str]:
-        """Sentences about queries that are not scored, or find themselves, and about documents without text."""
+    def left_out(self) -> list[str]:
+        """Sentences about queries that are not scored and documents without text; none if there are none."""
         sentences = list(getattr(self.task, "unjudged", {}).get(self.split, ()))
         name = ", ".join(self.key)
         n_empty = sum(not text for text in self.texts())
@@ -208,24 +208,23 @@ class Split:
             )
         if n_empty:
             sentences.append(f"{name}: {n_empty:,} of {len(self.corpus):,} documents have no text.")
-        n_identical = self._n_identical()
-        if n_identical:
-            sentences.append(
-                f"{name}: {n_identical:,} of {len(self.judged_queries):,} queries are documents too, with the same id "
-                "and text, so that each finds itself first: --ignore-identical-ids leaves that document out (BEIR's "
-                "rule)."
-            )
         return sentences
 
-    def _n_identical(self) -> int:
-        """How many queries are documents with the same id and text, where the rule does not leave these out.
+    def identical_queries(self) -> list[str]:
+        """That queries are documents too, with the same id and text, where the rule does not leave these out.
 
         In one public data set all 30 queries are such: nDCG@1 was 0.0 for every model.
         """
         if getattr(self.task, "ignore_identical_ids", False):
-            return 0
+            return []
         asked = self.judged_queries.items()
-        return sum(self.text(query) == str(text).strip() for query, text in asked if query in self._numbers)
+        n = sum(self.text(query) == str(text).strip() for query, text in asked if query in self._numbers)
+        if not n:
+            return []
+        return [
+            f"{', '.join(self.key)}: {n:,} of {len(asked):,} queries are documents too, with the same id and text, so "
+            "that each finds itself first: --ignore-identical-ids leaves that document out (BEIR's rule)."
+        ]
 
 
 def splits_of(

@@ -87,9 +87,9 @@ def test_what_has_the_same_scores_is_not_told_apart_by_more_queries() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (3, "about 3 more"),
-        (97, "about 97 more"),
-        (412, "about 410 more"),
+        (0, "about 5 more"),
+        (62.1, "about 63 more"),
+        (412, "about 412 more"),
         (501, "many more"),
         (float("inf"), "many more"),
     ],

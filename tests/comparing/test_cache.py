@@ -197,8 +197,8 @@ def test_a_document_with_the_id_of_the_query_can_be_left_out_and_mtebs_results_s
     plain = run(base, beir_task(root), tmp_path / "out", **options)
     ruled = run(base, beir_task(root), tmp_path / "ruled", ignore_identical_ids=True, **options)
     assert score(plain) == 0 < score(ruled)
-    assert any("--ignore-identical-ids" in sentence for sentence in plain.texts("data"))
-    assert not any("--ignore-identical-ids" in sentence for sentence in ruled.texts("data"))
+    assert any("--ignore-identical-ids" in sentence for sentence in plain.texts("caution"))
+    assert not any("--ignore-identical-ids" in sentence for sentence in ruled.texts("caution"))
     assert list((tmp_path / "out").rglob("model_meta.json")) and not list(
         (tmp_path / "ruled").rglob("model_meta.json")
     )

@@ -181,7 +181,7 @@ def test_no_mistake_in_a_file_changes_a_score_unsaid(tmp_path: Path, name, chang
         assert scores_of(beir_task(root)) == scores
     elif rule == "counted":
         task = beir_task(root)
-        assert len(splits_of(task)[0].warnings()) == 1
+        assert len(splits_of(task)[0].left_out()) == 1
         kept = set(task.dataset["default"]["test"]["queries"]["id"])
         assert all(scores_of(task)[query] == scores[query] for query in kept - {"q0"})
     else:

@@ -41,7 +41,7 @@ def test_queries_without_judgement_and_empty_documents_are_said(tmp_path) -> Non
     root = beir(tmp_path, [*(tiny.text(20, i) for i in range(3)), " "], ["a", "b"])
     (root / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t0\n")
     (split,) = splits_of(beir_task(root))
-    queries, documents = split.warnings()
+    queries, documents = split.left_out()
     assert queries.endswith("1 of 2 queries have no relevant document and are not scored.")
     assert documents.endswith("1 of 4 documents have no text.")
 
@@ -52,11 +52,11 @@ def test_queries_that_are_documents_are_counted(tmp_path) -> None:
     for path in (root / "queries.jsonl", root / "qrels" / "test.tsv"):
         path.write_text(path.read_text().replace('"q0"', '"d0"').replace("q0\t", "d0\t"))
     (split,) = splits_of(beir_task(root))
-    (sentence,) = split.warnings()
+    (sentence,) = split.identical_queries()
     assert "1 of 4 queries are documents too" in sentence and "--ignore-identical-ids" in sentence
     (ruled,) = splits_of(beir_task(root), ignore_identical_ids=True)
     (apart,) = splits_of(beir_task(beir(tmp_path / "b", texts, texts)))  # the same texts under other ids
-    assert not ruled.warnings() and not apart.warnings()
+    assert not ruled.identical_queries() and not apart.identical_queries()
 
 
 def test_a_ranking_is_cut_in_a_tie_only_if_the_tie_reaches_a_rank_that_counts(tmp_path) -> None:
