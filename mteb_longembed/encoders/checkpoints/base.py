@@ -52,9 +52,9 @@ class Base:
         name: a hub id or `local/NAME`.
         files: the files themselves.
         revision: the hub's commit, a hash of the local files, or a digest of a loaded model.
-        trained_len: the longest input in tokens that the base was trained on.
         family: how positions enter the model.
         config: transformers' configuration.
+        max_seq_length: the longest input in tokens by sentence-transformers' settings, as it stands there.
         native: the type of a model that we read as another class than its files name (`native.py`).
         entry: that of the zoo.
         settings: the content of config_sentence_transformers.json.
@@ -71,9 +71,9 @@ class Base:
     name: str
     files: Files
     revision: str | None
-    trained_len: int | None
     family: type[Family]
     config: PretrainedConfig
+    max_seq_length: object = None
     native: str | None = None
     entry: ZooEntry | None = None
     settings: Json = field(default_factory=dict)
@@ -97,6 +97,20 @@ class Base:
         if self.carried is None:
             return self.name, self.revision
         return self.carried.base_name, self.carried.base_revision
+
+    @property
+    def longest(self) -> int | None:
+        """The longest input in tokens that its configuration allows."""
+        return self.family.trained_len(self.config)
+
+    @property
+    def trained_len(self) -> int | None:
+        """The longest input in tokens that the base was trained on."""
+        if self.carried is not None:
+            return self.carried.strategy.trained_len
+        if self.entry is not None and self.entry.trained_len is not None:
+            return self.entry.trained_len
+        return min(filter(_is_length, [self.max_seq_length, self.longest]), default=None)
 
     @property
     def interpolated(self) -> int | None:
@@ -142,20 +156,13 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
         vectors = _vectors_in(pooling, files.path)
         file = f"{inside}{STRATEGY_FILE}"
         carried = StrategyFile.from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")
-    family = family_of(config)
-    lengths = [transformer.get("max_seq_length"), family.trained_len(config)]
-    trained_len = min(filter(_is_length, lengths), default=None)
-    if carried is not None:
-        trained_len = carried.strategy.trained_len
-    elif entry is not None:
-        trained_len = entry.trained_len or trained_len
     return Base(
         name=name,
         files=files,
         revision=files.revision(code=runs_code),
-        trained_len=trained_len,
-        family=family,
+        family=family_of(config),
         config=config,
+        max_seq_length=transformer.get("max_seq_length"),
         native=str(raw.get("model_type")) if raw.get("model_type") in NATIVE else None,
         entry=entry,
         settings=settings,
@@ -177,7 +184,6 @@ def base_of_loaded(model: SentenceTransformer) -> Base:
         raise ModelError(
             f"the model starts with a {type(first).__name__}, but only a Transformer can be extended."
         )
-    family = family_of(first.config)
     card = model.model_card_data
     source = str(first.config.name_or_path or "")
     path = source or str(card.base_model or "")
@@ -189,14 +195,13 @@ def base_of_loaded(model: SentenceTransformer) -> Base:
     pooling = None
     if len(model) > 1:
         pooling = getattr(model[1], "pooling_mode", None)
-    lengths = [family.trained_len(first.config), model.max_seq_length]
     return Base(
         name=card.model_name or local_name(path),
         files=Files(str(Path(source).resolve()), local=True) if is_folder(source) else Files(source),
         revision=digest(model),
-        trained_len=min(filter(_is_length, lengths), default=None),
-        family=family,
+        family=family_of(first.config),
         config=first.config,
+        max_seq_length=model.max_seq_length,
         pooling=pooling,
         similarity=model.similarity_fn_name,
         dtype=str(model.dtype).removeprefix("torch."),
