@@ -28,15 +28,13 @@ PAPER = ("pcw", "rp", "gp", "pi", "ntk", "se")
 WINDOWS = (
     "pcw@:size=128",
     "pcw@:size=128,vectors=window",
-    "pcw@:fuse=bm25,size=128,vectors=window",
     "ntk@:vectors=64",
-    "ntk@:fuse=bm25",
     "pcw@:size=64",
     "pi@:vectors=64",
 )
 WHOLE = 32_768  # tokens: more than the longest meeting has
 #: A vector for each window of the trained length.
-PIECES = ("pcw@:vectors=window", "pcw@:fuse=bm25,vectors=window")
+PIECES = "pcw@:vectors=window"
 
 
 def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
@@ -58,15 +56,15 @@ def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
     yield from meetings(*(f"{strategy}@2048" for strategy in strategies))
     by_length = ["none", *(f"{strategy}@" for strategy in strategies)]
     yield from needles((PASSKEY, NEEDLE), (256, 1024), by_length)
-    yield from meetings(*(tail.replace("@", "@2048") for tail in (*WINDOWS, *PIECES)))
+    yield from meetings(*(tail.replace("@", "@2048") for tail in (*WINDOWS, PIECES)))
     yield from needles((PASSKEY, NEEDLE), (4096,), by_length)
     yield from meetings(*(f"{strategy}@{length}" for length in (512, 1024, 4096) for strategy in strategies))
-    yield from meetings(*(tail.replace("@", f"@{WHOLE}") for tail in (*WINDOWS[:3], "pcw@", *PIECES)))
+    yield from meetings(*(tail.replace("@", f"@{WHOLE}") for tail in (*WINDOWS[:2], "pcw@", PIECES)))
     yield from needles((PASSKEY, NEEDLE), (4096,), WINDOWS[:2])
     yield from needles((PARAPHRASE,), (256, 1024, 4096), by_length)
     yield from needles((PASSKEY, NEEDLE), (512, 2048, 8192), by_length)
     yield from meetings(
-        *(tail.replace("@", f"@{length}") for length in (1024, 4096, 512) for tail in (*WINDOWS, *PIECES))
+        *(tail.replace("@", f"@{length}") for length in (1024, 4096, 512) for tail in (*WINDOWS, PIECES))
     )
     yield from needles((PASSKEY, NEEDLE, PARAPHRASE), (512, 1024, 2048), WINDOWS[:2])
     yield from needles((PARAPHRASE,), (4096,), WINDOWS[:2])

@@ -29,6 +29,7 @@ from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import summarise
 
 RESULTS = Path("experiments/regret.csv")
+RUNS = Path("experiments/default_run.csv")
 PAGE = Path("docs/compare.md")
 COLLECTIONS = ("qmsum", "chapters", "proposals")
 SIZES = (12, 25, 50, 100)
@@ -124,8 +125,12 @@ def measure(file: Path) -> None:
 
 
 def measure_default(folder: Path, model: str) -> None:
-    """Simulate the default run on QMSum, with the measured costs of its candidates."""
+    """Simulate the default run on QMSum, with the measured costs of its candidates; and keep its scores."""
     rows = json.loads((folder / "compare.json").read_text())["candidates"]
+    known = pd.read_csv(RUNS)
+    shown = pd.DataFrame(rows)[["label", "score", "low", "high", "vectors", "share_read"]]
+    shown.insert(0, "model", model)
+    pd.concat([known[known["model"] != model], shown]).to_csv(RUNS, index=False, float_format="%.3f")
     names = [field.name for field in fields(Cost)]
     candidates = [Candidate(row["candidate"], row["base"], row["kind"]) for row in rows]
     costs = {row["candidate"]: {name: row[name] for name in names} for row in rows}

@@ -21,9 +21,15 @@ EPILOG = "example: mteb-longembed report results/ --figure by-length.svg"
 
 #: Format -> the text of a table.
 FORMATS: dict[str, Callable[[pd.DataFrame], str]] = {
-    "terminal": lambda table: table.to_string(index=False, float_format="{:.1f}".format, na_rep="-"),
+    "terminal": lambda table: (
+        table.astype(object).fillna("-").to_string(index=False, float_format="{:.1f}".format)
+    ),
     "csv": lambda table: table.to_csv(index=False, lineterminator="\n").rstrip("\n"),
-    "markdown": lambda table: table.to_markdown(index=False, floatfmt=".1f", missingval="-"),
+    "markdown": lambda table: (
+        table.astype(object)
+        .where(table.notna(), None)
+        .to_markdown(index=False, floatfmt=".1f", missingval="-")
+    ),
     "json": lambda table: table.to_json(orient="records", indent=1, force_ascii=False),
 }
 OPTIONS: Options = {

@@ -162,7 +162,7 @@ class Cache:
 
     def passages(self, meta: ModelMeta, split: Split, show: Callable[[], ShownPassages]) -> ShownPassages:
         """The passages that an earlier run has shown for each judged query, or else are shown now."""
-        path = self._ranking(meta, split).with_name(f"{split.task.metadata.name}_windows.json")
+        path = self._ranking(meta, split).with_name(f"windows_{split.task.metadata.name}.json")
         shown: ShownPassages | None = _read_kept(path, dict)
         if shown is None or not split.passages.keys() <= shown.keys():
             shown = show()

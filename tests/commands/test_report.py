@@ -28,6 +28,7 @@ def test_every_format_has_the_gain_of_each_strategy(name, results, capsys):
     assert _run(results, "--format", name) == 0
     text = capsys.readouterr().out.replace("\\/", "/")
     assert f"{BASE}+ntk@4096" in text and "50.0" in text and "12.5" in text
+    assert not any(missing in text for missing in ("nan", "NA", "None"))  # the base gains nothing over itself
 
 
 def test_csv_and_json_are_read_back_as_numbers(results, capsys):
