@@ -128,9 +128,9 @@ def measure_default(folder: Path, model: str) -> None:
     """Simulate the default run on QMSum, with the measured costs of its candidates; and keep its scores."""
     rows = json.loads((folder / "compare.json").read_text())["candidates"]
     known = pd.read_csv(RUNS)
-    shown = pd.DataFrame(rows)[["label", "score", "low", "high", "vectors", "share_read"]]
+    shown = pd.DataFrame(rows)[["label", "score", "low", "high", "vectors", "share_read"]].round(3)
     shown.insert(0, "model", model)
-    pd.concat([known[known["model"] != model], shown]).to_csv(RUNS, index=False, float_format="%.3f")
+    pd.concat([known[known["model"] != model], shown]).to_csv(RUNS, index=False)
     names = [field.name for field in fields(Cost)]
     candidates = [Candidate(row["candidate"], row["base"], row["kind"]) for row in rows]
     costs = {row["candidate"]: {name: row[name] for name in names} for row in rows}
