@@ -157,7 +157,7 @@ def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:
     for table in shown:
         print(f"\n{as_text(table, get_terminal_size().columns, notes=explain)}")
     print()
-    kinds = ["data", "finding", "untried"] if explain else ["data"]
+    kinds = ["finding", "untried"] if explain else ["data"]  # the table's notes have the data
     for sentence in comparison.texts(*kinds):
         print(printable(sentence))
     for sentence in comparison.texts("skipped"):
