@@ -19,17 +19,17 @@ from mteb_longembed.reports.strategies import by_strategy
 DESCRIPTION = "Show what each strategy gains over its base, from the result folders of `mteb run`."
 EPILOG = "example: mteb-longembed report results/ --figure by-length.svg"
 
+
+def _filled(table: pd.DataFrame, missing: str | None) -> pd.DataFrame:
+    """The table with another value for what is missing."""
+    return table.astype(object).where(table.notna(), missing)
+
+
 #: Format -> the text of a table.
 FORMATS: dict[str, Callable[[pd.DataFrame], str]] = {
-    "terminal": lambda table: (
-        table.astype(object).fillna("-").to_string(index=False, float_format="{:.1f}".format)
-    ),
+    "terminal": lambda table: _filled(table, "-").to_string(index=False, float_format="{:.1f}".format),
     "csv": lambda table: table.to_csv(index=False, lineterminator="\n").rstrip("\n"),
-    "markdown": lambda table: (
-        table.astype(object)
-        .where(table.notna(), None)
-        .to_markdown(index=False, floatfmt=".1f", missingval="-")
-    ),
+    "markdown": lambda table: _filled(table, None).to_markdown(index=False, floatfmt=".1f", missingval="-"),
     "json": lambda table: table.to_json(orient="records", indent=1, force_ascii=False),
 }
 OPTIONS: Options = {
