@@ -15,7 +15,7 @@ import pandas as pd
 from .costs import is_faster
 from .summary import LEAST_QUERIES, LEAST_TO_CLAIM, MARGIN, is_number
 
-#: More than this many times the present queries are called many.
+#: More than this many times the present queries are called many; and at least so many more are said.
 MANY = 10
 LEAST_MORE = 5
 #: This many equals of a leader are named.

@@ -132,11 +132,6 @@ class Split:
             documents = dict(sorted(documents.items(), key=lambda item: item[1], reverse=True)[1:])
         return documents
 
-    def order(self, ranked: Ranking, query: str) -> list[str]:
-        """The documents of a query that count, the best first; of equal scores the larger id, as in trec_eval."""
-        counted = self._counted(ranked, query)
-        return sorted(counted, key=lambda name: (counted[name], name), reverse=True)
-
     def score(self, ranked: Ranking) -> pd.DataFrame:
         """One row for each judged query.
 
