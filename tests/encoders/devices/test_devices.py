@@ -57,9 +57,13 @@ FLASH, EFFICIENT = "_scaled_dot_product_flash_attention", "_scaled_dot_product_e
 KERNELS = {H100.name: FLASH, H100_FP32.name: EFFICIENT, T4.name: EFFICIENT}
 
 
+#: Models are made when tests are collected, before there are fixtures; the folder goes when the process ends.
+FOLDER = tempfile.TemporaryDirectory()
+
+
 @functools.cache
 def base(name: str) -> Any:
-    return tiny.sentence_transformer(name, Path(tempfile.mkdtemp()), **MODELS[name], name=f"tiny/{name}")
+    return tiny.sentence_transformer(name, Path(FOLDER.name, name), **MODELS[name], name=f"tiny/{name}")
 
 
 def fitting(name: str) -> list[str]:
