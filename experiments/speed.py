@@ -284,9 +284,8 @@ def search(args: argparse.Namespace) -> Iterator[Row]:
         ways: dict[str, Callable[[], object]] = {
             "exact": lambda vectors=vectors: best_documents(vectors.blocks(), list(queries[:, None]), 10)
         }
-        for kind in ("flat", "ivf"):
-            index = WindowIndex(vectors.blocks(), exact=kind == "flat")
-            ways[f"index={kind}"] = lambda index=index: index.search(queries, 10)
+        index = WindowIndex(vectors.blocks())
+        ways["index=ivf"] = lambda index=index: index.search(queries, 10)
         for name, seconds in zip(ways, interleaved(args.rounds, *ways.values()), strict=True):
             yield [f"{name}, {count} a document", seconds]
 

@@ -16,7 +16,7 @@ from mteb_longembed import cli
 from mteb_longembed.commands import list as listing
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import SEARCH_PARAMETERS
+from mteb_longembed.names.grammar import SEARCH_SETTINGS
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.tasks import TASKS, benchmark
 from tests import tiny
@@ -75,7 +75,7 @@ def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
     for key, kind in STRATEGIES.items():
         assert f"\n  {key}" in shown
         assert all(f" {name}=" in shown for name in kind.parameters())
-    assert all(f" {name}=" in shown for name in SEARCH_PARAMETERS)
+    assert all(f" {name}=" in shown for name in SEARCH_SETTINGS)
     assert all(f"\n  {alias} " in shown and entry.hub_id in shown for alias, entry in ZOO.items())
     assert all(f"\n  {task.metadata.name} " in shown for task in TASKS)
     assert cli.main(["list", "tasks"]) == 0

@@ -16,13 +16,12 @@ Part = tuple[str, Sequence[Mapping[str, object]]]
 _OF_EVERY_NAME = {
     "vectors": "content tokens for each vector, or window: one for each window of pcw (default one vector)",
     "fuse": "bm25: search adds the scores of BM25",
-    "fusion": "rrf: the ranks of both searches are fused (reciprocal rank fusion) and not their scores",
     "weight": "the share of the encoder's score in a fused score",
     "weights": "sif or idf: each token counts by its rarity in the corpus that is searched (docs/adapt.md)",
     "whiten": "0 to 1: a map from mean and covariance of the corpus' vectors (0.5 is half of full whitening)",
     "query": "sentences: each sentence of a query is asked on its own, and the scores are summed",
     "score": "softmax: all vectors of a document count, and not only the best one (max, the default)",
-    "index": "ivf: search compares a part of the vectors, through FAISS; flat: all of them, through FAISS",
+    "index": "ivf: search compares a part of the vectors, through FAISS",
 }
 
 

@@ -19,6 +19,7 @@ from mteb_longembed.names.grammar import is_bm25_name, is_extended_name
 from mteb_longembed.names.parameters import read_tokens
 from mteb_longembed.names.zoo import ZOO, entry_of
 from mteb_longembed.retrieval.chunks import Chunker, describe
+from mteb_longembed.retrieval.settings import SearchSettings, read_name, typed_name
 
 BM25 = "bm25:window=200"
 #: The same, which asks each sentence of a query on its own.
@@ -95,30 +96,30 @@ class Candidate:
         return mteb.get_model(self.name, device=device)
 
     @property
-    def spec(self) -> ModelSpec | None:
-        """Its name in parts; None for BM25 and models of mteb's own."""
+    def parts(self) -> tuple[ModelSpec, SearchSettings] | None:
+        """Its model and its search; None for BM25 and models of mteb's own."""
         if self.kind in ("words", "api"):
             return None
-        return ModelSpec.parse(self.name)
+        return read_name(self.name)
 
     @property
     def is_multi_vector(self) -> bool:
         """Whether its name asks for several vectors a document."""
-        return self.spec is not None and self.spec.vectors is not None
+        return self.parts is not None and self.parts[0].vectors is not None
 
     @property
     def encoder(self) -> str:
         """Its name without settings of search. Candidates with one encoder have one cost."""
-        if self.spec is None:
+        if self.parts is None:
             return self.name
-        return self.spec.typed(left_out=self.spec.search)
+        return typed_name(self.parts[0])
 
     @property
     def passes(self) -> str:
         """Candidates with the same text here come from one pass of a model, and differ only in pooling and search."""
-        if self.spec is None or self.meta_of_chunks is not None:
+        if self.parts is None or self.meta_of_chunks is not None:
             return self.id
-        return self.spec.typed(left_out=(*self.spec.search, "vectors"))
+        return typed_name(self.parts[0], left_out=["vectors"])
 
     def with_settings(self, settings: str) -> Candidate:
         """The candidate with further settings of search.
@@ -146,12 +147,14 @@ def named(name: str, base: str = "") -> Candidate:
     entry = entry_of(name)
     if entry is not None and entry.kind == "mteb":
         return Candidate(name, name, "api")
-    spec = ModelSpec.parse(name)
+    spec, settings = read_name(name)
     entry = entry_of(spec.base)
     if entry is not None and entry.kind == "mteb":
         mteb.get_model_meta(name)  # raises if it does not fit
         return Candidate(name, base or spec.base, "api")
-    return _of_checkpoint(open_checkpoint(spec), base or spec.base)
+    checkpoint = open_checkpoint(spec)
+    settings.check_fits(checkpoint)
+    return _of_checkpoint(checkpoint, settings, base or spec.base)
 
 
 def candidates_of(
@@ -376,17 +379,17 @@ def on_lines(text: str) -> str:
     return "\n".join(line.replace("\t", "") for line in _WRAPPER.wrap(parts))
 
 
-def _of_checkpoint(checkpoint: Checkpoint, base: str) -> Candidate:
+def _of_checkpoint(checkpoint: Checkpoint, settings: SearchSettings, base: str) -> Candidate:
     strategy = checkpoint.strategy
     spec = checkpoint.spec
     plain = ModelSpec(checkpoint.base.name, target_len=strategy.trained_len)
     kind: Kind = "strategy"
-    if replace(spec, trust_remote_code=False) == plain:
-        kind = "base"
-    elif spec.fuse:
+    if settings.fuse:
         kind = "fusion"
-    elif spec.search:
+    elif settings:
         kind = "search"
+    elif replace(spec, trust_remote_code=False) == plain:
+        kind = "base"
     # the base as the user wrote it, then the strategy and parameters of the canonical name
-    name = replace(spec, base=base).typed()
+    name = typed_name(replace(spec, base=base), settings)
     return Candidate(name, base, kind, strategy.trained_len, strategy.target_len)

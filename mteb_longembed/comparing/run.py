@@ -188,25 +188,28 @@ class Runner:
 
     def _others_of_the_pass(self, candidate: Candidate, loaded: _OneModel, split: Split) -> list[BuiltModel]:
         """Models of other candidates that only pool this one's pass in another way: their vectors are kept too."""
-        others = [other.spec for other in self.candidates if other.passes == candidate.passes]
+        others = [other.parts for other in self.candidates if other.passes == candidate.passes]
         search = loaded.vectors
         if len(others) < 2 or search is None or self._is_encoded(candidate):
             return []
         counts = cache(partial(search.counts_of, split.corpus, **split.options))
         made: dict[object, BuiltModel] = {}
-        for spec in others:
-            if spec is None:
+        for parts in others:
+            if parts is None:
                 continue
-            adapted: Any = fitted(search.embedder, counts, spec.weights, cast("float | None", spec.whiten))
+            spec, settings = parts
+            adapted: Any = fitted(search.embedder, counts, settings.weights, settings.whiten)
             forms = {spec.vectors}
-            if spec.whiten and spec.strategy == "pcw":
+            if settings.whiten and spec.strategy == "pcw":
                 forms.add("window")  # a map of one vector is fitted on the vectors of windows
             for vectors in forms:
                 # a pass with several vectors gives no single one, and no others
                 if isinstance(adapted, LongSentenceTransformer) and vectors is not None:
-                    made[spec.weights, spec.whiten, vectors] = by_window(adapted, cast("Any", vectors))
-                elif vectors == cast("ModelSpec", candidate.spec).vectors:
-                    made[spec.weights, spec.whiten, vectors] = adapted
+                    made[settings.weights, settings.whiten, vectors] = by_window(
+                        adapted, cast("Any", vectors)
+                    )
+                elif vectors == cast("tuple[ModelSpec, object]", candidate.parts)[0].vectors:
+                    made[settings.weights, settings.whiten, vectors] = adapted
         return [model for model in made.values() if model is not search.embedder]
 
     def _with_passages(

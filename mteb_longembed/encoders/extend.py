@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Literal, TypedDict, Unpack, overload
 
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from mteb_longembed.encoders.modules.transformer import LongTransformer
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import SEARCH_PARAMETERS
 
 from .building import build, private_base
-from .checkpoints.checkpoint import check_no_search, checkpoint_of, open_checkpoint
+from .checkpoints.checkpoint import checkpoint_of, open_checkpoint
 from .checkpoints.spec import ModelSpec
 from .model import LongSentenceTransformer
 
@@ -131,12 +130,10 @@ def extend(
         raise InputError(
             f"extend takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
-    search: dict[str, Any] = {key: params.pop(key) for key in SEARCH_PARAMETERS if key in params}
     general = revision, dtype, trust_remote_code, vectors
     loaded = base if isinstance(base, SentenceTransformer) else None
     source = "" if loaded is not None else str(base)
-    spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params, **search)
-    check_no_search(spec)
+    spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params)
     if loaded is None:
         return build(open_checkpoint(spec), device=device)
     _check_loaded(loaded, spec)
@@ -207,7 +204,6 @@ def load(
         trust_remote_code=trust_remote_code or spec.trust_remote_code,
         vectors=spec.vectors if vectors is None else vectors,
     )
-    check_no_search(spec)
     checkpoint = open_checkpoint(spec)
     model = build(checkpoint, device=device, model_kwargs=loading)
     if loading:

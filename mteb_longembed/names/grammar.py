@@ -19,6 +19,8 @@ _EXTENDED = re.compile(
     re.DOTALL,
 )
 
+#: What a name may set that changes only the search, and no model. `retrieval/settings.py` reads the values.
+SEARCH_SETTINGS = ("fuse", "weight", "weights", "whiten", "score", "query", "index")
 #: A BM25 of ours: `bm25`, and at least a target or a setting.
 _BM25 = re.compile(r"(mteb-longembed/)?bm25(?=[@:,])(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?")
 
@@ -92,6 +94,25 @@ def split_settings(text: str, settings: str) -> dict[str, str]:
             raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
         given[key] = value
     return given
+
+
+def split_search(text: str) -> tuple[str, dict[str, str]]:
+    """The name of the model alone, and the settings of search that follow it.
+
+    >>> split_search("e5-base+pcw@4k:fuse=bm25,size=64,vectors=window")
+    ('e5-base+pcw@4k:size=64,vectors=window', {'fuse': 'bm25'})
+    """
+    _, strategy, _, settings = split_name(text)
+    if strategy is None or not settings or holds_model(text):
+        return text, {}
+    of_model = split_settings(text, settings)
+    of_search = {key: of_model.pop(key) for key in SEARCH_SETTINGS if key in of_model}
+    if not of_search:
+        return text, {}
+    model = text[: -len(settings) - 1]
+    if of_model:
+        model += ":" + ",".join(f"{key}={value}" for key, value in of_model.items())
+    return model, of_search
 
 
 def target_alone(text: str) -> re.Match[str] | None:

@@ -8,7 +8,6 @@ import numbers
 import re
 import types
 import typing
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -83,19 +82,6 @@ class Parameter:
 
 #: A parameter of every name: a document gets one vector for each `vectors` content tokens, or one for each window.
 VECTORS = Parameter("vectors", choices=("window",), number=int, optional=True)
-#: Parameters of every name that change only the search. They never change a vector of the encoder.
-SEARCH_PARAMETERS: Mapping[str, Parameter] = {
-    "fuse": Parameter("fuse", choices=("bm25",), optional=True),
-    "fusion": Parameter("fusion", choices=("rrf",), optional=True),
-    "weights": Parameter("weights", choices=("sif", "idf"), optional=True),
-    "score": Parameter("score", choices=("max", "softmax"), optional=True),
-    "whiten": Parameter("whiten", number=float, optional=True),
-    "query": Parameter("query", choices=("sentences",), optional=True),
-    "weight": Parameter("weight", number=float, optional=True),
-    "index": Parameter("index", choices=("flat", "ivf"), optional=True),
-}
-#: The encoder's share of a fused score if the name gives none; experiments/tried.md says how it was chosen.
-DEFAULT_WEIGHT = 0.5
 
 
 def read_tokens(what: str, value: object) -> int:

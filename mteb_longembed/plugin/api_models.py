@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -107,13 +107,13 @@ class WindowedEncoder:
         return (sums / np.array(counts)[:, None]).astype(vectors.dtype)
 
 
-def windowed(base: ModelMeta, spec: ModelSpec) -> ModelMeta:
-    """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models."""
+def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> ModelMeta:
+    """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models. It takes no settings of search."""
     if spec.kind is not ParallelContextWindows:
         raise IncompatibleError(
             f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
-    foreign = {*spec.params, *spec.search} - {"logn"}
+    foreign = {*spec.params, *settings} - {"logn"}
     if spec.vectors is not None:
         foreign.add("vectors")
     if foreign:

@@ -17,10 +17,12 @@ from mteb_longembed.hub import hub_answers
 if TYPE_CHECKING:
     from mteb_longembed.encoders.checkpoints.base import Base
     from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
+    from mteb_longembed.retrieval.settings import SearchSettings
 
 
 def load_encoder(
     checkpoint: Checkpoint,
+    settings: SearchSettings,
     name: str,
     revision: str | None = None,
     device: str | int | None = None,
@@ -62,8 +64,8 @@ def load_encoder(
         model.cut_dimensions(embed_dim)
         model.remember(checkpoint)  # mteb keeps such results as an experiment of the same name
     if isinstance(model, LongMultiVectorEncoder):
-        return searching(LongMultiVectorSearch(model), checkpoint.spec)
-    return searching(LongEncoder(model), checkpoint.spec)
+        return searching(LongMultiVectorSearch(model), settings)
+    return searching(LongEncoder(model), settings)
 
 
 def _device(device: str | int | None) -> str | None:
@@ -94,18 +96,24 @@ _OF_ANY_MODEL: dict[str, Any] = {
 }
 
 
-def model_meta(checkpoint: Checkpoint, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
-    """The metadata of an extended model: its base's, with what the extension changes.
+def model_meta(
+    checkpoint: Checkpoint,
+    find: Callable[[str], ModelMeta | None],
+    settings: SearchSettings | None = None,
+) -> ModelMeta:
+    """The metadata of an extended model, and of a search with it: its base's, with what the extension changes.
 
     `find` returns mteb's own entry of a name, or None. Then the hub describes the base, or its configuration.
     """
     from mteb_longembed.retrieval.protocol import search_revision
+    from mteb_longembed.retrieval.settings import SearchSettings
 
+    settings = settings or SearchSettings()
     base = checkpoint.base
     origin, _ = base.origin
     known = find(origin) or _described_by_files(base)
     kind = "dense"
-    if checkpoint.spec.fuse:
+    if settings.fuse:
         kind = "hybrid"
     elif checkpoint.vectors is not None:
         kind = "late-interaction"
@@ -113,10 +121,10 @@ def model_meta(checkpoint: Checkpoint, find: Callable[[str], ModelMeta | None]) 
     prompts = entry is not None and bool(entry.query_prompt or entry.document_prompt)
     width = known.embed_dim
     fields: dict[str, Any] = {
-        "name": checkpoint.name,
-        "revision": checkpoint.revision + search_revision(checkpoint.spec),
+        "name": checkpoint.spec.with_settings(settings.given),
+        "revision": checkpoint.revision + search_revision(settings),
         "model_type": [kind],
-        "loader": functools.partial(load_encoder, checkpoint),
+        "loader": functools.partial(load_encoder, checkpoint, settings),
         "max_tokens": checkpoint.strategy.target_len,
         # mteb may cut embeddings to any width, as sentence-transformers does
         "embed_dim": range(1, width + 1) if isinstance(width, int) else width,

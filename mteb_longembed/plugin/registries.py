@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
 
     from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+    from mteb_longembed.retrieval.settings import SearchSettings
 
 T = TypeVar("T")
 
@@ -81,9 +82,9 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             from mteb_longembed.retrieval.passage_bm25 import BM25Settings, describe
 
             return describe(BM25Settings.parse(name))
-        from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+        from mteb_longembed.retrieval.settings import read_name
 
-        made = self._make(ModelSpec.parse(name))
+        made = self._make(*read_name(name))
         if not str(made.name).startswith("local/"):  # the files of a folder may change
             self._made[name] = self._made[str(made.name)] = made
         return made
@@ -107,6 +108,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         from mteb_longembed.encoders.checkpoints.model_files import Files, list_ours
         from mteb_longembed.encoders.checkpoints.spec import ModelSpec
         from mteb_longembed.encoders.strategies import ALGORITHM
+        from mteb_longembed.retrieval.settings import SearchSettings
 
         revision = revision and revision.removesuffix(f"-{ALGORITHM}")
         if name.count("/") != 1 or name.startswith((".", "/", "~")) or Path(name).is_dir():
@@ -116,7 +118,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
                 return None
         except (HubError, ModelError):  # mteb reports it in its own way
             return None
-        return self._make(ModelSpec(name, revision=revision))
+        return self._make(ModelSpec(name, revision=revision), SearchSettings())
 
     def get(self, name: str, default: T | None = None) -> ModelMeta | T | None:  # type: ignore[override]
         """Look up a name as `dict.get` does. If the base of an extended model cannot be read, warn and use the default.
@@ -131,18 +133,20 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             warnings.warn(f"nothing is known about {name}: {error}", stacklevel=2)
             return default
 
-    def _make(self, spec: ModelSpec) -> ModelMeta:
+    def _make(self, spec: ModelSpec, settings: SearchSettings) -> ModelMeta:
         entry = ZOO.get(spec.base)
         base = super().get(entry.hub_id if entry else spec.base)
         if base is not None and "API" in base.framework:
             from mteb_longembed.plugin.api_models import windowed
 
-            return windowed(base, spec)
+            return windowed(base, spec, settings.given)
         from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 
         from .metadata import model_meta
 
-        return model_meta(open_checkpoint(spec), super().get)
+        checkpoint = open_checkpoint(spec)
+        settings.check_fits(checkpoint)
+        return model_meta(checkpoint, super().get, settings)
 
 
 def _is_ours(name: str) -> bool:

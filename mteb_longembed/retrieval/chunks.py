@@ -156,5 +156,5 @@ def _load(name: str, passages: CutText, device: str | None) -> MTEBModels:
 def _over_chunks(inner: Any, passages: CutText) -> VectorSearch:
     """The search over the vectors of chunks, with the settings of a search."""
     if isinstance(inner, VectorSearch):
-        return VectorSearch(ChunkEncoder(inner.encoder, passages), inner.spec)
+        return VectorSearch(ChunkEncoder(inner.encoder, passages), inner.settings)
     return VectorSearch(ChunkEncoder(inner, passages))

@@ -1,14 +1,12 @@
-"""Fusion of an encoder's scores or ranks with those of BM25, done by mteb's hybrid search."""
+"""Fusion of an encoder's scores with those of BM25, done by mteb's hybrid search."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
 from mteb.models.hybrid_wrappers import HybridSearch
-from scipy import stats
 
 from .bm25 import BM25
 from .vector_search import TaskOptions, VectorSearch
@@ -20,10 +18,6 @@ if TYPE_CHECKING:
 #: So many of the best documents of each search are joined, as in mteb; more if a caller asks for more. A document that
 #: only one search returned has the other's least score, so fused scores depend on this number.
 SUB_TOP_K = 100
-#: The constant of reciprocal rank fusion.
-_RRF = 60
-#: Scores of a query are equal if they differ by at most this share of its largest score: the error of a product.
-_EQUAL = 1e-6
 
 
 def convex_combination(
@@ -70,32 +64,8 @@ def convex_combination(
     return combine
 
 
-def reciprocal_ranks(scores: Sequence[Mapping[str, float]], weights: Sequence[float]) -> dict[str, float]:
-    """The weighted sum of `1 / (60 + rank)`. Documents with equal scores share their mean rank.
-
-    Source: Cormack et al. 2009, doi:10.1145/1571941.1572114.
-    Differs: mteb's own orders equal scores by the ids of documents, so that new ids give other fused scores.
-
-    Example:
-        >>> reciprocal_ranks([{"a": 1.0, "b": 1.0}], [61.5])
-        {'a': 1.0, 'b': 1.0}
-    """
-    fused = dict.fromkeys(sorted(set().union(*scores)), 0.0)
-    for ranking, weight in zip(scores, weights, strict=True):
-        if not ranking:
-            continue
-        values = np.array(list(ranking.values()), float)
-        step = max(float(np.abs(values).max()) * _EQUAL, 1e-12)
-        ranks = stats.rankdata(-np.round(values / step))
-        for document, rank in zip(ranking, ranks, strict=True):
-            fused[document] += weight / (_RRF + float(rank))
-    return fused
-
-
 class FusedSearch(HybridSearch):
     """`weight` times the encoder's score plus `1 - weight` times BM25's, both scaled by `convex_combination`.
-
-    With `fusion="rrf"` it is the mean of `1 / (60 + rank)` of both.
 
     Source: Bruch et al. 2023, arXiv:2210.11934; mteb's `HybridSearch`, and its BM25 baseline with its settings.
     Differs: if candidates are given, BM25 still scores all documents, so that every candidate has a score.
@@ -113,12 +83,10 @@ class FusedSearch(HybridSearch):
         words: BM25,
         weight: float,
         lowest: float | None,
-        fusion: Literal["rrf"] | None = None,
     ) -> None:
-        fuse = convex_combination([lowest, 0.0])
-        if fusion == "rrf":
-            fuse = reciprocal_ranks
-        super().__init__([encoder, words], [weight, 1 - weight], fusion_strategy=fuse)
+        super().__init__(
+            [encoder, words], [weight, 1 - weight], fusion_strategy=convex_combination([lowest, 0.0])
+        )
         #: The search over the encoder's vectors, and BM25.
         self.vectors: Any = encoder
         self.words = words

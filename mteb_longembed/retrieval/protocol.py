@@ -9,37 +9,36 @@ from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels, SearchProtocol
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.errors import ModelError
-from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from mteb_longembed.retrieval.encoder import LongEncoder, LongMultiVectorSearch
 
 from .bm25 import BM25
 from .fusion import FusedSearch
 from .passage_bm25 import VERSION, WINDOW, BM25Settings, PassageBM25
+from .settings import DEFAULT_WEIGHT, SearchSettings
 from .vector_search import VectorSearch, similarity_of
 
 #: Version of this room's algorithms. It is part of the revision of every name with search parameters.
 SEARCH_VERSION = "se3"
 
 
-def searching(encoder: LongEncoder | LongMultiVectorSearch, spec: ModelSpec) -> MTEBModels:
+def searching(encoder: LongEncoder | LongMultiVectorSearch, settings: SearchSettings) -> MTEBModels:
     """The search around an encoder that a name asks for; the encoder itself if it asks for none."""
     inner: LongEncoder | LongMultiVectorSearch | VectorSearch = encoder
-    if spec.index or spec.weights or spec.score or spec.whiten or spec.query:
-        inner = VectorSearch(encoder, spec)
-    if not spec.fuse:
+    if settings.index or settings.weights or settings.score or settings.whiten or settings.query:
+        inner = VectorSearch(encoder, settings)
+    if not settings.fuse:
         return inner
     lowest = -1.0 if similarity_of(encoder) == "cosine" else None
-    words = PassageBM25(BM25Settings(window=WINDOW, query=spec.query))
-    return FusedSearch(inner, words, float(spec.weight or DEFAULT_WEIGHT), lowest, spec.fusion)
+    words = PassageBM25(BM25Settings(window=WINDOW, query=settings.query))
+    return FusedSearch(inner, words, settings.weight or DEFAULT_WEIGHT, lowest)
 
 
-def search_revision(spec: ModelSpec) -> str:
+def search_revision(settings: SearchSettings) -> str:
     """The part of a revision that describes the search: our version, and that of BM25."""
-    if not spec.search:
+    if not settings:
         return ""
-    if not spec.fuse:
+    if not settings.fuse:
         return f"-{SEARCH_VERSION}"
     return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}{VERSION}"
 

@@ -133,7 +133,7 @@ class Searcher:
         """
         with self._lock, silence():
             vectors = self._vectors
-            if vectors is None or not (vectors.spec.weights or vectors.power):
+            if vectors is None or not (vectors.settings.weights or vectors.power):
                 raise InputError(
                     "refit needs a name with weights= or whiten=, such as e5-base+ntk:whiten=0.5."
                 )

@@ -21,7 +21,6 @@ from mteb.types import PromptType
 from mteb_longembed.encoders.adapting.counting import count_tokens
 from mteb_longembed.encoders.adapting.poolings import by_window, check_weighable, fitted
 from mteb_longembed.encoders.adapting.whitening import Whitening, fit
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.modules.token_weights import TokenCounts
@@ -31,6 +30,7 @@ from mteb_longembed.retrieval.encoder import LongMultiVectorSearch
 from mteb_longembed.sentences import query_parts
 
 from .passages import CutText
+from .settings import SearchSettings
 from .vectors import CorpusVectors, best_documents, scores_by_block
 from .windows_index import WindowIndex
 
@@ -80,18 +80,18 @@ class VectorSearch:
 
     Args:
         encoder: one of mteb's encoders. With several vectors for each document it is around one of our models.
-        spec: its settings of search hold: `index`, `weights`, `whiten`, `score` and `query`. With an index all vectors
-            are in memory; without one they are compared one block after the other. None: no settings.
+        settings: of the search; those of a fusion do not count. With an index all vectors are in memory; without one
+            they are compared one block after the other.
 
     Raises:
         IncompatibleError: if the encoder does not compare by cosine or dot product, or cannot have what is asked for.
     """
 
-    def __init__(self, encoder: Any, spec: ModelSpec | None = None) -> None:
+    def __init__(self, encoder: Any, settings: SearchSettings | None = None) -> None:
         self.encoder = encoder
-        self.spec = spec or ModelSpec("")
+        self.settings = settings or SearchSettings()
         #: The power of a map that is fitted on the vectors of the corpus. None for no map.
-        self.power = cast("float | None", self.spec.whiten)  # read when the specification was made
+        self.power = self.settings.whiten
         self.embedder: Any = getattr(encoder, "model", None)
         self.mteb_model_meta = encoder.mteb_model_meta
         #: Whether a document has several vectors.
@@ -105,11 +105,11 @@ class VectorSearch:
                 f"a search needs vectors that are compared by cosine or dot product, got {similarity}: leave out "
                 "index, weights, whiten and score."
             )
-        if self.spec.score == "softmax" and not (self._unit or self.power):
+        if self.settings.score == "softmax" and not (self._unit or self.power):
             raise IncompatibleError(
                 f"score=softmax has a temperature for the cosine, got vectors compared by {similarity}: leave it out."
             )
-        if self.spec.weights is not None:
+        if self.settings.weights is not None:
             check_weighable(cast("SentenceTransformer", self.embedder))
         self._forget()
 
@@ -160,7 +160,7 @@ class VectorSearch:
             if self._adapted is None and len(corpus):
                 # with the weights of a corpus, and with vectors as a map needs them
                 counts = partial(self.counts_of, corpus, **where)
-                model = fitted(self.embedder, counts, self.spec.weights, self.power)
+                model = fitted(self.embedder, counts, self.settings.weights, self.power)
                 self._adapted = self.encoder
                 if model is not self.embedder:
                     self._adapted = self.encoder.around(model)
@@ -229,9 +229,8 @@ class VectorSearch:
             for block in self._raw.blocks():
                 mapped = block._replace(rows=self._whitening.documents(block.rows))
                 self._vectors.append(mapped.documents())
-        kind = self.spec.index
-        if kind is not None and len(self._vectors):
-            self._index = WindowIndex(self._vectors.blocks(), exact=kind != "ivf")
+        if self.settings.index is not None and len(self._vectors):
+            self._index = WindowIndex(self._vectors.blocks())
 
     def search(
         self,
@@ -247,9 +246,9 @@ class VectorSearch:
             InputError: if `index` was not called.
         """
         ids = list(queries["id"])
-        parts = query_parts(queries["text"], self.spec.query)
+        parts = query_parts(queries["text"], self.settings.query)
         asked = queries
-        if self.spec.query is not None:
+        if self.settings.query is not None:
             owners = np.repeat(np.arange(len(ids)), list(map(len, parts)))
             texts = list(chain.from_iterable(parts))
             asked = queries.select(owners).remove_columns("text").add_column("text", texts)
@@ -260,7 +259,7 @@ class VectorSearch:
 
     def query_vectors(self, queries: Sequence[str], **where: Unpack[TaskOptions]) -> list[np.ndarray]:
         """The vectors of each query, `[parts, d]`, as `ranked` and `best_vectors` take them."""
-        parts = query_parts(queries, self.spec.query)
+        parts = query_parts(queries, self.settings.query)
         texts = list(chain.from_iterable(parts))
         return _by_query(self._mapped(self._encode_texts(texts, PromptType.query, **where)), parts)
 
@@ -277,7 +276,7 @@ class VectorSearch:
             scores, numbers = self._index.search(np.concatenate(queries), top_k)
         else:
             blocks = self._vectors.blocks()
-            scores, numbers = best_documents(blocks, queries, top_k, self.spec.score or "max")
+            scores, numbers = best_documents(blocks, queries, top_k, self.settings.score or "max")
         rankings = []
         for row, values in zip(numbers, scores, strict=True):
             rankings.append({self._ids[number]: score for number, score in zip(row, values, strict=True)})
@@ -354,7 +353,7 @@ class VectorSearch:
     ) -> dict[str, dict[str, float]]:
         number_of = {document: number for number, document in enumerate(self._ids)}
         ranked: list[dict[str, float]] = [{} for _ in ids]
-        for first, scores in scores_by_block(self._vectors.blocks(), queries, self.spec.score or "max"):
+        for first, scores in scores_by_block(self._vectors.blocks(), queries, self.settings.score or "max"):
             for row, query in enumerate(ids):
                 for document in top_ranked.get(query, ()):
                     place = number_of[document] - first

@@ -25,12 +25,12 @@ class WindowIndex:
     Each search fetches k vectors. It doubles k until it has seen `top_k` different documents, or all vectors. The
     best vectors come first, so the first vector of a document is its best one, and the result is exact.
 
-    With `exact=False` and at least `IVF_FROM` vectors, they are divided into lists by k-means (FAISS's inverted file,
+    From `IVF_FROM` vectors on, they are divided into lists by k-means (FAISS's inverted file,
     numbers in fp16), and a query is compared with the vectors of the nearest lists alone: of `1 / PROBED` of all lists,
     and of twice as many again and again where these do not hold `top_k` documents.
     """
 
-    def __init__(self, blocks: Iterable[Block], *, exact: bool = True) -> None:
+    def __init__(self, blocks: Iterable[Block]) -> None:
         index: Any = None
         counts: list[int] = []
         for block in blocks:
@@ -41,7 +41,7 @@ class WindowIndex:
         self._owner = np.repeat(np.arange(len(counts)), counts)
         self._n_documents = len(counts)
         self._n_vectors = len(self._owner)
-        self._lists = None if exact or self._n_vectors < IVF_FROM else _divided(index)
+        self._lists = None if self._n_vectors < IVF_FROM else _divided(index)
         self._index: Any = self._lists or index
 
     def search(self, queries: np.ndarray, top_k: int) -> tuple[list[list[float]], list[list[int]]]:

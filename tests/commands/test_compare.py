@@ -97,9 +97,9 @@ KINDS = {
     "extended": "BASE+gp@128",
     "base": "BASE+none@16",
     "several vectors": "BASE+pcw@128:size=10,vectors=window",
-    "indexed": "BASE+gp@128:index=flat",
+    "indexed": "BASE+gp@128:index=ivf",
     "fused": "BASE+gp@128:fuse=bm25",
-    "in FAISS": "BASE+gp@128:index=flat",
+    "in FAISS": "BASE+gp@128:index=ivf",
     "bm25": "bm25:window=200",
 }
 

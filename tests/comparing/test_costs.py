@@ -164,7 +164,7 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
         return measure(model, texts)
 
     monkeypatch.setattr(run, "measure", recorded)
-    found = [named(f"{base}+{tail}") for tail in ("none@16", "gp@128", "gp@128:index=flat")]
+    found = [named(f"{base}+{tail}") for tail in ("none@16", "gp@128", "gp@128:index=ivf")]
     result = compare(found, task, tmp_path, bm25=True)
     assert [name for name, _ in calls] == ["none", "gp"] and len({texts for _, texts in calls}) == 1
     rows = result.summary[["slowest", "tokens_per_second", "fastest", "bytes"]]

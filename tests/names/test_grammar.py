@@ -18,13 +18,10 @@ from mteb_longembed.names.zoo import ZOO
         ("./c++/model+rp", ModelSpec("./c++/model", "rp")),
         ("a/b+ntk:sigma=1e+5", ModelSpec("a/b", "ntk", params={"sigma": "1e+5"})),
         (
-            "e5-base+pcw@4k:index=flat,size=64,vectors=window,fuse=bm25,weight=0.3",
-            ModelSpec(
-                "e5-base", "pcw", "4k", vectors="window", index="flat", fuse="bm25", weight="0.3",
-                params={"size": "64"},
-            ),
+            "e5-base+pcw@4k:size=64,vectors=window",
+            ModelSpec("e5-base", "pcw", "4k", vectors="window", params={"size": "64"}),
         ),
-        ("./a+b+pcw:index=flat", ModelSpec("./a+b", "pcw", index="flat")),
+        ("./a+b+pcw:size=8", ModelSpec("./a+b", "pcw", params={"size": 8})),
         (
             "e5-base+ntk@4k:revision=refs/pr/3,dtype=bf16,trained_len=256,trust_remote_code=on,logn=off",
             ModelSpec("e5-base", "ntk", "4k", "256", "refs/pr/3", "bf16", "on", params={"logn": "off"}),

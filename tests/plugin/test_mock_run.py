@@ -11,7 +11,7 @@ from mteb.results import TaskResult
 KINDS = {
     "mini-rope+ntk@1k": 28,
     "mini-ape+pcw@1k:vectors=window": 9,
-    "mini-rope+ntk@1k:index=flat": 9,
+    "mini-rope+ntk@1k:index=ivf": 9,
 }
 
 

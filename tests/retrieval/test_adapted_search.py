@@ -185,10 +185,10 @@ def test_the_scores_of_sentences_are_summed(folder, score) -> None:
     [
         (
             "+pi@128:query=sentences",
-            "^query=sentences sums the scores of places in a document, so it needs vectors=",
+            "^query=sentences asks for places in a document, so it needs vectors=",
         ),
         (
-            "+pi@128:vectors=4,query=sentences,index=flat",
+            "+pi@128:vectors=4,query=sentences,index=ivf",
             "^query=sentences needs the scores of all documents",
         ),
         ("+pi@128:vectors=4,query=words", "^query must be sentences, got 'words'"),

@@ -28,11 +28,11 @@ DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in 
 QUERY = tiny.text(6, 3)
 TAILS = [
     "+pi@64",
-    "+pi@64:index=flat",
+    "+pi@64:index=ivf",
     "+pi@64:fuse=bm25",
     "+pi@64:vectors=8",
     "+pcw@64:size=16,vectors=window,fuse=bm25",
-    "+pcw@64:size=16,vectors=window,index=flat",
+    "+pcw@64:size=16,vectors=window,index=ivf",
     "+pcw@64:size=16,vectors=window,score=softmax",
 ]
 
@@ -47,7 +47,7 @@ def scores_of(made: Searcher, k: int = 10) -> dict[str, float]:
     return {hit.id: hit.score for hit in made.search(QUERY, k)}
 
 
-@pytest.mark.parametrize("tail", ["+pi@64", "+pi@64:index=flat", "+pi@64:fuse=bm25", "bm25"])
+@pytest.mark.parametrize("tail", ["+pi@64", "+pi@64:index=ivf", "+pi@64:fuse=bm25", "bm25"])
 def test_two_searchers_of_one_model_have_their_own_documents(folder: Path, tail: str) -> None:
     model: Any = mteb.get_model(tail if tail == "bm25" else f"{folder}{tail}", device="cpu")
     vectors, one, other = getattr(model, "vectors", None), Searcher(model), Searcher(model)
@@ -146,7 +146,7 @@ PARTS = [f"{tiny.text(10, seed)}.".capitalize() for seed in range(8)]
 PARTS_OF = {"a": PARTS[:5], "b": PARTS[5:], "short": ["a b c."]}
 
 
-@pytest.mark.parametrize("name", ["+pi@128", "+pi@128:index=flat", "+pi@128:fuse=bm25", "", "mteb/tiny"])
+@pytest.mark.parametrize("name", ["+pi@128", "+pi@128:index=ivf", "+pi@128:fuse=bm25", "", "mteb/tiny"])
 def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_once(
     folder: Path, name: str, empty_hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,7 +246,7 @@ def test_generators_and_halves_of_characters_are_read(folder: Path) -> None:
     assert {hit.id for hit in made.search("a")} == {"d1", "d2", "n0", "n1"}
 
 
-@pytest.mark.parametrize("tail", ["+pi@64", "+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,index=flat"])
+@pytest.mark.parametrize("tail", ["+pi@64", "+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,index=ivf"])
 def test_documents_without_text_are_kept_and_never_found(folder: Path, tail: str) -> None:
     made = searcher(f"{folder}{tail}", {"e1": "", **DOCUMENTS, "e2": " \n"})
     want = [(hit.id, pytest.approx(hit.score, abs=1e-5)) for hit in searcher(f"{folder}{tail}").search(QUERY)]
@@ -254,7 +254,7 @@ def test_documents_without_text_are_kept_and_never_found(folder: Path, tail: str
     assert [(hit.id, hit.score) for hit in made.search(QUERY)] == want
 
 
-@pytest.mark.parametrize("tail", ["+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,index=flat"])
+@pytest.mark.parametrize("tail", ["+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,index=ivf"])
 def test_an_interrupted_call_changes_nothing(
     folder: Path, tail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

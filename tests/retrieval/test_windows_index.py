@@ -38,17 +38,15 @@ def small_blocks(request, monkeypatch) -> None:
         monkeypatch.setattr(vectors, "BLOCK_BYTES", 4 * 6 * 20)
 
 
-def built(documents: list[np.ndarray], **options: bool) -> WindowIndex:
-    return WindowIndex(kept(documents).blocks(), **options)
+def built(documents: list[np.ndarray]) -> WindowIndex:
+    return WindowIndex(kept(documents).blocks())
 
 
-@pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("top_k", [1, 5, 39, 40, 500])
-def test_the_index_is_exact_for_one_query_vector(top_k, exact):
-    """With `exact=False` too: these vectors are too few for lists."""
+def test_an_index_of_too_few_vectors_for_lists_is_exact(top_k):
     documents, queries = corpus(0)
     queries[0] = [1, 0, 0, 0, 0, 0]
-    scores, indices = built(documents, exact=exact).search(queries, top_k)
+    scores, indices = built(documents).search(queries, top_k)
     for query, values, row in zip(queries, scores, indices, strict=True):
         want = slowly(documents, query, top_k)
         assert row == [i for _, i in want]
@@ -59,7 +57,7 @@ def lists(monkeypatch, probed: int) -> tuple[WindowIndex, list[np.ndarray], np.n
     monkeypatch.setattr(windows_index, "IVF_FROM", 50)
     monkeypatch.setattr(windows_index, "PROBED", probed)
     documents, queries = corpus(4)
-    return built(documents, exact=False), documents, queries
+    return built(documents), documents, queries
 
 
 def test_all_lists_together_give_what_comparing_everything_gives(monkeypatch):

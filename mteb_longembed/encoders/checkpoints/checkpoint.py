@@ -10,7 +10,6 @@ from transformers.utils.import_utils import is_peft_available
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 from mteb_longembed.encoders.strategies.pi import PositionInterpolation
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
-from mteb_longembed.names.parameters import spell
 from mteb_longembed.names.zoo import entry_of
 
 from .base import Base, Vectors, read_base
@@ -47,20 +46,6 @@ class Checkpoint:
     def revision(self) -> str:
         """The base's commit or hash, and the version of our algorithms."""
         return f"{self.base.revision}-{ALGORITHM}"
-
-
-def check_no_search(spec: ModelSpec) -> None:
-    """Raise InputError for a setting that changes search and no vector of the encoder."""
-    for key, value in spec.search.items():
-        if key in ("weights", "whiten"):
-            raise InputError(
-                f"{key} needs the corpus that is searched, got {key}={spell(value)}: use "
-                "mteb_longembed.adapt(NAME, documents) without it, or mteb_longembed.search(NAME)."
-            )
-        raise InputError(
-            f"{key} changes search and no vector, got {key}={value}: leave it out, or use "
-            "mteb_longembed.search(NAME) with the full name."
-        )
 
 
 def open_checkpoint(spec: ModelSpec) -> Checkpoint:
@@ -155,8 +140,8 @@ def strategy_of(spec: ModelSpec, trained_len: int | None, base: str) -> Strategy
 
 
 def _as_saved(base: Base, spec: ModelSpec, strategy: Strategy) -> Checkpoint:
-    """A model that we saved. It takes nothing but settings of the search."""
-    published = ModelSpec(base.name, **spec.search)
+    """A model that we saved. It takes no settings."""
+    published = ModelSpec(base.name)
     if spec.vectors == base.vectors:
         spec = replace(spec, vectors=None)
     if replace(spec, base=base.name, revision=None, trust_remote_code=False) != published:
@@ -178,18 +163,12 @@ def _as_saved(base: Base, spec: ModelSpec, strategy: Strategy) -> Checkpoint:
 
 def _check_averages(base: Base, spec: ModelSpec) -> None:
     """Refuse means of tokens for a base that was trained with another pooling."""
-    if isinstance(spec.vectors, int):
-        averages = f"vectors={spec.vectors}"
-    elif spec.weights is not None:
-        averages = f"weights={spec.weights}"
-    else:
-        return
-    if base.pooling in (None, "mean"):
+    if not isinstance(spec.vectors, int) or base.pooling in (None, "mean"):
         return
     kind = base.pooling
     if isinstance(kind, tuple):
         kind = "+".join(kind)
     raise IncompatibleError(
-        f"{averages} averages the tokens of a document, but {base.name} was trained with {kind} pooling, not "
-        "mean: use pcw, with vectors=window for several vectors."
+        f"vectors={spec.vectors} averages the tokens of a document, but {base.name} was trained with {kind} pooling, "
+        "not mean: use pcw, with vectors=window for several vectors."
     )

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names.grammar import (
     MAX_LENGTH,
+    SEARCH_SETTINGS,
     holds_model,
     is_folder,
     split_name,
     split_settings,
     target_alone,
 )
-from mteb_longembed.names.parameters import (
-    DEFAULT_WEIGHT,
-    SEARCH_PARAMETERS,
-    VECTORS,
-    Parameter,
-    check_power,
-    read_tokens,
-    spell,
-)
+from mteb_longembed.names.parameters import VECTORS, Parameter, read_tokens, spell
 from mteb_longembed.names.zoo import ZOO
 
 #: Checked values by the names of their parameters.
@@ -34,9 +27,7 @@ DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _SHORT: dict[str | None, str] = {full: short for short, full in DTYPES.items()}
 _DTYPE = Parameter("dtype", choices=tuple(DTYPES), optional=True)
 #: The parameters that every name may set after the colon, whatever its strategy.
-OF_EVERY_NAME = (
-    "dtype", "revision", "trained_len", "trust_remote_code", "vectors", *SEARCH_PARAMETERS
-)  # fmt: skip
+OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors")
 
 
 @dataclass(frozen=True)
@@ -54,14 +45,6 @@ class ModelSpec:
         dtype: compute type.
         trust_remote_code: whether code of the base's repository may run.
         vectors: content tokens for each vector, or `window`.
-        fuse: `bm25` fuses scores with BM25.
-        fusion: `rrf` fuses ranks in the place of scores.
-        weight: the encoder's share of a fused score.
-        weights: the rule by which tokens count by their rarity in the corpus.
-        score: `softmax` lets all vectors of a document give its score, and not only the best one.
-        whiten: the power of the map from the covariance of the corpus' vectors.
-        query: `sentences` asks each sentence of a query on its own.
-        index: `ivf` searches a part of the vectors.
         params: the strategy's own parameters.
     """
 
@@ -73,19 +56,16 @@ class ModelSpec:
     dtype: str | None = None
     trust_remote_code: bool | str = False
     vectors: int | str | None = None
-    fuse: Literal["bm25"] | None = None
-    fusion: Literal["rrf"] | None = None
-    weight: float | str | None = None
-    weights: Literal["sif", "idf"] | None = None
-    score: Literal["max", "softmax"] | None = None
-    whiten: float | str | None = None
-    query: Literal["sentences"] | None = None
-    index: Literal["flat", "ivf"] | None = None
     params: Settings = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         declared = self.kind.declared()
-        for key in self.params:
+        for key, value in self.params.items():
+            if key in SEARCH_SETTINGS:
+                raise InputError(
+                    f"{key} changes search and no model, got {key}={value}: use mteb_longembed.search(NAME), or for "
+                    "weights and whiten mteb_longembed.adapt(NAME, documents) without them."
+                )
             if key not in declared:
                 raise UnknownNameError(f"parameter of {self.strategy}", key, declared)
         params = {key: declared[key].read(value) for key, value in self.params.items()}
@@ -101,59 +81,23 @@ class ModelSpec:
                 self._keep(name, read_tokens(what, getattr(self, name)))
         trusted = Parameter("trust_remote_code", switch=True)
         rules = {"trust_remote_code": trusted, "vectors": VECTORS}
-        for name, rule in {**rules, **SEARCH_PARAMETERS}.items():
+        for name, rule in rules.items():
             self._keep(name, rule.read(getattr(self, name)))
-        self._check()
-
-    def _keep(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)  # the instance is frozen for others
-
-    def _check(self) -> None:
         if isinstance(self.vectors, int) and self.vectors < 1:
             raise InputError(f"vectors must be at least 1 content token for each vector, got {self.vectors}.")
         if self.vectors == "window" and "windows" not in self.kind.overrides():
             raise IncompatibleError(
                 f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."
             )
-        if self.fusion is not None and (self.fuse is None or self.weight is not None):
-            wrong = "no fuse=bm25"
-            if self.fuse is not None:
-                wrong = f"weight={spell(self.weight)}"
-            raise InputError(f"fusion={self.fusion} needs fuse=bm25 and ranks without a weight, got {wrong}.")
-        self._check_scores()
-        if self.weight is None:
-            return
-        weight = float(self.weight)
-        if self.fuse is None:
-            raise InputError(f"weight needs fuse=bm25, got weight={weight:g} without it.")
-        if not 0 < weight < 1:
-            raise InputError(
-                f"weight, the encoder's share of a fused score, must lie between 0 and 1, got {weight:g}."
-            )
-        if weight == DEFAULT_WEIGHT:
-            self._keep("weight", None)
 
-    def _check_scores(self) -> None:
-        """Check how the vectors of a document give its score."""
-        if self.score == "max":
-            self._keep("score", None)
-        if self.whiten is not None:
-            self._keep("whiten", check_power(self.whiten))
-        for setting, value in (("score", self.score), ("query", self.query)):
-            if value is not None and self.index is not None:
-                raise InputError(
-                    f"{setting}={value} needs the scores of all documents, which index={self.index} does not give: "
-                    "leave one of them out."
-                )
-        if self.query is not None and self.vectors is None:
-            raise InputError(
-                f"query={self.query} sums the scores of places in a document, so it needs vectors=window or vectors=N: "
-                "add one."
-            )
+    def _keep(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)  # the instance is frozen for others
 
     @classmethod
     def parse(cls, text: str) -> ModelSpec:
-        """Read a name. A folder that holds a model is a base, whatever signs are in its name.
+        """Read the name of a model. A folder that holds a model is a base, whatever signs are in its name.
+
+        Settings of search are none of a model: `retrieval.settings.read_name` reads both.
 
         People may write a colon before the parameters. A canonical name has a comma there, for Windows' folders.
         """
@@ -185,36 +129,29 @@ class ModelSpec:
 
         >>> str(ModelSpec("intfloat/e5-base-v2", "ntk", "4k", params={"sigma": "4"}))
         'intfloat/e5-base-v2+ntk@4096,sigma=4'
-        >>> str(ModelSpec("me/e5-base-se")), str(ModelSpec("me/e5-base-se", index="ivf"))
-        ('me/e5-base-se', 'me/e5-base-se+none,index=ivf')
+        >>> str(ModelSpec("me/e5-base-se"))
+        'me/e5-base-se'
+        """
+        return self.with_settings({})
+
+    def with_settings(self, settings: Settings) -> str:
+        """The name with further settings, those of a search.
+
+        >>> ModelSpec("me/e5-base-se").with_settings({"index": "ivf"})
+        'me/e5-base-se+none,index=ivf'
         """
         given = {key: getattr(self, key) for key in OF_EVERY_NAME}
-        given = {**self.params, **{key: value for key, value in given.items() if value not in (None, False)}}
-        settings = "".join(f",{key}={spell(given[key])}" for key in sorted(given))
+        given = {key: value for key, value in given.items() if value not in (None, False)}
+        given = {**self.params, **given, **settings}
+        written = "".join(f",{key}={spell(given[key])}" for key in sorted(given))
         target = ""
         if self.target_len is not None:
             target = f"@{self.target_len}"
-        if settings or target or self.strategy != "none":
-            return f"{self.base}+{self.strategy}{target}{settings}"
+        if written or target or self.strategy != "none":
+            return f"{self.base}+{self.strategy}{target}{written}"
         return self.base
-
-    def typed(self, left_out: Iterable[str] = ()) -> str:
-        """The name as it is typed: a colon before its settings, which in folders, where none may stand, is a comma.
-
-        Args:
-            left_out: settings that it does not give.
-        """
-        plain: dict[str, Any] = dict.fromkeys(left_out)
-        text = str(replace(self, **plain))
-        return self.base + text[len(self.base) :].replace(",", ":", 1)
 
     @property
     def kind(self) -> type[Strategy]:
         """The class of the strategy."""
         return get_strategy(self.strategy)
-
-    @property
-    def search(self) -> dict[str, Any]:
-        """The settings that change search but no vector of the encoder."""
-        given = {key: getattr(self, key) for key in SEARCH_PARAMETERS}
-        return {key: value for key, value in given.items() if value is not None}

@@ -15,7 +15,6 @@ from mteb_longembed.encoders.checkpoints import model_files
 from mteb_longembed.encoders.checkpoints.base import base_of_loaded
 from mteb_longembed.encoders.checkpoints.checkpoint import (
     Checkpoint,
-    check_no_search,
     checkpoint_of,
     open_checkpoint,
 )
@@ -24,7 +23,6 @@ from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError, UnknownNameError
 from mteb_longembed.names.grammar import is_extended_name
-from mteb_longembed.names.parameters import DEFAULT_WEIGHT
 from tests import tiny
 
 
@@ -73,19 +71,6 @@ def test_a_parameter_without_effect_is_refused(folders) -> None:
             name_of(f"{folders[family]}+ntk:{parameter}")
 
 
-def test_what_a_document_is_and_how_it_is_searched_stand_in_the_name(folders) -> None:
-    full = "local/model+se@128,fuse=bm25,index=flat,vectors=8"
-    text = f"{folders['mistral']}+se:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT},index=flat"
-    resolved = open_checkpoint(ModelSpec.parse(text))
-    assert resolved.name == full
-    assert resolved.vectors == 8
-    assert resolved.spec.search == {"fuse": "bm25", "index": "flat"}
-    weighted = name_of(f"{folders['mistral']}+se:fuse=bm25,weight=2.5e-1")
-    assert weighted == "local/model+se@128,fuse=bm25,weight=0.25"
-    plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "se"))
-    assert not plain.spec.search and plain.name == "local/model+se@128"
-
-
 @pytest.mark.parametrize(
     ("pooling", "similarity", "message"),
     [
@@ -106,9 +91,9 @@ def test_files_tell_that_a_base_cannot_have_several_vectors(tmp_path, pooling, s
         assert open_checkpoint(ModelSpec.parse(name)).vectors == "window"
 
 
-@pytest.mark.parametrize(("key", "value"), [("index", "flat"), ("fuse", "bm25")])
+@pytest.mark.parametrize(("key", "value"), [("index", "ivf"), ("fuse", "bm25"), ("weights", "sif")])
 def test_what_changes_only_search_is_no_model(folders, key, value) -> None:
-    message = rf"^{key} changes search and no vector, got {key}={value}: .*mteb_longembed\.search\(NAME\)"
+    message = rf"^{key} changes search and no model, got {key}={value}: .*mteb_longembed\.search\(NAME\)"
     with pytest.raises(InputError, match=message):
         load(f"{folders['bert']}+pcw:{key}={value}")
     with pytest.raises(InputError, match=message):
@@ -186,13 +171,6 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         ({"vectors": "banana"}, InputError, "^vectors must be a whole number or window, got"),
         ({"vectors": 0}, InputError, "^vectors must be at least 1 content token for each vector, got 0"),
         ({"vectors": "window"}, IncompatibleError, "^vectors=window needs a strategy that cuts"),
-        ({"index": "hnsw"}, InputError, r"^index must be one of flat, ivf, got"),
-        ({"fuse": "splade"}, InputError, "^fuse must be bm25, got 'splade'"),
-        ({"weight": 0.5}, InputError, "^weight needs fuse=bm25, got weight=0.5 without"),
-        ({"fuse": "bm25", "weight": 1}, InputError, "^weight, the encoder's share .* got 1"),
-        ({"fuse": "bm25", "weight": "all"}, InputError, "^weight must be a number, got 'all'"),
-        ({"fusion": "rrf"}, InputError, "^fusion=rrf needs fuse=bm25 .* got no fuse=bm25"),
-        ({"fuse": "bm25", "fusion": "rrf", "weight": 0.5}, InputError, "without a weight, got weight=0.5"),
         ({"dtype": "../../x"}, InputError, "^dtype must be one of fp32, fp16, bf16, got"),
         (
             {"dtype": "int8"},
@@ -231,21 +209,6 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     assert open_checkpoint(ModelSpec(str(folder), "pi")).revision == without.revision
     plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "pi", trust_remote_code=True))
     assert plain.name == "local/model+pi@128"
-
-
-def test_weights_in_a_name_are_for_searches_and_models_are_adapted() -> None:
-    message = r"weights needs the corpus that is searched, .* mteb_longembed\.adapt"
-    with pytest.raises(InputError, match=message):
-        check_no_search(ModelSpec.parse("mini-ape+ntk:weights=sif"))
-
-
-@pytest.mark.parametrize("tail", ["ntk:weights=sif", "pcw:vectors=window,weights=idf"])
-def test_weights_on_another_pooling_are_refused_before_weights_load(tail: str, tmp_path: Path) -> None:
-    base = tiny.saved("bert", tmp_path, pooling="cls")
-    (base / "model.safetensors").unlink()
-    message = r"weights=\w+ averages the tokens of a document, .* cls pooling"
-    with pytest.raises(IncompatibleError, match=message):
-        open_checkpoint(ModelSpec.parse(f"{base}+{tail}"))
 
 
 def test_an_adapter_whose_base_is_an_adapter_is_no_model(tmp_path: Path) -> None:

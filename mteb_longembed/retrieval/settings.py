@@ -1,0 +1,135 @@
+"""What a name asks of a search: fusion with BM25, corpus weights, whitening, how scores are made, an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, cast
+
+from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.names.grammar import split_search
+from mteb_longembed.names.parameters import Parameter, check_power
+
+#: The encoder's share of a fused score if the name gives none; experiments/tried.md says how it was chosen.
+DEFAULT_WEIGHT = 0.5
+_RULES: Mapping[str, Parameter] = {
+    "fuse": Parameter("fuse", choices=("bm25",), optional=True),
+    "weight": Parameter("weight", number=float, optional=True),
+    "weights": Parameter("weights", choices=("sif", "idf"), optional=True),
+    "whiten": Parameter("whiten", number=float, optional=True),
+    "score": Parameter("score", choices=("max", "softmax"), optional=True),
+    "query": Parameter("query", choices=("sentences",), optional=True),
+    "index": Parameter("index", choices=("ivf",), optional=True),
+}
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Settings that change a search and no model. Values may be given as text; they are kept typed.
+
+    None stands for the default.
+
+    Args:
+        fuse: `bm25` fuses scores with BM25.
+        weight: the encoder's share of a fused score.
+        weights: the rule by which tokens count by their rarity in the corpus.
+        whiten: the power of the map from the covariance of the corpus' vectors.
+        score: `softmax` lets all vectors of a document give its score, and not only the best one.
+        query: `sentences` asks each sentence of a query on its own.
+        index: `ivf` searches a part of the vectors.
+    """
+
+    fuse: Literal["bm25"] | None = None
+    weight: float | None = None
+    weights: Literal["sif", "idf"] | None = None
+    whiten: float | None = None
+    score: Literal["max", "softmax"] | None = None
+    query: Literal["sentences"] | None = None
+    index: Literal["ivf"] | None = None
+
+    def __post_init__(self) -> None:
+        for name, rule in _RULES.items():
+            self._keep(name, rule.read(getattr(self, name)))
+        if self.score == "max":
+            self._keep("score", None)
+        if self.whiten is not None:
+            self._keep("whiten", check_power(self.whiten))
+        for setting, value in (("score", self.score), ("query", self.query)):
+            if value is not None and self.index is not None:
+                raise InputError(
+                    f"{setting}={value} needs the scores of all documents, which index={self.index} does not give: "
+                    "leave one of them out."
+                )
+        self._check_weight()
+
+    def _keep(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)  # the instance is frozen for others
+
+    def _check_weight(self) -> None:
+        if self.weight is None:
+            return
+        if self.fuse is None:
+            raise InputError(f"weight needs fuse=bm25, got weight={self.weight:g} without it.")
+        if not 0 < self.weight < 1:
+            raise InputError(
+                f"weight, the encoder's share of a fused score, must lie between 0 and 1, got {self.weight:g}."
+            )
+        if self.weight == DEFAULT_WEIGHT:
+            self._keep("weight", None)
+
+    def __bool__(self) -> bool:
+        return bool(self.given)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that are not their defaults."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def check_fits(self, checkpoint: Checkpoint) -> None:
+        """Refuse settings that a model cannot have. No weights are read.
+
+        Raises:
+            IncompatibleError, InputError: if one does not fit.
+        """
+        if self.query is not None and checkpoint.vectors is None:
+            raise InputError(
+                f"query={self.query} asks for places in a document, so it needs vectors=window or vectors=N: "
+                "add one."
+            )
+        kind = checkpoint.base.pooling
+        if self.weights is None or kind in (None, "mean"):
+            return
+        if isinstance(kind, tuple):
+            kind = "+".join(kind)
+        raise IncompatibleError(
+            f"weights={self.weights} averages the tokens of a document, but {checkpoint.base.name} was trained with "
+            f"{kind} pooling, not mean: leave it out."
+        )
+
+
+def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
+    """The model and the search that a name asks for.
+
+    Raises:
+        InputError: if the name or a value breaks a rule.
+    """
+    model, settings = split_search(text)
+    return ModelSpec.parse(model), SearchSettings(**cast("dict[str, Any]", settings))
+
+
+def typed_name(
+    spec: ModelSpec, settings: SearchSettings | None = None, *, left_out: Iterable[str] = ()
+) -> str:
+    """The name as it is typed: a colon before its settings, which in folders, where none may stand, is a comma.
+
+    Args:
+        spec: the model.
+        settings: the search; None for the model alone.
+        left_out: settings of the model that the name does not give.
+    """
+    spec = replace(spec, **cast("dict[str, Any]", dict.fromkeys(left_out)))
+    text = spec.with_settings((settings or SearchSettings()).given)
+    return spec.base + text[len(spec.base) :].replace(",", ":", 1)

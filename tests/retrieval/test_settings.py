@@ -1,0 +1,71 @@
+"""What a name asks of a search, apart from the model."""
+
+from pathlib import Path
+from typing import Any
+
+import mteb
+import pytest
+
+from mteb_longembed.encoders.checkpoints import model_files
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.retrieval.settings import DEFAULT_WEIGHT, SearchSettings, read_name, typed_name
+from tests import tiny
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "settings"),
+    [
+        ("e5-base", ModelSpec("e5-base"), {}),
+        ("./a+b+pcw:index=ivf", ModelSpec("./a+b", "pcw"), {"index": "ivf"}),
+        (
+            "e5-base+pcw@4k:index=ivf,size=64,vectors=window,fuse=bm25,weight=0.3",
+            ModelSpec("e5-base", "pcw", "4k", vectors="window", params={"size": "64"}),
+            {"index": "ivf", "fuse": "bm25", "weight": 0.3},
+        ),
+        (f"e5-base+pcw:fuse=bm25,weight={DEFAULT_WEIGHT},score=max", ModelSpec("e5-base", "pcw"), {"fuse": "bm25"}),
+    ],
+)  # fmt: skip
+def test_a_name_is_a_model_and_a_search(text: str, model: ModelSpec, settings: dict[str, Any]) -> None:
+    spec, found = read_name(text)
+    assert spec == model and found.given == settings
+    assert read_name(typed_name(spec, found)) == (spec, found)
+
+
+def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(folder: Path) -> None:
+    name = f"{folder}+pi:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT},index=ivf"
+    assert mteb.get_model_meta(name).name == "local/model+pi@128,fuse=bm25,index=ivf,vectors=8"
+    weighted = mteb.get_model_meta(f"{folder}+pi:fuse=bm25,weight=2.5e-1")
+    assert weighted.name == "local/model+pi@128,fuse=bm25,weight=0.25"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("index=hnsw", "^index must be ivf, got 'hnsw'"),
+        ("fuse=splade", "^fuse must be bm25, got 'splade'"),
+        ("weight=0.5", "^weight needs fuse=bm25, got weight=0.5 without"),
+        ("fuse=bm25,weight=1", "^weight, the encoder's share .* got 1"),
+        ("fuse=bm25,weight=all", "^weight must be a number, got 'all'"),
+        ("whiten=2", "^whiten must be a number above 0 and at most 1"),
+        ("score=softmax,index=ivf", "^score=softmax needs the scores of all documents"),
+        ("fusion=rrf", "^unknown parameter of se 'fusion'"),
+    ],
+)
+def test_a_wrong_value_is_told_before_the_base_is_read(asked: str, message: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(model_files.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
+    with pytest.raises(InputError, match=message):
+        mteb.get_model_meta(f"org/x+se:{asked}")
+
+
+@pytest.mark.parametrize("tail", ["ntk:weights=sif", "pcw:vectors=window,weights=idf"])
+def test_weights_on_another_pooling_are_refused_before_weights_load(tail: str, tmp_path: Path) -> None:
+    base = tiny.saved("bert", tmp_path, pooling="cls")
+    (base / "model.safetensors").unlink()
+    message = r"weights=\w+ averages the tokens of a document, .* cls pooling"
+    with pytest.raises(IncompatibleError, match=message):
+        mteb.get_model_meta(f"{base}+{tail}")
+
+
+def test_no_settings_are_false() -> None:
+    assert not SearchSettings() and not SearchSettings(score="max") and SearchSettings(index="ivf")
