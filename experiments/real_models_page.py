@@ -9,7 +9,7 @@ from experiments.measuring import with_ends, write_part
 from experiments.ranked import Line, Measurements, scores
 from experiments.real_models import NEEDLE, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
 from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.statistics.resampling import adjust, mean_interval, resample
+from mteb_longembed.statistics.resampling import mean_interval, resample
 
 PAGE = Path("docs/real-models.md")
 BASE = "all-MiniLM-L6-v2"
@@ -41,15 +41,16 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
     base = meetings[max(paper, key=lambda name: scores(meetings[name]).mean())]
     others = [name for name in meetings if meetings[name] is not base]
     samples = resample(["base", *others], [[scores(base), *(scores(meetings[name]) for name in others)]])
-    adjusted = adjust([samples.p_value("base", name) for name in others])
-    p_values = dict(zip(others, adjusted, strict=True))
     rows = [
-        f"| setup | 2,048 | p | {'/'.join(LONGER)} | {LARGER}, 2,048 |",
+        f"| setup | 2,048 | difference | {'/'.join(LONGER)} | {LARGER}, 2,048 |",
         "|---|---:|---:|---:|---:|",
     ]
     for name in sorted(meetings, key=lambda name: -scores(meetings[name]).mean()):
-        p = "" if name not in p_values else f"{p_values[name]:.3f}" if p_values[name] >= 0.001 else "<0.001"
-        cells = [with_ends(percent(meetings[name])), p]
+        difference = ""
+        if name in others:
+            points = samples.difference("base", name).scaled(100)
+            difference = f"{points.mean:+.1f} ({points.low:+.1f} to {points.high:+.1f})"
+        cells = [with_ends(percent(meetings[name])), difference]
         same = [lines.get((name.replace("@2048", f"@{length}"), QMSUM, "test")) for length in LONGER.values()]
         cells.append(by_length(same, 1) if "@2048" in name and any(same) else "")
         larger = lines.get((name.replace(BASE, LARGER), QMSUM, "test"))

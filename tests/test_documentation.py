@@ -53,7 +53,7 @@ def test_every_strategy_has_its_section_with_its_picture() -> None:
 @pytest.mark.parametrize("name", ["absolute", "rotary"])
 def test_the_table_of_families_is_what_fits(name) -> None:
     row = "learned" if name == "absolute" else name
-    (line,) = re.findall(rf"^\| {row}.*$", page("which-strategy.md"), re.MULTILINE)
+    (line,) = re.findall(rf"^\| {row}.*$", page("compare.md"), re.MULTILINE)
     cells = line.split("|")
     (family,) = [f for f in families.FAMILIES if f.name == name]
     for key in re.findall(r"`(\w+)(?:@TARGET)?`", cells[3] + cells[4]):

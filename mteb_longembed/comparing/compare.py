@@ -33,7 +33,6 @@ from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.sentences import sentences
 
-from .advice import Advice, Note, Setting, advise, cautions, findings
 from .cache import Cache
 from .candidates import (
     BM25_BY_SENTENCE,
@@ -47,8 +46,10 @@ from .candidates import (
     words_of,
 )
 from .costs import Cost, covering_len, document_lengths, duration
+from .notes import Note, cautions, findings
 from .run import CandidateError, Done, OverBudgetError, Runner
 from .summary import by_split, expected, resamples_of, summarise
+from .verdict import Advice, Setting, advise
 
 T = TypeVar("T")
 #: Queries with so many sentences on average are also asked sentence by sentence.
@@ -59,7 +60,7 @@ _LONG = 600.0
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
-    """The result of a comparison. A notebook shows its page.
+    """The result of a comparison. A notebook shows answer and table.
 
     Args:
         scores: one row for each query of each candidate: candidate, task, split, query, score and other metrics.
@@ -94,12 +95,12 @@ class Comparison:
         return "\n".join([*self.advice.answer, first.to_string(index=False, float_format="%.1f")])
 
     def _repr_html_(self) -> str:
-        from .page import embedded
+        from .page import in_notebook
 
-        return embedded(self)
+        return in_notebook(self)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row for each candidate, the best first: scores with intervals, differences, standing and cost."""
+        """One row for each candidate, the best first: scores with intervals, shares, standing and cost."""
         return self.summary.copy()
 
     @property

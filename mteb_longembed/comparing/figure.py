@@ -1,4 +1,4 @@
-"""The figure of a comparison: all candidates with their intervals."""
+"""The figure of a comparison: all candidates with their intervals, and with their differences to the best."""
 
 from __future__ import annotations
 
@@ -9,55 +9,64 @@ import numpy as np
 from mteb_longembed.figures import GRID, RC
 
 from .candidates import on_lines
-from .summary import is_number
+from .summary import BEHIND, EXCLUDED, GOOD_ENOUGH, MARGIN, MAY_BE_BEST, WINNER, is_number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from .compare import Comparison
 
-#: The width in inches: the letters can be read where the figure is as wide as a phone.
-_WIDTH = 5.4
-#: The height of a line of a label in inches.
-_LINE = 0.15
-#: The colours of candidates by their standing: green for the first one, blue for what is tied with it.
-_FIRST = "#1b7837"
-_EQUAL = "#0072B2"
-_OUT = "#999999"
-_COLOURS = {"winner": _FIRST, "leader": _FIRST, "equal": _EQUAL, "unknown": _EQUAL}
+#: The width in inches, and the height of a line of a label.
+_WIDTH = 10.0
+_LINE = 0.16
+#: The colours of candidates by their standing.
+_COLOURS = {
+    WINNER: "#1b7837",
+    GOOD_ENOUGH: "#1b7837",
+    MAY_BE_BEST: "#0072B2",
+    BEHIND: "#999999",
+    EXCLUDED: "#999999",
+}
 
 
 def draw(comparison: Comparison) -> Figure:
-    """All candidates with their intervals, the best on top.
+    """All candidates, the best on top: left their scores, right their differences to the best, with intervals.
 
-    The band of the first one is shaded over the whole height, and what is surely behind is grey: whose interval lies in
-    the band is easily seen. That is not the test: two intervals may overlap although their paired difference
-    lies below 0.
+    Two intervals on the left may overlap although the difference on the same queries is sure: that is on the right.
+    What is within the margin of the best is shaded there.
     """
     import matplotlib  # takes a second
     from matplotlib.figure import Figure
 
-    rows = list(comparison.summary.itertuples())
-    labels = [on_lines(row.label) for row in rows]
+    summary = comparison.summary
+    labels = [on_lines(label) for label in summary["label"]]
     lines = np.array([label.count("\n") + 2 for label in labels])  # one more parts two labels
     places = np.cumsum(lines) - lines / 2
     with matplotlib.rc_context(RC):
-        figure = Figure(figsize=(_WIDTH, 1.0 + _LINE * lines.sum()), layout="constrained")
-        axes = figure.subplots()
-    for place, row in zip(places, rows, strict=True):
-        colour = _COLOURS.get(row.standing, _OUT)
-        if is_number(row.low):
-            axes.plot([row.low, row.high], [place, place], color=colour, lw=2, alpha=0.6, zorder=2)
-            if row.standing in ("winner", "leader"):
-                axes.axvspan(row.low, row.high, color=_FIRST, alpha=0.1, lw=0, zorder=0)
-        axes.plot([row.score], [place], "o", color=colour, ms=6, zorder=3)
-    axes.set_yticks(places, labels, fontsize=8)
-    for text, row in zip(axes.get_yticklabels(), rows, strict=True):
-        if row.standing in ("behind", "excluded"):
-            text.set_color(_OUT)
-    axes.set_ylim(lines.sum(), 0)
-    axes.set_xlabel(f"{comparison.metric} (%)")
-    axes.grid(axis="x", color=GRID, lw=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(axis="y", length=0)
+        figure = Figure(figsize=(_WIDTH, 0.8 + _LINE * lines.sum()), layout="constrained")
+        scores, differences = figure.subplots(1, 2, sharey=True)
+    for place, row in zip(places, summary.itertuples(), strict=True):
+        colour = _COLOURS[row.standing]
+        _mark(scores, place, (row.score, row.low, row.high), colour)
+        if is_number(row.to_best):
+            _mark(differences, place, (row.to_best, row.to_best_low, row.to_best_high), colour)
+    differences.axvspan(-MARGIN, MARGIN, color="#1b7837", alpha=0.12, lw=0, zorder=0)
+    differences.axvline(0, color="#1b7837", lw=1, zorder=1)
+    scores.set_yticks(places, labels)
+    scores.set_ylim(lines.sum(), 0)
+    scores.set_xlabel(f"{comparison.metric} (%)")
+    differences.set_xlabel("difference to the best (points)")
+    for axes in (scores, differences):
+        axes.grid(axis="x", color=GRID, lw=0.6)
+        axes.set_axisbelow(True)
+        axes.tick_params(axis="y", length=0)
     return figure
+
+
+def _mark(axes: Axes, place: float, numbers: tuple[float, float, float], colour: str) -> None:
+    """A mean as a point, and its interval as a line, if there is one."""
+    mean, low, high = numbers
+    if is_number(low):
+        axes.plot([low, high], [place, place], color=colour, lw=2, alpha=0.6, zorder=2)
+    axes.plot([mean], [place], "o", color=colour, ms=6, zorder=3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import io
 import json
 import re
@@ -16,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
+from pandas.io.formats.style import Styler
 from tabulate import tabulate  # type: ignore[import-untyped]
 
 from mteb_longembed.evaluation.passages import COVERED
 from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
-from .advice import percent
 from .candidates import on_lines
 from .costs import CLEARLY
 from .figure import draw
-from .summary import is_number
+from .summary import ENOUGH_SHARE, EXCLUDED, MARGIN, WINNING_SHARE, is_number
+from .verdict import percent
 
 if TYPE_CHECKING:
     from .compare import Comparison
@@ -34,20 +34,19 @@ if TYPE_CHECKING:
 MISSING = "-"
 #: The packages whose versions a page names.
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
-#: The word of each standing in the table.
-_WORDS = {
-    "winner": "best", "leader": "leads", "equal": "tied", "behind": "worse", "unknown": "?", "excluded": MISSING
-}  # fmt: skip
+NEAR = f"within {MARGIN:g}"
 #: What a narrow terminal leaves out, the first one first.
-_OPTIONAL = ("p adj.", "KB/doc", "vectors", "read", "to base", "first in", "tokens/s")
+_OPTIONAL = ("vectors", "read", "KB/doc", "tokens/s")
 #: What a column is, for the columns that not everybody can guess.
 _LEGEND = {
-    "standing": "Standing: best (surely first), leads (first, but not surely), tied (these queries cannot tell it from "
-    "the first), worse (the 95 % interval of its paired difference to the first lies below 0), ? (too few queries), "
-    "- (no part of the choice).",
-    "first in": "First in: the share of bootstrap resamples of the queries in which a candidate has the highest score.",
-    "to best": "To base, to best: paired differences in points, with their 95 % intervals.",
-    "p adj.": "P adj.: paired bootstrap test against the base, adjusted for their number (Benjamini-Hochberg).",
+    "to best": "To best: the mean difference to the highest score on the same queries, in points, with its 95 % "
+    "interval; same: no query differs.",
+    "best in": "Best in: the share of resamples of the queries in which a candidate has the highest score.",
+    NEAR: f"Within {MARGIN:g}: the share in which it is less than {MARGIN:g} points behind the highest one. Each "
+    "resample also holds a query that nobody has asked, so few queries never show it.",
+    "standing": f"Standing: winner (best in at least {100 * WINNING_SHARE:g} %), good enough (within {MARGIN:g} "
+    f"points in at least {100 * ENOUGH_SHARE:g} %), behind (the interval of the difference lies below 0), may be "
+    "best (all others), - (no part of the choice).",
     "tokens/s": "Tokens/s: the median of three rounds on the same documents (the JSON has all three). One counts as "
     f"faster if its slowest round is {CLEARLY:g} times as fast as the fastest round of the other.",
     "vectors": "Vectors and KB/doc: the mean of all documents.",
@@ -55,7 +54,7 @@ _LEGEND = {
     "count as not read.",
 }
 #: A number as `_number` and the others below write it, with its interval.
-_NUMBER = re.compile(r"[<>]?[+-]?[0-9,]*\.?[0-9]+( %)?( \[.*\])?")
+_NUMBER = re.compile(r"same|[<>]?[+-]?[0-9,]*\.?[0-9]+( %)?( \[.*\])?")
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,14 @@ class Table:
         caption: its title.
         cells: the texts by the titles of their columns.
         notes: sentences below the table.
-        classes: a word for each row that a page may colour by; empty for none.
+        standings: the word of each row, by which a page colours it; empty for none.
     """
 
     key: str
     caption: str
     cells: pd.DataFrame
     notes: Sequence[str] = ()
-    classes: Sequence[str] = ()
+    standings: Sequence[str] = ()
 
     @classmethod
     def of(cls, key: str, caption: str, rows: Sequence[Mapping[str, str]], **more: Any) -> Table:
@@ -88,22 +87,34 @@ class Table:
         """Whether a column has words: they are aligned left, and numbers right."""
         return not self.cells[title].replace(MISSING, "0").str.fullmatch(_NUMBER).all()
 
+    def as_html(self) -> Markup:
+        """The table as HTML, by pandas. The cells of a row have its standing as their class."""
+        style = Styler(self.cells, uuid=self.key, cell_ids=False).hide(axis="index")
+        to_the_left = [{"selector": "th,td", "props": "text-align: left; white-space: normal"}]
+        words = [title for title in self.cells if self.has_words(title)]
+        style = style.set_table_styles(dict.fromkeys(words, to_the_left))
+        if self.standings:
+            rows = [[word.replace(" ", "-")] * self.cells.shape[1] for word in self.standings]
+            style = style.set_td_classes(pd.DataFrame(rows, columns=self.cells.columns))
+        return Markup(style.format(_breakable).format_index(_breakable, axis=1).to_html())
+
 
 def ranking_table(comparison: Comparison) -> Table:
-    """The candidates, the best first. Each row has its standing as its class, so that a page may colour it."""
+    """The candidates, the best first."""
     metric = comparison.metric
     others = [name for name in comparison.metrics if name in comparison.summary.columns]
     rows = []
-    for number, row in enumerate(comparison.summary.to_dict("records"), start=1):
+    for row in comparison.summary.to_dict("records"):
+        standing = row["standing"]
+        if standing == EXCLUDED:
+            standing = MISSING
         cells = {
-            "#": str(number),
             "candidate": row["label"],
             metric: _spread(row["score"], row["low"], row["high"]),
-            "standing": _WORDS[row["standing"]],
-            "first in": _share(row["first_share"]),
-            "to best": _difference(row, "to_best"),
-            "to base": _difference(row, "to_base"),
-            "p adj.": _p_value(row["p_value"]),
+            "to best": _difference(row),
+            "best in": _share(row["best_share"]),
+            NEAR: _share(row["near_share"]),
+            "standing": standing,
         }
         cells |= {name: _spread(row[name], row[f"{name} low"], row[f"{name} high"]) for name in others}
         cells["tokens/s"] = _number(row["tokens_per_second"], 0)
@@ -123,7 +134,7 @@ def ranking_table(comparison: Comparison) -> Table:
         )
     legend = [text for column, text in _LEGEND.items() if column in table.cells]
     notes = [first, *legend, *comparison.texts("data")]
-    return replace(table, notes=notes, classes=list(comparison.summary["standing"]))
+    return replace(table, notes=notes, standings=list(comparison.summary["standing"]))
 
 
 def split_table(comparison: Comparison) -> Table | None:
@@ -188,19 +199,15 @@ def _spread(mean: float, low: float, high: float) -> str:
     return f"{_number(mean, 1)} [{low:z.0f},{high:.0f}]"
 
 
-def _difference(row: Mapping[str, Any], name: str) -> str:
-    """A difference with its sign, and its interval in whole points."""
-    if not is_number(row[name]):
+def _difference(row: Mapping[str, Any]) -> str:
+    """The difference to the best with its sign, and its interval in whole points."""
+    if row["is_same"]:
+        return "same"
+    if not is_number(row["to_best"]):
         return MISSING
-    if not is_number(row[f"{name}_low"]):
-        return f"{row[name]:+.1f}"
-    return f"{row[name]:+.1f} [{row[f'{name}_low']:+.0f},{row[f'{name}_high']:+.0f}]"
-
-
-def _p_value(value: float) -> str:
-    if is_number(value) and value < 0.001:
-        return "<0.001"
-    return _number(value, 3)
+    if not is_number(row["to_best_low"]):
+        return f"{row['to_best']:+z.1f}"
+    return f"{row['to_best']:+z.1f} [{row['to_best_low']:+z.0f},{row['to_best_high']:+z.0f}]"
 
 
 def as_text(table: Table, width: int, *, notes: bool = True) -> str:
@@ -237,7 +244,7 @@ def _drawn(cells: pd.DataFrame, table: Table) -> str:
 
 
 def page(comparison: Comparison, command: str = "") -> str:
-    """One self-contained HTML page. It has its styles, script and pictures, and its own policy forbids to load more.
+    """One self-contained HTML page. It has its styles and its picture, and its own policy forbids to load more.
 
     Args:
         comparison: what is shown.
@@ -250,6 +257,27 @@ def page(comparison: Comparison, command: str = "") -> str:
         ("Command", command),
         ("Versions", ", ".join(f"{name} {version(name)}" for name in _SHOWN)),
     ]
+    return _rendered(
+        comparison,
+        whole=True,
+        picture=_picture(comparison),
+        tables=tables(comparison),
+        further=[
+            ("What else follows", comparison.texts("finding", "untried")),
+            ("Left out", comparison.texts("left out", "skipped")),
+        ],
+        facts=[(title, text) for title, text in facts if text],
+    )
+
+
+def in_notebook(comparison: Comparison) -> str:
+    """The answer and the table, for the output of a notebook's cell."""
+    return _rendered(
+        comparison, whole=False, tables=[replace(ranking_table(comparison), notes=())], further=[]
+    )
+
+
+def _rendered(comparison: Comparison, **values: Any) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown
     )
@@ -258,19 +286,10 @@ def page(comparison: Comparison, command: str = "") -> str:
     return environment.from_string(template).render(
         advice=comparison.advice,
         cautions=comparison.texts("caution"),
-        findings=comparison.texts("finding", "untried"),
-        problems=comparison.texts("left out", "skipped"),
-        picture=_picture(comparison),
         metric=comparison.metric,
-        tables=tables(comparison),
-        facts=[(title, text) for title, text in facts if text],
+        margin=f"{MARGIN:g}",
+        **values,
     )
-
-
-def embedded(comparison: Comparison) -> str:
-    """The page in a frame, for notebooks."""
-    text = html.escape(page(comparison))
-    return f'<iframe srcdoc="{text}" style="width: 100%; height: 48rem; border: 0"></iframe>'
 
 
 def _documents(comparison: Comparison) -> str:
@@ -290,10 +309,10 @@ def _shown(value: object) -> object:
     return value
 
 
-def _breakable(title: str) -> Markup:
-    """A title such as SummScreenFD, or a model's name, with places where the browser may break the line."""
-    places = r"(?<=[a-z]{2})(?=[A-Z][a-z])|(?<=\S)(?=[+])|(?<=\w{3}/)(?=\w\w)|(?<=[:,])(?=\w)"
-    return Markup(re.sub(places, "<wbr>", str(escape(printable(title)))))
+def _breakable(text: str) -> Markup:
+    """A text with places where the browser may break a long name; never inside a number."""
+    places = r"(?<=[a-z]{2})(?=[A-Z][a-z])|(?<=\S)(?=[+][a-z])|(?<=\w{3}/)(?=\w\w)|(?<=[:,])(?=[a-z])"
+    return Markup(re.sub(places, "<wbr>", str(escape(printable(text)))))
 
 
 def _picture(comparison: Comparison) -> Markup:
@@ -301,8 +320,8 @@ def _picture(comparison: Comparison) -> Markup:
     svg = drawn(draw(comparison), "svg", transparent=True).decode("utf-8")
     # HTML must not contain the XML declaration and the document type.
     svg = svg[svg.index("<svg") :]
-    # Black and the lines of the grid are in the page's colours; matplotlib leaves out a black fill (see the style).
-    svg = svg.replace("#000000", "var(--ink)").replace(GRID, "var(--line)")
+    # Black is the page's colour of text; matplotlib leaves out a black fill (see the style).
+    svg = svg.replace("#000000", "currentColor").replace(GRID, "rgba(128, 128, 128, 0.4)")
     return Markup(svg.replace("<svg", '<svg role="img" aria-labelledby="standings"', 1))
 
 

@@ -1,4 +1,4 @@
-"""From one frame of scores to one frame of candidates: who is first, how surely, who is behind, who is equal enough."""
+"""From one frame of scores to one frame of candidates: how good each is, how surely, and what the word for that is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.statistics.resampling import Resamples, adjust, mean_interval, resample
+from mteb_longembed.statistics.resampling import Resamples, resample
 
 from .candidates import Candidate, short_names
 from .costs import Cost
@@ -20,14 +20,23 @@ from .costs import Cost
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
 #: says that it is a mean over orders of documents with equal scores. Other metrics follow under their own names.
 COLUMNS = ("candidate", "task", "split", "query", "score", "is_tied")
-#: With fewer queries nothing is claimed; with fewer than `LEAST_QUERIES`, half of them say too little.
-LEAST_TO_CLAIM = 3
+#: With fewer queries no difference can be claimed (`Resamples.difference`), so nothing is.
+LEAST_TO_CLAIM = 6
+#: With fewer queries, half of them say too little.
 LEAST_QUERIES = 40
-#: A winner is first in at least this share of resamples. Of two equal candidates one is then named in at most 5 % of
+#: A winner is best in at least this share of resamples. Of two equal candidates one is then called so in at most 5 % of
 #: comparisons (a test simulates it).
 WINNING_SHARE = 0.975
-#: Candidates are equal enough if they differ by less than so many points.
+#: What is less than so many points behind the best in at least this share of resamples is good enough.
 MARGIN = 2.0
+ENOUGH_SHARE = 0.95
+
+WINNER = "winner"
+GOOD_ENOUGH = "good enough"
+MAY_BE_BEST = "may be best"
+BEHIND = "behind"
+#: No part of the choice.
+EXCLUDED = "excluded"
 
 
 def summarise(
@@ -39,10 +48,10 @@ def summarise(
 ) -> pd.DataFrame:
     """One row for each candidate, the best first, by its id. Scores are in percent, differences in points.
 
-    `standing` is `winner` (surely first), `leader` (first, but not surely), `equal` (these queries cannot tell it from
-    the leader), `behind` (surely), `unknown` (too few queries) or `excluded` (no part of the choice). `to_base`
-    and `to_best` are paired differences with their 95 % intervals, `equal_low` and `equal_high` the 90 % interval of
-    the latter. NaN stands for what there is not.
+    `best_share` and `near_share` are the shares of resamples in which a candidate is best, and less than `MARGIN`
+    points behind the best. `standing` is the word for them: `winner`, `good enough`, `may be best` (neither, but not
+    surely behind), `behind` (the interval of the difference to the best lies below 0) or `excluded`. `to_best` is that
+    paired difference with its 95 % interval; NaN stands for what there is not.
 
     Args:
         scores: `COLUMNS`, and perhaps further metrics.
@@ -59,9 +68,9 @@ def summarise(
     chosen = order
     if synthetic_queries:
         chosen = [name for name in order if not by_id[name].matches_words] or order
-    standings, shares = _standings(samples, chosen)
     labels = short_names([by_id[name] for name in order])
-    bases = {candidate.base: candidate.id for candidate in candidates if candidate.is_base}
+    best_shares = samples.best_shares(chosen)
+    near_shares = samples.near_shares(chosen, MARGIN / 100)
     best = chosen[0]
     rows = []
     for name in order:
@@ -80,39 +89,36 @@ def summarise(
             "score": score.mean,
             "low": score.low,
             "high": score.high,
-            "standing": standings.get(name, "excluded"),
-            "first_share": shares.get(name, 0.0),
+            "standing": EXCLUDED,
+            "best_share": best_shares.get(name, math.nan),
+            "near_share": near_shares.get(name, math.nan),
             "is_same": False,
-            **dict.fromkeys(_DISTANCES, math.nan),
+            **dict.fromkeys(("to_best", "to_best_low", "to_best_high", "more_queries"), math.nan),
         }
         if name != best:
-            row |= _difference("to_best", samples.difference(best, name))
-            equal = samples.equivalence(best, name).scaled(100)
-            row |= {"equal_low": equal.low, "equal_high": equal.high}
+            points = samples.difference(best, name).scaled(100)
+            row |= {"to_best": points.mean, "to_best_low": points.low, "to_best_high": points.high}
             row |= {"is_same": samples.are_same(best, name), "more_queries": samples.more_queries(best, name)}
-        base = bases.get(candidate.base)
-        if base is not None and base != name:
-            row |= _difference("to_base", samples.difference(base, name))
-            row["p_value"] = samples.p_value(base, name)
+        if name in chosen:
+            row["standing"] = _standing(row, samples.n_queries, len(chosen))
         rows.append({**row, **asdict(Cost()), **costs.get(name, {})})
     summary = pd.DataFrame(rows).set_index("candidate")
-    tested = summary["p_value"].notna()
-    summary.loc[tested, "p_value"] = adjust(summary.loc[tested, "p_value"].tolist())
     for metric in scores.columns.difference(COLUMNS, sort=False):
         summary = summary.join(_of_metric(scores, metric, order))
     return summary
 
 
-#: How far a candidate is from the best and from its base; NaN for these themselves.
-_DISTANCES = (
-    "to_best", "to_best_low", "to_best_high", "equal_low", "equal_high", "more_queries", "to_base", "to_base_low",
-    "to_base_high", "p_value",
-)  # fmt: skip
-
-
-def _difference(name: str, interval: Interval) -> dict[str, float]:
-    points = interval.scaled(100)
-    return {name: points.mean, f"{name}_low": points.low, f"{name}_high": points.high}
+def _standing(row: Mapping[str, Any], n_queries: int, n_candidates: int) -> str:
+    """The word for a candidate."""
+    if n_queries < LEAST_TO_CLAIM or n_candidates == 1:
+        return MAY_BE_BEST
+    if row["best_share"] >= WINNING_SHARE:
+        return WINNER
+    if row["near_share"] >= ENOUGH_SHARE:
+        return GOOD_ENOUGH
+    if row["to_best_high"] < 0:
+        return BEHIND
+    return MAY_BE_BEST
 
 
 def _of_metric(scores: pd.DataFrame, metric: str, names: Sequence[str]) -> pd.DataFrame:
@@ -146,38 +152,21 @@ def resamples_of(scores: pd.DataFrame, names: Sequence[str], column: str = "scor
     return resample(names, groups, weights)
 
 
-def _standings(samples: Resamples, names: Sequence[str]) -> tuple[dict[str, str], dict[str, float]]:
-    """Who wins or leads, who cannot be told from the first, who is behind; and how often each is first.
-
-    A winner is first in `WINNING_SHARE` of the resamples, and all others are behind. If all are behind although no
-    winner may be named, the one that is first most often after the leader is not.
-    """
-    leader, *others = names
-    shares = samples.first_shares(names)
-    if samples.n_queries < LEAST_TO_CLAIM:
-        return {leader: "leader", **dict.fromkeys(others, "unknown")}, shares
-    behind = [name for name in others if samples.is_behind(name, leader)]
-    is_sure = len(behind) == len(others) and shares[leader] >= WINNING_SHARE
-    if others and len(behind) == len(others) and not is_sure:
-        behind.remove(max(others, key=lambda name: shares[name]))
-    standings = {leader: "leader"} | dict.fromkeys(others, "equal") | dict.fromkeys(behind, "behind")
-    if is_sure and others:
-        standings[leader] = "winner"
-    return standings, shares
-
-
 def by_split(scores: pd.DataFrame) -> pd.DataFrame:
     """The score of each candidate on each split, in percent, with its interval."""
     rows = []
-    for (name, task, split), part in scores.groupby(["candidate", "task", "split"], sort=False):
-        interval = mean_interval(part["score"].to_numpy(float)).scaled(100)
-        row = {"candidate": name, "task": task, "split": split}
-        rows.append({**row, "score": interval.mean, "low": interval.low, "high": interval.high})
+    for (task, split), part in scores.groupby(["task", "split"], sort=False):
+        names = list(part["candidate"].unique())
+        samples = resamples_of(part, names)
+        for name in names:
+            interval: Interval = samples.mean(name).scaled(100)
+            row = {"candidate": name, "task": task, "split": split}
+            rows.append({**row, "score": interval.mean, "low": interval.low, "high": interval.high})
     return pd.DataFrame(rows)
 
 
 def expected(scores: pd.DataFrame, names: Sequence[str]) -> float | None:
-    """The score to expect of the winner on new queries.
+    """The score to expect of the highest one on new queries.
 
     One half of the queries chooses, the other half scores. The highest of many scores is too high: part of it is luck
     on the very queries that chose it. None if there are fewer than `LEAST_QUERIES` queries.

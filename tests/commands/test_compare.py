@@ -12,7 +12,7 @@ import pytest
 import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import compare
-from mteb_longembed.comparing.advice import Setting, type_next
+from mteb_longembed.comparing.verdict import Setting, type_next
 from mteb_longembed.errors import InputError
 from tests import tiny
 from tests.own_data import beir
@@ -69,8 +69,8 @@ def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, cap
     assert "12 queries" in certainty and "tokens a second" in price
     assert printed.count(base) == 1  # the full name is there once, to be copied
     assert {"base", "+gp@128"} <= set(" ".join(rest).split())
-    assert "Standing: best" not in printed and cli.main([*line, "--explain"]) == 0
-    assert "Standing: best" in capsys.readouterr().out
+    assert "Standing: winner" not in printed and cli.main([*line, "--explain"]) == 0
+    assert "Standing: winner" in capsys.readouterr().out
     words = shlex.split(use.partition("Type: mteb-longembed ")[2])
     assert words[0] == "search" and words[2:4] == ["--corpus", files[1]]
     assert cli.main(words) == 0  # as it stands
@@ -80,7 +80,7 @@ def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, cap
     assert "<dt>Command</dt><dd>mteb-longembed compare " in shown and " --strategies gp " in shown
     assert re.search(r"12; the median has (38|40) tokens, the longest \d\d", shown)
     assert shown.startswith("<!DOCTYPE html>")
-    order = ['<header class="answer">', 'id="standings"', 'id="compare"', "How this was made"]
+    order = ['<header class="answer">', 'id="standings"', 'id="T_compare"', "How this was made"]
     places = [shown.index(part) for part in order]
     assert places == sorted(places)
     assert (tmp_path / "figures" / "all.png").is_file()

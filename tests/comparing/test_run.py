@@ -59,7 +59,7 @@ def test_the_ranking_is_that_of_mteb_and_each_model_is_loaded_once_and_alone(
         assert result is not None and result.get_score() * 100 == pytest.approx(row.score, abs=1e-3)
         assert row.tokens_per_second > 0 and row.vectors == 1 and row.bytes == 32 * 4
     assert len(repr(compared)) < 2_000 and compared.advice.use in repr(compared)
-    assert compared._repr_html_().startswith("<iframe srcdoc=")
+    assert "T_compare" in compared._repr_html_()
 
     again = compare(small, task, tmp_path)
     assert len(names) == len(small), "what has finished was loaded again"
@@ -170,7 +170,7 @@ def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, ta
     assert rows.loc["+pcw@128:size=10,vectors=window", "vectors"] > 3
     assert rows.loc["+halves", "vectors"] == 2
     words = rows.loc["bm25:window=200"]
-    assert words.isna()["tokens_per_second"] and words.isna()["to_base"]
+    assert words.isna()["tokens_per_second"]
 
 
 def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chunker(task) -> None:

@@ -1,0 +1,88 @@
+"""Sentences beside the answer: what else follows from the numbers, and what misleads if nobody says it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import pandas as pd
+
+from .summary import LEAST_QUERIES, is_number
+from .verdict import Setting, percent
+
+#: A tokenizer with at least this share of unknown tokens is named.
+UNKNOWN = 0.05
+
+
+class Note(NamedTuple):
+    """A sentence for people.
+
+    `kind` is `caution` (what the numbers cannot see), `finding` (what else follows), `data` (what is not scored),
+    `untried` (not among the candidates), `left out` (could not run) or `skipped` (over the budget).
+    """
+
+    kind: Literal["caution", "finding", "data", "untried", "left out", "skipped"]
+    text: str
+
+
+def findings(setting: Setting, expected: float | None) -> list[Note]:
+    """What else follows from the numbers."""
+    sentences = []
+    if setting.synthetic_queries:
+        sentences.append(
+            "The queries are sentences drawn from the documents. On long documents they rank methods much as real "
+            "queries do (in our tests their choice was 0 to 3.3 points behind the best), but they favour exact words, "
+            "so nothing is recommended about BM25."
+        )
+    sentence = f"The score to expect on new queries cannot be said: it needs {LEAST_QUERIES} queries."
+    if expected is not None:
+        sentence = (
+            f"Expected score on new queries: {expected:.1f} (the highest one is picked on one half and scored on the "
+            "other, both ways)."
+        )
+    return [Note("finding", text) for text in (*sentences, sentence)]
+
+
+def cautions(scores: pd.DataFrame, summary: pd.DataFrame) -> list[Note]:
+    """Facts about models that would mislead if nobody said them, each of them once."""
+    sentences = [
+        *short_documents(summary),
+        *ties(scores, summary),
+        *unknown_tokens(summary),
+    ]
+    return [Note("caution", sentence) for sentence in sentences]
+
+
+def short_documents(summary: pd.DataFrame) -> list[str]:
+    """That all documents fit into the window of a base, so that nothing can be gained by a longer one."""
+    return [
+        f"Your documents are short: the longest has {row.longest:,.0f} tokens, and {row.label} reads "
+        f"{row.trained_len:,.0f}. A longer window changes nothing, so candidates that only extend it are all equal."
+        for row in summary[summary["is_base"]].itertuples()
+        if is_number(row.trained_len) and 0 < row.longest <= row.trained_len
+    ]
+
+
+def ties(scores: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
+    """That equal scores of documents decided queries, with the candidate for which they decided most."""
+    n_tied = scores.groupby("candidate")["is_tied"].sum()
+    most = n_tied.idxmax()
+    if not n_tied[most]:
+        return []
+    n_queries = int((scores["candidate"] == most).sum())
+    return [
+        f"{summary.loc[most, 'label']} gives documents equal scores where that decides ({n_tied[most]:,} of "
+        f"{n_queries:,} queries): they have equal vectors or words, and each such query counts with its mean over all "
+        "orders of them."
+    ]
+
+
+def unknown_tokens(summary: pd.DataFrame) -> list[str]:
+    """That a tokenizer does not know the documents' words. Candidates of one base have one tokenizer."""
+    shares = summary[summary["base"] != ""].groupby("base")["share_unknown"].max()
+    return [
+        f"The tokenizer of {Path(str(base)).name} does not know {percent(share)} of the documents' tokens: they count "
+        "as not read."
+        for base, share in shares.items()
+        if share >= UNKNOWN
+    ]

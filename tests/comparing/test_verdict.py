@@ -1,0 +1,227 @@
+"""Each sentence of the answer, where it is true and where it is not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mteb_longembed.comparing.candidates import Candidate
+from mteb_longembed.comparing.verdict import Advice, Setting, advise, cheapest, percent, saved, type_next
+from tests.comparing.frames import BASE, FUSED, GOOD, LEXICAL, OTHER, summary
+
+SETTING = Setting(tasks=["LongEmbedPasskey"], n_queries=50)
+
+
+def rows(*changes: dict[str, Any], of: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Three candidates, of which the leader is not sure, with further columns changed row by row."""
+    made = summary({GOOD: 40, OTHER: 37, BASE: 25}, 50) if of is None else of.copy()
+    for number, change in enumerate(changes):
+        for column, value in change.items():
+            made.iloc[number, made.columns.get_loc(column)] = value
+    return made
+
+
+LEADING = rows({"best_share": 0.71}, {"standing": "may be best", "best_share": 0.22, "more_queries": 63.0})
+
+
+def advice(made: pd.DataFrame, **setting: object) -> Advice:
+    return advise(made, replace(SETTING, **setting))
+
+
+# ---- how sure
+
+
+def test_a_winner_is_named_with_its_distance_to_the_next() -> None:
+    found = advice(summary({GOOD: 40, OTHER: 30, BASE: 25}, 50, {GOOD: {"tokens_per_second": 500.0}}))
+    assert (found.verdict, found.best, found.recommended) == ("winner", GOOD.id, GOOD.id)
+    use, certainty, price = found.answer
+    assert use == 'Use +ntk@4096: it is the winner. Type: mteb_longembed.load("org/mine+ntk@4096")'
+    assert certainty.startswith(
+        "It scores 80.0 and is best in >99 % of the resamples of 50 queries; it is 20.0 points ("
+    )
+    assert certainty.endswith(") above +pi@4096.")
+    assert (
+        price
+        == "It encodes 500 tokens a second, keeps 1 vector of 3.0 KB a document and reads 100 % of the text."
+    )
+
+
+def test_a_base_that_wins_is_kept() -> None:
+    assert (
+        advice(summary({BASE: 45, OTHER: 20}, 50)).use == "Stay with base: nothing that was tried is better."
+    )
+    unsure = summary({BASE: 45, OTHER: 43}, 50)
+    assert advice(unsure).use == "Stay with base for now: nothing that was tried is surely better."
+
+
+def test_a_leader_that_is_not_sure_says_who_may_be_best_and_how_many_more_queries_would_tell() -> None:
+    found = advice(LEADING)
+    assert (found.verdict, found.recommended) == ("undecided", GOOD.id)
+    assert found.use == "Use +ntk@4096 for now: it has the highest score, but these queries do not decide."
+    assert found.certainty == (
+        "It scores 80.0 and is best in 71 % of the resamples of 50 queries; +pi@4096 (22 %) may be best too. If the "
+        "difference of 6.0 points to +pi@4096 is real, about 63 more queries would show it in 80 % of cases."
+    )
+
+
+def test_where_each_is_behind_but_nobody_is_the_winner_that_is_said() -> None:
+    made = rows(
+        {"standing": "may be best", "best_share": 0.96}, {"standing": "behind"}, {"standing": "behind"}
+    )
+    assert advice(made).certainty.endswith(
+        "each other one is surely behind it, but not all of them together."
+    )
+
+
+def test_what_has_the_same_scores_is_called_so_and_no_more_queries_are_asked_for() -> None:
+    found = advice(summary({GOOD: 40, OTHER: 40}, 50))
+    assert found.certainty == (
+        "It scores 80.0 and is best in 50 % of the resamples of 50 queries; +pi@4096 (50 %) may be best too. The same "
+        "score on every query: +pi@4096."
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (0, "about 5 more"),
+        (62.1, "about 63 more"),
+        (412, "about 412 more"),
+        (501, "many more"),
+        (float("inf"), "many more"),
+    ],
+)
+def test_further_queries_are_rounded_and_many_above_ten_times(more, words) -> None:
+    assert words in advice(rows({}, {"more_queries": float(more)}, of=LEADING)).certainty
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_with_fewer_than_six_queries_nothing_is_claimed(n) -> None:
+    found = advice(summary({GOOD: n, BASE: 0}, n), n_queries=n)
+    assert (found.verdict, found.typed, found.use) == ("nothing", "", "Nothing can be said yet.")
+    assert found.certainty.startswith(("1 query cannot", "2 queries cannot", "5 queries cannot"))
+
+
+def test_the_only_one_is_not_called_a_winner_of_anything_and_bm25_is_not_forgotten() -> None:
+    alone = advice(summary({GOOD: 40}, 50))
+    assert alone.verdict == "only" and alone.use == "Use +ntk@4096: there is nothing to compare it with."
+    assert alone.certainty == "It is the only one that finished, with 80.0 on 50 queries."
+    beside = advice(summary({GOOD: 40, LEXICAL: 45}, 50, synthetic_queries=True))
+    assert beside.recommended == GOOD.id and "the only one without BM25 that finished" in beside.certainty
+
+
+# ---- good enough, and cheaper
+
+
+def near(**change: object) -> pd.DataFrame:
+    """A leader, and one that is good enough and twice as fast, but for what is changed."""
+    fast = {"slowest": 2000.0, "tokens_per_second": 2000.0, "fastest": 2000.0}
+    enough = {"standing": "good enough", "near_share": 0.97}
+    return rows({"standing": "good enough"}, {**enough, **fast, **change}, of=LEADING)
+
+
+def test_the_cheapest_of_those_that_are_good_enough_is_recommended_and_why() -> None:
+    found = advice(near())
+    assert (found.verdict, found.recommended) == ("good enough", OTHER.id)
+    assert found.use == "Use +pi@4096: it is good enough, and is encoded 2.0 times faster."
+    assert found.certainty == (
+        "It scores 74.0 and is less than 2 points behind the best in 97 % of the resamples of 50 queries; the highest "
+        "score is 80.0, of +ntk@4096."
+    )
+    assert (
+        found.price.endswith("Against +ntk@4096 it saves 50 % of the time of encoding.")
+        and OTHER.name in found.typed
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"standing": "may be best"}, {"slowest": 1100.0}, {"bytes": 9999.0}, {"device": "another"}],
+    ids=["not surely", "may be slower", "larger vectors", "measured elsewhere"],
+)
+def test_what_is_not_surely_good_enough_and_cheaper_is_not_recommended(change) -> None:
+    found = advice(near(**change))
+    assert found.recommended == GOOD.id
+    assert found.use == "Use +ntk@4096: it has the highest score, and nothing cheaper is good enough."
+
+
+def test_what_is_good_enough_is_used_also_if_the_one_with_the_highest_score_is_not() -> None:
+    made = rows({"standing": "may be best"}, {"standing": "good enough"}, of=LEADING)
+    assert advice(made).recommended == OTHER.id
+
+
+def test_where_nothing_is_good_enough_the_cheapest_that_may_be_best_is_named_with_its_cost() -> None:
+    smaller = rows({"bytes": 3072.0 * 45, "vectors": 45.0}, of=LEADING)
+    found = advice(smaller)
+    assert found.recommended == GOOD.id
+    assert found.use.endswith("+pi@4096 is 45 times smaller and cannot be told from it.")
+    behind = rows({}, {"standing": "behind"}, of=smaller)
+    assert "smaller" not in advice(behind).use
+
+
+# ---- cost
+
+
+def test_encoding_less_text_is_cheaper_and_smaller_vectors_are_unless_they_are_slower() -> None:
+    same = {"slowest": 1000.0, "tokens_per_second": 1000.0, "fastest": 1000.0}
+    assert advice(near(**same)).recommended == GOOD.id
+    assert advice(near(**same | {"tokens": 100})).recommended == OTHER.id
+    assert advice(near(**same | {"bytes": 512.0})).recommended == OTHER.id
+    assert advice(near(**same | {"bytes": 512.0, "tokens": 4000})).recommended == GOOD.id
+
+
+def test_bm25_is_the_cheapest_of_all_and_a_fusion_costs_an_index_more_than_its_model() -> None:
+    with_words = summary({GOOD: 400, LEXICAL: 400}, 500)
+    found = advice(with_words, n_queries=500)
+    assert found.recommended == LEXICAL.id
+    assert found.use.startswith("Use bm25:window=200: it is good enough, and encodes nothing.")
+    assert "the same score on every query" in found.certainty
+    assert found.price == "It encodes nothing and keeps no vectors; its index holds the words."
+    assert advice(summary({FUSED: 400, GOOD: 400}, 500), n_queries=500).recommended == GOOD.id
+    assert advice(summary({FUSED: 40}, 50)).price.endswith("An index of words comes on top of its vectors.")
+
+
+def test_what_is_saved_is_a_share_of_time_and_of_storage() -> None:
+    made = summary({GOOD: 40, BASE: 30, LEXICAL: 20}, 50, {GOOD: {"tokens": 4000, "bytes": 30720.0}})
+    good, base, words = made.itertuples()
+    assert saved(base, good) == pytest.approx((0.75, 0.9))
+    assert saved(words, good) == (1.0, 1.0) and saved(good, good) == (0.0, 0.0)
+    assert saved(good, words) == (float("-inf"), float("-inf"))
+    assert cheapest([good, base]).Index == BASE.id and cheapest([good, base, words]).Index == LEXICAL.id
+
+
+# ---- what to type
+
+
+@pytest.mark.parametrize(
+    ("candidate", "typed"),
+    [
+        (GOOD, 'mteb_longembed.load("org/mine+ntk@4096")'),
+        (BASE, 'mteb_longembed.load("org/mine+none@512")'),
+        (FUSED, 'mteb_longembed.search("org/mine+ntk@4096:fuse=bm25")'),
+        (
+            replace(GOOD, name="m+pcw:whiten=0.5", base="m", kind="search"),
+            'mteb_longembed.search("m+pcw:whiten=0.5")',
+        ),
+        (LEXICAL, "mteb run -m bm25:window=200 -t LongEmbedPasskey"),
+        (Candidate("ada-002", "ada-002", "api"), "mteb run -m ada-002 -t LongEmbedPasskey"),
+        (replace(GOOD, key="halves"), 'mteb_longembed.search("org/mine+ntk@4096", chunker=halves)'),
+    ],
+)
+def test_what_to_type_is_right_for_every_kind(candidate, typed) -> None:
+    made = summary({candidate: 40}, 50)
+    assert advice(made).typed == typed
+    if not candidate.key:
+        own = replace(SETTING, corpus="my docs.jsonl", language="zho-Hans")
+        (row,) = made.itertuples()
+        assert type_next(row, own) == (
+            f"mteb-longembed search {candidate.name} --corpus 'my docs.jsonl' --language zho-Hans \"YOUR QUESTION\""
+        )
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0, "0 %"), (1e-4, "<1 %"), (0.5, "50 %"), (0.996, ">99 %"), (1, "100 %")]
+)
+def test_a_share_that_is_not_all_is_not_written_so(share, text) -> None:
+    assert percent(share) == text
