@@ -24,7 +24,7 @@ from experiments.measuring import write_part
 from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import MARGIN, summarise
-from mteb_longembed.comparing.verdict import Setting, advise, encoding_seconds, stored_bytes
+from mteb_longembed.comparing.verdict import Setting, advise, cost
 from mteb_longembed.statistics import resampling
 
 RESULTS = Path("experiments/regret.csv")
@@ -71,7 +71,7 @@ def simulate(
             words[advice.verdict][1] += losses["compare"][-1] > tolerance
         rows = {row.Index: row for row in summary.itertuples()}
         for number, name in enumerate((advice.recommended, advice.best)):
-            spent[number] += encoding_seconds(rows[name]), stored_bytes(rows[name])
+            spent[number] += cost(rows[name])
     saved = 100 * (1 - spent[0] / np.where(spent[1] > 0, spent[1], 1))
     saved = np.where(spent[1] > 0, saved, 0)
     result = {rule: float(np.mean(of_rule)) for rule, of_rule in losses.items()}

@@ -30,10 +30,13 @@ from mteb_longembed.comparing.summary import (
     summarise,
 )
 from mteb_longembed.comparing.verdict import Setting, advise
+from mteb_longembed.statistics import resampling
 from mteb_longembed.statistics.resampling import resample
 
 PAGE = Path("experiments/verdicts.md")
 DRAWS = 1_000
+#: Fewer than in a comparison, so that the simulations take minutes.
+N_RESAMPLES = 2_000
 SIZES = (8, 12, 25, 50, 100, 200)
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -123,6 +126,7 @@ def main() -> None:
         seconds, memory = end_of_a_comparison(n_queries, 25)
         timed.append([f"{n_queries:,}", seconds, memory])
     write_part(PAGE, "time", table(["queries, 25 candidates", "seconds", "GB, the process"], timed))
+    resampling.N_RESAMPLES = N_RESAMPLES
     head = ["candidates", *map(str, SIZES)]
     equal = {"ranks (nDCG@10)": like_ndcg, "right or wrong": right_or_wrong}
 

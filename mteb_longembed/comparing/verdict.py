@@ -122,7 +122,7 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
         recommended=recommended.Index,
         typed=typed,
         use=_use(verdict, recommended, rows),
-        certainty=_certainty(verdict, recommended, rows, setting, is_alone=len(summary) == 1),
+        certainty=_certainty(verdict, recommended, rows, setting),
         price=_price(recommended, best),
     )
 
@@ -130,89 +130,50 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
 # ---- cost
 
 
-def encoding_seconds(row: Any) -> float:
-    """How long the documents are encoded; nan if that is not known."""
-    if _is_bm25(row):
-        return 0.0
-    if not is_number(row.tokens_per_second) or row.tokens_per_second <= 0:
-        return math.nan
-    return float(row.tokens / row.tokens_per_second)
-
-
-def stored_bytes(row: Any) -> float:
-    """The bytes of a document's vectors; nan if that is not known."""
-    if _is_bm25(row):
-        return 0.0
-    if not is_number(row.bytes):
-        return math.nan
-    return float(row.bytes)
-
-
-def saved(row: Any, other: Any) -> tuple[float, float]:
-    """The shares of encoding and of storage that one candidate saves against another; negative if it needs more."""
-    return _share_saved(encoding_seconds(row), encoding_seconds(other)), _share_saved(
-        stored_bytes(row), stored_bytes(other)
-    )
-
-
-def _share_saved(own: float, others: float) -> float:
-    if own == others:
-        return 0.0
-    if others == 0:
-        return -math.inf
-    return 1 - own / others
-
-
-def _is_bm25(row: Any) -> bool:
-    return bool(row.kind == "words")
-
-
-def _encodes_surely_less(one: Any, other: Any) -> bool:
-    """Whether the slowest round of one needs clearly less time for all documents than the other's fastest round."""
-    known = all(is_number(value) for value in (one.slowest, one.tokens, other.fastest, other.tokens))
-    if not known or one.device != other.device or one.slowest <= 0 or other.fastest <= 0:
-        return False
-    return bool(CLEARLY * one.tokens / one.slowest < other.tokens / other.fastest)
+def cost(row: Any) -> tuple[float, float]:
+    """The seconds in which all documents are encoded, and the bytes of a document's vectors; nan if not known."""
+    if row.kind == "words":
+        return 0.0, 0.0
+    seconds = math.nan
+    stored = math.nan
+    if is_number(row.tokens_per_second) and row.tokens_per_second > 0:
+        seconds = row.tokens / row.tokens_per_second
+    if is_number(row.bytes):
+        stored = float(row.bytes)
+    return seconds, stored
 
 
 def is_cheaper(one: Any, other: Any) -> bool:
-    """Whether one candidate surely costs less: in time or storage, and not more in the other of the two.
+    """Whether one candidate costs clearly less: in time or storage, and not more in the other of the two.
 
-    BM25 is cheaper than all that have vectors; and a fusion has one index more than its vectors.
+    A fusion has one index more than its vectors. Times of two devices are not compared.
     """
-    if _is_bm25(one) or _is_bm25(other):
-        return _is_bm25(one) and not _is_bm25(other)
-    if not (is_number(one.bytes) and is_number(other.bytes)):
-        return False
-    is_smaller = one.bytes < other.bytes or (one.bytes == other.bytes and other.kind == "fusion" != one.kind)
-    if _encodes_surely_less(one, other):
-        return bool(one.bytes <= other.bytes)
-    return bool(is_smaller and not _encodes_surely_less(other, one))
+    seconds, stored = cost(one)
+    others_seconds, others_stored = cost(other)
+    same_device = one.device == other.device
+    is_faster = same_device and CLEARLY * seconds < others_seconds
+    is_slower = same_device and CLEARLY * others_seconds < seconds
+    has_less = stored < others_stored or (stored == others_stored and other.kind == "fusion" != one.kind)
+    return (is_faster and stored <= others_stored) or (has_less and not is_slower)
 
 
 def cheapest(rows: Sequence[Any]) -> Any:
     """The cheapest of some candidates, the best first: the first one, or what is cheaper than it."""
     cheaper = [row for row in rows if is_cheaper(row, rows[0])]
-    return min(cheaper, key=lambda row: (stored_bytes(row), encoding_seconds(row)), default=rows[0])
+    return min(cheaper, key=lambda row: cost(row)[::-1], default=rows[0])
 
 
 def _cheaper_by(row: Any, other: Any) -> str:
     """How much cheaper a candidate is, such as `45 times smaller`."""
-    if _is_bm25(row):
+    seconds, stored = cost(row)
+    others_seconds, others_stored = cost(other)
+    if stored == 0:
         return "encodes nothing"
-    smaller = stored_bytes(other) / stored_bytes(row)
-    if smaller > _LEAST_RATIO:
-        return f"is {_ratio(smaller)} times smaller"
-    faster = encoding_seconds(other) / encoding_seconds(row)
-    if faster > _LEAST_RATIO:
-        return f"is encoded {_ratio(faster)} times faster"
+    if others_stored > _LEAST_RATIO * stored:
+        return f"is {others_stored / stored:,.3g} times smaller"
+    if others_seconds > _LEAST_RATIO * seconds:
+        return f"is encoded {others_seconds / seconds:,.3g} times faster"
     return "needs no index of words"
-
-
-def _ratio(value: float) -> str:
-    if value < 10:
-        return f"{value:.1f}"
-    return f"{value:,.0f}"
 
 
 # ---- sentences
@@ -247,16 +208,15 @@ def _may_be_best(rows: Sequence[Any]) -> list[Any]:
     return sorted(others, key=lambda row: (-row.best_share, row.label))
 
 
-def _certainty(verdict: Verdict, row: Any, rows: Sequence[Any], setting: Setting, *, is_alone: bool) -> str:
+def _certainty(verdict: Verdict, row: Any, rows: Sequence[Any], setting: Setting) -> str:
     best = rows[0]
     resamples = f"of the resamples of {setting.queries}"
     if verdict == "nothing":
         return f"{setting.queries} cannot decide anything: judge {LEAST_QUERIES} or more, and compare again."
     if verdict == "only":
-        only = "the only one without BM25"
-        if is_alone:
-            only = "the only one"
-        return f"It is {only} that finished, with {best.score:.1f} on {setting.queries}."
+        return (
+            f"It scores {best.score:.1f} on {setting.queries}; no other candidate takes part in the choice."
+        )
     if verdict == "winner":
         others = [other for other in rows if other.Index != row.Index]
         second = others[0]
@@ -309,7 +269,7 @@ def _more(row: Any, n_queries: int) -> str:
 
 def _price(row: Any, best: Any) -> str:
     """What a candidate costs, what that saves against the best, and how much of the text it reads."""
-    if _is_bm25(row):
+    if row.kind == "words":
         return "It encodes nothing and keeps no vectors; its index holds the words."
     parts = []
     if is_number(row.tokens_per_second):
@@ -327,15 +287,13 @@ def _price(row: Any, best: Any) -> str:
     sentence = f"It {listed(parts)}."
     if row.kind == "fusion":
         sentence += " An index of words comes on top of its vectors."
-    if row.Index != best.Index:
-        encoding, storage = saved(row, best)
-        savings = []
-        if is_number(encoding) and encoding > 0:
-            savings.append(f"{percent(encoding)} of the time of encoding")
-        if is_number(storage) and storage > 0:
-            savings.append(f"{percent(storage)} of the storage")
-        if savings:
-            sentence += f" Against {best.label} it saves {listed(savings)}."
+    savings = []
+    titles = ("of the time of encoding", "of the storage")
+    for title, own, others in zip(titles, cost(row), cost(best), strict=True):
+        if own < others and row.Index != best.Index:
+            savings.append(f"{percent(1 - own / others)} {title}")
+    if savings:
+        sentence += f" Against {best.label} it saves {listed(savings)}."
     return sentence
 
 
