@@ -24,13 +24,13 @@ from transformers import AutoConfig, AutoModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mteb_longembed.encoders.attention.band import attend_band
-from mteb_longembed.encoders.attention.kernels import attend
-from mteb_longembed.encoders.attention.lengths import SequenceLengths, encoding
-from mteb_longembed.encoders.attention.rotation import Rotation
-from mteb_longembed.encoders.attention.self_extend import SelfExtendAttention
-from mteb_longembed.encoders.families import Family, family_of
-from mteb_longembed.encoders.strategies import get_strategy
+from mteb_longembed.encoders.positions.attention.band import attend_band
+from mteb_longembed.encoders.positions.attention.kernels import attend
+from mteb_longembed.encoders.positions.attention.lengths import SequenceLengths, encoding
+from mteb_longembed.encoders.positions.attention.rotation import Rotation
+from mteb_longembed.encoders.positions.attention.self_extend import SelfExtendAttention
+from mteb_longembed.encoders.positions.families import Family, family_of
+from mteb_longembed.encoders.positions.strategies import get_strategy
 
 Row = dict[str, Any]
 TRAINED = 512  # tokens

@@ -26,8 +26,8 @@ import mteb_longembed
 from experiments.measured_collections import read
 from experiments.measuring import table as markdown
 from experiments.measuring import with_ends, write_part
-from mteb_longembed.encoders.adapting.whitening import Whitening, fit
-from mteb_longembed.encoders.modules.token_weights import NO_WEIGHT, RULES, TokenCounts
+from mteb_longembed.encoders.heads.whitening import Whitening, fit
+from mteb_longembed.encoders.heads.weights import NO_WEIGHT, RULES, TokenCounts
 from mteb_longembed.retrieval.bm25 import BM25
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
 from mteb_longembed.retrieval.searcher import options_of_documents

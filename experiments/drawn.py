@@ -22,7 +22,7 @@ from transformers import AutoModel, AutoTokenizer
 from experiments.adapt import NAMES, Collection, Vectors
 from experiments.measured_collections import read
 from experiments.measuring import write_part
-from mteb_longembed.encoders.adapting.whitening import fit
+from mteb_longembed.encoders.heads.whitening import fit
 from mteb_longembed.sentences import sentences
 
 RESULTS = Path("experiments/drawn.csv")

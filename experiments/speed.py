@@ -29,7 +29,7 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from experiments.materials import MIXES, SIZES, base_model, documents, rotary_model, tokenizer
 from experiments.measuring import interleaved, table
-from mteb_longembed.encoders.tokenizing.prefix_tokenizer import CACHE, IdCache, PrefixTokenizer
+from mteb_longembed.encoders.text.prefix_tokenizer import CACHE, IdCache, PrefixTokenizer
 
 Row = list[object]
 BATCH_SIZES = (1, 4, 8, 32)

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .comparing.compare import compare as compare
     from .data.sources import Data as Data
-    from .encoders.adapting.adapt import adapt as adapt
+    from .encoders.adapt import adapt as adapt
     from .encoders.export import export as export
     from .encoders.extend import extend as extend
     from .encoders.extend import load as load
@@ -28,7 +28,7 @@ __version__ = "0.6.0"
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {
     "Data": "data.sources",
-    "adapt": "encoders.adapting.adapt",
+    "adapt": "encoders.adapt",
     "compare": "comparing.compare",
     "encode_spans": "encoders.spans",
     "export": "encoders.export",

@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed import cli
 from mteb_longembed.encoders import families
-from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.positions.strategies import STRATEGIES
 from tests import tiny
 from tests.loopback_server import serving
 

@@ -8,7 +8,7 @@ import typing
 from pathlib import Path
 
 from mteb_longembed.encoders.extend import StrategyName, StrategyParameters
-from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.positions.strategies import STRATEGIES
 
 #: A user's script. Lines with `# wrong` are mistakes.
 SCRIPT = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.modules.transformer import LongTransformer
-from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.trunk import LongTransformer
+from mteb_longembed.encoders.engine.store import EmbeddingStore
 from tests import tiny
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +22,7 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import batching
 from mteb_longembed.encoders.engine.engine import MEMORY_LIMITS
-from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError
 from tests import tiny
 

@@ -120,7 +120,7 @@ def caches() -> Section:
     import mteb
     from huggingface_hub import constants
 
-    from mteb_longembed.encoders.store import EmbeddingStore
+    from mteb_longembed.encoders.engine.store import EmbeddingStore
 
     store = EmbeddingStore.from_environment(os.environ)
     folders = {

@@ -53,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
         raise InputError("a query must be a text with words, got ''.")
     from mteb_longembed.data.check import read_documents
     from mteb_longembed.data.table import ignored_files
-    from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates
+    from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
     from mteb_longembed.hub import silence
     from mteb_longembed.retrieval.searcher import search
 

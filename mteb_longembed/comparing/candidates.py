@@ -13,7 +13,7 @@ from mteb.models import ModelMeta, MTEBModels
 
 from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
+from mteb_longembed.encoders.positions.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names.grammar import is_bm25_name, is_extended_name
 from mteb_longembed.names.parameters import read_tokens

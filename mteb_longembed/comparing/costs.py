@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from mteb_longembed.encoders.engine.batching import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
+from mteb_longembed.encoders.engine.batches import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
 from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
 from mteb_longembed.encoders.spans import document_prompt
-from mteb_longembed.encoders.tokenizing.prefix_tokenizer import prefix_tokenizer_of
+from mteb_longembed.encoders.text.prefix_tokenizer import prefix_tokenizer_of
 from mteb_longembed.evaluation.split import Split, texts_of
 from mteb_longembed.retrieval.passages import CutText, tokens_of_vectors
 

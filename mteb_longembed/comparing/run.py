@@ -17,7 +17,7 @@ from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
 from mteb_longembed.encoders.adapting.poolings import by_window, fitted
-from mteb_longembed.encoders.built_model import BuiltModel
+from mteb_longembed.encoders.model import BuiltModel
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.engine.progress import no_bar
 from mteb_longembed.encoders.engine.siblings import pooled_too

@@ -21,19 +21,18 @@ from tokenizers import processors
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.encoders.modules.span_pooling import GroupByDocument, SpanPooling
-from mteb_longembed.encoders.modules.transformer import LongTransformer, WindowPooling
-from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
+from mteb_longembed.encoders.checkpoints.base import Base, base_of_loaded
+from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
+from mteb_longembed.encoders.checkpoints.model_files import SAVED_AS, unreachable
+from mteb_longembed.encoders.checkpoints.native import native_folder
+from mteb_longembed.encoders.checkpoints.spec import DTYPES, Settings
+from mteb_longembed.encoders.heads.head import Head
+from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer, settings_of
+from mteb_longembed.encoders.positions.strategies import ALGORITHM
+from mteb_longembed.encoders.trunk import LongTransformer
+from mteb_longembed.errors import LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.names.zoo import ZooEntry
-
-from .checkpoints.base import Base, base_of_loaded
-from .checkpoints.checkpoint import Checkpoint
-from .checkpoints.model_files import OUR_CLASSES, unreachable
-from .checkpoints.native import native_folder
-from .checkpoints.spec import DTYPES, Settings
-from .model import LongMultiVectorEncoder, LongSentenceTransformer
-from .strategies import ALGORITHM
 
 #: The two kinds of models that a name can give: one vector a document, or several.
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
@@ -58,7 +57,7 @@ def build(
     """
     path = checkpoint.base.path
     with _translated_errors(path):
-        if checkpoint.base.carried is not None:
+        if checkpoint.base.saved_as is not None:
             modules, settings = _saved(checkpoint.base, model_kwargs)
         else:
             read_from = None
@@ -172,12 +171,6 @@ def private_base(loaded: SentenceTransformer) -> tuple[Base, SentenceTransformer
     return base, model
 
 
-def settings_of(model: BaseModel) -> dict[str, Any]:
-    """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
-    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
-    return {name: getattr(model, name) for name in names if hasattr(model, name)}
-
-
 def _extended(
     base: BaseModel, checkpoint: Checkpoint, read_from: str | None
 ) -> tuple[list[nn.Module], dict[str, Any]]:
@@ -194,25 +187,11 @@ def _extended(
         read_from=read_from,
     )
     first.base_name, first.base_revision = checkpoint.base.origin
-    modules: list[nn.Module] = [first, *list(base)[1:]]
-    if "windows" in strategy.overrides() or checkpoint.vectors is not None:
-        pooling = next(iter(modules[1:]), None)
-        if not isinstance(pooling, Pooling):
-            reason = f"{strategy.KEY} averages pooled windows"
-            if checkpoint.vectors is not None:
-                reason = "vectors pools spans"
-            raise IncompatibleError(
-                f"{reason}, so the base's second module must be a Pooling, "
-                f"got {'none' if pooling is None else type(pooling).__name__}."
-            )
-        config = pooling.get_config_dict()
-        if checkpoint.vectors is None:
-            modules[1] = WindowPooling(**config)
-        else:
-            modules[1] = SpanPooling(**config, vectors=checkpoint.vectors)
-            similarity = settings.pop("similarity_fn_name")
-            modules.append(GroupByDocument(normalize=similarity != "dot", dims=settings["truncate_dim"]))
-    return modules, settings
+    head = Head.of(base)
+    if checkpoint.vectors is not None:
+        head = head.several(checkpoint.vectors, settings.pop("similarity_fn_name"))
+        head = replace(head, dims=settings["truncate_dim"])
+    return [first, *head.modules(cuts=first.cuts)], settings
 
 
 def _saved(base: Base, model_kwargs: Settings | None) -> tuple[list[nn.Module], dict[str, Any]]:
@@ -236,8 +215,8 @@ def _saved(base: Base, model_kwargs: Settings | None) -> tuple[list[nn.Module], 
 
 def _module_class(source: str, reference: str) -> type[Module]:
     """The class that a saved model names, if it is one of ours or a module of sentence-transformers."""
-    module, _, name = reference.rpartition(".")
-    if reference in OUR_CLASSES or module.startswith("sentence_transformers."):
+    module, _, name = SAVED_AS.get(reference, reference).rpartition(".")
+    if reference in SAVED_AS or module.startswith("sentence_transformers."):
         with contextlib.suppress(ImportError):
             named = getattr(importlib.import_module(module), name, None)
             if isinstance(named, type) and issubclass(named, Module):

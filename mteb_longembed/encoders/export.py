@@ -10,27 +10,26 @@ from typing import Any, cast
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Router, Transformer
+from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from mteb_longembed.encoders.modules.token_weights import TokenWeights
-from mteb_longembed.encoders.modules.transformer import LongTransformer
+from mteb_longembed.encoders.extend import load
+from mteb_longembed.encoders.heads.head import Head
+from mteb_longembed.encoders.model import settings_of
+from mteb_longembed.encoders.positions.families import Family
+from mteb_longembed.encoders.positions.families.absolute import Absolute
+from mteb_longembed.encoders.positions.families.family import UnknownPositions
+from mteb_longembed.encoders.positions.families.rotary import Rotary, lift_window
+from mteb_longembed.encoders.positions.strategies import Strategy
+from mteb_longembed.encoders.positions.strategies.gp import GroupedPositions
+from mteb_longembed.encoders.positions.strategies.ntk import NTKAware
+from mteb_longembed.encoders.positions.strategies.pi import PositionInterpolation
+from mteb_longembed.encoders.positions.strategies.yarn import YaRN
+from mteb_longembed.encoders.publishing.card import exported_card
+from mteb_longembed.encoders.publishing.old_readers import check_old_readers, for_old_readers
+from mteb_longembed.encoders.trunk import LongTransformer
 from mteb_longembed.errors import IncompatibleError, InputError
-
-from .building import settings_of
-from .extend import load
-from .families import Family
-from .families.absolute import Absolute
-from .families.family import UnknownPositions
-from .families.rotary import Rotary, lift_window
-from .publishing.card import exported_card
-from .publishing.old_readers import for_old_readers
-from .strategies import Strategy
-from .strategies.gp import GroupedPositions
-from .strategies.ntk import NTKAware
-from .strategies.pi import PositionInterpolation
-from .strategies.yarn import YaRN
 
 #: The rotary settings in a configuration of transformers.
 RopeParameters = dict[str, Any]
@@ -75,44 +74,32 @@ def export(
             "save_pretrained."
         )
     first = source[0]
-    if not isinstance(first, LongTransformer):
-        lost = _mapped_after_pooling(source)
-        source.save_pretrained(str(folder))
-        return lost + for_old_readers(folder, source.max_seq_length)
-    lost = _lost_in(first.family, first.strategy)
-    if isinstance(first.family, Rotary) and _rope_of(first.model.config).get("rope_type") == "longrope":
-        lost.append(
-            "frequencies by each document's own length: transformers chooses those of a whole batch by its "
-            "longest input."
-        )
-    modules: list[nn.Module] = [_plain_transformer(first, trust_remote_code=trust_remote_code)]
-    for module in list(source)[1:]:
-        if isinstance(module, TokenWeights):
-            module = module.stock()
-            lost.append(_PROMPTS)
-        modules.append(module)
-    result = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
-    result.save_pretrained(str(folder), create_model_card=False)
-    lost += for_old_readers(folder, first.strategy.target_len)
-    card = exported_card(source, folder.resolve().name, lost)
-    (folder / "README.md").write_text(card, encoding="utf-8")
-    return lost
-
-
-def _mapped_after_pooling(model: SentenceTransformer) -> list[str]:
-    """Move the map that `adapt` applies to tokens behind the pooling, where old versions apply a Dense.
-
-    Returns:
-        A sentence that says what the two differ in, if there is such a map.
-    """
-    if len(model) < 2 or not isinstance(model[1], (Dense, Router)):
-        return []
-    moved = model.pop(1)
-    for part in moved.modules():
-        if isinstance(part, Dense):
-            part.module_input_name = part.module_output_name = "sentence_embedding"
-    model.insert(len(model) - 1, moved)  # before the Normalize
-    return [_PROMPTS]
+    head = Head.of(source)
+    lost = [] if head.weights is None else [_PROMPTS]
+    if isinstance(first, LongTransformer):
+        lost += _lost_in(first.family, first.strategy)
+        if isinstance(first.family, Rotary) and _rope_of(first.model.config).get("rope_type") == "longrope":
+            lost.append(
+                "frequencies by each document's own length: transformers chooses those of a whole batch by its "
+                "longest input."
+            )
+        length: int | None = first.strategy.target_len
+        trunk: nn.Module = _plain_transformer(first, trust_remote_code=trust_remote_code)
+    else:
+        length = source.max_seq_length
+        trunk = first
+    modules = [trunk, *head.plain_modules()]
+    check_old_readers(modules)
+    plain = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
+    if isinstance(first, LongTransformer):
+        plain.save_pretrained(str(folder), create_model_card=False)
+        card = exported_card(source, folder.resolve().name, lost)
+        (folder / "README.md").write_text(card, encoding="utf-8")
+    else:
+        plain.model_card_data = source.model_card_data
+        cast("Any", plain)._model_card_text = cast("Any", source)._model_card_text
+        plain.save_pretrained(str(folder))
+    return lost + for_old_readers(folder, length)
 
 
 def _plain_transformer(first: LongTransformer, *, trust_remote_code: bool) -> Transformer:
@@ -122,7 +109,7 @@ def _plain_transformer(first: LongTransformer, *, trust_remote_code: bool) -> Tr
     inner = first.model
     tokenizer = cast("PreTrainedTokenizerBase", first.tokenizer)
     state = inner.state_dict()
-    if strategy.KEY != "none":
+    if strategy.overrides():
         rope = _plain_rope(family, strategy, inner.config)
         if rope is None:
             _write_table(cast("Absolute", family), inner, strategy, state)
@@ -179,7 +166,7 @@ def _plain_rope(family: Family, strategy: Strategy, config: PretrainedConfig) ->
         "original_max_position_embeddings": strategy.trained_len,
         "beta_fast": strategy.beta_fast,
         "beta_slow": strategy.beta_slow,
-        "attention_factor": float(unscaled.rotary_scale(torch.tensor(strategy.target_len))),
+        "attention_factor": unscaled.rotation_factor(),
     }
 
 
@@ -211,27 +198,20 @@ def _write_table(
     family: Absolute, inner: PreTrainedModel, strategy: Strategy, state: dict[str, Tensor]
 ) -> None:
     """Write one row for each position, as a long document looks them up."""
+    if not family.has_long_rows:
+        return
     key = next(name for name in state if name.endswith("position_embeddings.weight"))
     table = state[key]
-    first = family.first_row
-    p = torch.arange(strategy.target_len)
-    n = torch.tensor(strategy.target_len)
-    if family.has_table:
-        rows = strategy.table_rows(p, n)
-    else:
-        rows = strategy.position_ids(p, n)
-    state[key] = torch.cat([table[:first], table[first + rows.to(table.device)]])
+    long = table[family.first_row + strategy.trained_len :]
+    state[key] = torch.cat([table[: family.first_row], long])
     inner.config.max_position_embeddings = len(state[key])
 
 
 def _lost_in(family: Family, strategy: Strategy) -> list[str]:
     """One sentence for each difference between the plain checkpoint and the extended model."""
     lo = strategy.trained_len
-    key = strategy.KEY
     lost = []
-    # absolute rp and gp:factor=target read the same rows at every length
-    keeps = key not in ("none", "rp", "gp") and not strategy.scales_short
-    if keeps or (isinstance(family, Absolute) and key == "ntk"):
+    if strategy.overrides() and not family.changes(lo) and _changes_short(family, strategy):
         lost.append(
             f"inputs of at most {lo} tokens are extended like longer ones, but the extended model "
             "gives them the base model's embedding."
@@ -241,6 +221,15 @@ def _lost_in(family: Family, strategy: Strategy) -> list[str]:
             f"inputs beyond {lo} tokens get no attention scaling: the checkpoint is the model with logn=off."
         )
     return lost
+
+
+def _changes_short(family: Family, strategy: Strategy) -> bool:
+    """Whether a plain checkpoint reads other positions for short inputs than the base. In a table, `rp` does not."""
+    if not isinstance(family, Absolute):
+        return True
+    lo = strategy.trained_len
+    rows = torch.arange(lo, dtype=torch.float32)[:, None]
+    return not torch.equal(strategy.long_rows(rows)[:lo], rows)
 
 
 def _refuse(family: Family, strategy: Strategy, reason: str) -> IncompatibleError:

@@ -9,7 +9,7 @@ from typing import Literal, TypedDict, Unpack, overload
 
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
-from mteb_longembed.encoders.modules.transformer import LongTransformer
+from mteb_longembed.encoders.trunk import LongTransformer
 from mteb_longembed.errors import InputError
 
 from .building import build, private_base

@@ -1,43 +1,107 @@
 """The SentenceTransformer that `extend` and `load` return: sentence-transformers' own class, on our engine.
 
 The engine decides only when a text is tokenised and which texts share a batch. The modules' `forward` decides what
-happens to a document.
+happens to a document: first the trunk, then the head. `with_head` gives the same trunk another head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers.base import BaseModel
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor
 
-from mteb_longembed.encoders.built_model import BuiltModel
-from mteb_longembed.encoders.engine.engine import Engine
-from mteb_longembed.encoders.engine.settings import EncodeSettings
-from mteb_longembed.encoders.engine.truncation import TruncationStats
-from mteb_longembed.encoders.modules.span_pooling import GroupByDocument
-from mteb_longembed.encoders.modules.transformer import LongTransformer
+from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
+from mteb_longembed.encoders.checkpoints.identity import Identity, digest, state_of
+from mteb_longembed.encoders.engine.engine import Engine, EncodeSettings
+from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.heads.head import Head
+from mteb_longembed.encoders.heads.pooling import GroupByDocument
+from mteb_longembed.encoders.positions.strategies import ALGORITHM
 from mteb_longembed.encoders.publishing.card import extended_card
+from mteb_longembed.encoders.trunk import LongTransformer
 from mteb_longembed.errors import InputError
 
 #: What our engine gives for a text. What else `encode` may be asked for is sentence-transformers' own matter.
 _ARRAYS = ("sentence_embedding", "token_embeddings")
 #: What is done with the arrays of some texts before they are returned.
 Finish = Callable[[list[Tensor]], list[Tensor]]
+#: A model of sentence-transformers' own, or one of ours.
+Model = SentenceTransformer | MultiVectorEncoder
 #: The arguments of one call of `_inference`, by their names in sentence-transformers.
 Call = dict[str, Any]
 
 
-class LongModelMixin(BuiltModel):
-    """What our two models share: they run on our engine, and are saved with our model card."""
+class LongModelMixin(BaseModel):
+    """What our two models share: a trunk and a head, a name, our engine, and our model card."""
 
-    #: How much of the texts the last call of `encode` read. Equal texts count once.
-    truncation: TruncationStats | None = None
+    #: What the model was built from.
+    checkpoint: Checkpoint | None = None
+    #: The digest of the model when it was built. None for a model whose name does not hold.
+    built_digest: str | None = None
+    #: Where finished embeddings are kept. mteb runs set it, plain `encode` does not.
+    store: EmbeddingStore | None = None
+    #: Models with the same trunk whose rows are kept in the store too, when this one encodes for it.
+    also: Sequence[LongModelMixin] = ()
+    #: What `is_unchanged` found, and for which state.
+    _compared: tuple[object, bool] | None = None
+
+    def identity(self) -> Identity:
+        """The name and revision of the model as it is now. A model that was changed is `local/NAME`.
+
+        All weights are read, so it is asked when an evaluation begins, and never for a query.
+        """
+        now = digest(self)
+        known = str(getattr(self.model_card_data, "model_name", None) or "model")
+        if self.checkpoint is not None:
+            known = self.checkpoint.name
+            if now == self.built_digest:
+                return Identity(known, self.checkpoint.revision)
+        return Identity(f"local/{known.rpartition('/')[2]}", f"{now}-{ALGORITHM}", changed_from=known)
+
+    def is_unchanged(self) -> bool:
+        """Whether the model still is as it was built, so that its name holds.
+
+        All weights are read, unless nothing has written to them since the last time.
+        """
+        if self.checkpoint is None:
+            return False
+        state = self.built_digest, state_of(self)
+        if self._compared is None or self._compared[0] != state:
+            self._compared = state, self.built_digest == digest(self)
+        return self._compared[1]
+
+    def remember(self, checkpoint: Checkpoint) -> None:
+        """Note what the model is, when it has just been built, and give it its name."""
+        self.checkpoint = checkpoint
+        card: Any = self.model_card_data
+        card.model_name = checkpoint.name
+        card.base_model, _ = checkpoint.base.origin
+        # mteb reads the revision of a loaded model from this field, so it is that of our model and not of the base
+        card.base_model_revision = checkpoint.revision
+        self.built_digest = digest(self)
+
+    @property
+    def first(self) -> LongTransformer:
+        """The module that tokenises and holds the strategy."""
+        return cast("LongTransformer", self[0])
+
+    @property
+    def has_several_vectors(self) -> bool:
+        """Whether a document has several vectors."""
+        return isinstance(self, MultiVectorEncoder)
+
+    @property
+    def head(self) -> Head:
+        """What becomes of token embeddings."""
+        return Head.of(self)
+
     #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
     OF_CALL = frozenset((
         "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
@@ -71,7 +135,6 @@ class LongModelMixin(BuiltModel):
         done: dict[str, Tensor] = {}
         for indices, arrays in engine.encode(texts, show=call["show_progress_bar"]):
             done.update(zip([texts[i] for i in indices], finish(arrays), strict=True))
-        self.truncation = engine.truncation
         embeddings = [done[text] for text in inputs]
         if call["output_value"] == "sentence_embedding":
             return torch.stack(embeddings)
@@ -152,3 +215,42 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
 
         to_host_first = to_host and pooling is None
         return replace(settings, form="vectors", to_host=to_host_first), finish
+
+
+def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
+    """A model with the same trunk and another head. The given one stays as it is.
+
+    It has the store and the name of a model of ours, but for `vectors`; its rows in the store have keys of their own.
+
+    Args:
+        model: one of ours, or of sentence-transformers' own.
+        head: its new head.
+        stock: whether a model with a stock trunk gets stock modules alone, so that it opens without this package.
+
+    Raises:
+        IncompatibleError: if the trunk has no such head.
+    """
+    first = model[0]
+    settings = settings_of(model)
+    if not isinstance(first, LongTransformer):
+        modules = head.stock_modules() if stock else head.modules()
+        made: Any = type(model)(modules=[first, *modules], device=str(model.device), **settings)
+        return cast("Model", made)
+    modules = [first, *head.modules(cuts=first.cuts)]
+    kind: Any = LongSentenceTransformer
+    if head.vectors is not None:
+        kind = LongMultiVectorEncoder
+        settings.pop("similarity_fn_name", None)
+        settings.pop("truncate_dim", None)  # the last module cuts dimensions
+    made = kind(modules=modules, device=str(model.device), **settings)
+    if isinstance(model, LongModelMixin) and model.checkpoint is not None and model.is_unchanged():
+        spec = replace(model.checkpoint.spec, vectors=head.vectors)
+        made.remember(replace(model.checkpoint, spec=spec))
+        made.store = model.store
+    return cast("Model", made)
+
+
+def settings_of(model: BaseModel) -> dict[str, Any]:
+    """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
+    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
+    return {name: getattr(model, name) for name in names if hasattr(model, name)}

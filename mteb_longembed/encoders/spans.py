@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base import BaseModel
-from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
 from mteb_longembed.encoders.features import Features, Ids
-from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates
+from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.sentences import sentence_ends
 
+from .heads.grouping import grouping_of
+from .heads.head import Head, check_averages
 from .model import LongModelMixin, LongSentenceTransformer
+from .text.inputs import document_prompt
+from .token_batch import TokenBatch, mean_by, windows_of
 
 #: Start and end of a span in characters. The end is excluded.
 Span = tuple[int, int]
@@ -57,43 +59,45 @@ def encode_spans(
         >>> encode_spans(load("mini-ape+pi@1k"), texts, [[(0, 25), (26, 43)]])[0].shape
         (2, 192)
     """
-    model = _checked(model)
+    if not isinstance(model, LongSentenceTransformer):
+        raise InputError(
+            f"encode_spans takes what extend or load returned without vectors, got a {type(model).__name__}."
+        )
+    head = model.head
+    check_averages("encode_spans", "the base", head.mode)
     if len(texts) != len(spans):
         raise InputError(
             f"every text needs its list of spans, got {len(texts)} texts and {len(spans)} lists."
         )
     if prompt is None:
         prompt = document_prompt(model)
-    table = model.token_weights
     encoded = []
     if len(texts):
         encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings"))
     embeddings = []
     for number, (text, text_spans, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
         ids, offsets = tokens_read(model, prompt, text)
-        offsets = offsets[: len(vectors)]
-        weights = None
-        if table is not None:
-            weights = table[torch.from_numpy(ids[: len(vectors)]).long()].to(vectors.device)
-        pooled = vectors.new_zeros(0, vectors.shape[1])
-        if text_spans:
-            pooled = torch.stack(
-                [_mean(vectors, weights, offsets, span, number, text) for span in text_spans]
-            )
-        features: Features = {"sentence_embedding": pooled}
+        groups = [tokens_of(span, offsets[: len(vectors)], number, text) for span in text_spans]
+        features: Features = {"sentence_embedding": _means(head, vectors, ids, groups)}
         with torch.inference_mode():
-            for module in model.after_pooling:
+            for module in head.behind:
                 features = module(features)
         embeddings.append(features["sentence_embedding"].float().cpu().numpy())
     return embeddings
 
 
-def document_prompt(model: BaseModel) -> str:
-    """What a model puts before every document."""
-    for name in ("document", "passage", "corpus"):
-        if prompt := model.prompts.get(name):
-            return str(prompt)
-    return ""
+def _means(head: Head, vectors: Tensor, ids: Ids, groups: Sequence[Tensor]) -> Tensor:
+    """The mean of each group of a text's tokens, weighted if the model has corpus weights: `[groups, d]`."""
+    if not groups:
+        return vectors.new_zeros(0, vectors.shape[1])
+    rows = torch.cat(list(groups))
+    group = torch.repeat_interleave(torch.arange(len(groups)), torch.tensor(list(map(len, groups))))
+    weights = None
+    if head.weights is not None:
+        # the vectors are multiplied by the weights already
+        table = head.weights.emb_layer.weight.detach()[:, 0]
+        weights = table[torch.from_numpy(ids).long()[rows]].to(vectors.device)
+    return mean_by(group, vectors[rows.to(vectors.device)], len(groups), weights)
 
 
 def spans_by_tokens(model: LongModelMixin, text: str, size: int, *, prompt: str | None = None) -> list[Span]:
@@ -150,23 +154,6 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
     return spans
 
 
-def _checked(model: SentenceTransformer) -> LongSentenceTransformer:
-    if not isinstance(model, LongSentenceTransformer):
-        raise InputError(
-            f"encode_spans takes what extend or load returned without vectors, got a {type(model).__name__}."
-        )
-    pooling = model.pooling
-    if not isinstance(pooling, Pooling) or pooling.pooling_mode != "mean":
-        kind = "no"
-        if isinstance(pooling, Pooling):
-            kind = pooling.pooling_mode
-        raise IncompatibleError(
-            f"encode_spans averages the tokens of each span, but the base was trained with {kind} pooling, not "
-            "mean: cut the text and encode each piece."
-        )
-    return model
-
-
 def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, list[Span]]:
     """Ids of the tokens that are read, and their characters: (0, 0) for prompt and special tokens."""
     tokenizer = model.tokenizer
@@ -187,10 +174,22 @@ def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, lis
     return np.array(read["input_ids"], np.int32), offsets
 
 
-def _mean(
-    vectors: Tensor, weights: Tensor | None, offsets: Sequence[Span], span: Span, number: int, text: str
-) -> Tensor:
-    """The mean over all tokens that overlap a span, weighted if the model has corpus weights."""
+def tokens_of_vectors(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[Tensor]]:
+    """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
+    first = model.first
+    grouping = grouping_of(model.head.vectors)
+    for row in rows:
+        batch = TokenBatch(first.bounds_of([row], prompt))
+        if first.cuts and first.strategy.changes(len(row)):
+            batch = TokenBatch(batch.bounds, windows_of(batch.bounds, first.strategy))
+        groups: list[Tensor] = []
+        if grouping is not None:
+            groups = grouping.tokens(batch, 0)
+        yield groups or [torch.arange(len(row))]
+
+
+def tokens_of(span: Span, offsets: Sequence[Span], number: int, text: str) -> Tensor:
+    """The tokens of a text that overlap a span of characters; `number` is that of the text in messages."""
     start, end = span
     if not 0 <= start < end <= len(text):
         raise InputError(
@@ -206,7 +205,4 @@ def _mean(
     inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
     if not inside:
         raise InputError(f"a span must hold at least one token, got {span} of text {number}.")
-    if weights is None:
-        return vectors[inside].float().mean(0)
-    # the vectors are multiplied by the weights already
-    return vectors[inside].float().sum(0) / weights[inside].sum()
+    return torch.tensor(inside)

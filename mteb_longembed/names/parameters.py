@@ -80,10 +80,6 @@ class Parameter:
         return " or ".join(kinds)
 
 
-#: A parameter of every name: a document gets one vector for each `vectors` content tokens, or one for each window.
-VECTORS = Parameter("vectors", choices=("window",), number=int, optional=True)
-
-
 def read_tokens(what: str, value: object) -> int:
     """A number of tokens: a whole number, or text such as `4096` or `4k`.
 

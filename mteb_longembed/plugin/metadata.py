@@ -131,7 +131,7 @@ def model_meta(
         "adapted_from": origin,
         "use_instructions": bool(known.use_instructions) or prompts,
     }
-    if base.carried is not None and not base.files.local:
+    if base.saved_as is not None and not base.files.local:
         fields["reference"] = f"https://huggingface.co/{base.name}"
     if checkpoint.vectors is not None:
         fields["similarity_fn_name"] = ScoringFunction.MAX_SIM

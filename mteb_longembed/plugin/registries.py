@@ -105,16 +105,16 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         return made
 
     def _find_on_hub(self, name: str, revision: str | None) -> ModelMeta | None:
-        from mteb_longembed.encoders.checkpoints.model_files import Files, list_ours
+        from mteb_longembed.encoders.checkpoints.model_files import Files, has_our_modules
         from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-        from mteb_longembed.encoders.strategies import ALGORITHM
+        from mteb_longembed.encoders.positions.strategies import ALGORITHM
         from mteb_longembed.retrieval.settings import SearchSettings
 
         revision = revision and revision.removesuffix(f"-{ALGORITHM}")
         if name.count("/") != 1 or name.startswith((".", "/", "~")) or Path(name).is_dir():
             return None
         try:
-            if not list_ours(Files(name, revision).read_modules()):
+            if not has_our_modules(Files(name, revision).read_modules()):
                 return None
         except (HubError, ModelError):  # mteb reports it in its own way
             return None

@@ -61,9 +61,9 @@ def describe_loaded(
         kwargs = {"fill_missing": None, **kwargs}
     meta = described(cls, model, *args, **kwargs)
     # before this module is imported, no model can be one of ours
-    if "mteb_longembed.encoders.built_model" not in sys.modules:
+    if "mteb_longembed.encoders.model" not in sys.modules:
         return meta
-    from mteb_longembed.encoders.built_model import BuiltModel
+    from mteb_longembed.encoders.model import BuiltModel
 
     if not isinstance(model, BuiltModel):
         return meta

@@ -12,10 +12,10 @@ from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
 from mteb.types import PromptType
 
-from mteb_longembed.encoders.built_model import BuiltModel
+from mteb_longembed.encoders.model import BuiltModel
 from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
-from mteb_longembed.encoders.store import EmbeddingStore
-from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
+from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.positions.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.modules.span_pooling import SpanPooling
+from mteb_longembed.encoders.heads.pooling import SpanPooling
 from mteb_longembed.encoders.spans import document_prompt, spans_by_sentences, tokens_read
 
 #: Start and end in characters. The end is excluded.

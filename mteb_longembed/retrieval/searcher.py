@@ -18,9 +18,9 @@ from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.models_protocols import MTEBModels
 
 from mteb_longembed.data.task import ENGLISH, check_language
-from mteb_longembed.encoders.adapting.adapt import listed
+from mteb_longembed.encoders.adapt import listed
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.tokenizing.prefix_tokenizer import without_surrogates
+from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import silence, translate_hub_errors
 from mteb_longembed.names.grammar import holds_model

@@ -18,13 +18,13 @@ from mteb._create_dataloaders import create_dataloader
 from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 
-from mteb_longembed.encoders.adapting.counting import count_tokens
+from mteb_longembed.encoders.heads.counting import count_tokens
 from mteb_longembed.encoders.adapting.poolings import by_window, check_weighable, fitted
-from mteb_longembed.encoders.adapting.whitening import Whitening, fit
+from mteb_longembed.encoders.heads.whitening import Whitening, fit
 from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.modules.token_weights import TokenCounts
-from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.heads.weights import TokenCounts
+from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.encoder import LongMultiVectorSearch
 from mteb_longembed.sentences import query_parts

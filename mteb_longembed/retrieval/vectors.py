@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from mteb_longembed.encoders.adapting.whitening import MAX_VECTORS, SEED
+from mteb_longembed.encoders.heads.whitening import MAX_VECTORS, SEED
 from mteb_longembed.errors import NumberError, StorageError
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.

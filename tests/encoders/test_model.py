@@ -11,8 +11,8 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import batching
 from mteb_longembed.encoders.engine.progress import TokenBar
 from mteb_longembed.encoders.model import LongSentenceTransformer
-from mteb_longembed.encoders.store import EmbeddingStore
-from mteb_longembed.encoders.tokenizing import prefix_tokenizer
+from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.text import prefix_tokenizer
 from mteb_longembed.errors import CapacityError, NumberError
 from tests import tiny
 from tests.limits import same_vectors

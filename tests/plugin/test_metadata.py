@@ -10,7 +10,7 @@ import pytest
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.strategies import ALGORITHM
+from mteb_longembed.encoders.positions.strategies import ALGORITHM
 
 #: What a submission must say; of training data only mteb's own entry of a base can know.
 WANTED = {

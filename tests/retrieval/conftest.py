@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from mteb_longembed.encoders.modules.transformer import LongTransformer
+from mteb_longembed.encoders.trunk import LongTransformer
 from tests import tiny
 
 

@@ -9,8 +9,8 @@ from datasets import Dataset
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.adapting.poolings import by_window, unscaled
-from mteb_longembed.encoders.adapting.whitening import LEAST_SHRINKAGE
-from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.heads.whitening import LEAST_SHRINKAGE
+from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.errors import InputError, NumberError
 from mteb_longembed.retrieval.vectors import TEMPERATURE
 from tests import tiny
@@ -150,7 +150,7 @@ def test_a_power_outside_of_its_range_is_told_before_weights_load(value) -> None
 
 
 def test_a_vector_that_is_not_finite_is_refused() -> None:
-    from mteb_longembed.encoders.adapting.whitening import fit
+    from mteb_longembed.encoders.heads.whitening import fit
 
     with pytest.raises(NumberError, match="vectors must be finite numbers"):
         fit(np.array([[1.0, np.nan], [0.0, 1.0]]), 0.5)

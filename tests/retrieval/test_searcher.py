@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import built_model
-from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages
 from mteb_longembed.retrieval.passages import passages_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeGuard
+from typing import TypeGuard
 
 from huggingface_hub import parse_local_safetensors_file_metadata
 from huggingface_hub.errors import SafetensorsParsingError
@@ -13,7 +13,8 @@ from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import AutoConfig, PretrainedConfig
 from transformers.models.auto import CONFIG_MAPPING
 
-from mteb_longembed.encoders.families import Family, family_of
+from mteb_longembed.encoders.heads.grouping import Vectors, read_vectors
+from mteb_longembed.encoders.positions.families import Family, family_of
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names.grammar import is_folder
@@ -24,8 +25,6 @@ from .model_files import Files, local_name
 from .native import NATIVE
 from .strategy_file import STRATEGY_FILE, Json, StrategyFile
 
-#: Content tokens for each vector, or one vector for each window.
-Vectors = int | Literal["window"]
 #: Packages of modules that load without code of the repository.
 _STOCK = ("sentence_transformers.",)
 #: Parts of the class names of modules that do not give one dense vector for each text.
@@ -64,7 +63,7 @@ class Base:
         has_code: whether the repository brings code of its own.
         runs_code: whether that code may run.
         wants_eos: whether the tokenizer's settings ask for an end token (`add_eos_token`).
-        carried: the content of our file, if we saved the model.
+        saved_as: the content of our file, if we saved the model.
         vectors: as a model that we saved has them; None for one vector for each document.
     """
 
@@ -83,7 +82,7 @@ class Base:
     has_code: bool = False
     runs_code: bool = False
     wants_eos: bool = False
-    carried: StrategyFile | None = None
+    saved_as: StrategyFile | None = None
     vectors: Vectors | None = None
 
     @property
@@ -94,9 +93,9 @@ class Base:
     @property
     def origin(self) -> tuple[str, str | None]:
         """Name and revision of the base that the model was made from; its own, unless we saved it."""
-        if self.carried is None:
+        if self.saved_as is None:
             return self.name, self.revision
-        return self.carried.base_name, self.carried.base_revision
+        return self.saved_as.base_name, self.saved_as.base_revision
 
     @property
     def longest(self) -> int | None:
@@ -106,8 +105,8 @@ class Base:
     @property
     def trained_len(self) -> int | None:
         """The longest input in tokens that the base was trained on."""
-        if self.carried is not None:
-            return self.carried.strategy.trained_len
+        if self.saved_as is not None:
+            return self.saved_as.strategy.trained_len
         if self.entry is not None and self.entry.trained_len is not None:
             return self.entry.trained_len
         return min(filter(_is_length, [self.max_seq_length, self.longest]), default=None)
@@ -148,14 +147,14 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
     mode = _pooling_mode(pooling)
     name = files.name
     vectors = None
-    carried = None
+    saved_as = None
     if entry is not None:
         name = entry.hub_id
         mode = mode or entry.pooling
     elif files.are_ours:
         vectors = _vectors_in(pooling, files.path)
         file = f"{inside}{STRATEGY_FILE}"
-        carried = StrategyFile.from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")
+        saved_as = StrategyFile.from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")
     return Base(
         name=name,
         files=files,
@@ -172,7 +171,7 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
         has_code=has_code,
         runs_code=runs_code,
         wants_eos=tokenizer.get("add_eos_token") is True,
-        carried=carried,
+        saved_as=saved_as,
         vectors=vectors,
     )
 
@@ -255,12 +254,10 @@ def _pooling_of(files: Files) -> Json:
 
 def _vectors_in(pooling: Json, path: str) -> Vectors | None:
     """How many vectors a document has, by the configuration of a pooling of ours."""
-    vectors = pooling.get("vectors")
-    if vectors is None or vectors == "window" or (isinstance(vectors, int) and vectors > 0):
-        return vectors
-    raise ModelError(
-        f"the pooling of {path} must hold vectors, a number of tokens or window, got {vectors!r}."
-    )
+    try:
+        return read_vectors(pooling.get("vectors"))
+    except InputError as error:
+        raise ModelError(f"the pooling of {path} cannot be read: {error}") from error
 
 
 def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> PretrainedConfig:

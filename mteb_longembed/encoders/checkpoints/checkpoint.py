@@ -7,12 +7,14 @@ from typing import Any, cast
 
 from transformers.utils.import_utils import is_peft_available
 
-from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
-from mteb_longembed.encoders.strategies.pi import PositionInterpolation
+from mteb_longembed.encoders.heads.grouping import Vectors, grouping_of
+from mteb_longembed.encoders.heads.head import check_averages
+from mteb_longembed.encoders.positions.strategies import ALGORITHM, Strategy
+from mteb_longembed.encoders.positions.strategies.pi import PositionInterpolation
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.names.zoo import entry_of
 
-from .base import Base, Vectors, read_base
+from .base import Base, read_base
 from .model_files import Files
 from .spec import DTYPES, ModelSpec
 
@@ -39,8 +41,7 @@ class Checkpoint:
     @property
     def vectors(self) -> Vectors | None:
         """Content tokens for each vector, or `window`. None for one vector for each document."""
-        # read when the specification was made
-        return self.base.vectors or cast("Vectors | None", self.spec.vectors)
+        return self.base.vectors or self.spec.vectors
 
     @property
     def revision(self) -> str:
@@ -82,14 +83,16 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         IncompatibleError: if the strategy, a parameter or the vectors do not fit the base.
         InputError: if a length breaks its rule, or if the base is extended already.
     """
-    if base.carried is not None:
-        return _as_saved(base, spec, base.carried.strategy)
+    if base.saved_as is not None:
+        return _as_saved(base, spec, base.saved_as.strategy)
     if spec.vectors is not None and base.similarity not in (None, "cosine", "dot"):
         raise IncompatibleError(
             f"several vectors are compared by cosine or dot product, and {base.name} compares by "
             f"{base.similarity}: leave out vectors."
         )
-    _check_averages(base, spec)
+    grouping = grouping_of(spec.vectors)
+    if grouping is not None and grouping.averages:
+        check_averages(f"vectors={spec.vectors}", base.name, base.pooling)
     strategy = _strategy_for(base, spec)
     trained_len = None
     if strategy.trained_len != base.trained_len:
@@ -159,16 +162,3 @@ def _as_saved(base: Base, spec: ModelSpec, strategy: Strategy) -> Checkpoint:
         params=strategy.settings(),
     )
     return Checkpoint(base, full, strategy)
-
-
-def _check_averages(base: Base, spec: ModelSpec) -> None:
-    """Refuse means of tokens for a base that was trained with another pooling."""
-    if not isinstance(spec.vectors, int) or base.pooling in (None, "mean"):
-        return
-    kind = base.pooling
-    if isinstance(kind, tuple):
-        kind = "+".join(kind)
-    raise IncompatibleError(
-        f"vectors={spec.vectors} averages the tokens of a document, but {base.name} was trained with {kind} pooling, "
-        "not mean: use pcw, with vectors=window for several vectors."
-    )

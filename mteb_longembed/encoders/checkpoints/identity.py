@@ -52,6 +52,15 @@ def digest(model: nn.Sequential) -> str:
     return hasher.hexdigest()
 
 
+def state_of(model: nn.Sequential) -> object:
+    """What tells cheaply whether a model may have another digest: the state of each tensor, and all settings."""
+    tensors = [*model.parameters(), *model.buffers()]
+    states = [(id(tensor), tensor._version, tensor.data_ptr(), tensor.dtype) for tensor in tensors]
+    names = [(name, type(module)) for name, module in model.named_modules()]
+    configs = [part.get_config_dict() for part in list(model)[1:] if isinstance(part, Module)]
+    return states, names, repr(([getattr(model, name, None) for name in _SETTINGS], configs))
+
+
 def _configuration(module: nn.Module) -> str:
     """What the files of a module would say about it, and the tokenizer's own description."""
     config = {}

@@ -21,17 +21,25 @@ from mteb_longembed.names.grammar import is_folder
 from .strategy_file import Json
 
 T = TypeVar("T")
-#: The classes of ours that a saved model may name in modules.json. Exactly these are trusted.
-OUR_CLASSES = frozenset(
-    f"mteb_longembed.encoders.{name}"
-    for name in (
-        "modules.transformer.LongTransformer",
-        "modules.transformer.WindowPooling",
-        "modules.span_pooling.SpanPooling",
-        "modules.span_pooling.GroupByDocument",
-        "modules.token_weights.TokenWeights",
-    )
-)
+_OURS = "mteb_longembed.encoders."
+#: The classes of ours that a saved model may name in modules.json, and where they are now. Exactly these are trusted.
+#: Until version 0.7 they were in a room `modules`.
+SAVED_AS = {
+    **{
+        f"{_OURS}{name}": f"{_OURS}{name}"
+        for name in (
+            "trunk.LongTransformer",
+            "heads.pooling.HeadPooling",
+            "heads.pooling.GroupByDocument",
+            "heads.weights.TokenWeights",
+        )
+    },
+    f"{_OURS}modules.transformer.LongTransformer": f"{_OURS}trunk.LongTransformer",
+    f"{_OURS}modules.transformer.WindowPooling": f"{_OURS}heads.pooling.HeadPooling",
+    f"{_OURS}modules.span_pooling.SpanPooling": f"{_OURS}heads.pooling.HeadPooling",
+    f"{_OURS}modules.span_pooling.GroupByDocument": f"{_OURS}heads.pooling.GroupByDocument",
+    f"{_OURS}modules.token_weights.TokenWeights": f"{_OURS}heads.weights.TokenWeights",
+}
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
@@ -173,7 +181,7 @@ class Files:
     @property
     def are_ours(self) -> bool:
         """Whether modules of ours are among those of the model."""
-        return list_ours(self.modules)
+        return has_our_modules(self.modules)
 
     def read_modules(self) -> tuple[ModuleEntry, ...]:
         """The entries of modules.json, none if there is no such file.
@@ -185,8 +193,8 @@ class Files:
         if modules is None:
             return ()
         is_right = all(_is_well_formed(module) for module in modules)
-        if is_right and list_ours(modules):
-            is_right = modules[0]["type"] in OUR_CLASSES
+        if is_right and has_our_modules(modules):
+            is_right = modules[0]["type"] in SAVED_AS
         if not is_right:
             raise ModelError(
                 f"modules.json of {self.path} must list modules with a type and a path each, ours first, got "
@@ -232,9 +240,9 @@ def _with_adapter_base(files: Files) -> Files:
     return replace(files, adapter_base=replace(found, modules=found.read_modules()))
 
 
-def list_ours(modules: Iterable[ModuleEntry]) -> bool:
+def has_our_modules(modules: Iterable[ModuleEntry]) -> bool:
     """Whether modules of ours are among these."""
-    return any(module["type"] in OUR_CLASSES for module in modules)
+    return any(module["type"] in SAVED_AS for module in modules)
 
 
 def _is_well_formed(entry: object) -> bool:

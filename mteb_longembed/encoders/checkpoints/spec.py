@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mteb_longembed.encoders.strategies import Strategy, get_strategy
+from mteb_longembed.encoders.heads.grouping import Vectors, grouping_of, read_vectors
+from mteb_longembed.encoders.positions.strategies import Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names.grammar import (
     MAX_LENGTH,
@@ -17,7 +18,7 @@ from mteb_longembed.names.grammar import (
     split_settings,
     target_alone,
 )
-from mteb_longembed.names.parameters import VECTORS, Parameter, read_tokens, spell
+from mteb_longembed.names.parameters import Parameter, read_tokens, spell
 from mteb_longembed.names.zoo import ZOO
 
 #: Checked values by the names of their parameters.
@@ -44,7 +45,7 @@ class ModelSpec:
         revision: commit, branch or tag of the base on the hub.
         dtype: compute type.
         trust_remote_code: whether code of the base's repository may run.
-        vectors: content tokens for each vector, or `window`.
+        vectors: content tokens for each vector, or a key of `GROUPINGS`.
         params: the strategy's own parameters.
     """
 
@@ -55,7 +56,7 @@ class ModelSpec:
     revision: str | None = None
     dtype: str | None = None
     trust_remote_code: bool | str = False
-    vectors: int | str | None = None
+    vectors: Vectors | None = None
     params: Settings = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,14 +81,13 @@ class ModelSpec:
             if getattr(self, name) is not None:
                 self._keep(name, read_tokens(what, getattr(self, name)))
         trusted = Parameter("trust_remote_code", switch=True)
-        rules = {"trust_remote_code": trusted, "vectors": VECTORS}
-        for name, rule in rules.items():
-            self._keep(name, rule.read(getattr(self, name)))
-        if isinstance(self.vectors, int) and self.vectors < 1:
-            raise InputError(f"vectors must be at least 1 content token for each vector, got {self.vectors}.")
-        if self.vectors == "window" and "windows" not in self.kind.overrides():
+        self._keep("trust_remote_code", trusted.read(self.trust_remote_code))
+        self._keep("vectors", read_vectors(self.vectors))
+        grouping = grouping_of(self.vectors)
+        if grouping is not None and grouping.needs_windows and "windows" not in self.kind.overrides():
             raise IncompatibleError(
-                f"vectors=window needs a strategy that cuts windows, got {self.strategy}; use pcw, or vectors=N."
+                f"vectors={self.vectors} needs a strategy that cuts windows, got {self.strategy}; use pcw, or "
+                "vectors=N."
             )
 
     def _keep(self, name: str, value: object) -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mteb_longembed.encoders.strategies import Strategy, get_strategy
+from mteb_longembed.encoders.positions.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError
 
 #: The content of a JSON object.

@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from typing import Protocol
 
 import numpy as np
 import torch
+from torch import nn
 
-from mteb_longembed.encoders.built_model import BuiltModel
+from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
 from mteb_longembed.encoders.features import Ids
-from mteb_longembed.encoders.modules.token_weights import digest
-from mteb_longembed.encoders.strategies import ALGORITHM
+from mteb_longembed.encoders.heads.head import Head
+from mteb_longembed.encoders.positions.strategies import ALGORITHM
+from mteb_longembed.encoders.trunk import LongTransformer
 
 _PLAIN = (str, int, float, bool, type(None))
 #: Settings of torch's matrix products on CUDA devices.
@@ -24,16 +27,31 @@ _OF_MATMUL = ("fp32_precision", *(f"allow_{kind}_reduced_precision_reduction" fo
 RowKeys = Callable[[Sequence[Ids], str | None], list[bytes]]
 
 
-def row_keys(
-    model: BuiltModel, device: torch.device, form: str, kwargs: Mapping[str, object]
-) -> RowKeys | None:
+class Keyed(Protocol):
+    """A model whose rows may have keys."""
+
+    checkpoint: Checkpoint | None
+
+    @property
+    def first(self) -> LongTransformer: ...
+
+    @property
+    def head(self) -> Head: ...
+
+    def is_unchanged(self) -> bool: ...
+
+    def __iter__(self) -> Iterator[nn.Module]: ...
+
+
+def row_keys(model: Keyed, device: torch.device, form: str, kwargs: Mapping[str, object]) -> RowKeys | None:
     """What gives the keys of a call. None with one warning for a model whose rows nobody could find again.
 
-    A row is found by the base's revision, its compute type, how it runs, its token ids, and the strategy unless the
-    strategy leaves this row as the base makes it. So all strategies of a base share its short rows. `form` says which
-    of the features after the last module are kept.
+    A row is found by the base's revision, its compute type, how it runs, its token ids, the head, and the strategy
+    unless the strategy leaves this row as the base makes it. So all strategies of a base share its short rows. `form`
+    says which of the features after the last module are kept.
     """
     first = model.first
+    head = model.head
     checkpoint = model.checkpoint
     why = _why_no_key(model, kwargs)
     if checkpoint is None or why is not None:
@@ -43,26 +61,28 @@ def row_keys(
     base = checkpoint.base
     # one repository may be a model of its own and an entry of the zoo, which adds what its files leave out
     source = (base.name, base.revision, repr(base.entry), checkpoint.spec.dtype or base.dtype)
-    weights = None if model.token_weights is None else digest(model.token_weights)
-    modules = [
-        f"{type(part).__name__}{getattr(part, 'get_config_dict', str)()}" for part in model.after_pooling
-    ]
     accepted = {name for module in model for name in getattr(module, "forward_kwargs", ())}
     given = sorted((name, value) for name, value in kwargs.items() if name in accepted)
-    made = checkpoint.vectors, weights, modules, form, given
-    short = _digest("rows", ALGORITHM, source, _how_it_runs(device), made)
+    short = _digest("rows", ALGORITHM, source, _how_it_runs(device), head.key(), form, given)
     long = _digest(short, type(strategy).__qualname__, asdict(strategy))
 
     def keys(ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
-        return [
-            _key(short if first.family.leaves_unchanged(len(row)) else long, settings, row)
-            for row, settings in zip(ids, first.row_settings(ids, prompt), strict=True)
-        ]
+        n_prompt = 0  # a pooling may leave out so many tokens
+        if prompt:
+            n_prompt = first._get_prompt_length(prompt) or 0
+        found = []
+        for row, bounds in zip(ids, first.bounds_of(ids, prompt).tolist(), strict=True):
+            is_changed = bool(first.family.changes(len(row)))
+            settings = [n_prompt]
+            if head.reads_content or (first.cuts and is_changed):
+                settings += bounds[1:]
+            found.append(_key(long if is_changed else short, settings, row))
+        return found
 
     return keys
 
 
-def _why_no_key(model: BuiltModel, kwargs: Mapping[str, object]) -> str | None:
+def _why_no_key(model: Keyed, kwargs: Mapping[str, object]) -> str | None:
     """Why the rows of a call have no keys. None if they have."""
     if model.checkpoint is None or not model.is_unchanged():
         return "it was changed after it was loaded"

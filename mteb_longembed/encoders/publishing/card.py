@@ -9,9 +9,9 @@ from typing import Any, cast
 from huggingface_hub import ModelCard, ModelCardData
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
-from mteb_longembed.encoders.modules.span_pooling import SpanPooling
-from mteb_longembed.encoders.modules.token_weights import TokenWeights
-from mteb_longembed.encoders.modules.transformer import LongTransformer
+from mteb_longembed.encoders.heads.head import Head
+from mteb_longembed.encoders.heads.weights import TokenWeights
+from mteb_longembed.encoders.trunk import LongTransformer
 
 #: The tag of a model that `adapt` made.
 ADAPTED = "corpus-adapted"
@@ -65,7 +65,7 @@ def _made_of(first: LongTransformer) -> str:
         base = f"[{name}](https://huggingface.co/{name})"
         if first.base_revision:
             base += f" at commit `{first.base_revision}`"
-    if strategy.KEY == "none":
+    if not strategy.overrides():
         return f"{base}, for inputs of up to {strategy.target_len} tokens."
     return (
         f"{base}, which was trained on inputs of up to {strategy.trained_len} tokens, extended to "
@@ -84,12 +84,11 @@ def _rows(model: SentenceTransformer | MultiVectorEncoder) -> dict[str, str]:
         "positions of the base": first.family.name,
         **{f"parameter {key}": str(value) for key, value in strategy.settings().items()},
     }
-    for part in model:
-        if isinstance(part, SpanPooling):
-            span = f"{part.vectors} tokens"
-            if part.vectors == "window":
-                span = "each window"
-            rows["vectors a document"] = f"one for {span}"
-        if isinstance(part, TokenWeights):
-            rows["corpus weights"] = part.counted
+    head = Head.of(model)
+    if isinstance(head.vectors, int):
+        rows["vectors a document"] = f"one for {head.vectors} tokens"
+    elif head.vectors is not None:
+        rows["vectors a document"] = f"one for each {head.vectors}"
+    if isinstance(head.weights, TokenWeights):
+        rows["corpus weights"] = head.weights.counted
     return rows

@@ -20,7 +20,7 @@ from mteb_longembed.encoders.checkpoints.checkpoint import (
 )
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.extend import extend, load
-from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.positions.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError, UnknownNameError
 from mteb_longembed.names.grammar import is_extended_name
 from tests import tiny

@@ -13,7 +13,7 @@ from mteb_longembed.encoders.checkpoints.native import native_config, native_wei
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.errors import ModelError
 from tests import tiny
-from tests.encoders.attention.oracles import rotated
+from tests.encoders.positions.attention.oracles import rotated
 
 H, D, LAYERS = 4, 32, 2
 CONFIG = {

@@ -22,7 +22,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.checkpoints.model_files import Files
 from mteb_longembed.errors import ModelError
 from tests import tiny
-from tests.encoders.families.test_rotary import GQA
+from tests.encoders.positions.families.test_rotary import GQA
 
 TEXTS = [tiny.text(n) for n in (5, 40, 100)]
 SIZES: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from torch.autograd.grad_mode import inference_mode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from mteb_longembed.encoders.attention import kernels
+from mteb_longembed.encoders.positions.attention import kernels
 
 aten = torch.ops.aten
 HALF = (torch.float16, torch.bfloat16)

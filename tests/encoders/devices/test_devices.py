@@ -13,10 +13,10 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.families import family_of
-from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
+from mteb_longembed.encoders.positions.families import family_of
+from mteb_longembed.encoders.positions.strategies import STRATEGIES, get_strategy
 from tests import tiny
-from tests.encoders.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
+from tests.encoders.positions.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 
 from .simulated import Accelerator, OnDevice, Refused
 

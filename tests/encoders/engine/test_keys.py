@@ -10,7 +10,7 @@ import torch
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine.keys import row_keys
-from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.engine.store import EmbeddingStore
 from tests import tiny
 
 CPU = torch.device("cpu")

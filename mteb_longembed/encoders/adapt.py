@@ -1,0 +1,282 @@
+"""`adapt`: a model that is fitted on a user's own documents, without training: corpus weights, then whitening."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+
+from mteb_longembed.encoders.building import load_base
+from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
+from mteb_longembed.encoders.checkpoints.identity import digest
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.engine.batches import estimated_tokens
+from mteb_longembed.encoders.extend import load
+from mteb_longembed.encoders.heads.counting import MAX_TOKENS, count_tokens
+from mteb_longembed.encoders.heads.head import Head
+from mteb_longembed.encoders.heads.transforms import TRANSFORMS
+from mteb_longembed.encoders.heads.weights import RULES, Rule, TokenCounts, TokenWeights, weights_of
+from mteb_longembed.encoders.heads.whitening import MAX_VECTORS
+from mteb_longembed.encoders.model import LongModelMixin, Model, with_head
+from mteb_longembed.encoders.positions.strategies import ALGORITHM
+from mteb_longembed.encoders.publishing.card import ADAPTED
+from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
+from mteb_longembed.encoders.trunk import LongTransformer
+from mteb_longembed.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+#: With fewer documents or pieces of them, adapting gained nothing on any collection (docs/adapt.md).
+FEW_DOCUMENTS = 12
+FEW_PIECES = 50
+#: Documents whose pieces are encoded in one call.
+_AT_ONCE = 256
+
+_CARD = """\
+# {name}
+
+{base}, fitted on one corpus without training: {how}. Search that corpus with this model; for another corpus, fit again:
+`mteb_longembed.adapt(BASE, documents)`.
+
+The folder has sentence-transformers' own modules and needs no other package; version 5.4 opens it, and what
+`mteb_longembed.export` writes of this model opens in older ones too. Readers that know only the transformer and its
+pooling (AutoModel, llama.cpp, text-embeddings-inference) leave the fitted parts out and give the base's vectors.
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{name}")
+```
+"""
+
+
+def adapt(
+    base: str | Path | Model,
+    documents: Iterable[str],
+    *,
+    weights: Literal["idf", "sif"] | None = "idf",
+    whiten: float = 0.5,
+    queries: Iterable[str] | None = None,
+    max_tokens: int = MAX_TOKENS,
+    seed: int = 0,
+    device: str | None = None,
+    show_progress_bar: bool = True,
+    **transform: float,
+) -> Model:
+    """Fit a model on the documents that it will search. Nothing is trained, and no label is needed.
+
+    First each token counts by how rare it is in the documents (`weights`; only where the model averages its tokens).
+    Then all vectors pass through an affine map, from mean and covariance of the pieces of documents that the model
+    reads: windows, where it cuts them (`whiten`). Without a strategy the result has sentence-transformers' own modules
+    (Transformer, WordWeights, Pooling, Dense, Normalize), and a saved folder opens without this package.
+
+    Source: Arora et al. 2017, ICLR (weights); Su et al. 2021, arXiv:2103.15316 (whitening), here with the counts and
+        the windows of the corpus that is searched.
+
+    Args:
+        base: a name such as `e5-base+ntk`, an alias, a hub id, a folder, or a loaded model, which is not changed (but
+            moved, if `device` is given).
+        documents: texts of the corpus, in any iterable.
+        weights: `idf` (`ln((N + 1) / (n + 0.5))` of documents), `sif` (`a / (a + share of the token)`), or None.
+        whiten: the power of the map, from 0 (no map) to 1 (full whitening).
+        queries: at least 10 example queries without judgements, such as those of a log. Queries are then centred on
+            their own mean. Never give queries that a score is computed on.
+        max_tokens: documents are drawn until they have as many tokens.
+        seed: of this draw.
+        device: where the model goes. Default: the best device of this machine.
+        show_progress_bar: show how many documents are counted and encoded.
+        transform: the setting of another map of `heads/transforms.py` in the place of `whiten`.
+
+    Returns:
+        A new model. Its revision is a digest of all that it is.
+
+    Raises:
+        InputError: if a setting breaks its rule, a document is no text, or the documents have no token.
+        NumberError: if a vector is not finite.
+        LongEmbedError: for the same reasons as `load`.
+    """
+    if weights is not None and weights not in RULES:
+        raise InputError(f"weights must be one of {', '.join(RULES)}, or None, got {weights!r}.")
+    key, setting = _asked_transform(whiten, transform)
+    texts = _whole("documents", documents)
+    asked = None
+    if queries is not None:
+        asked = _whole("queries", queries)
+        if not setting:
+            raise InputError("queries centre the queries of a map, so they need whiten= above 0: leave them out.")
+    model = loaded(base, device)
+    known_as = str(model.model_card_data.model_name or model.model_card_data.base_model or base)
+    if setting and isinstance(model, MultiVectorEncoder):
+        raise InputError(
+            f"{key} makes a map for one vector a text, got a model with several: give {key}=0, or write {key}= into "
+            "the name of a search."
+        )
+    if not any(text.strip() for text in texts):
+        raise InputError("adapting needs documents with text, got none: give documents that have text.")
+    head = Head.of(model)
+    counts: TokenCounts | None = None
+    if weights is not None and _averages(head):
+        counts = count_tokens(model, texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar)
+        head = head.weighted(_table(counts, weights, model))
+    if setting:
+        unscaled = head.unscaled()
+        rows = pieces(with_uncut(model, head), texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar)
+        of_queries = None
+        if asked is not None:
+            plain = cast("SentenceTransformer", with_uncut(model, unscaled))
+            of_queries = np.asarray(plain.encode_query(asked))
+        made_map = TRANSFORMS[key].fit(rows, setting, of_queries)
+        head = replace(unscaled, behind=(*unscaled.behind, *made_map.modules()))
+        _warn_of_few(len(texts), len(rows))
+    made = with_head(model, head, stock=True)
+    if setting:
+        made.similarity_fn_name = "cosine"
+    if isinstance(made, LongModelMixin):
+        made.checkpoint = None
+        made.store = None
+    elif not head.has_exact_stock:
+        logger.warning(
+            "the base has a Dense with an activation behind its pooling, and stock modules count the weights of "
+            "prompts: vectors of texts with a long prompt are not exact; adapt(%r) gives exact ones.",
+            f"{known_as}+none",
+        )
+    _describe(made, known_as, weights if counts else None, key, setting, len(texts))
+    return made
+
+
+def _asked_transform(whiten: float, others: Mapping[str, float]) -> tuple[str, float]:
+    """The one map that a call asks for, and its checked setting; 0 for none."""
+    for key in others:
+        if key not in TRANSFORMS:
+            raise InputError(f"adapt takes the maps {', '.join(TRANSFORMS)}, got {key}.")
+    key, value = next(iter(others.items()), ("whiten", whiten))
+    return key, TRANSFORMS[key].read(value) if value else 0.0
+
+
+def with_uncut(model: Model, head: Head) -> Model:
+    """The model with a head, and all dimensions: a map is fitted on whole vectors, and cut behind it."""
+    made = with_head(model, head)
+    if isinstance(made, SentenceTransformer):
+        made.truncate_dim = None
+    return made
+
+
+def pieces(
+    model: Model, texts: list[str], *, max_tokens: int = MAX_TOKENS, seed: int = 0, show: bool = False
+) -> np.ndarray:
+    """The vectors on which a map is fitted, `[n, d]`: of the windows as the model cuts them, of text that it reads.
+
+    Documents are drawn with a seed, until they have `max_tokens` tokens or `MAX_VECTORS` vectors. A name with `whiten=`
+    fits its map on the same vectors, which a search has anyway (`Head.of_pieces`).
+    """
+    first = model[0]
+    cuts = isinstance(first, LongTransformer) and first.cuts
+    encoder = with_uncut(model, Head.of(model).of_pieces(cuts=cuts))
+    order = np.random.default_rng(seed).permutation(len(texts))
+    most = getattr(model, "max_seq_length", None) or max_tokens
+    rows: list[np.ndarray] = []
+    n_tokens = 0
+    for start in range(0, len(order), _AT_ONCE):
+        if n_tokens >= max_tokens or sum(map(len, rows)) >= MAX_VECTORS:
+            break
+        part = [texts[i] for i in order[start : start + _AT_ONCE]]
+        for vectors in encoder.encode_document(part, show_progress_bar=show):
+            rows.append(np.atleast_2d(np.asarray(torch.as_tensor(vectors).float().cpu())))
+        n_tokens += sum(min(estimated_tokens(text), most) for text in part)
+    return np.concatenate(rows)[:MAX_VECTORS]
+
+
+def _averages(head: Head) -> bool:
+    """Whether the tokens of a model can have weights. If not, say so."""
+    if head.mode == "mean":
+        return True
+    logger.warning("the model has %s pooling of tokens, so tokens get no weights.", head.mode)
+    return False
+
+
+def _table(counts: TokenCounts, rule: Rule, model: Model) -> TokenWeights:
+    """The weights of a corpus as a module."""
+    counted = f"{rule} of {counts.n_tokens:,} tokens in {counts.n_documents:,} documents"
+    return TokenWeights.of(weights_of(counts, rule, model.tokenizer), model.tokenizer, counted)
+
+
+def _warn_of_few(n_documents: int, n_pieces: int) -> None:
+    if n_documents < FEW_DOCUMENTS or n_pieces < FEW_PIECES:
+        logger.warning(
+            "a map of vectors was fitted on %d pieces of %d documents: with fewer than %d pieces or %d documents "
+            "adapting gained nothing on any collection that we tried (docs/adapt.md).",
+            n_pieces,
+            n_documents,
+            FEW_PIECES,
+            FEW_DOCUMENTS,
+        )
+
+
+def _whole(what: str, texts: Iterable[str]) -> list[str]:
+    """Texts as a list, without half characters. A dictionary is refused: are its keys meant, or its values?"""
+    if isinstance(texts, Mapping):
+        raise InputError(f"{what} must be texts in a list or another iterable, got a dict: use its values().")
+    return [without_surrogates(text) for text in listed(what, texts)]
+
+
+def listed(what: str, texts: Iterable[str]) -> list[str]:
+    """Texts of any iterable as a list.
+
+    Raises:
+        InputError: if it is one text, no iterable, or holds something else than texts.
+    """
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InputError(
+            f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: use a list."
+        )
+    found = list(texts)
+    for place, text in enumerate(found):
+        if not isinstance(text, str):
+            raise InputError(
+                f"{what} must be texts, got a {type(text).__name__} at place {place}: give a text."
+            )
+    return found
+
+
+def loaded(base: str | Path | Model, device: str | None) -> Model:
+    """The model: of sentence-transformers' own classes, unless its name asks for a strategy."""
+    if isinstance(base, (SentenceTransformer, MultiVectorEncoder)):
+        return base if device is None else base.to(device)
+    if not isinstance(base, (str, Path)):
+        raise InputError(
+            f"adapt takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
+        )
+    spec = ModelSpec.parse(str(base))
+    checkpoint = open_checkpoint(spec)
+    is_plain = ModelSpec(spec.base, revision=spec.revision) == spec and checkpoint.base.saved_as is None
+    if is_plain:
+        return cast("Model", load_base(checkpoint.base, None, device))
+    return load(base, device=device)
+
+
+def _describe(model: Model, base: str, rule: str | None, key: str, setting: float, n_documents: int) -> None:
+    """Say in the model's name and on its card what was fitted. The revision is a digest: no other model has it."""
+    card = model.model_card_data
+    short = base.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    parts = []
+    if rule is not None:
+        parts.append(f"tokens count by their rarity ({rule})")
+    if setting and key == "whiten":
+        parts.append(f"vectors are whitened (power {setting:g})")
+    elif setting:
+        parts.append(f"vectors are mapped ({key}={setting:g})")
+    how = f"{' and '.join(parts) or 'nothing was fitted'}, by {n_documents:,} documents"
+    card.model_name = f"local/{short}-adapted"
+    card.base_model = base
+    card.base_model_revision = f"{digest(model)}-{ALGORITHM}"
+    card.add_tags([ADAPTED])
+    if not isinstance(model, LongModelMixin):
+        # what sentence-transformers writes instead of a card of its own
+        shown = f"`{base}`" if Path(base).exists() or "/" not in base else f"[{base}](https://huggingface.co/{base})"
+        cast("Any", model)._model_card_text = _CARD.format(name=card.model_name, base=shown, how=how)

@@ -1,1 +1,0 @@
-"""A model that is fitted on documents: corpus weights and whitening."""

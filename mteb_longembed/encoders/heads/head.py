@@ -1,0 +1,218 @@
+"""A head: what becomes of the token embeddings of a trunk, as one value."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sentence_transformers.base.modules import Router
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, WordWeights
+from torch import nn
+
+from mteb_longembed.errors import IncompatibleError
+
+from .grouping import Vectors
+from .pooling import GroupByDocument, HeadPooling
+from .weights import TokenWeights, digest
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """What follows the trunk of a model.
+
+    Args:
+        pooling: the settings of the pooling. None where none follows the trunk: then all modules are `behind`.
+        vectors: how many a document has, as in `HeadPooling`.
+        weights: how much each token counts in a mean. None: all the same.
+        behind: the modules behind the pooling, such as Dense and Normalize.
+        normalize: whether several vectors are scaled to length 1 in the end.
+        dims: leading dimensions that are kept of several vectors. None: all.
+    """
+
+    pooling: Mapping[str, Any] | None = None
+    vectors: Vectors | None = None
+    weights: WordWeights | None = None
+    behind: tuple[nn.Module, ...] = ()
+    normalize: bool = True
+    dims: int | None = None
+
+    @classmethod
+    def of(cls, modules: Iterable[nn.Module]) -> Head:
+        """The head of any model: stock, saved or ours.
+
+        Linear maps of tokens before the weights, which `adapt` makes of maps of vectors (`stock_modules`), are read as
+        the maps of vectors that they stand for.
+        """
+        rest = list(modules)[1:]
+        maps = []
+        while rest and _is_linear(rest[0], "token_embeddings"):
+            maps.append(_acting_on(rest.pop(0), "sentence_embedding"))
+        weights = rest.pop(0) if rest and isinstance(rest[0], WordWeights) else None
+        # a class of somebody's own may pool in another way
+        if not rest or type(rest[0]) not in (Pooling, HeadPooling):
+            return cls(behind=tuple(list(modules)[1:]))
+        pooling, *behind = rest
+        settings = pooling.get_config_dict()
+        vectors = settings.pop("vectors", None)
+        head = cls(settings, vectors, weights, (*maps, *behind))
+        if behind and isinstance(behind[-1], GroupByDocument):
+            last = behind.pop()
+            head = replace(head, behind=(*maps, *behind), normalize=last.normalize, dims=last.dims)
+        return head
+
+    @property
+    def mode(self) -> str:
+        """How tokens are pooled, in words."""
+        if self.pooling is None:
+            return "no"
+        mode = self.pooling["pooling_mode"]
+        return mode if isinstance(mode, str) else "+".join(mode)
+
+    @property
+    def reads_content(self) -> bool:
+        """Whether a vector depends on which tokens of a text are its content, and not prompt or special."""
+        return self.vectors is not None
+
+    def weighted(self, weights: TokenWeights) -> Head:
+        """The head with weights of tokens. A prompt says nothing about a text, and is left out of its mean.
+
+        Raises:
+            IncompatibleError: if it does not average tokens, or has weights already.
+        """
+        if self.weights is not None:
+            raise IncompatibleError(
+                "the model has corpus weights already: adapt its base, or leave out weights."
+            )
+        check_averages("weights", "the model", self.mode)
+        assert self.pooling is not None  # it has a mode
+        return replace(self, weights=weights, pooling={**self.pooling, "include_prompt": False})
+
+    def unscaled(self) -> Head:
+        """The head whose vectors have the length that the pooling and its maps give them: a fitted map needs it."""
+        behind = list(self.behind)
+        while behind and isinstance(behind[-1], Normalize):
+            behind.pop()
+        return replace(self, behind=tuple(behind), normalize=False)
+
+    def several(self, vectors: Vectors, similarity: str | None) -> Head:
+        """The head with several vectors, which the model compares by `similarity`: of length 1 for the cosine."""
+        return replace(self, vectors=vectors, normalize=similarity != "dot")
+
+    def of_pieces(self, *, cuts: bool) -> Head:
+        """The head whose vectors a map is fitted on: those of windows where the trunk cuts them, else its own.
+
+        A map never sees text that the model does not read, and no vector of another scale than those that it maps.
+        """
+        pieces = self.unscaled()
+        if cuts and self.vectors is None:
+            return replace(pieces, vectors="window")
+        return pieces
+
+    def modules(self, *, cuts: bool = False) -> list[nn.Module]:
+        """The head as modules of sentence-transformers, and ours where windows or groups are pooled.
+
+        Args:
+            cuts: whether the trunk cuts texts into windows.
+
+        Raises:
+            IncompatibleError: if windows or groups would be pooled, and no pooling follows the trunk.
+        """
+        if self.pooling is None:
+            if cuts or self.vectors is not None:
+                what = "vectors" if self.vectors is not None else "pcw"
+                raise IncompatibleError(
+                    f"{what} pools windows or spans, so the base's second module must be a Pooling, got "
+                    f"{type(self.behind[0]).__name__ if self.behind else 'none'}."
+                )
+            return list(self.behind)
+        modules: list[nn.Module] = []
+        if self.weights is not None:
+            modules.append(self.weights)
+        if cuts or self.vectors is not None:
+            modules.append(HeadPooling(**self.pooling, vectors=self.vectors))
+        else:
+            modules.append(Pooling(**self.pooling))
+        modules += self.behind
+        if self.vectors is not None:
+            modules.append(GroupByDocument(self.normalize, self.dims))
+        return modules
+
+    def stock_modules(self) -> list[nn.Module]:
+        """The head in sentence-transformers' own classes. Only one vector has such a form.
+
+        Where tokens have weights, linear maps are applied to each token, which gives the same mean. The reason is that
+        `WordWeights` counts a prompt in the sum of weights, although the pooling leaves its tokens out: a map of that
+        shorter mean would turn it, while a shorter mapped mean is mended by the Normalize behind it.
+        """
+        modules = self.modules()
+        if not isinstance(self.weights, TokenWeights):
+            return modules
+        behind = list(self.behind)
+        maps: list[nn.Module] = []
+        while behind and _is_linear(behind[0], "sentence_embedding"):
+            maps.append(_acting_on(behind.pop(0), "token_embeddings"))
+        _, pooling, *_ = modules
+        return [*maps, self.weights.stock(), pooling, *behind]
+
+    def plain_modules(self) -> list[nn.Module]:
+        """The head in stock classes in the order in which old readers know them: weights, pooling, what follows."""
+        modules = self.modules()
+        if isinstance(self.weights, TokenWeights):
+            modules[0] = self.weights.stock()
+        return modules
+
+    @property
+    def has_exact_stock(self) -> bool:
+        """Whether `stock_modules` give the same vectors of every text, whatever its prompt."""
+        behind = [part for part in self.behind if not _is_linear(part, "sentence_embedding")]
+        return self.weights is None or all(isinstance(part, Normalize) for part in behind)
+
+    def key(self) -> object:
+        """All that makes another vector of the same tokens, as far as it is not in the weights of the model."""
+        weights = None
+        if self.weights is not None:
+            weights = digest(self.weights.emb_layer.weight)
+        behind = [f"{type(part).__name__}{getattr(part, 'get_config_dict', str)()}" for part in self.behind]
+        several = (self.normalize, self.dims) if self.vectors is not None else None
+        return self.vectors, weights, behind, several
+
+
+def check_averages(what: str, model: str, mode: str | Iterable[str] | None) -> None:
+    """Raise IncompatibleError for means of tokens in a model that does not average them.
+
+    Args:
+        what: what would average them, such as `weights` or `vectors=64`.
+        model: its name.
+        mode: of its pooling; None if it is not known.
+    """
+    kind = mode if isinstance(mode, str | None) else "+".join(mode)
+    if kind in (None, "mean"):
+        return
+    raise IncompatibleError(
+        f"{what} averages the tokens of a document, but {model} was trained with {kind} pooling, not mean: leave it "
+        "out; pcw, vectors=window and whiten work with every pooling."
+    )
+
+
+def _is_linear(module: nn.Module, feature: str) -> bool:
+    """Whether a module is a linear map of this feature, or one map for queries and one for documents."""
+    parts: list[nn.Module] = [module]
+    if isinstance(module, Router):
+        parts = [part for route in module.sub_modules.values() for part in route]
+    for part in parts:
+        if not isinstance(part, Dense) or not isinstance(part.activation_function, nn.Identity):
+            return False
+        if {part.module_input_name, part.module_output_name} != {feature}:
+            return False
+    return True
+
+
+def _acting_on(module: nn.Module, feature: str) -> nn.Module:
+    """A linear map, with the same weights, of another feature."""
+    moved = copy.deepcopy(module)
+    for part in moved.modules():
+        if isinstance(part, Dense):
+            part.module_input_name = part.module_output_name = feature
+    return moved

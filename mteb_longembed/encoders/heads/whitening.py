@@ -1,0 +1,198 @@
+"""Whitening: an affine map that makes the vectors of a corpus less alike, from their mean and covariance."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from sentence_transformers.base.modules import Router
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+from torch import nn
+
+from mteb_longembed.errors import InputError, NumberError
+from mteb_longembed.names.parameters import check_power
+
+logger = logging.getLogger(__name__)
+
+#: Vectors that are used at most. They are drawn with `SEED`.
+MAX_VECTORS = 50_000
+SEED = 0
+#: The least shrinkage of the covariance towards a sphere. Chapters, proposals and paraphrases lose with more.
+LEAST_SHRINKAGE = 0.01
+#: Example queries that are needed for a mean of their own.
+LEAST_QUERIES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The sums over vectors that a whitening needs. Those of several machines are added up.
+
+    Args:
+        n: vectors.
+        total: `[d]` their sum.
+        outer: `[d, d]` the sum of their outer products.
+        cubes: `[d]` the sum of each vector times its squared length.
+        fourths: the sum of the fourth powers of their lengths.
+    """
+
+    n: int
+    total: np.ndarray
+    outer: np.ndarray
+    cubes: np.ndarray
+    fourths: float
+
+    @classmethod
+    def of(cls, vectors: np.ndarray) -> Moments:
+        """The sums over vectors `[n, d]`.
+
+        Raises:
+            NumberError: if a number is not finite.
+        """
+        _check_finite(vectors)
+        rows = vectors.astype(np.float64)
+        squares = (rows**2).sum(1)
+        return cls(len(rows), rows.sum(0), rows.T @ rows, squares @ rows, float((squares**2).sum()))
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(
+            self.n + other.n,
+            self.total + other.total,
+            self.outer + other.outer,
+            self.cubes + other.cubes,
+            self.fourths + other.fourths,
+        )
+
+    def covariance(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """The mean `[d]`, the covariance `[d, d]`, and Ledoit and Wolf's shrinkage.
+
+        Source: Ledoit and Wolf 2004, doi:10.1016/S0047-259X(03)00096-4, as scikit-learn's `ledoit_wolf_shrinkage`
+            has it (a test compares them), from sums.
+        """
+        width = len(self.total)
+        mean = self.total / max(self.n, 1)
+        covariance = self.outer / max(self.n, 1) - np.outer(mean, mean)
+        # the sum of the fourth powers of the lengths of centred vectors, multiplied out
+        at_mean = float(mean @ mean)
+        fourths = (
+            self.fourths
+            - 4 * float(mean @ self.cubes)
+            + 4 * float(mean @ self.outer @ mean)
+            + 2 * at_mean * float(np.trace(self.outer))
+            - 3 * self.n * at_mean**2
+        )
+        squares = float((covariance**2).sum())
+        noise = max((fourths / max(self.n, 1) - squares) / max(self.n, 1), 0.0)
+        distance = squares - float(np.trace(covariance)) ** 2 / width
+        shrinkage = 1.0
+        if distance > 0:
+            shrinkage = min(noise / distance, 1.0)
+        return mean, covariance, shrinkage
+
+
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    """The map `(x - mean) matrix`, whose results are scaled to length 1. Its dimensions stand by falling variance.
+
+    So the first dimensions alone are a smaller vector (`truncate_dim`) that keeps most.
+
+    Source: Su et al. 2021, arXiv:2103.15316, and Huang et al. 2021, arXiv:2104.01767, for vectors of sentences.
+    Differs: the covariance is that of the windows of the documents that are searched, shrunk by Ledoit and Wolf's
+        rule, and its power is -1/4 (`power=0.5`) and not -1/2.
+
+    Args:
+        mean: `[d]`, of the vectors that the map was fitted on.
+        matrix: `[d, d]`.
+        query_mean: `[d]`, of example queries. None: that of the documents.
+    """
+
+    mean: np.ndarray
+    matrix: np.ndarray
+    query_mean: np.ndarray | None = None
+
+    @classmethod
+    def read(cls, value: object) -> float:
+        """The power of a whitening."""
+        return check_power(value)
+
+    @classmethod
+    def fit(cls, vectors: np.ndarray | Moments, setting: float, queries: np.ndarray | None = None) -> Self:
+        """The whitening of vectors `[n, d]`. With fewer than two, or only equal ones, it is the identity.
+
+        Args:
+            vectors: of windows of the corpus, or their moments.
+            setting: the power; 1 is full whitening.
+            queries: vectors of example queries, `[n, d]`.
+
+        Raises:
+            NumberError: if a number is not finite.
+            InputError: if there are too few example queries.
+        """
+        if queries is not None:
+            _check_finite(queries)
+            if len(queries) < LEAST_QUERIES:
+                raise InputError(
+                    f"a mean of queries needs at least {LEAST_QUERIES} of them, got {len(queries)}."
+                )
+        moments = vectors if isinstance(vectors, Moments) else Moments.of(vectors)
+        width = len(moments.total)
+        mean, covariance, shrinkage = moments.covariance()
+        variance = float(np.trace(covariance)) / width
+        if moments.n < 2 or variance <= 1e-12 * float(np.trace(moments.outer)) / moments.n / width:
+            logger.warning(
+                "whitening needs two different vectors of documents, got %d: it changes nothing.", moments.n
+            )
+            return cls(np.zeros(width, np.float32), np.eye(width, dtype=np.float32))
+        shrinkage = max(shrinkage, LEAST_SHRINKAGE)
+        covariance = (1 - shrinkage) * covariance
+        covariance[np.diag_indices(width)] += shrinkage * variance
+        values, directions = np.linalg.eigh(covariance / variance)
+        # numpy's stand by rising variance
+        matrix = directions[:, ::-1] * values[::-1] ** (-setting / 2)
+        query_mean = None
+        if queries is not None:
+            query_mean = queries.mean(0, dtype=np.float64).astype(np.float32)
+        return cls(mean.astype(np.float32), matrix.astype(np.float32), query_mean)
+
+    def documents(self, rows: np.ndarray) -> np.ndarray:
+        """The mapped vectors of documents `[n, d]`, of length 1."""
+        return _unit((rows - self.mean) @ self.matrix)
+
+    def queries(self, rows: np.ndarray) -> np.ndarray:
+        """The mapped vectors of queries `[n, d]`, of length 1."""
+        mean = self.mean
+        if self.query_mean is not None:
+            mean = self.query_mean
+        return _unit((rows - mean) @ self.matrix)
+
+    def modules(self) -> list[nn.Module]:
+        """A Dense, or a Router of two if queries have a mean of their own, and a Normalize."""
+        linear: nn.Module = _dense(self.mean, self.matrix)
+        if self.query_mean is not None:
+            linear = Router.for_query_document(
+                query_modules=[_dense(self.query_mean, self.matrix)], document_modules=[linear]
+            )
+        return [linear, Normalize()]
+
+
+def _dense(mean: np.ndarray, matrix: np.ndarray) -> Dense:
+    """`x -> (x - mean) matrix`."""
+    width = len(matrix)
+    module = Dense(width, width, bias=True, activation_function=nn.Identity())
+    module.linear.load_state_dict(
+        {"weight": torch.from_numpy(matrix.T.copy()), "bias": torch.from_numpy(-mean @ matrix)}
+    )
+    module.requires_grad_(False)
+    return module
+
+
+def _check_finite(rows: np.ndarray) -> None:
+    if not np.isfinite(rows).all():
+        raise NumberError("vectors must be finite numbers, got NaN or infinity: use another dtype.")
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    scaled: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return scaled.astype(np.float32)

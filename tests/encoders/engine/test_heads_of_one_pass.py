@@ -1,0 +1,88 @@
+"""Two ways to pool the same pass: the second one is read from the store, and equals its own pass."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.heads.counting import count_tokens
+from mteb_longembed.encoders.adapting.poolings import by_window, weighted
+from mteb_longembed.encoders.engine.siblings import pooled_too
+from mteb_longembed.encoders.engine.store import Counts, EmbeddingStore
+from tests import tiny
+from tests.own_data import beir
+
+TEXTS = [f"aa bb {tiny.text(6 + 7 * i, i)}" for i in range(7)] + ["aa"]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
+
+
+def numbers(vectors: Any) -> list[np.ndarray]:
+    return [np.asarray(torch.as_tensor(row)) for row in vectors]
+
+
+@pytest.mark.parametrize("tail", ["+pi@64", "+pcw@64:size=12,vectors=window", "+pi@64:vectors=5"])
+def test_a_sibling_is_pooled_in_the_same_pass_and_then_read(base: Path, tail: str, tmp_path: Path) -> None:
+    model: Any = longembed.load(f"{base}{tail}", device="cpu")
+    counts = count_tokens(model, TEXTS)
+    alone = {rule: numbers(weighted(model, counts, rule).encode_document(TEXTS)) for rule in ("sif", "idf")}
+    want = numbers(model.encode_document(TEXTS))
+
+    model.store = EmbeddingStore(tmp_path / "store")
+    siblings: Any = {rule: weighted(model, counts, rule) for rule in ("sif", "idf")}
+    with pooled_too(list(siblings.values())):
+        vectors = model.encode_document(TEXTS)
+    for got, own in zip(numbers(vectors), want, strict=True):
+        assert np.array_equal(got, own)
+    encoded = model.store.counts.tokens_encoded
+    for rule, sibling in siblings.items():
+        for got, own in zip(numbers(sibling.encode_document(TEXTS)), alone[rule], strict=True):
+            assert np.abs(got - own).max() < 1e-6
+    assert model.store.counts.tokens_encoded == encoded > 0
+
+
+def test_the_mean_of_tokens_and_the_vectors_of_windows_come_from_one_pass(base: Path, tmp_path: Path) -> None:
+    """One weighted mean of `pcw` takes the tokens of documents, and a vector for each window those of windows."""
+    model: Any = longembed.load(f"{base}+pcw@64:size=12", device="cpu")
+    counts = count_tokens(model, TEXTS)
+    others: list[Any] = [
+        weighted(model, counts, "sif"),
+        by_window(model),
+        by_window(weighted(model, counts, "sif")),
+    ]
+    want = [numbers(other.encode_document(TEXTS)) for other in others]
+    store = EmbeddingStore(tmp_path / "store")
+    for one in (model, *others):
+        one.store = store
+    with pooled_too(others):
+        model.encode_document(TEXTS)
+    encoded = store.counts.tokens_encoded
+    for other, rows in zip(others, want, strict=True):
+        for got, own in zip(numbers(other.encode_document(TEXTS)), rows, strict=True):
+            assert np.abs(got - own).max() < 1e-6
+    assert store.counts.tokens_encoded == encoded > 0
+
+
+def test_compare_encodes_once_for_all_rules_of_one_form(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    tails = ["vectors=window", "vectors=window,weights=sif", "vectors=window,weights=idf"]
+    tails.append("score=softmax,vectors=window,weights=sif")
+    names = [f"{base}+pcw@64:{tail}" for tail in tails]
+    names += [f"{base}+ntk@64{tail}" for tail in ("", ":weights=sif", ":weights=idf")]
+    names += [f"{base}+pcw@64:weights={rule}" for rule in ("sif", "idf")]
+    documents = [tiny.text(40, seed) for seed in range(8)]
+    data = beir(tmp_path / "data", documents, [text[:20] for text in documents])
+    n_encoded: list[int] = []
+    add = Counts.add
+    monkeypatch.setattr(Counts, "add", lambda self, ran, read: (n_encoded.extend(ran), add(self, ran, read)))
+    longembed.compare(names, data=data, bm25=False, folder=tmp_path, show=False)
+    # the first of each of the three forms encodes the documents, the others read
+    assert sum(n > 20 for n in n_encoded) == 3 * len(documents)  # queries are shorter

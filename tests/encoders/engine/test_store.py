@@ -1,0 +1,232 @@
+"""A row is there as a whole or not at all, and a store never ends a run."""
+
+import contextlib
+import multiprocessing
+import os
+import sqlite3
+import stat
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mteb_longembed.encoders import store as store_file
+from mteb_longembed.encoders.engine.store import EmbeddingStore, pack, unpack
+from mteb_longembed.errors import InputError
+
+KEY = bytes(32)
+KEYS = [bytes([i]) * 32 for i in range(10)]
+ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def put(store: EmbeddingStore, key: bytes = KEY, array: np.ndarray = ARRAY) -> None:
+    store.put_many([key], [array])
+
+
+def get(store: EmbeddingStore, key: bytes = KEY) -> np.ndarray | None:
+    return store.get_many([key]).get(key)
+
+
+def sql(store: EmbeddingStore, statement: str, *values: object) -> tuple | None:
+    with contextlib.closing(sqlite3.connect(store.path)) as file, file:
+        return file.execute(statement, values).fetchone()
+
+
+def same(a: np.ndarray | None, b: np.ndarray) -> bool:
+    return a is not None and (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (4,), (3, 4), (0, 4), (2, 3, 4)])
+def test_what_was_put_is_read_back_bit_for_bit(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    put(EmbeddingStore(tmp_path), array=array)
+    assert same(get(EmbeddingStore(tmp_path)), array)
+
+
+def test_several_thousand_rows_are_asked_for_at_once(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path)
+    keys = [i.to_bytes(32, "big") for i in range(3000)]
+    store.put_many(keys, [np.full(2, i, np.float32) for i in range(3000)])
+    rows = store.get_many([*keys, KEYS[9]])
+    assert [int(rows[key][0]) for key in keys] == list(range(3000))
+    assert KEYS[9] not in rows
+
+
+def test_a_row_that_is_put_again_is_replaced(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path)
+    store.put_many([KEY, KEY], [ARRAY, ARRAY])
+    put(store, array=ARRAY + 1)
+    assert same(get(store), ARRAY + 1)
+    assert sql(store, "SELECT count(*) FROM rows") == (1,)
+
+
+def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = EmbeddingStore(tmp_path)
+    # the third record cannot be written
+    records = iter([b"one", b"two", object()])
+    monkeypatch.setattr(store_file, "pack", lambda array, key: next(records))
+    monkeypatch.setattr(store, "_make_room", Mock())
+    monkeypatch.setattr(EmbeddingStore, "_give_up", Mock())
+    monkeypatch.setattr(store_file, "len", lambda record: 1, raising=False)
+    store.put_many(KEYS[:3], [ARRAY] * 3)
+    assert store.get_many(KEYS) == {}
+    monkeypatch.undo()
+    store.put_many(KEYS[:3], [ARRAY] * 3)
+    assert len(store.get_many(KEYS)) == 3
+
+
+# ---- damage -----------------------------------------------------------------------------------------------
+
+
+GOOD = pack(ARRAY, KEY)
+DAMAGE = {
+    "truncated": GOOD[:-7],
+    "flipped": GOOD[:-3] + bytes([GOOD[-3] ^ 4]) + GOOD[-2:],
+    "empty": b"",
+    "another row's": pack(ARRAY, KEYS[1]),
+    "grown": GOOD + b"x",
+    "text": "no bytes",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_row_counts_as_missing_with_a_warning(tmp_path: Path, damage: str) -> None:
+    store = EmbeddingStore(tmp_path)
+    store.put_many([KEY, KEYS[1]], [ARRAY, ARRAY])
+    sql(store, "UPDATE rows SET record = ? WHERE key = ?", DAMAGE[damage], KEY)
+    message = r"1 rows of .* are damaged and their documents are encoded again"
+    with pytest.warns(RuntimeWarning, match=message):
+        assert list(store.get_many([KEY, KEYS[1]])) == [KEYS[1]]
+    put(store)
+    assert same(get(store), ARRAY)
+
+
+@given(st.binary(max_size=120))
+def test_other_bytes_are_damaged(contents: bytes) -> None:
+    assert unpack(contents, KEY) is None
+
+
+FILES = {
+    "no database": lambda blob: b"something else, and long enough to have a header" * 500,
+    "truncated": lambda blob: blob[: len(blob) // 2],
+    "no header": lambda blob: bytes(200) + blob[200:],
+}
+
+
+@pytest.mark.parametrize("damage", FILES)
+def test_a_damaged_file_is_set_aside_with_a_warning_and_the_next_run_begins_a_new_one(
+    tmp_path: Path, damage: str
+) -> None:
+    store = EmbeddingStore(tmp_path)
+    store.put_many(KEYS, [ARRAY] * 10)
+    store.path.write_bytes(FILES[damage](store.path.read_bytes()))
+    reopened = EmbeddingStore(tmp_path)
+    message = "cannot be used .* the damaged file was set aside, and the next run begins a new one"
+    with pytest.warns(RuntimeWarning, match=message):
+        assert not reopened.get_many(KEYS)
+    EmbeddingStore(tmp_path).put_many(KEYS, [ARRAY] * 10)
+    assert len(EmbeddingStore(tmp_path).get_many(KEYS)) == 10
+
+
+# ---- disk -------------------------------------------------------------------------------------------------
+
+
+def test_the_oldest_rows_go_when_the_store_is_full_and_its_file_does_not_grow(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path, max_bytes=2**20)
+    keys = [number.to_bytes(32, "big") for number in range(100)]
+    for key in keys:  # three times the limit
+        put(store, key, np.ones((8, 1024), np.float32))
+    kept = sorted(store.get_many(keys))
+    assert 5 < len(kept) < 40 and kept == keys[-len(kept) :]
+    assert store.path.stat().st_size < 1.3 * 2**20
+
+
+@pytest.mark.parametrize("in_the_way", ["folder", "file"])
+def test_what_cannot_be_opened_ends_storing_with_one_warning(tmp_path: Path, in_the_way: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "folder" / store_file.FILE).mkdir(parents=True)
+    store = EmbeddingStore(tmp_path / in_the_way)
+    with pytest.warns(RuntimeWarning, match=r"cannot be used \(.*\), and this run continues without it"):
+        put(store)
+    with warnings.catch_warnings(action="error"):
+        put(store)
+        assert get(store) is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
+def test_a_new_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path / "new")
+    put(store)
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+
+
+# ---- the environment --------------------------------------------------------------------------------------
+
+
+def test_the_environment_names_the_folder_and_the_size(tmp_path: Path) -> None:
+    for off in ("0", "off", "False"):
+        assert EmbeddingStore.from_environment({"MTEB_LONGEMBED_STORE": off}) is None
+    environ = {"MTEB_LONGEMBED_STORE": str(tmp_path), "MTEB_LONGEMBED_STORE_GIB": "0.5"}
+    store = EmbeddingStore.from_environment(environ)
+    assert (store.folder, store.max_bytes) == (tmp_path, 2**29)
+    usual = EmbeddingStore.from_environment({"XDG_CACHE_HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path)})
+    assert usual.folder.parts[-2:] == ("mteb-longembed", "embeddings")
+
+
+@pytest.mark.parametrize("size", ["big", "0", "-1", "nan", "inf", ""])
+def test_a_size_that_is_none_is_refused(size: str) -> None:
+    with pytest.raises(InputError, match="MTEB_LONGEMBED_STORE_GIB must be a positive number of GiB"):
+        EmbeddingStore.from_environment({"MTEB_LONGEMBED_STORE_GIB": size})
+
+
+# ---- several at once --------------------------------------------------------------------------------------
+
+
+def _hammer(store: EmbeddingStore, seed: int) -> bool:
+    draw = np.random.default_rng(seed)
+    with warnings.catch_warnings(action="error"):
+        for _ in range(30):
+            first = int(draw.integers(17))
+            keys = [bytes([first + i]) * 32 for i in range(3)]
+            expected = {key: np.full((5, 3), key[0], np.float32) for key in keys}
+            rows = store.get_many(keys)
+            if any(array.tobytes() != expected[key].tobytes() for key, array in rows.items()):
+                return False
+            store.put_many(keys, list(expected.values()))
+    return True
+
+
+def test_processes_share_a_store(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path, max_bytes=2000)
+    method = "fork" if hasattr(os, "fork") else "spawn"
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.starmap(_hammer, [(store, seed) for seed in range(2)]) == [True] * 2
+
+
+def _opened_at(folder: str, moment: float) -> bool:
+    while time.time() < moment:
+        pass
+    store = EmbeddingStore(folder)
+    put(store)
+    return same(get(store), ARRAY)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_processes_that_open_a_new_store_at_the_same_moment_wait_for_each_other(tmp_path: Path) -> None:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for number in range(30):
+            together = [(str(tmp_path / str(number)), time.time() + 0.02)] * 2
+            assert pool.starmap(_opened_at, together, chunksize=1) == [True] * 2
+
+
+def test_threads_share_a_store(tmp_path: Path) -> None:
+    store = EmbeddingStore(tmp_path, max_bytes=2000)
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(_hammer, [store] * 3, range(3))) == [True] * 3

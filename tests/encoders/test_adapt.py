@@ -1,0 +1,356 @@
+"""A model that is fitted on documents: every form equals a slow oracle, and what is saved needs no code of ours."""
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sklearn.covariance import LedoitWolf
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.heads.counting import count_tokens
+from mteb_longembed.encoders.heads.weights import LEAST_IDF, NO_WEIGHT, SIF_A
+from mteb_longembed.errors import IncompatibleError, InputError
+from tests import tiny
+from tests.encoders.positions.families.test_rotary import gap
+
+#: Some words are in many documents, and some documents are longer than the model was trained on.
+CORPUS = [f"aa {tiny.text(6 + 5 * i, i)} aa bb {'cc' if i % 2 else 'dd'}" for i in range(8)]
+TEXTS = [*CORPUS[3:7], "aa", "zz zz aa"]
+QUERIES = ["aa cc", "never seen", "dd aa"]
+#: fp32 unit vectors of width 32.
+ROUNDING = 2e-6
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without prompts."""
+    return tiny.saved("bert", tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def prompted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with prompts of two tokens."""
+    return tiny.saved("bert", tmp_path_factory.mktemp("prompted"), prompts=tiny.PROMPTS)
+
+
+def weigh(base: Any, corpus: list[str] = CORPUS, rule: str = "sif") -> Any:
+    """A model with weights alone, on the CPU, without a bar."""
+    return longembed.adapt(base, corpus, weights=rule, whiten=0, device="cpu", show_progress_bar=False)
+
+
+def contents(model: Any, texts: list[str], prompt: str = "") -> list[list[int]]:
+    """The ids of each text's own tokens, as far as the model reads it."""
+    tokenizer = model.tokenizer
+    room = (model.max_seq_length or 10**6) - 2 - len(tokenizer.tokenize(prompt))
+    return [tokenizer(text, add_special_tokens=False)["input_ids"][:room] for text in texts]
+
+
+def slow_weights(documents: list[list[int]], rule: str, prompts: tuple[int, ...] = ()) -> Any:
+    """Weights by plain counting: token id -> weight. The tokens of prompts stand in every document."""
+    documents = [[*row, *prompts] for row in documents]
+    tokens = Counter(token for row in documents for token in row)
+    rows = Counter(token for row in documents for token in set(row))
+    total = sum(tokens.values())
+
+    def sif(token: int) -> float:
+        return SIF_A / (SIF_A + max(tokens[token], 1) / total)
+
+    def idf(token: int) -> float:
+        return max(math.log((len(documents) + 1) / (max(rows[token], 1) + 0.5)), LEAST_IDF)
+
+    return {"sif": sif, "idf": idf}[rule]
+
+
+def prompt_ids(model: Any) -> tuple[int, ...]:
+    """The tokens of a model's own prompts."""
+    texts = [text for text in model.prompts.values() if text]
+    return tuple(
+        token for text in texts for token in model.tokenizer(text, add_special_tokens=False)["input_ids"]
+    )
+
+
+def weighted_mean(states: Any, weights: list[float]) -> np.ndarray:
+    """In fp64, of length 1."""
+    rows = np.asarray(torch.as_tensor(states), np.float64)
+    total = sum(weight * row for weight, row in zip(weights, rows, strict=True))
+    return total / np.linalg.norm(total)
+
+
+@pytest.mark.parametrize("rule", ["sif", "idf"])
+@pytest.mark.parametrize("tail", ["", "+none", "+pi@64"])
+def test_weights_are_those_of_plain_counting(plain: Path, tail: str, rule: str) -> None:
+    model = weigh(f"{plain}{tail}", rule=rule)
+    weight = slow_weights(contents(model, CORPUS), rule)
+    table = model[1].emb_layer.weight[:, 0].tolist()
+    special = {model.tokenizer.cls_token_id, model.tokenizer.sep_token_id, model.tokenizer.pad_token_id}
+    for token in range(len(table)):
+        want = NO_WEIGHT if token in special or token == model.tokenizer.mask_token_id else weight(token)
+        assert table[token] == pytest.approx(want, rel=1e-6)
+
+
+#: Whole documents, windows of the trained length and shorter ones.
+FORMS = ["+none", "+pi@64", "+pcw@64", "+pcw@64:size=12"]
+
+
+@pytest.mark.parametrize("tail", FORMS)
+def test_one_vector_is_the_weighted_mean_of_all_tokens(prompted: Path, tail: str) -> None:
+    model: Any = longembed.load(f"{prompted}{tail}", device="cpu")
+    weighed = weigh(model)
+    weight = slow_weights(contents(model, CORPUS, tiny.PROMPTS["document"]), "sif", prompt_ids(model))
+    for texts, prompt in ((TEXTS, tiny.PROMPTS["document"]), (QUERIES, tiny.PROMPTS["query"]), (TEXTS, "")):
+        n_prompt = 2 if prompt else 0
+        states = model.encode(texts, prompt=prompt, output_value="token_embeddings")
+        got = weighed.encode(texts, prompt=prompt)
+        for text, rows, vector in zip(texts, states, got, strict=True):
+            (ids,) = contents(model, [text], prompt)
+            # a prompt is left out, with the special token before it
+            before = [0.0] * 3 if n_prompt else [NO_WEIGHT]
+            weights = [*before, *(weight(token) for token in ids), NO_WEIGHT]
+            assert gap(vector, weighted_mean(rows, weights)) < ROUNDING
+
+
+@pytest.mark.parametrize("tail", ["+pi@64:vectors=5", "+pcw@64:vectors=5"])
+def test_a_vector_of_a_span_is_the_weighted_mean_of_its_tokens(prompted: Path, tail: str) -> None:
+    model: Any = longembed.load(f"{prompted}{tail.replace(':vectors=5', '')}", device="cpu")
+    weighed = weigh(f"{prompted}{tail}")
+    prompt = tiny.PROMPTS["document"]
+    weight = slow_weights(contents(model, CORPUS, prompt), "sif", prompt_ids(model))
+    states = model.encode(TEXTS, prompt=prompt, output_value="token_embeddings")
+    for text, rows, vectors in zip(TEXTS, states, weighed.encode_document(TEXTS), strict=True):
+        (ids,) = contents(model, [text], prompt)
+        want = []
+        for start in range(0, len(ids), 5):
+            part = ids[start : start + 5]
+            tokens = rows[3 + start : 3 + start + len(part)]
+            want.append(weighted_mean(tokens, [weight(token) for token in part]))
+        assert gap(vectors, want) < ROUNDING
+    query = model.encode(QUERIES, prompt=tiny.PROMPTS["query"], output_value="token_embeddings")
+    for text, rows, vectors in zip(QUERIES, query, weighed.encode_query(QUERIES), strict=True):
+        (ids,) = contents(model, [text], tiny.PROMPTS["query"])
+        want = weighted_mean(rows[3:], [*(weight(token) for token in ids), NO_WEIGHT])
+        assert gap(vectors[0], want) < ROUNDING
+
+
+@pytest.mark.parametrize("size", [16, 12])
+def test_a_vector_of_a_window_is_the_weighted_mean_of_its_tokens(plain: Path, size: int) -> None:
+    name = f"{plain}+pcw@64:size={size},vectors=window"
+    weighed = weigh(name)
+    stock = SentenceTransformer(str(plain), device="cpu")
+    tokenizer = stock.tokenizer
+    weight = slow_weights(contents(weighed, CORPUS), "sif")
+    for text, vectors in zip(TEXTS, weighed.encode_document(TEXTS), strict=True):
+        (ids,) = contents(weighed, [text])
+        room = size - 2
+        starts = list(range(0, max(len(ids) - room, 0) + room, room)) if len(ids) > room else [0]
+        starts = [min(start, max(len(ids) - room, 0)) for start in starts]
+        assert len(vectors) == len(starts)
+        for vector, start in zip(vectors, starts, strict=True):
+            part = ids[start : start + room]
+            row = torch.tensor([[tokenizer.cls_token_id, *part, tokenizer.sep_token_id]])
+            with torch.inference_mode():
+                states = stock[0].model(row, attention_mask=torch.ones_like(row)).last_hidden_state[0]
+            weights = [NO_WEIGHT, *(weight(token) for token in part), NO_WEIGHT]
+            assert gap(vector, weighted_mean(states, weights)) < ROUNDING
+
+
+def test_a_span_of_characters_is_the_weighted_mean_of_its_tokens(plain: Path) -> None:
+    model: Any = longembed.load(f"{plain}+pi@64", device="cpu")
+    weighed = weigh(model)
+    text = CORPUS[5]
+    spans = [(0, 8), (9, 20), (3, len(text))]
+    weight = slow_weights(contents(model, CORPUS), "sif")
+    (states,) = model.encode([text], output_value="token_embeddings")
+    offsets = model.tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    (ids,) = contents(model, [text])
+    (got,) = longembed.encode_spans(weighed, [text], [spans])
+    for (start, end), vector in zip(spans, got, strict=True):
+        inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start and b > a]
+        weights = [weight(ids[i - 1]) for i in inside]
+        assert gap(vector, weighted_mean(states[inside], weights)) < ROUNDING
+
+
+@pytest.mark.parametrize("base", ["plain", "prompted"])
+def test_a_saved_model_without_a_strategy_opens_in_stock_sentence_transformers(
+    base, tmp_path, request
+) -> None:
+    folder = request.getfixturevalue(base)
+    model = weigh(folder)
+    model.save_pretrained(str(tmp_path / "saved"))
+    stock = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert [type(part).__module__.split(".")[0] for part in stock] == ["sentence_transformers"] * 4
+    ours = weigh(f"{folder}+none")
+    for method in ("encode_document", "encode_query"):
+        want = getattr(stock, method)([*TEXTS, ""])
+        assert gap(getattr(model, method)([*TEXTS, ""]), want) < ROUNDING
+        assert gap(getattr(ours, method)([*TEXTS, ""]), want) < ROUNDING
+    card = (tmp_path / "saved" / "README.md").read_text()
+    assert f"tokens count by their rarity (sif), by {len(CORPUS)} documents" in card
+
+
+@pytest.mark.parametrize("tail", ["+pi@64", "+pcw@64:size=12,vectors=window", "+pi@64:vectors=5"])
+def test_a_saved_model_with_a_strategy_gives_the_same_vectors(prompted: Path, tail: str, tmp_path) -> None:
+    model = weigh(f"{prompted}{tail}")
+    model.save_pretrained(str(tmp_path / "saved"))
+    loaded: Any = longembed.load(tmp_path / "saved", device="cpu")
+    for want, got in zip(model.encode_document(TEXTS), loaded.encode_document(TEXTS), strict=True):
+        assert gap(got, want) < ROUNDING
+    card = (tmp_path / "saved" / "README.md").read_text()
+    n_tokens = count_tokens(model, CORPUS).n_tokens
+    assert f"| corpus weights | `sif of {n_tokens:,} tokens in {len(CORPUS)} documents` |" in card
+    assert len(card) < 10_000
+
+
+def test_a_text_without_words_is_pooled_as_without_weights(plain: Path) -> None:
+    base = SentenceTransformer(str(plain), device="cpu")
+    model = weigh(plain)
+    assert gap(model.encode([""]), base.encode([""])) < ROUNDING
+
+
+def test_the_base_is_not_changed(plain: Path) -> None:
+    base: Any = longembed.load(f"{plain}+pcw@64:size=12", device="cpu")
+    before = base.encode(TEXTS)
+    name = base.model_card_data.model_name
+    weigh(base)
+    assert np.array_equal(base.encode(TEXTS), before) and base.model_card_data.model_name == name
+
+
+def test_so_many_tokens_are_drawn_with_a_seed(plain: Path) -> None:
+    model: Any = longembed.load(f"{plain}+pi@64", device="cpu")
+    few = [count_tokens(model, CORPUS, max_tokens=40, seed=seed) for seed in (0, 0, 1)]
+    assert 40 <= few[0].n_tokens < 40 + 64 and few[0].n_documents < len(CORPUS)
+    assert np.array_equal(few[0].tokens, few[1].tokens) and not np.array_equal(few[0].tokens, few[2].tokens)
+
+
+def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    longembed.adapt(str(plain), CORPUS, whiten=0, device="cpu")
+    assert "Counting tokens: 100%" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("base", "documents", "settings", "message"),
+    [
+        ("FOLDER", [], {}, "weights need a corpus with at least 1 token, got 0"),
+        ("FOLDER", ["", " "], {}, "weights need a corpus with at least 1 token, got 0"),
+        ("FOLDER", "one text", {}, "^documents must be texts in a list or another iterable, got a str"),
+        ("FOLDER", {"a": "text"}, {}, "^documents must be texts in a list or another iterable, got a dict"),
+        ("FOLDER", ["text", None], {}, "^documents must be texts, got a NoneType at place 1: give a text"),
+        ("FOLDER", [{"text": "a"}], {}, "^documents must be texts, got a dict at place 0"),
+        ("FOLDER", CORPUS, {"weights": "tfidf"}, "^weights must be one of sif, idf, or None, got 'tfidf'"),
+        (
+            "FOLDER",
+            CORPUS,
+            {"whiten": 2},
+            "^whiten must be a number above 0 and at most 1, such as 0.5, got 2",
+        ),
+        ("FOLDER", CORPUS, {"whiten": -0.5}, "^whiten must be a number above 0"),
+        ("FOLDER", CORPUS, {"queries": {1: "a"}}, "^queries must be texts in a list .*, got a dict"),
+        ("FOLDER", CORPUS, {"queries": QUERIES}, "^a mean of queries needs at least 10 of them, got 3"),
+        (3, CORPUS, {}, "^adapt takes a name, a folder or a SentenceTransformer, got a int"),
+    ],
+)
+def test_what_cannot_be_fitted_is_one_sentence(plain: Path, base, documents, settings, message) -> None:
+    if base == "FOLDER":
+        base = str(plain)
+    with pytest.raises(InputError, match=message):
+        longembed.adapt(base, documents, device="cpu", show_progress_bar=False, **settings)
+
+
+@pytest.mark.parametrize("kind", ["generator", "filtered column", "dictionary's values"])
+def test_any_iterable_of_texts_is_taken(plain: Path, kind: str) -> None:
+    column = pd.Series([*CORPUS, ""])
+    given = {
+        "generator": (text for text in CORPUS),
+        "filtered column": column[column != ""].iloc[::-1].iloc[::-1],
+        "dictionary's values": dict(enumerate(CORPUS)).values(),
+    }[kind]
+    want = longembed.adapt(str(plain), CORPUS, device="cpu", show_progress_bar=False).encode(TEXTS)
+    got = longembed.adapt(str(plain), given, device="cpu", show_progress_bar=False).encode(TEXTS)
+    assert np.array_equal(got, want)
+
+
+# ---- whitening ---------------------------------------------------------------------------------------------
+
+
+def slow_whitening(rows: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and matrix by scikit-learn's class and a power of the covariance."""
+    fitted = LedoitWolf().fit(rows.astype(np.float64))
+    values, vectors = np.linalg.eigh(fitted.covariance_)
+    return fitted.location_, (vectors * values ** (-power / 2)) @ vectors.T
+
+
+def as_unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("prompts", [None, tiny.PROMPTS])
+def test_vectors_are_mapped_by_mean_and_covariance_of_windows(tmp_path, pooling, prompts, caplog) -> None:
+    folder = tiny.saved("bert", tmp_path, pooling=pooling, prompts=prompts)
+    model = longembed.adapt(folder, CORPUS, weights=None, device="cpu", show_progress_bar=False)
+    base = SentenceTransformer(str(folder), device="cpu")
+    raw = SentenceTransformer(modules=list(base)[:-1], prompts=base.prompts, device="cpu")
+    prompt = base.prompts.get("document") or ""
+    room = base.max_seq_length - 2 - len(base.tokenizer.tokenize(prompt))
+    windows = []
+    for text in CORPUS:
+        words = text.split()  # one token each
+        windows += [" ".join(words[start : start + room]) for start in range(0, len(words), room)]
+    mean, matrix = slow_whitening(raw.encode(windows, prompt=prompt), 0.5)
+    for method in ("encode_document", "encode_query"):
+        want = as_unit((getattr(raw, method)(TEXTS) - mean) @ matrix)
+        got = getattr(model, method)(TEXTS)
+        assert np.abs(got @ got.T - want @ want.T).max() < 1e-4  # the same up to a rotation
+    model.save_pretrained(str(tmp_path / "saved"))
+    stock = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert gap(stock.encode_document(TEXTS), model.encode_document(TEXTS)) < ROUNDING
+    assert {type(part).__module__.split(".")[0] for part in stock} == {"sentence_transformers"}
+
+
+def test_other_poolings_get_no_weights_and_a_message_says_so(tmp_path, caplog) -> None:
+    folder = tiny.saved("bert", tmp_path, pooling="cls")
+    with caplog.at_level("WARNING"):
+        model = longembed.adapt(folder, CORPUS, device="cpu", show_progress_bar=False)
+    assert "the model has cls pooling, so tokens get no weights" in caplog.text
+    assert "WordWeights" not in [type(part).__name__ for part in model]
+
+
+def test_example_queries_have_a_mean_of_their_own(plain: Path, tmp_path: Path) -> None:
+    queries = [f"{word} cc" for word in tiny.WORDS[:12]]
+    settings = {"weights": None, "device": "cpu", "show_progress_bar": False}
+    model = longembed.adapt(plain, CORPUS, queries=queries, **settings)
+    other = longembed.adapt(plain, CORPUS, **settings)
+    assert gap(model.encode_document(TEXTS), other.encode_document(TEXTS)) < ROUNDING
+    # the mean of the mapped examples is near 0, as that of documents is
+    assert np.linalg.norm(model.encode_query(queries).mean(0)) < np.linalg.norm(
+        other.encode_query(queries).mean(0)
+    )
+    model.save_pretrained(str(tmp_path / "saved"))
+    stock = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    assert gap(stock.encode_query(QUERIES), model.encode_query(QUERIES)) < ROUNDING
+
+
+@pytest.mark.parametrize("corpus", [["one text"], ["the same"] * 5])
+def test_a_corpus_without_differences_changes_nothing_and_says_so(plain: Path, corpus, caplog) -> None:
+    base = SentenceTransformer(str(plain), device="cpu")
+    with caplog.at_level("WARNING"):
+        model = longembed.adapt(plain, corpus, weights=None, device="cpu", show_progress_bar=False)
+    assert "whitening needs two different vectors of documents" in caplog.text
+    assert gap(model.encode(TEXTS), as_unit(base.encode(TEXTS))) < ROUNDING
+
+
+def test_a_weighed_model_is_not_weighed_again(plain: Path) -> None:
+    model = weigh(plain)
+    with pytest.raises(IncompatibleError, match="has corpus weights already"):
+        weigh(model)
+
+
+def test_one_document_and_unknown_words_are_enough(plain: Path) -> None:
+    model = weigh(plain, ["aa bb"])
+    vectors = model.encode(["aa", "a word never seen", "日本"])
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)

@@ -1,0 +1,227 @@
+"""Ids of cut texts equal those of full tokenisation, for every kind of tokenizer in use."""
+
+import functools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from mteb_longembed.encoders.text.prefix_stability import prefix_stability
+from mteb_longembed.encoders.text.prefix_tokenizer import (
+    Content,
+    IdCache,
+    PrefixTokenizer,
+    prefix_tokenizer_of,
+)
+from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates as cleaned
+from tests import miniatures, tiny
+
+PROSE = (
+    "It was the best of times, it wasn't the worst: they'll say so, won't they? \"Surely,\" she said -- "
+    "1,234 people\nhad come by 12:30.\n\n  Indented   lines\tand tabs; naïve café Straße ΣΊΣΥΦΟΣ résumé. "
+    "日本語の文章です。中文没有空格。한국어 문장입니다. العربية من اليمين. "
+    "👩\u200d👩\u200d👧\u200d👦🇩🇪🇫🇷 def f(x): return x_1 ** 2  # code\n"
+)
+GPT4 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+    r"\s+(?!\S)|\s+"
+)
+
+
+def _wordpiece() -> Tokenizer:
+    raw = tiny.tokenizer().backend_tokenizer
+    special = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
+    raw.train_from_iterator([PROSE], trainers.WordPieceTrainer(vocab_size=400, special_tokens=special))
+    return raw
+
+
+def _byte_level(split: str | None = None) -> Tokenizer:
+    raw = miniatures.byte_bpe(cls=True).backend_tokenizer
+    raw.normalizer = normalizers.NFC()
+    if split is not None:
+        bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        parts = [pre_tokenizers.Split(Regex(split), "isolated"), bytes_]
+        raw.pre_tokenizer = pre_tokenizers.Sequence(parts)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["[CLS]", "[PAD]", "<|eos|>", "[UNK]", "<|endoftext|>"]
+    trainer = trainers.BpeTrainer(vocab_size=700, initial_alphabet=alphabet, special_tokens=special)
+    raw.train_from_iterator([PROSE], trainer)
+    # as ModernBERT: runs of spaces and placeholders are tokens of their own
+    raw.add_tokens(["  ", "   ", "    ", "|||EMAIL_ADDRESS|||"])
+    return raw
+
+
+def _unigram() -> Tokenizer:
+    raw = miniatures.unigram().backend_tokenizer
+    raw.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+    parts = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
+    raw.pre_tokenizer = pre_tokenizers.Sequence(parts)
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trainer = trainers.UnigramTrainer(vocab_size=250, special_tokens=special, unk_token="<unk>")
+    raw.train_from_iterator([PROSE] * 3, trainer)
+    return raw
+
+
+def _without_words() -> Tokenizer:
+    """As Gemma and Mistral: spaces become characters and nothing is pre-tokenised."""
+    raw = miniatures.llama_bpe().backend_tokenizer
+    raw.normalizer = normalizers.Replace(" ", "▁")
+    raw.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    special = ["<s>", "<pad>", "</s>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    raw.train_from_iterator([PROSE], trainers.BpeTrainer(vocab_size=800, special_tokens=special))
+    raw.pre_tokenizer, raw.model.fuse_unk = None, True
+    return raw
+
+
+MAKERS = {
+    "WordPiece": _wordpiece,
+    "byte-level BPE": _byte_level,
+    "byte-level BPE, GPT-4 pattern": functools.partial(_byte_level, GPT4),
+    "Unigram": _unigram,
+    "BPE without pre-tokens": _without_words,
+}
+
+
+@functools.cache
+def tokenizer(kind: str) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(tokenizer_object=MAKERS[kind](), pad_token="[PAD]")
+
+
+@functools.cache
+def cutter(kind: str) -> PrefixTokenizer:
+    return PrefixTokenizer(tokenizer(kind), IdCache(0))
+
+
+def full(kind: str, text: str, max_len: int) -> list[int]:
+    return tokenizer(kind)(text, truncation=True, max_length=max_len)["input_ids"]
+
+
+kinds = pytest.mark.parametrize("kind", MAKERS)
+SPACES = [" ", "   ", "\n", "\r\n", "\t", "\xa0", "\u3000", "\u200b", "\u200d", "\ufeff", "\x00", "\u202e"]
+MARKS = [
+    "́", "ȩ́", "á", "ﬁ", "Å", "ᄀ", "ᅡ", "각", "ﷺ", "🇩", "👩\u200d👧", "️", "日本", "語", "ไทย", "हिन्दी", "עברית",
+    "▁", "▁▁",
+]  # fmt: skip
+ASCII = [
+    "'", "'l", "'ll", "won't", "'re", "-", "...", "[SEP]", "</s>", "<mask>", "<|endoftext|>", "12", "345",
+    "1,", "word", "Words", "##ing",
+]  # fmt: skip
+NASTY = [*SPACES, *MARKS, *ASCII, " <mask>", "|||EMAIL_ADDRESS|||", " word", "x" * 40, "a b"]
+nasty_text = st.lists(st.sampled_from(NASTY) | st.text(max_size=8), max_size=120).map("".join)
+
+
+@kinds
+def test_every_tested_tokenizer_is_cut_and_not_read_in_full(kind: str) -> None:
+    assert cutter(kind).stability.kind == ("spaces" if kind == "BPE without pre-tokens" else "words")
+
+
+@kinds
+@pytest.mark.parametrize("max_len", [4, 16, 64, 256])
+def test_ids_of_prose_equal_full_tokenisation(kind: str, max_len: int) -> None:
+    draw = random.Random(max_len)
+    words = PROSE.split(" ")
+    texts = [" ".join(draw.choices(words, k=k)) for k in (0, 1, 5, 50, 500, 5000)]
+    assert [ids.tolist() for ids in cutter(kind)(texts, max_len)] == [full(kind, t, max_len) for t in texts]
+
+
+@kinds
+@settings(max_examples=40, deadline=None)
+@given(text=nasty_text, repeat=st.integers(1, 4), max_len=st.integers(2, 40))
+@example(text="a" + "\u0323\u0301" * 400, repeat=2, max_len=5)
+@example(text="x" * 5000, repeat=1, max_len=8)
+@example(text="日本語" * 500, repeat=1, max_len=9)
+@example(text="they'll " * 300, repeat=1, max_len=11)
+@example(text="|||EMAIL_ADDRESS|||" * 60, repeat=1, max_len=7)
+@example(text=" " * 4000, repeat=1, max_len=7)
+@example(text="🇩🇪" * 900, repeat=1, max_len=6)
+@example(text="one " + "x" * 4000, repeat=1, max_len=6)
+@example(text=" x" * 40 + "🇩🇪" * 900, repeat=1, max_len=90)
+def test_ids_of_nasty_text_equal_full_tokenisation(kind: str, text: str, repeat: int, max_len: int) -> None:
+    text = cleaned(text) * repeat
+    assert cutter(kind)([text], max_len)[0].tolist() == full(kind, text, max_len)
+
+
+def test_only_the_start_of_a_long_text_is_read() -> None:
+    cut = cutter("WordPiece")
+    read: list[int] = []
+
+    class Backend:
+        def encode_batch(self, pieces: list[str], **kwargs: object) -> object:
+            read.extend(map(len, pieces))
+            return cut._backend.encode_batch(pieces, **kwargs)
+
+    spied = PrefixTokenizer.__new__(PrefixTokenizer)
+    spied.__dict__ = {**cut.__dict__, "_backend": Backend(), "cache": IdCache(0)}
+    spied([PROSE * 1000], 64)
+    assert sum(read) < 3000 < len(PROSE * 1000)
+
+
+def test_a_lone_surrogate_is_read_as_the_replacement_character() -> None:
+    with_surrogate = "best \ud800 of"
+    assert cleaned(with_surrogate) == "best \ufffd of" and cleaned("\ud83d\ude00") == "😀"
+    ids = cutter("byte-level BPE")([with_surrogate], 64)[0].tolist()
+    assert ids == full("byte-level BPE", "best \ufffd of", 64)
+
+
+def test_tokenizers_that_may_look_far_ahead_are_read_in_full() -> None:
+    raw = _wordpiece()
+    raw.normalizer = normalizers.Replace(Regex("a.*z"), "")
+    assert prefix_stability(raw.to_str()).kind == "none"
+    raw = _byte_level(r"\w+(?=.*end)")
+    assert prefix_stability(raw.to_str()).kind == "none"
+    raw = _byte_level()
+    raw.model.dropout = 0.1
+    assert prefix_stability(raw.to_str()).kind == "none"
+    raw = _without_words()
+    raw.add_tokens(["best of"])  # a piece that runs over the start of a word
+    assert prefix_stability(raw.to_str()).kind == "none"
+
+
+def test_left_truncation_and_types_of_special_tokens_are_left_to_the_tokenizer_itself() -> None:
+    left = PreTrainedTokenizerFast(tokenizer_object=_wordpiece(), truncation_side="left")
+    raw, special = _wordpiece(), [("[CLS]", 0), ("[SEP]", 2)]
+    raw.post_processor = processors.TemplateProcessing(single="[CLS]:1 $A:0 [SEP]:0", special_tokens=special)
+    typed = PreTrainedTokenizerFast(tokenizer_object=raw)
+    assert prefix_tokenizer_of(left) is prefix_tokenizer_of(typed) is None
+
+
+def test_a_cutter_is_made_once_and_again_when_tokens_are_added() -> None:
+    tok = PreTrainedTokenizerFast(tokenizer_object=_wordpiece())
+    first = prefix_tokenizer_of(tok)
+    assert first is prefix_tokenizer_of(tok)
+    tok.add_tokens(["worst:"])
+    ids = prefix_tokenizer_of(tok)([PROSE], 32)[0].tolist()
+    assert ids == tok(PROSE, truncation=True, max_length=32)["input_ids"]
+
+
+def test_ids_read_once_serve_every_shorter_length() -> None:
+    cache = IdCache()
+    cut = PrefixTokenizer(tokenizer("WordPiece"), cache)
+    text = PROSE * 50
+    cut([text], 300)
+    cut._backend = None  # any further reading would fail
+    for max_len in (300, 100, 16):
+        assert cut([text], max_len)[0].tolist() == full("WordPiece", text, max_len)
+
+
+def test_ids_of_two_tokenizers_never_mix() -> None:
+    cache = IdCache()
+    first = PrefixTokenizer(tokenizer("WordPiece"), cache)([PROSE], 32)[0].tolist()
+    second = PrefixTokenizer(tokenizer("Unigram"), cache)([PROSE], 32)[0].tolist()
+    assert first == full("WordPiece", PROSE, 32)
+    assert second == full("Unigram", PROSE, 32)
+
+
+def test_the_cache_keeps_to_its_size_and_drops_what_was_not_used() -> None:
+    cache = IdCache(max_bytes=80)
+    for key in (b"a", b"b"):
+        cache.put(key, Content(np.zeros(10, np.int32), complete=True))
+    assert cache.get(b"a", 5) is not None
+    cache.put(b"c", Content(np.zeros(10, np.int32), complete=True))
+    assert cache.get(b"b", 5) is None
+    assert cache.n_bytes == 80
+    assert cache.get(b"a", 5) is not None
