@@ -26,8 +26,8 @@ import mteb_longembed
 from experiments.measured_collections import read
 from experiments.measuring import table as markdown
 from experiments.measuring import with_ends, write_part
-from mteb_longembed.encoders.heads.whitening import Whitening, fit
 from mteb_longembed.encoders.heads.weights import NO_WEIGHT, RULES, TokenCounts
+from mteb_longembed.encoders.heads.whitening import Whitening
 from mteb_longembed.retrieval.bm25 import BM25
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
 from mteb_longembed.retrieval.searcher import options_of_documents
@@ -215,14 +215,14 @@ def settings_of(collection: Collection, words: np.ndarray) -> Iterator[tuple[dic
     for pooling, table in collection.tables().items():
         vectors = collection.vectors(table)
         maps: dict[tuple[float, object], Whitening | None] = {(0.0, ""): None}
-        maps[0.5, "all"] = fit(vectors.windows, 0.5)
+        maps[0.5, "all"] = Whitening.fit(vectors.windows, 0.5)
         if pooling == "mean":
-            maps[1.0, "all"] = fit(vectors.windows, 1.0)
-            maps[0.5, "documents"] = fit(vectors.documents, 0.5)
+            maps[1.0, "all"] = Whitening.fit(vectors.windows, 1.0)
+            maps[0.5, "documents"] = Whitening.fit(vectors.documents, 0.5)
             for n in FEWER:
                 if n < len(vectors.windows):
                     some = draw.choice(len(vectors.windows), n, replace=False)
-                    maps[0.5, n] = fit(vectors.windows[some], 0.5)
+                    maps[0.5, n] = Whitening.fit(vectors.windows[some], 0.5)
         for (power, fitted_on), whitening in maps.items():
             for way, scores in collection.scores(vectors, whitening).items():
                 about = {"pooling": pooling, "whiten": power, "fitted on": fitted_on, "way": way}
@@ -241,7 +241,7 @@ def settings_of_small(collection: Collection, size: int) -> Iterator[tuple[dict[
                 continue
             vectors = part.vectors(table)
             for power in (0.0, 0.5):
-                whitening = fit(vectors.windows, power) if power else None
+                whitening = Whitening.fit(vectors.windows, power) if power else None
                 scores = part.scores(vectors, whitening)["one vector"]
                 found.setdefault((pooling, power), []).append(part.points(scores))
     for (pooling, power), points in found.items():

@@ -22,7 +22,7 @@ from transformers import AutoModel, AutoTokenizer
 from experiments.adapt import NAMES, Collection, Vectors
 from experiments.measured_collections import read
 from experiments.measuring import write_part
-from mteb_longembed.encoders.heads.whitening import fit
+from mteb_longembed.encoders.heads.whitening import Whitening
 from mteb_longembed.sentences import sentences
 
 RESULTS = Path("experiments/drawn.csv")
@@ -69,7 +69,7 @@ def compare(collection: Collection, texts: Path, model: Path) -> dict[str, float
         of_drawn = np.stack([np.average(rows, axis=0, weights=table[ids]) for ids, rows in states])
         asked = Vectors(of_drawn.astype(np.float32), vectors.windows, vectors.documents)
         for power in POWERS:
-            whitening = fit(vectors.windows, power) if power else None
+            whitening = Whitening.fit(vectors.windows, power) if power else None
             for scores, right, kept in (
                 (collection.scores(vectors, whitening), judged, by_queries),
                 (collection.scores(asked, whitening), np.array(owners), by_drawn),

@@ -12,7 +12,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed import cli
-from mteb_longembed.encoders import families
+from mteb_longembed.encoders.positions import families
 from mteb_longembed.encoders.positions.strategies import STRATEGIES
 from tests import tiny
 from tests.loopback_server import serving

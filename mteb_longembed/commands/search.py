@@ -54,19 +54,13 @@ def main(args: argparse.Namespace) -> int:
     from mteb_longembed.data.check import read_documents
     from mteb_longembed.data.table import ignored_files
     from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
-    from mteb_longembed.hub import silence
     from mteb_longembed.retrieval.searcher import search
 
     documents = read_documents(args.corpus)
     searcher = search(args.model, device=args.device, passages=args.passages, language=args.language)
-    # a sentence of ours says what was read, and does not cut into the bar
-    with silence("mteb_longembed.encoders.engine.truncation"):
-        searcher.add(documents, documents.values())
-        reading = getattr(getattr(searcher.protocol, "embedder", None), "truncation", None)
-        if reading is not None and reading.tokens_cut:
-            _note(f"the model {reading}.")
-        queries = [without_surrogates(query) for query in args.query]
-        hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
+    searcher.add(documents, documents.values())
+    queries = [without_surrogates(query) for query in args.query]
+    hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
     if searcher.empty:
         _note(f"left out, because they have no text: {len(searcher.empty):,}, such as {searcher.empty[0]}.")
     if args.corpus.is_dir():

@@ -121,7 +121,7 @@ def say_on_stderr(sentence: str) -> None:
     print(sentence, file=sys.stderr)
 
 
-@silence("mteb_longembed.encoders.engine.truncation")  # the table says how much each candidate reads
+@silence("mteb_longembed.encoders.engine.engine")  # the table says how much each candidate reads
 def compare(
     models: str | Sequence[str | Candidate],
     data: Data | str | Path | None = None,

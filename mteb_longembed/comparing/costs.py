@@ -17,10 +17,11 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.engine.batches import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
 from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
-from mteb_longembed.encoders.spans import document_prompt
+from mteb_longembed.encoders.spans import tokens_of_vectors
+from mteb_longembed.encoders.text.inputs import document_prompt
 from mteb_longembed.encoders.text.prefix_tokenizer import prefix_tokenizer_of
 from mteb_longembed.evaluation.split import Split, texts_of
-from mteb_longembed.retrieval.passages import CutText, tokens_of_vectors
+from mteb_longembed.retrieval.passages import CutText
 
 #: How often the speed of every candidate is measured.
 ROUNDS = 3

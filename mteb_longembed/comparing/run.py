@@ -16,17 +16,15 @@ import torch
 from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
-from mteb_longembed.encoders.adapting.poolings import by_window, fitted
-from mteb_longembed.encoders.model import BuiltModel
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.engine.progress import no_bar
-from mteb_longembed.encoders.engine.siblings import pooled_too
-from mteb_longembed.encoders.model import LongSentenceTransformer
+from mteb_longembed.encoders.model import LongModelMixin, LongSentenceTransformer
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.passages import ShownPassages, score_passages
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.encoder import LongEncoder, LongMultiVectorSearch
 from mteb_longembed.retrieval.fusion import FusedSearch
+from mteb_longembed.retrieval.heads import by_window, fitted, pooled_too
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.vector_search import VectorSearch
 
@@ -186,14 +184,16 @@ class Runner:
             cost = replace(cost, bytes=cost.vectors * n_bytes)
         return cost
 
-    def _others_of_the_pass(self, candidate: Candidate, loaded: _OneModel, split: Split) -> list[BuiltModel]:
+    def _others_of_the_pass(
+        self, candidate: Candidate, loaded: _OneModel, split: Split
+    ) -> list[LongModelMixin]:
         """Models of other candidates that only pool this one's pass in another way: their vectors are kept too."""
         others = [other.parts for other in self.candidates if other.passes == candidate.passes]
         search = loaded.vectors
         if len(others) < 2 or search is None or self._is_encoded(candidate):
             return []
         counts = cache(partial(search.counts_of, split.corpus, **split.options))
-        made: dict[object, BuiltModel] = {}
+        made: dict[object, LongModelMixin] = {}
         for parts in others:
             if parts is None:
                 continue

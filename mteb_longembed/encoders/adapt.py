@@ -109,16 +109,19 @@ def adapt(
     if queries is not None:
         asked = _whole("queries", queries)
         if not setting:
-            raise InputError("queries centre the queries of a map, so they need whiten= above 0: leave them out.")
+            raise InputError(
+                "queries centre the queries of a map, so they need whiten= above 0: leave them out."
+            )
     model = loaded(base, device)
-    known_as = str(model.model_card_data.model_name or model.model_card_data.base_model or base)
+    card = model.model_card_data
+    known_as = str(card.model_name or card.base_model or ("model" if base is model else base))
     if setting and isinstance(model, MultiVectorEncoder):
         raise InputError(
             f"{key} makes a map for one vector a text, got a model with several: give {key}=0, or write {key}= into "
             "the name of a search."
         )
     if not any(text.strip() for text in texts):
-        raise InputError("adapting needs documents with text, got none: give documents that have text.")
+        raise InputError("adapting needs a corpus with at least 1 token, got 0: give documents that have text.")
     head = Head.of(model)
     counts: TokenCounts | None = None
     if weights is not None and _averages(head):
@@ -126,7 +129,9 @@ def adapt(
         head = head.weighted(_table(counts, weights, model))
     if setting:
         unscaled = head.unscaled()
-        rows = pieces(with_uncut(model, head), texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar)
+        rows = pieces(
+            with_uncut(model, head), texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar
+        )
         of_queries = None
         if asked is not None:
             plain = cast("SentenceTransformer", with_uncut(model, unscaled))
@@ -196,7 +201,7 @@ def _averages(head: Head) -> bool:
     """Whether the tokens of a model can have weights. If not, say so."""
     if head.mode == "mean":
         return True
-    logger.warning("the model has %s pooling of tokens, so tokens get no weights.", head.mode)
+    logger.warning("the model has %s pooling, so tokens get no weights.", head.mode)
     return False
 
 
@@ -278,5 +283,9 @@ def _describe(model: Model, base: str, rule: str | None, key: str, setting: floa
     card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
         # what sentence-transformers writes instead of a card of its own
-        shown = f"`{base}`" if Path(base).exists() or "/" not in base else f"[{base}](https://huggingface.co/{base})"
+        shown = (
+            f"`{base}`"
+            if Path(base).exists() or "/" not in base
+            else f"[{base}](https://huggingface.co/{base})"
+        )
         cast("Any", model)._model_card_text = _CARD.format(name=card.model_name, base=shown, how=how)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
 from mteb_longembed.encoders.checkpoints.identity import Identity, digest, state_of
-from mteb_longembed.encoders.engine.engine import Engine, EncodeSettings
+from mteb_longembed.encoders.engine.engine import EncodeSettings, Engine
 from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.encoders.heads.head import Head
 from mteb_longembed.encoders.heads.pooling import GroupByDocument
@@ -49,7 +49,7 @@ class LongModelMixin(BaseModel):
     store: EmbeddingStore | None = None
     #: Models with the same trunk whose rows are kept in the store too, when this one encodes for it.
     also: Sequence[LongModelMixin] = ()
-    #: What `is_unchanged` found, and for which state.
+    #: What `rows_may_be_kept` found, and for which state.
     _compared: tuple[object, bool] | None = None
 
     def identity(self) -> Identity:
@@ -66,15 +66,14 @@ class LongModelMixin(BaseModel):
         return Identity(f"local/{known.rpartition('/')[2]}", f"{now}-{ALGORITHM}", changed_from=known)
 
     def is_unchanged(self) -> bool:
-        """Whether the model still is as it was built, so that its name holds.
+        """Whether the model still is as it was built, so that its name holds. All weights are read."""
+        return self.checkpoint is not None and self.built_digest == digest(self)
 
-        All weights are read, unless nothing has written to them since the last time.
-        """
-        if self.checkpoint is None:
-            return False
-        state = self.built_digest, state_of(self)
+    def rows_may_be_kept(self) -> bool:
+        """As `is_unchanged`, but all weights are read once for each store, and after a write that torch counts."""
+        state = id(self.store), self.built_digest, state_of(self)
         if self._compared is None or self._compared[0] != state:
-            self._compared = state, self.built_digest == digest(self)
+            self._compared = state, self.is_unchanged()
         return self._compared[1]
 
     def remember(self, checkpoint: Checkpoint) -> None:

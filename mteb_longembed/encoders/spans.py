@@ -174,7 +174,9 @@ def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, lis
     return np.array(read["input_ids"], np.int32), offsets
 
 
-def tokens_of_vectors(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[Tensor]]:
+def tokens_of_vectors(
+    model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
+) -> Iterator[list[Tensor]]:
     """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
     first = model.first
     grouping = grouping_of(model.head.vectors)

@@ -1,4 +1,4 @@
-"""What the trunk says of a batch beside its token embeddings: lengths, content, and the windows of texts that were cut."""
+"""What the trunk says of a batch beside its token embeddings: lengths, content, and windows of texts that were cut."""
 
 from __future__ import annotations
 

@@ -63,9 +63,9 @@ def describe_loaded(
     # before this module is imported, no model can be one of ours
     if "mteb_longembed.encoders.model" not in sys.modules:
         return meta
-    from mteb_longembed.encoders.model import BuiltModel
+    from mteb_longembed.encoders.model import LongModelMixin
 
-    if not isinstance(model, BuiltModel):
+    if not isinstance(model, LongModelMixin):
         return meta
     from .metadata import model_meta
 

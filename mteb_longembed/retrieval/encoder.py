@@ -12,9 +12,8 @@ from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.models.sentence_transformer_wrapper import MultiVectorWrapper
 from mteb.types import PromptType
 
-from mteb_longembed.encoders.model import BuiltModel
-from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
 from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.model import LongModelMixin, LongMultiVectorEncoder, LongSentenceTransformer
 from mteb_longembed.encoders.positions.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import InputError
 
@@ -28,7 +27,7 @@ CHUNK_BYTES = 1 << 30
 TEXTS_A_CALL = 1024
 
 
-def check_as_described(model: BuiltModel) -> None:
+def check_as_described(model: LongModelMixin) -> None:
     """Raise InputError if a model was changed after mteb described it: its results would bear a wrong name."""
     if model.checkpoint is not None and not model.is_unchanged():
         raise InputError(
@@ -42,7 +41,7 @@ class _AroundModel:
 
     model: Any
 
-    def around(self, model: BuiltModel) -> Self:
+    def around(self, model: LongModelMixin) -> Self:
         """The same wrapper around a model that pools in another way."""
         other = copy.copy(self)
         other.model = model
@@ -79,7 +78,7 @@ class LongMultiVectorSearch(_AroundModel, MultiVectorWrapper):
 
     def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:
         strategy = model.first.strategy
-        step = getattr(model.pooling, "vectors", 1)
+        step = model.head.vectors or 1
         if isinstance(strategy, ParallelContextWindows) and step == "window":
             step = max(strategy.size - strategy.overlap - 2, 1)
         document_bytes = 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // step)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.heads.pooling import SpanPooling
-from mteb_longembed.encoders.spans import document_prompt, spans_by_sentences, tokens_read
+from mteb_longembed.encoders.spans import spans_by_sentences, tokens_of_vectors, tokens_read
+from mteb_longembed.encoders.text.inputs import document_prompt
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]
@@ -40,31 +39,6 @@ def passages_of(model: LongModelMixin, text: str) -> list[Passage]:
     (groups,) = tokens_of_vectors(model, [ids], prompt or None)
     spans = np.array(offsets).reshape(-1, 2)
     return [_passage(spans[group]) for group in groups]
-
-
-def tokens_of_vectors(
-    model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
-) -> Iterator[list[np.ndarray]]:
-    """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
-    first = model.first
-    pooling = model.pooling
-    vectors = None
-    if isinstance(pooling, SpanPooling):
-        vectors = pooling.vectors
-    settings = [(0,)] * len(rows) if vectors is None else first.row_settings(rows, prompt)
-    for row, (_, *around) in zip(rows, settings, strict=True):
-        n = len(row)
-        prefix, suffix = around or (0, 0)
-        if (
-            vectors is None
-            or n - prefix - suffix < 1
-            or (vectors == "window" and first.family.leaves_unchanged(n))
-        ):
-            yield [np.arange(n)]
-        elif vectors == "window":
-            yield list(first.strategy.windows(n, prefix, suffix).numpy())
-        else:
-            yield np.split(np.arange(prefix, n - suffix), range(vectors, n - prefix - suffix, vectors))
 
 
 def _passage(spans: np.ndarray) -> Passage:

@@ -18,17 +18,16 @@ from mteb._create_dataloaders import create_dataloader
 from mteb.models.models_protocols import MTEBModels
 from mteb.types import PromptType
 
-from mteb_longembed.encoders.heads.counting import count_tokens
-from mteb_longembed.encoders.adapting.poolings import by_window, check_weighable, fitted
-from mteb_longembed.encoders.heads.whitening import Whitening, fit
-from mteb_longembed.encoders.engine.siblings import pooled_too
-from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.heads.weights import TokenCounts
 from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.heads.counting import count_tokens
+from mteb_longembed.encoders.heads.weights import TokenCounts
+from mteb_longembed.encoders.heads.whitening import Whitening
+from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.encoder import LongMultiVectorSearch
 from mteb_longembed.sentences import query_parts
 
+from .heads import by_window, check_weighable, fitted, pooled_too
 from .passages import CutText
 from .settings import SearchSettings
 from .vectors import CorpusVectors, best_documents, scores_by_block
@@ -200,7 +199,7 @@ class VectorSearch:
                 model.store = EmbeddingStore(folder)
             try:
                 windows = by_window(model)
-                with pooled_too([windows]):
+                with pooled_too(model, [windows]):
                     yield
                 search = LongMultiVectorSearch(windows)
                 windows.store = model.store
@@ -223,7 +222,7 @@ class VectorSearch:
                     queries = np.concatenate(
                         self._encode_texts(list(self.example_queries), PromptType.query, **where)
                     )
-                self._whitening = fit((self._windows or self._raw).drawn(), self.power, queries)
+                self._whitening = Whitening.fit((self._windows or self._raw).drawn(), self.power, queries)
                 self._windows = None
             self._vectors = CorpusVectors()
             for block in self._raw.blocks():

@@ -8,10 +8,10 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine import batching
+from mteb_longembed.encoders.engine import batches
 from mteb_longembed.encoders.engine.progress import TokenBar
-from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.encoders.text import prefix_tokenizer
 from mteb_longembed.errors import CapacityError, NumberError
 from tests import tiny
@@ -139,7 +139,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_its_size_not_tried_again(base, 
     texts = [tiny.text(64, seed) for seed in range(40)]
     extended = longembed.extend(base, "pi")
     expected = extended.encode(texts)
-    monkeypatch.setitem(batching.TOKENS, "cpu", 2000)
+    monkeypatch.setitem(batches.TOKENS, "cpu", 2000)
     allocator = Allocator(extended, 300, monkeypatch)
     assert np.allclose(extended.encode(texts), expected, atol=1e-5)
     assert sum(allocator.seen) == 40 * 64
@@ -166,8 +166,8 @@ def test_other_errors_are_not_taken_for_lack_of_memory() -> None:
         triton("out of resource: shared memory, Required: 163840"),
         MemoryError(),
     ):
-        assert batching.is_out_of_memory(lack)
-    assert not batching.is_out_of_memory(RuntimeError("shapes do not match"))
+        assert batches.is_out_of_memory(lack)
+    assert not batches.is_out_of_memory(RuntimeError("shapes do not match"))
 
 
 # ---- numbers ----------------------------------------------------------------------------------------------

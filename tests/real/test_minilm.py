@@ -21,8 +21,8 @@ from transformers import BertModel, JinaEmbeddingsV3Model
 import mteb_longembed as longembed
 from mteb_longembed.encoders.checkpoints.native import native_config, native_weights
 from mteb_longembed.tasks import LongEmbedNeedle
-from tests.encoders.positions.families import test_absolute
 from tests.encoders.oracle_matrix import oracle as rotary
+from tests.encoders.positions.families import test_absolute
 from tests.encoders.positions.strategies import test_pcw
 
 pytestmark = pytest.mark.real

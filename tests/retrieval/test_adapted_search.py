@@ -8,9 +8,9 @@ import pytest
 from datasets import Dataset
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.adapting.poolings import by_window, unscaled
-from mteb_longembed.encoders.heads.whitening import LEAST_SHRINKAGE
 from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.heads.whitening import LEAST_SHRINKAGE, Whitening
+from mteb_longembed.encoders.model import with_head
 from mteb_longembed.errors import InputError, NumberError
 from mteb_longembed.retrieval.vectors import TEMPERATURE
 from tests import tiny
@@ -44,11 +44,17 @@ def slow_scores(
     folder: Path, tail: str, documents: Dataset, queries: Dataset, power: float, rule: str = "max"
 ):
     """Every score by the definition. With one vector of `pcw` the map is fitted on its windows."""
-    plain: Any = unscaled(longembed.load(f"{folder}{tail}", device="cpu"))
+    model: Any = longembed.load(f"{folder}{tail}", device="cpu")
+    plain: Any = with_head(model, model.head.unscaled())
     vectors = [np.atleast_2d(np.asarray(rows)) for rows in plain.encode_document(documents["text"])]
     fitted_on = vectors
     if "pcw" in tail and "vectors" not in tail:
-        fitted_on = [np.asarray(rows) for rows in by_window(plain).encode_document(documents["text"])]
+        fitted_on = [
+            np.asarray(rows)
+            for rows in with_head(plain, plain.head.several("window", "dot")).encode_document(
+                documents["text"]
+            )
+        ]
     mean, matrix = slow_map(np.concatenate(fitted_on), power)
     asked = [np.atleast_2d(np.asarray(rows))[0] for rows in plain.encode_query(queries["text"])]
     scores: dict[str, dict[str, float]] = {}
@@ -150,10 +156,8 @@ def test_a_power_outside_of_its_range_is_told_before_weights_load(value) -> None
 
 
 def test_a_vector_that_is_not_finite_is_refused() -> None:
-    from mteb_longembed.encoders.heads.whitening import fit
-
     with pytest.raises(NumberError, match="vectors must be finite numbers"):
-        fit(np.array([[1.0, np.nan], [0.0, 1.0]]), 0.5)
+        Whitening.fit(np.array([[1.0, np.nan], [0.0, 1.0]]), 0.5)
 
 
 # ---- queries by sentence -----------------------------------------------------------------------------------

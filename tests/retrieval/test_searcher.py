@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import built_model
+from mteb_longembed.encoders import model as encoder_model
 from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages
@@ -356,7 +356,7 @@ def test_a_question_costs_no_look_at_the_model_or_the_store(
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path))
     made = searcher(f"{folder}{tail}")
     want = made.search(QUERY)  # its passages are encoded and kept
-    monkeypatch.setattr(built_model, "digest", lambda *_: pytest.fail("the model was compared"))
+    monkeypatch.setattr(encoder_model, "digest", lambda *_: pytest.fail("the model was compared"))
     monkeypatch.setattr(EmbeddingStore, "get_many", lambda *_: pytest.fail("the store was read"))
     assert made.search(QUERY) == want
 

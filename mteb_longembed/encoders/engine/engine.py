@@ -116,7 +116,9 @@ class Engine:
         """Another head of this pass. None if it has another trunk, or its rows no keys."""
         if other is self.model or other.first is not self.model.first:
             return None
-        settings = replace(self.settings, form="vectors" if other.has_several_vectors else "sentence_embeddings")
+        settings = replace(
+            self.settings, form="vectors" if other.has_several_vectors else "sentence_embeddings"
+        )
         keys = row_keys(other, self.device, settings.form, settings.forward_kwargs)
         if keys is None:
             return None

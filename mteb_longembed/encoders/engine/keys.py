@@ -38,7 +38,7 @@ class Keyed(Protocol):
     @property
     def head(self) -> Head: ...
 
-    def is_unchanged(self) -> bool: ...
+    def rows_may_be_kept(self) -> bool: ...
 
     def __iter__(self) -> Iterator[nn.Module]: ...
 
@@ -84,7 +84,7 @@ def row_keys(model: Keyed, device: torch.device, form: str, kwargs: Mapping[str,
 
 def _why_no_key(model: Keyed, kwargs: Mapping[str, object]) -> str | None:
     """Why the rows of a call have no keys. None if they have."""
-    if model.checkpoint is None or not model.is_unchanged():
+    if model.checkpoint is None or not model.rows_may_be_kept():
         return "it was changed after it was loaded"
     if model.checkpoint.base.revision is None:
         return "the commit of its files is not known"

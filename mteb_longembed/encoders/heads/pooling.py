@@ -116,7 +116,9 @@ def _grouped(
     n_vectors = torch.tensor(counts)
     if empty:
         places = to_device(torch.tensor(empty), vectors.device)
-        texts = to_device(torch.repeat_interleave(torch.arange(len(counts)), n_vectors)[empty], vectors.device)
+        texts = to_device(
+            torch.repeat_interleave(torch.arange(len(counts)), n_vectors)[empty], vectors.device
+        )
         vectors = vectors.index_copy(0, places, of_texts[texts].to(vectors.dtype))
     return vectors, n_vectors
 

@@ -7,14 +7,21 @@ them, refuse or overlook without a word. Both old and new read the form that is 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sentence_transformers.base.modules import Router
+from sentence_transformers.sentence_transformer.modules import Dense, Transformer
+from torch import nn
+
 from mteb_longembed.encoders.checkpoints.base import POOLING_SWITCHES
+from mteb_longembed.errors import IncompatibleError
 
 #: The content of a JSON object.
 Json = dict[str, Any]
+#: Modules behind a transformer that old versions have under the same name.
+_KNOWN = ("Pooling", "Dense", "Normalize", "WordWeights", "LayerNorm", "Dropout")
 #: Where readers that know only a transformer and its pooling look for the pooling.
 _POOLING = "1_Pooling"
 #: Class of a module -> the settings that its old class takes. Other classes take all of theirs.
@@ -29,6 +36,44 @@ _THETAS = {
 }
 #: Settings of a tokenizer that are lengths in tokens.
 _LENGTHS = ("model_max_length", "max_length")
+
+
+def check_old_readers(modules: Sequence[nn.Module]) -> None:
+    """Refuse modules that no form of a folder makes old readers run as they are.
+
+    Raises:
+        IncompatibleError: if a module is of another kind, or has a setting that old readers do not know.
+    """
+    first, *others = modules
+    if any(hasattr(part, "merged_adapters") for part in first.modules()):
+        raise IncompatibleError(
+            "a model with adapters must be merged before it is exported: call merge_and_unload() of the PEFT model."
+        )
+    if not isinstance(first, Transformer):
+        raise IncompatibleError(
+            f"export writes a Transformer and what follows it, got a {type(first).__name__}: use save_pretrained."
+        )
+    parts = [part for module in others for part in _parts(module)]
+    for part in parts:
+        kind = type(part).__name__
+        if kind not in _KNOWN:
+            raise IncompatibleError(f"old readers have no {kind}: use save_pretrained.")
+        if not isinstance(part, Dense):
+            continue
+        if part.use_residual:
+            raise IncompatibleError("old readers have no Dense with use_residual: use save_pretrained.")
+        if {part.module_input_name, part.module_output_name} != {"sentence_embedding"}:
+            raise IncompatibleError(
+                f"old readers have no Dense of {part.module_input_name}, only of sentence_embedding: use "
+                "save_pretrained."
+            )
+
+
+def _parts(module: nn.Module) -> list[nn.Module]:
+    """The modules of a Router's routes; any other module itself."""
+    if isinstance(module, Router):
+        return [part for route in module.sub_modules.values() for part in route]
+    return [module]
 
 
 def for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:

@@ -34,7 +34,7 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 
 
 def base_for(folders: dict[str, Path], key: str) -> str:
-    return str(folders["bert" if "position_table" in STRATEGIES[key].overrides() else "mistral"])
+    return str(folders["bert" if "long_rows" in STRATEGIES[key].overrides() else "mistral"])
 
 
 def name_of(text: str) -> str:
@@ -156,7 +156,9 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
     assert by_name.strategy == loaded.strategy and by_name.name == loaded.name == "local/model+se@64,g=7"
     extend(folder, "se", 64, g=7, device="cpu").save_pretrained(str(tmp_path / "saved"))
     saved = open_checkpoint(ModelSpec(str(tmp_path / "saved")))
-    assert saved.base.carried and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
+    assert (
+        saved.base.saved_as and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
+    )
     assert load(tmp_path / "saved", device="cpu").checkpoint == saved
 
 

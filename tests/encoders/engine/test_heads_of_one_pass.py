@@ -1,4 +1,4 @@
-"""Two ways to pool the same pass: the second one is read from the store, and equals its own pass."""
+"""Several heads pool one pass: the rows of the others are read from the store, and equal those of their own pass."""
 
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.heads.counting import count_tokens
-from mteb_longembed.encoders.adapting.poolings import by_window, weighted
-from mteb_longembed.encoders.engine.siblings import pooled_too
 from mteb_longembed.encoders.engine.store import Counts, EmbeddingStore
+from mteb_longembed.encoders.heads.counting import count_tokens
+from mteb_longembed.encoders.heads.weights import Rule, TokenCounts, TokenWeights, weights_of
+from mteb_longembed.encoders.model import with_head
 from tests import tiny
 from tests.own_data import beir
 
@@ -23,26 +23,35 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
 
 
+def weighted(model: Any, counts: TokenCounts, rule: Rule) -> Any:
+    table = TokenWeights.of(weights_of(counts, rule, model.tokenizer), model.tokenizer)
+    return with_head(model, model.head.weighted(table))
+
+
+def by_window(model: Any) -> Any:
+    return with_head(model, model.head.several("window", "cosine"))
+
+
 def numbers(vectors: Any) -> list[np.ndarray]:
     return [np.asarray(torch.as_tensor(row)) for row in vectors]
 
 
 @pytest.mark.parametrize("tail", ["+pi@64", "+pcw@64:size=12,vectors=window", "+pi@64:vectors=5"])
-def test_a_sibling_is_pooled_in_the_same_pass_and_then_read(base: Path, tail: str, tmp_path: Path) -> None:
+def test_another_head_pools_the_same_pass_and_is_then_read(base: Path, tail: str, tmp_path: Path) -> None:
     model: Any = longembed.load(f"{base}{tail}", device="cpu")
     counts = count_tokens(model, TEXTS)
     alone = {rule: numbers(weighted(model, counts, rule).encode_document(TEXTS)) for rule in ("sif", "idf")}
     want = numbers(model.encode_document(TEXTS))
 
     model.store = EmbeddingStore(tmp_path / "store")
-    siblings: Any = {rule: weighted(model, counts, rule) for rule in ("sif", "idf")}
-    with pooled_too(list(siblings.values())):
-        vectors = model.encode_document(TEXTS)
+    others: Any = {rule: weighted(model, counts, rule) for rule in ("sif", "idf")}
+    model.also = list(others.values())
+    vectors = model.encode_document(TEXTS)
     for got, own in zip(numbers(vectors), want, strict=True):
         assert np.array_equal(got, own)
     encoded = model.store.counts.tokens_encoded
-    for rule, sibling in siblings.items():
-        for got, own in zip(numbers(sibling.encode_document(TEXTS)), alone[rule], strict=True):
+    for rule, other in others.items():
+        for got, own in zip(numbers(other.encode_document(TEXTS)), alone[rule], strict=True):
             assert np.abs(got - own).max() < 1e-6
     assert model.store.counts.tokens_encoded == encoded > 0
 
@@ -60,8 +69,8 @@ def test_the_mean_of_tokens_and_the_vectors_of_windows_come_from_one_pass(base: 
     store = EmbeddingStore(tmp_path / "store")
     for one in (model, *others):
         one.store = store
-    with pooled_too(others):
-        model.encode_document(TEXTS)
+    model.also = others
+    model.encode_document(TEXTS)
     encoded = store.counts.tokens_encoded
     for other, rows in zip(others, want, strict=True):
         for got, own in zip(numbers(other.encode_document(TEXTS)), rows, strict=True):

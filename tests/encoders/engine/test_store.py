@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders import store as store_file
+from mteb_longembed.encoders.engine import store as store_file
 from mteb_longembed.encoders.engine.store import EmbeddingStore, pack, unpack
 from mteb_longembed.errors import InputError
 

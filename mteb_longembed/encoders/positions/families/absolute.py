@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import PretrainedConfig, PreTrainedModel
 
-from mteb_longembed.encoders.positions.attention.lengths import current
 from mteb_longembed.encoders.features import Features, to_device
+from mteb_longembed.encoders.positions.attention.lengths import current
 from mteb_longembed.encoders.positions.strategies import Strategy
 from mteb_longembed.encoders.positions.strategies.pi import PositionInterpolation
 from mteb_longembed.errors import IncompatibleError, ModelError
@@ -90,8 +90,8 @@ class Absolute(Family):
                     f"its table has {rows} rows, so trained_len={strategy.target_len} reads them as they are."
                 )
             raise IncompatibleError(
-                f"with the strategy {strategy.KEY}, a model with absolute positions takes at most its {positions} trained "
-                f"positions, got a target length of {strategy.target_len} tokens; {remedy}"
+                f"with the strategy {strategy.KEY}, a model with absolute positions takes at most its {positions} "
+                f"trained positions, got a target length of {strategy.target_len} tokens; {remedy}"
             )
 
     @classmethod

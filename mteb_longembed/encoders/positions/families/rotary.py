@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+from mteb_longembed.encoders.features import to_device
 from mteb_longembed.encoders.positions.attention.lengths import current
 from mteb_longembed.encoders.positions.attention.rotation import CosSin, Rotation
-from mteb_longembed.encoders.features import to_device
 from mteb_longembed.encoders.positions.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 

@@ -47,9 +47,7 @@ class NTKAware(Strategy):
         "inputs up to the trained length: keep their frequencies, or scale them (rotary)",
         acts_on="inv_freq",
     )
-    sigma: float = parameter(
-        32.0, "smoothing width in rows (learned tables)", acts_on="long_rows", above=0
-    )
+    sigma: float = parameter(32.0, "smoothing width in rows (learned tables)", acts_on="long_rows", above=0)
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"factor": 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))}

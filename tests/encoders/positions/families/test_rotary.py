@@ -10,8 +10,9 @@ from sentence_transformers import SentenceTransformer
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.trunk import LongTransformer, WindowPooling
+from mteb_longembed.encoders.heads.head import Head
 from mteb_longembed.encoders.positions.strategies import STRATEGIES
+from mteb_longembed.encoders.trunk import LongTransformer
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
 from tests.encoders.oracle_matrix.oracle import LO, LT, VARIANTS, Oracle
@@ -60,8 +61,7 @@ def extended(base: SentenceTransformer, key: str, target: int = LT, **params) ->
     modules = list(copy.deepcopy(base))
     strategy = STRATEGIES[key](trained_len=LO, target_len=target, **params)
     modules[0] = LongTransformer.made_of(modules[0], strategy)
-    if key == "pcw":
-        modules[1].__class__ = WindowPooling
+    modules = [modules[0], *Head.of(modules).modules(cuts=modules[0].cuts)]
     return SentenceTransformer(modules=modules, device="cpu")
 
 

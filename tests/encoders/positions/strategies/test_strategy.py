@@ -34,9 +34,9 @@ def test_lengths_are_checked(trained, target):
 def test_attention_scaling_is_the_ratio_of_logarithms_and_never_below_one(n, trained):
     strategy = STRATEGIES["gp"](trained_len=trained, target_len=max(trained, n))
     want = max(1.0, math.log(n) / math.log(trained))
-    assert strategy.query_scale(torch.tensor([n])).item() == pytest.approx(want, rel=1e-6)
+    assert strategy.query_factor(torch.tensor([n])).item() == pytest.approx(want, rel=1e-6)
     off = dataclasses.replace(strategy, logn=False)
-    assert off.query_scale(torch.tensor([n])).item() == 1
+    assert off.query_factor(torch.tensor([n])).item() == 1
 
 
 @given(n=st.integers(1, 600), trained=st.integers(2, 64), scale=st.integers(1, 9))
@@ -47,8 +47,7 @@ def test_positions_stay_in_the_trained_range_and_short_documents_keep_theirs(n, 
         strategy = STRATEGIES[key](trained_len=trained, target_len=trained * scale)
         ids = strategy.position_ids(p, torch.tensor(n))
         assert ids.min() >= 0 and ids.max() < trained
-        if n <= trained:
-            assert (ids == p).all()
+        assert strategy.changes(n) == (n > trained)
 
 
 @given(trained=st.integers(2, 40), scale=st.integers(1, 9), short=st.integers(0, 8))
@@ -56,31 +55,27 @@ def test_original_rows_are_bit_identical_in_pi_wherever_the_target_ends(trained,
     target = max(trained, trained * scale - min(short, trained - 1))
     pi = STRATEGIES["pi"](trained_len=trained, target_len=target)
     table = torch.randn(trained, 3)
-    grown = pi.position_table(table)
-    assert len(grown) == trained * pi.scale
-    assert torch.equal(grown[:: pi.scale], table)
-    assert (grown[(trained - 1) * pi.scale :] == table[-1]).all()
-    rows = pi.table_rows(torch.arange(trained), torch.tensor(trained))
-    assert torch.equal(grown[rows], table)
+    long = pi.long_rows(table)
+    assert len(long) == target
+    whole = long[:: pi.scale]
+    assert torch.equal(whole, table[: len(whole)])
+    assert (long[(trained - 1) * pi.scale :] == table[-1]).all()
 
 
 def test_short_scale_squeezes_short_inputs_too():
     pi = STRATEGIES["pi"](trained_len=4, target_len=8, short="scale")
     assert pi.position_ids(torch.arange(3), torch.tensor(3)).tolist() == [0, 0.5, 1]
-    assert pi.table_rows(torch.arange(3), torch.tensor(3)).tolist() == [0, 1, 2]
+    assert pi.changes(3) and not STRATEGIES["pi"](trained_len=4, target_len=8).changes(3)
 
 
 # ---- frequencies -------------------------------------------------------------------------------------------
 
 
-def test_frequencies_of_yarn_stay_bit_for_bit_up_to_the_trained_length_and_where_nothing_turns():
-    def changed(inv_freq: torch.Tensor, n: int) -> torch.Tensor:
-        return STRATEGIES["yarn"](**E5).inv_freq(inv_freq, 10_000.0, torch.tensor([n]))[0]
-
-    for n in (1, 511, 512):
-        assert torch.equal(changed(INV_FREQ, n), INV_FREQ)
-    assert not torch.equal(changed(INV_FREQ, 513), INV_FREQ)
-    still = changed(torch.cat([INV_FREQ[:4], torch.zeros(4)]), 4096)
+def test_yarn_changes_long_documents_and_no_frequency_that_does_not_turn():
+    yarn = STRATEGIES["yarn"](**E5)
+    assert [bool(yarn.changes(n)) for n in (1, 511, 512, 513)] == [False, False, False, True]
+    assert not torch.equal(yarn.inv_freq(INV_FREQ, 10_000.0), INV_FREQ)
+    still = yarn.inv_freq(torch.cat([INV_FREQ[:4], torch.zeros(4)]), 10_000.0)
     assert torch.isfinite(still).all() and not still[4:].any()
 
 
@@ -106,7 +101,7 @@ def test_defaults_are_the_papers(trained, target):
     ntk = STRATEGIES["ntk"](**lengths)
     assert ntk.factor == factor
     wanted = (10_000.0 * factor) ** -(torch.arange(0, 64, 2) / 64)
-    assert torch.allclose(ntk.inv_freq(INV_FREQ, 10_000.0, n[None]), wanted)
+    assert torch.allclose(ntk.inv_freq(INV_FREQ, 10_000.0), wanted)
     with warnings.catch_warnings(action="error"):
         se = STRATEGIES["se"](**lengths)
     assert se.sizes(target) == (g, trained // scale)
