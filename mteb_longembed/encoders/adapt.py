@@ -121,7 +121,9 @@ def adapt(
             "the name of a search."
         )
     if not any(text.strip() for text in texts):
-        raise InputError("adapting needs a corpus with at least 1 token, got 0: give documents that have text.")
+        raise InputError(
+            "adapting needs a corpus with at least 1 token, got 0: give documents that have text."
+        )
     head = Head.of(model)
     counts: TokenCounts | None = None
     if weights is not None and _averages(head):

@@ -290,7 +290,9 @@ def as_unit(rows: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 @pytest.mark.parametrize("prompts", [None, tiny.PROMPTS])
-def test_vectors_are_mapped_by_mean_and_covariance_of_what_the_model_reads(tmp_path, pooling, prompts, caplog) -> None:
+def test_vectors_are_mapped_by_mean_and_covariance_of_what_the_model_reads(
+    tmp_path, pooling, prompts, caplog
+) -> None:
     folder = tiny.saved("bert", tmp_path, pooling=pooling, prompts=prompts)
     model = longembed.adapt(folder, CORPUS, weights=None, device="cpu", show_progress_bar=False)
     base = SentenceTransformer(str(folder), device="cpu")
