@@ -71,7 +71,7 @@ def moved(family: Any, features: Any, lengths: Tensor) -> Any:
         return prepared
     ids = prepared["input_ids"]
     p = torch.arange(ids.shape[1], device=ids.device)[None]
-    rows = family.first_row + p + offset[:, None].to(ids.device)
+    rows = family.first_row + family.strategy.trained_len + p + offset[:, None].to(ids.device)
     is_token = p < lengths.to(ids.device)[:, None]
     prepared["position_ids"] = torch.where(is_token, rows, prepared["position_ids"])
     return prepared
@@ -90,17 +90,23 @@ class MovingCollator(SentenceTransformerDataCollator):
         return batch
 
 
-def rows_of_short_inputs(family: Any, rows: int) -> Tensor:
-    """`[rows]` bool: the rows that inputs up to the trained length read, and the rows before the first position.
+def rows_of_base(family: Any, rows: int) -> Tensor:
+    """`[rows]` bool: the rows of the base: those of short inputs, and the first long row that equals each of these.
 
-    These are the base's own rows: `i*s` under `pi`, the first `Lo` under `rp`. The extension added all others.
+    These long rows are the places `i*s` under `pi`, and the first `Lo` under `rp`. The extension added all others.
     """
     strategy = family.strategy
-    p = torch.arange(strategy.trained_len)
-    short = strategy.table_rows(p, torch.tensor(strategy.trained_len)).long()
     kept = torch.zeros(rows, dtype=torch.bool)
-    kept[: family.first_row] = True
-    kept[family.first_row + short] = True
+    first_long = family.first_row + strategy.trained_len
+    kept[:first_long] = True
+    positions = strategy.position_ids(
+        torch.arange(strategy.target_len, dtype=torch.float64), torch.tensor(strategy.target_len)
+    )
+    seen: set[float] = set()
+    for place, position in enumerate(positions.tolist()):
+        if position.is_integer() and position < strategy.trained_len and position not in seen:
+            seen.add(position)
+            kept[first_long + place] = True
     return kept
 
 
@@ -155,10 +161,11 @@ def tune(
     collator.highest_offset = strategy.target_len - strategy.trained_len
     family = first.family
     embeddings = first.model.embeddings
-    for parameter in model.parameters():
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for parameter in learned:
         parameter.requires_grad_(False)
     table = embeddings.position_embeddings
-    added = AddedRows(table, rows_of_short_inputs(family, table.num_embeddings))
+    added = AddedRows(table, rows_of_base(family, table.num_embeddings))
     embeddings.position_embeddings = added
     family.prepare = functools.partial(moved, family)
     loss = losses.CachedMultipleNegativesRankingLoss(model, scale=100, mini_batch_size=32)
@@ -173,4 +180,6 @@ def tune(
             len(rows), rows.shape[1], table.padding_idx, _weight=rows
         )
         del family.prepare
+        for parameter in learned:
+            parameter.requires_grad_(True)
     return model.eval()

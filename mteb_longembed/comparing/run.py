@@ -116,7 +116,7 @@ class Runner:
         for split in missing:
             # what an earlier candidate's pass has encoded does not advance the bar again
             bar = no_bar() if self._is_encoded(candidate) else nullcontext()
-            with bar, pooled_too(self._others_of_the_pass(candidate, loaded, split)):
+            with bar, pooled_too(loaded.encoder, self._others_of_the_pass(candidate, loaded, split)):
                 tables[split.key] = self.cache.run(loaded.model, meta, split)
         parts = []
         for split in self.splits:

@@ -246,6 +246,7 @@ def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
         spec = replace(model.checkpoint.spec, vectors=head.vectors)
         made.remember(replace(model.checkpoint, spec=spec))
         made.store = model.store
+        made.also = model.also
     return cast("Model", made)
 
 

@@ -78,8 +78,10 @@ class LongMultiVectorSearch(_AroundModel, MultiVectorWrapper):
 
     def __init__(self, model: LongMultiVectorEncoder, **kwargs: Any) -> None:
         strategy = model.first.strategy
-        step = model.head.vectors or 1
-        if isinstance(strategy, ParallelContextWindows) and step == "window":
+        step = 1
+        if isinstance(model.head.vectors, int):
+            step = model.head.vectors
+        elif isinstance(strategy, ParallelContextWindows):
             step = max(strategy.size - strategy.overlap - 2, 1)
         document_bytes = 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // step)
         super().__init__(model, corpus_chunk_size=max(CHUNK_BYTES // document_bytes, 1), **kwargs)

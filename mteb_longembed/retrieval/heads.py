@@ -44,6 +44,9 @@ def by_window(model: Any, vectors: Vectors = "window") -> Any:
 @contextmanager
 def pooled_too(model: Any, others: Sequence[Any]) -> Iterator[None]:
     """Inside, what a model encodes for the store is pooled for the others too, and their rows are kept."""
+    if model is None:
+        yield
+        return
     model.also = others
     try:
         yield

@@ -38,7 +38,7 @@ def passages_of(model: LongModelMixin, text: str) -> list[Passage]:
     ids, offsets = tokens_read(model, prompt, text)
     (groups,) = tokens_of_vectors(model, [ids], prompt or None)
     spans = np.array(offsets).reshape(-1, 2)
-    return [_passage(spans[group]) for group in groups]
+    return [_passage(spans[group.numpy()]) for group in groups]
 
 
 def _passage(spans: np.ndarray) -> Passage:

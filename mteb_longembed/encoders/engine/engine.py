@@ -114,7 +114,7 @@ class Engine:
 
     def _kept_too(self, other: Any) -> KeptToo | None:
         """Another head of this pass. None if it has another trunk, or its rows no keys."""
-        if other is self.model or other.first is not self.model.first:
+        if other.first is not self.model.first or other.head.key() == self.model.head.key():
             return None
         settings = replace(
             self.settings, form="vectors" if other.has_several_vectors else "sentence_embeddings"

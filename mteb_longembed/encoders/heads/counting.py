@@ -58,7 +58,8 @@ def content_ids(model: BaseModel, texts: list[str]) -> list[Ids]:
     if isinstance(first, TextInputs):
         ids = first.token_ids(texts, prompt)
         if ids is not None:
-            return first.content_of(ids, prompt)
+            contents: list[Ids] = first.content_of(ids, prompt)
+            return contents
     room = None
     if model.max_seq_length is not None:
         room = max(model.max_seq_length - len(model.tokenizer(prompt or "")["input_ids"]), 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, WordWeights
@@ -49,16 +49,18 @@ class Head:
         maps = []
         while rest and _is_linear(rest[0], "token_embeddings"):
             maps.append(_acting_on(rest.pop(0), "sentence_embedding"))
-        weights = rest.pop(0) if rest and isinstance(rest[0], WordWeights) else None
+        weights: WordWeights | None = None
+        if rest and isinstance(rest[0], WordWeights):
+            weights = cast("WordWeights", rest.pop(0))
         # a class of somebody's own may pool in another way
         if not rest or type(rest[0]) not in (Pooling, HeadPooling):
             return cls(behind=tuple(list(modules)[1:]))
         pooling, *behind = rest
-        settings = pooling.get_config_dict()
+        settings = cast("Pooling", pooling).get_config_dict()
         vectors = settings.pop("vectors", None)
         head = cls(settings, vectors, weights, (*maps, *behind))
         if behind and isinstance(behind[-1], GroupByDocument):
-            last = behind.pop()
+            last = cast("GroupByDocument", behind.pop())
             head = replace(head, behind=(*maps, *behind), normalize=last.normalize, dims=last.dims)
         return head
 
@@ -191,8 +193,8 @@ def check_averages(what: str, model: str, mode: str | Iterable[str] | None) -> N
     if kind in (None, "mean"):
         return
     raise IncompatibleError(
-        f"{what} averages the tokens of a document, but {model} was trained with {kind} pooling, not mean: leave it "
-        "out; pcw, vectors=window and whiten work with every pooling."
+        f"{what} averages the tokens of a document, but {model} was trained with {kind} pooling, not mean: use "
+        "pcw, vectors=window or whiten, which work with every pooling."
     )
 
 
@@ -200,7 +202,7 @@ def _is_linear(module: nn.Module, feature: str) -> bool:
     """Whether a module is a linear map of this feature, or one map for queries and one for documents."""
     parts: list[nn.Module] = [module]
     if isinstance(module, Router):
-        parts = [part for route in module.sub_modules.values() for part in route]
+        parts = [part for route in module.sub_modules.values() for part in route.children()]
     for part in parts:
         if not isinstance(part, Dense) or not isinstance(part.activation_function, nn.Identity):
             return False

@@ -86,10 +86,11 @@ def _one_vector(rows: Tensor, of_texts: Features, batch: TokenBatch) -> Tensor:
     """The vector of each text, `[b, d]`, from those of its windows, or from its weighted tokens."""
     if batch.windows is None:
         return rows
-    if batch.weights is None:
+    weights = batch_of(of_texts).weights
+    if weights is None:
         return mean_by(batch.windows.texts, rows, len(batch.lengths))
-    sums = of_texts["token_embeddings"].sum(1)
-    return sums / batch_of(of_texts).weights.sum(1, keepdim=True).clamp(min=1e-9)
+    tokens: Tensor = of_texts["token_embeddings"]
+    return tokens.sum(1) / weights.sum(1, keepdim=True).clamp(min=1e-9)
 
 
 def _grouped(

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 import torch
-from sentence_transformers.base.modules import Router
+from sentence_transformers.base.modules import Module, Router
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 from torch import nn
 
@@ -169,7 +169,7 @@ class Whitening:
 
     def modules(self) -> list[nn.Module]:
         """A Dense, or a Router of two if queries have a mean of their own, and a Normalize."""
-        linear: nn.Module = _dense(self.mean, self.matrix)
+        linear: Module = _dense(self.mean, self.matrix)
         if self.query_mean is not None:
             linear = Router.for_query_document(
                 query_modules=[_dense(self.query_mean, self.matrix)], document_modules=[linear]

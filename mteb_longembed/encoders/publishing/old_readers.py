@@ -72,7 +72,7 @@ def check_old_readers(modules: Sequence[nn.Module]) -> None:
 def _parts(module: nn.Module) -> list[nn.Module]:
     """The modules of a Router's routes; any other module itself."""
     if isinstance(module, Router):
-        return [part for route in module.sub_modules.values() for part in route]
+        return [part for route in module.sub_modules.values() for part in route.children()]
     return [module]
 
 
