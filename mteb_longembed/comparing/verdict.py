@@ -196,13 +196,13 @@ def _use(verdict: Verdict, row: Any, rows: Sequence[Any]) -> str:
     sentence = f"Use {row.label} for now: it has the highest score, but these queries do not decide."
     if row.is_base:
         sentence = f"Stay with {row.label} for now: nothing that was tried is surely better."
-    cheap = cheapest([best, *_may_be_best(rows)])
+    cheap = cheapest([best, *may_be_best(rows)])
     if cheap.Index != best.Index:
         sentence += f" {cheap.label} {_cheaper_by(cheap, best)} and cannot be told from it."
     return sentence
 
 
-def _may_be_best(rows: Sequence[Any]) -> list[Any]:
+def may_be_best(rows: Sequence[Any]) -> list[Any]:
     """All but the first one that are not surely behind, the likeliest first."""
     others = [row for row in rows[1:] if row.standing != BEHIND]
     return sorted(others, key=lambda row: (-row.best_share, row.label))
@@ -242,7 +242,7 @@ def _why_it_is_undecided(rows: Sequence[Any], setting: Setting) -> str:
     best = rows[0]
     share = percent(best.best_share)
     sentence = f"It scores {best.score:.1f} and is best in {share} of the resamples of {setting.queries}"
-    rivals = _may_be_best(rows)
+    rivals = may_be_best(rows)
     if not rivals:
         return f"{sentence}; each other one is surely behind it, but not all of them together."
     named = [f"{row.label} ({percent(row.best_share)})" for row in rivals[:_NAMED]]
