@@ -1,4 +1,4 @@
-"""Does the Hugging Face hub answer, and what? Each process asks once, so that no user waits for many retries.
+"""Does the Hugging Face hub answer, and what? A process asks once in a while, so that no user waits for retries.
 
 And `silence`, because the hub's libraries show bars and messages of their own.
 """
@@ -9,19 +9,22 @@ import contextlib
 import functools
 import importlib
 import logging
+import math
 import threading
-from collections import Counter
+import time
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from huggingface_hub import constants, get_session, hf_hub_download, try_to_load_from_cache, utils
 from huggingface_hub.errors import (  # type: ignore[attr-defined]
+    EntryNotFoundError,
+    FileMetadataError,
     HfHubHTTPError,
     HTTPError,
     LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
 )
 
 from mteb_longembed.errors import HubError
@@ -31,16 +34,20 @@ logger = logging.getLogger(__name__)
 #: user that we are waiting.
 WAIT = 5.0
 SILENT = 1.0
-#: How often the hub may refuse one request, cut one answer off at the same place, or redirect before we give up.
-TRIES = 3
-REDIRECTS = 10
+#: Seconds for which a process remembers that the hub answers, and that it does not.
+REMEMBERED = {True: 600.0, False: 30.0}
 
-_ANSWERS: dict[str, bool] = {}
+#: What the hub's library raises where the hub was reached and gave no file: a status, another server's page.
+_REFUSALS = (HfHubHTTPError, FileMetadataError)
+#: What it raises for a file or repository that is not there.
+_NOT_THERE = (EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError)
+#: Endpoint -> whether it answers, and when it was asked.
+_ANSWERS: dict[str, tuple[bool, float]] = {}
 _LOCK = threading.Lock()
 
 
 def hub_answers() -> bool:
-    """Whether the hub answers within five seconds. This process remembers the answer.
+    """Whether the hub answers within five seconds. A process remembers it for a while.
 
     Differs: `huggingface_hub` asks up to six times for each file, for 23 seconds in all.
     """
@@ -48,9 +55,11 @@ def hub_answers() -> bool:
         return False
     endpoint = constants.ENDPOINT
     with _LOCK:
-        if endpoint not in _ANSWERS:
-            _ANSWERS[endpoint] = _ask(endpoint)
-        return _ANSWERS[endpoint]
+        answers, asked_at = _ANSWERS.get(endpoint, (False, -math.inf))
+        if time.monotonic() - asked_at > REMEMBERED[answers]:
+            answers = _ask(endpoint)
+            _ANSWERS[endpoint] = answers, time.monotonic()
+        return answers
 
 
 def download(
@@ -74,100 +83,50 @@ def download(
             )
             return Path(path)
     except LocalEntryNotFoundError:
-        _ANSWERS[constants.ENDPOINT] = False  # the hub answered before, but it does not answer now
+        # the hub may have answered before, but it does not answer now
+        _ANSWERS[constants.ENDPOINT] = False, time.monotonic()
         raise
-
-
-class _Answers:
-    """What the hub answered to the calls of one thread, and the last answer that was no file, in one sentence."""
-
-    def __init__(self) -> None:
-        self.message = ""
-        self._seen: Counter[object] = Counter()
-
-    def look(self, response: Any) -> None:
-        """Note a response of the hub. Raises HubError after a few that are no file."""
-        request = response.request
-        status = response.status_code
-        file: object = request.method, str(request.url), request.headers.get("range")
-        wait = response.headers.get("retry-after", "")
-        if status == 429 or status >= 500:
-            later = f", and asks to wait {wait} seconds" if wait else ""
-            what = f"{status} {response.reason_phrase}{later}"
-            stop = self._seen[file] + 1 >= TRIES or (wait.isdigit() and int(wait) > WAIT)
-        elif response.is_redirect:
-            file = None
-            what = "with redirects that do not end"
-            stop = self._seen[file] + 1 >= REDIRECTS
-        elif "text/html" in response.headers.get("content-type", ""):
-            what = "with a web page instead of a file, as a login page does"
-            stop = False
-        elif request.method == "GET" and "/api/" not in str(request.url):
-            what = "with a file that is cut off"
-            stop = self._seen[file] + 1 > TRIES
-        else:
-            self._seen[None] = 0
-            return
-        self._seen[file] += 1
-        if stop or "web page" in what or status >= 400:
-            server = f"{request.url.scheme}://{request.url.netloc.decode()}"
-            self.message = f"the hub at {server} answered {what} ({request.url.path}): try again later."
-        if stop:
-            raise HubError(self.message)
-
-
-#: The answers to the calls of this thread. None: nobody looks at them.
-_LOOKING: ContextVar[_Answers | None] = ContextVar("_LOOKING", default=None)
-
-
-def _look(response: Any) -> None:
-    """The one hook in the session that all threads share. It does nothing where `translate_hub_errors` does not run."""
-    answers = _LOOKING.get()
-    if answers is not None:
-        answers.look(response)
 
 
 @contextlib.contextmanager
 def translate_hub_errors() -> Iterator[None]:
-    """Inside this context, answers that are no files end in one sentence with the server's name and what it said.
-
-    Differs: `huggingface_hub` asks up to eleven times for each file, for a minute in all, and has no setting for it.
+    """Inside this context, a hub that refuses or breaks off is one sentence, which has the library's own words.
 
     Raises:
-        HubError: after a few refusals, for a time to wait longer than ours, or if the connection breaks.
+        HubError: if the hub was reached and gave no file.
     """
-    session = get_session()
-    with _LOCK:
-        if _look not in session.event_hooks["response"]:
-            session.event_hooks["response"].append(_look)
-    answers = _Answers()
-    before = _LOOKING.set(answers)
     try:
         yield
     except (OSError, HTTPError) as error:
-        message = answers.message
-        if "Consistency check failed" in str(error):  # huggingface_hub's words for a short file
-            message = (
-                f"the hub at {constants.ENDPOINT} answered with a file that is cut off: try again later."
-            )
-        elif not message and _broke(error):
-            message = f"the connection to the hub at {constants.ENDPOINT} broke: try again later."
-        if message:
-            raise HubError(message) from error
-        raise
-    finally:
-        _LOOKING.reset(before)
+        refused = _refusal(error)
+        if refused is None:
+            raise
+        words = " ".join(str(refused).split())[:200].rstrip(".:")
+        raise HubError(
+            f"the hub at {constants.ENDPOINT} gave no file ({words or type(refused).__name__}): try again later."
+        ) from error
 
 
-def _broke(error: BaseException | None) -> bool:
-    """Whether a connection broke, also if the error of another library hides that."""
-    # without a connection, huggingface_hub looks in the cache; an answer such as "not found" came whole
-    while error is not None and not isinstance(error, (LocalEntryNotFoundError, HfHubHTTPError)):
-        # an answer of the hub is an OSError too
-        if isinstance(error, HTTPError) and not isinstance(error, OSError):
-            return True
+def _refusal(error: BaseException | None) -> BaseException | None:
+    """The refusal of the hub behind an error, which another library may have wrapped. None if there is none."""
+    from_cache = False
+    while error is not None:
+        # huggingface_hub looks into the cache where it gets no file: why it got none stands behind this
+        if isinstance(error, LocalEntryNotFoundError):
+            from_cache = True
+        elif _is_no_answer(error):
+            return None
+        # without a status the hub was not reached, unless the connection broke in the middle of a file
+        elif isinstance(error, _REFUSALS) or (isinstance(error, HTTPError) and not from_cache):
+            return error
         error = error.__cause__ or error.__context__
-    return False
+    return None
+
+
+def _is_no_answer(error: BaseException) -> bool:
+    """Whether an error is what callers look for (a file or repository that is not there), or one of this machine."""
+    of_machine = isinstance(error, OSError) and error.errno is not None
+    return isinstance(error, _NOT_THERE) or (of_machine and not isinstance(error, ConnectionError))
 
 
 #: Switch -> how many calls keep it off at this moment, and what gives back the state before the first of them.

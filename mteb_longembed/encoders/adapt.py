@@ -25,7 +25,7 @@ from mteb_longembed.encoders.heads.weights import RULES, Rule, TokenCounts, Toke
 from mteb_longembed.encoders.heads.whitening import MAX_VECTORS
 from mteb_longembed.encoders.model import LongModelMixin, Model, with_head
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
-from mteb_longembed.encoders.publishing.card import ADAPTED
+from mteb_longembed.encoders.publishing.card import ADAPTED, adapted_card
 from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
 from mteb_longembed.encoders.trunk import LongTransformer
 from mteb_longembed.errors import InputError
@@ -37,23 +37,6 @@ FEW_DOCUMENTS = 12
 FEW_PIECES = 50
 #: Documents whose pieces are encoded in one call.
 _AT_ONCE = 256
-
-_CARD = """\
-# {name}
-
-{base}, fitted on one corpus without training: {how}. Search that corpus with this model; for another corpus, fit again:
-`mteb_longembed.adapt(BASE, documents)`.
-
-The folder has sentence-transformers' own modules and needs no other package; version 5.4 opens it, and what
-`mteb_longembed.export` writes of this model opens in older ones too. Readers that know only the transformer and its
-pooling (AutoModel, llama.cpp, text-embeddings-inference) leave the fitted parts out and give the base's vectors.
-
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("{name}")
-```
-"""
 
 
 def adapt(
@@ -285,9 +268,4 @@ def _describe(model: Model, base: str, rule: str | None, key: str, setting: floa
     card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
         # what sentence-transformers writes instead of a card of its own
-        shown = (
-            f"`{base}`"
-            if Path(base).exists() or "/" not in base
-            else f"[{base}](https://huggingface.co/{base})"
-        )
-        cast("Any", model)._model_card_text = _CARD.format(name=card.model_name, base=shown, how=how)
+        cast("Any", model)._model_card_text = adapted_card(card.model_name, base, how)

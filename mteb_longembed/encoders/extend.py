@@ -224,5 +224,5 @@ def _check_loaded(model: SentenceTransformer, spec: ModelSpec) -> None:
                 f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
             )
     first = model[0]
-    if isinstance(first, LongTransformer) and first.strategy.KEY != "none":
+    if isinstance(first, LongTransformer) and first.strategy.overrides():
         raise InputError(f"the model is extended already (by {first.strategy.KEY}): extend its base instead.")

@@ -18,7 +18,7 @@ from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from mteb_longembed.encoders.checkpoints.strategy_file import STRATEGY_FILE, StrategyFile
+from mteb_longembed.encoders.checkpoints.strategy_file import STRATEGY_FILE, Saved, from_json, to_json
 from mteb_longembed.encoders.features import BOUNDS, TOKEN_FEATURES, Features, to_device
 from mteb_longembed.encoders.positions.attention.lengths import SequenceLengths, encoding, with_lengths
 from mteb_longembed.encoders.positions.families import family_of
@@ -174,9 +174,9 @@ class LongTransformer(TextInputs):
                 "that get_peft_model gave."
             )
         super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
-        content = StrategyFile(self.strategy, self.base_name, self.base_revision)
+        content = to_json(Saved(self.strategy, self.base_name, self.base_revision))
         path = Path(output_path, STRATEGY_FILE)
-        path.write_text(json.dumps(content.to_json(), indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def load(  # type: ignore[override]  # the strategy is in its own file
@@ -188,7 +188,7 @@ class LongTransformer(TextInputs):
         source |= {key: kwargs.pop(key) for key in of_hub}
         # not Transformer's own method, because it adds to the content of the file
         config = Module.load_config(model_name_or_path, config_filename=STRATEGY_FILE, **source)
-        saved = StrategyFile.from_json(config, f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}")
+        saved = from_json(config, f"{model_name_or_path}/{subfolder}/{STRATEGY_FILE}")
         transformer = Transformer.load(model_name_or_path, **source, **kwargs)
         loaded = cls.made_of(transformer, saved.strategy, extended=True, read_from=model_name_or_path)
         loaded.base_name = saved.base_name

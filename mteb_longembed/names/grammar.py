@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.files import holds_model
 from mteb_longembed.names.zoo import ZOO
 
 #: The longest name that we read, in characters. Real hub ids and folders with parameters are much shorter.
@@ -121,13 +120,3 @@ def target_alone(text: str) -> re.Match[str] | None:
     if match and (match["base"] in ZOO or match["base"].count("/") == 1):
         return match
     return None
-
-
-def is_folder(path: str | Path) -> bool:
-    """Whether this folder exists; False also for text that cannot be a path."""
-    return os.path.isdir(path)  # noqa: PTH112 - a Path raises OSError or ValueError for some texts
-
-
-def holds_model(path: str | Path) -> bool:
-    """Whether this is a folder with a model in it."""
-    return any(os.path.isfile(Path(path, name)) for name in ("modules.json", "config.json"))  # noqa: PTH113

@@ -13,6 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from mteb_longembed.files import holds_model
+
 _PACKAGE = Path(__file__).parents[1]
 
 
@@ -115,8 +117,6 @@ ZOO: dict[str, ZooEntry] = {
     "harrier-0.6b": _entry("microsoft/harrier-oss-v1-0.6b", trained_len=32768),
     # its repository brings its own code: trust_remote_code=on
     "ultrabert": _entry("dmis-lab/UltraBERT-Embed-150M", trained_len=32768),
-    # every token has a vector
-    "gte-moderncolbert": _entry("lightonai/GTE-ModernColBERT-v1", trained_len=8192),
     "mdenseon": _entry("lightonai/mDenseOn", trained_len=8192),
     "granite-r2": _entry("ibm-granite/granite-embedding-english-r2", trained_len=8192),
     "granite-small-r2": _entry("ibm-granite/granite-embedding-small-english-r2", trained_len=8192),
@@ -127,7 +127,7 @@ _BY_HUB_ID |= {entry.hub_id: entry for entry in ZOO.values()}
 
 
 def entry_of(base: str) -> ZooEntry | None:
-    """The entry of an alias or a hub id, None if we have none.
+    """The entry of an alias or a hub id, None if we have none, or a folder of this name holds a model.
 
     A hub id and its alias are one model, so both give the same entry.
 
@@ -136,4 +136,6 @@ def entry_of(base: str) -> ZooEntry | None:
     >>> entry_of("BAAI/bge-small-en-v1.5").query_prompt
     'Represent this sentence for searching relevant passages: '
     """
+    if holds_model(base):
+        return None
     return ZOO.get(base) or _BY_HUB_ID.get(base)

@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from mteb_longembed.errors import HubError, LongEmbedError, ModelError
-from mteb_longembed.names.grammar import holds_model, is_bm25_name, is_extended_name
+from mteb_longembed.files import holds_model
+from mteb_longembed.names.grammar import is_bm25_name, is_extended_name
 from mteb_longembed.names.zoo import ZOO
 
 from .mteb_parts import part, rebind

@@ -22,8 +22,8 @@ from mteb_longembed.encoders.adapt import listed
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.files import holds_model
 from mteb_longembed.hub import silence, translate_hub_errors
-from mteb_longembed.names.grammar import holds_model
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 from .bm25 import BM25

@@ -16,14 +16,14 @@ from transformers.models.auto import CONFIG_MAPPING
 from mteb_longembed.encoders.heads.grouping import Vectors, read_vectors
 from mteb_longembed.encoders.positions.families import Family, family_of
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.files import is_folder
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names.grammar import is_folder
 from mteb_longembed.names.zoo import ZooEntry
 
 from .identity import digest
 from .model_files import Files, local_name
 from .native import NATIVE
-from .strategy_file import STRATEGY_FILE, Json, StrategyFile
+from .strategy_file import STRATEGY_FILE, Json, Saved, from_json
 
 #: Packages of modules that load without code of the repository.
 _STOCK = ("sentence_transformers.",)
@@ -82,7 +82,7 @@ class Base:
     has_code: bool = False
     runs_code: bool = False
     wants_eos: bool = False
-    saved_as: StrategyFile | None = None
+    saved_as: Saved | None = None
     vectors: Vectors | None = None
 
     @property
@@ -154,7 +154,7 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
     elif files.are_ours:
         vectors = _vectors_in(pooling, files.path)
         file = f"{inside}{STRATEGY_FILE}"
-        saved_as = StrategyFile.from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")
+        saved_as = from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")
     return Base(
         name=name,
         files=files,

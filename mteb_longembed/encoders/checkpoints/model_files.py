@@ -15,8 +15,8 @@ from typing import TypedDict, TypeVar
 from huggingface_hub import constants, errors
 
 from mteb_longembed.errors import HubError, InputError, ModelError
+from mteb_longembed.files import is_folder
 from mteb_longembed.hub import download, hub_answers
-from mteb_longembed.names.grammar import is_folder
 
 from .strategy_file import Json
 

@@ -9,11 +9,10 @@ from typing import Any
 from mteb_longembed.encoders.heads.grouping import Vectors, grouping_of, read_vectors
 from mteb_longembed.encoders.positions.strategies import Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
+from mteb_longembed.files import holds_model, is_folder
 from mteb_longembed.names.grammar import (
     MAX_LENGTH,
     SEARCH_SETTINGS,
-    holds_model,
-    is_folder,
     split_name,
     split_settings,
     target_alone,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mteb_longembed.encoders.positions.strategies import Strategy, get_strategy
 from mteb_longembed.errors import ModelError
@@ -15,45 +15,39 @@ Json = dict[str, object]
 STRATEGY_FILE = "longembed_config.json"
 
 
-@dataclass(frozen=True)
-class StrategyFile:
-    """The content of the file.
-
-    Args:
-        strategy: with its lengths and parameters.
-        base_name: the name of the base that the model was made from.
-        base_revision: the base's commit, or a hash of its files. None if it is not known.
-    """
+class Saved(NamedTuple):
+    """What the file says: the strategy with its lengths and parameters, and the base that the model was made from."""
 
     strategy: Strategy
     base_name: str
-    base_revision: str | None
+    base_revision: str | None  #: the base's commit, or a hash of its files; None if it is not known
 
-    def to_json(self) -> Json:
-        """The content as it is written."""
-        return {
-            "strategy": self.strategy.KEY,
-            **asdict(self.strategy),
-            "base": {"name": self.base_name, "revision": self.base_revision},
-        }
 
-    @classmethod
-    def from_json(cls, config: Json | None, where: str | Path) -> StrategyFile:
-        """Read the content. An error names the file (`where`).
+def to_json(saved: Saved) -> Json:
+    """The content as it is written."""
+    return {
+        "strategy": saved.strategy.KEY,
+        **asdict(saved.strategy),
+        "base": {"name": saved.base_name, "revision": saved.base_revision},
+    }
 
-        Raises:
-            ModelError: if the file is missing, or lacks a strategy, its parameters or the base.
-        """
-        try:
-            values: dict[str, Any] = {**(config or {})}
-            base = values.pop("base")
-            name = base["name"]
-            revision = base["revision"]
-            if not isinstance(name, str) or not isinstance(revision, str | None):
-                raise TypeError("base must have a name and a revision")
-            strategy = get_strategy(values.pop("strategy"))(**values)
-        except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
-            raise ModelError(
-                f"{where} must hold a strategy with its parameters, and its base, got {str(config)[:80]!r} ({error})."
-            ) from error
-        return cls(strategy, name, revision)
+
+def from_json(config: Json | None, where: str | Path) -> Saved:
+    """Read the content. An error names the file (`where`).
+
+    Raises:
+        ModelError: if the file is missing, or lacks a strategy, its parameters or the base.
+    """
+    try:
+        values: dict[str, Any] = {**(config or {})}
+        base = values.pop("base")
+        name = base["name"]
+        revision = base["revision"]
+        if not isinstance(name, str) or not isinstance(revision, str | None):
+            raise TypeError("base must have a name and a revision")
+        strategy = get_strategy(values.pop("strategy"))(**values)
+    except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError) as error:
+        raise ModelError(
+            f"{where} must hold a strategy with its parameters, and its base, got {str(config)[:80]!r} ({error})."
+        ) from error
+    return Saved(strategy, name, revision)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any, cast
@@ -9,12 +10,15 @@ from typing import Any, cast
 from huggingface_hub import ModelCard, ModelCardData
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
+from mteb_longembed.encoders.checkpoints.model_files import local_name
 from mteb_longembed.encoders.heads.head import Head
 from mteb_longembed.encoders.heads.weights import TokenWeights
 from mteb_longembed.encoders.trunk import LongTransformer
+from mteb_longembed.files import is_folder
 
 #: The tag of a model that `adapt` made.
 ADAPTED = "corpus-adapted"
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 
 
@@ -34,6 +38,23 @@ def exported_card(model: SentenceTransformer, name: str, lost: Sequence[str]) ->
         "is_adapted": ADAPTED in (model.model_card_data.tags or ()),
     }
     return _card("exported.md", model, _TAGS, name=name, **about)
+
+
+def adapted_card(name: str, base: str, how: str) -> str:
+    """The card of a model of stock modules that `adapt` made of a base; a base on the hub is linked."""
+    shown = f"`{local_name(base).removeprefix('local/')}`"
+    data: dict[str, Any] = {}
+    if _HUB_ID.fullmatch(base) and not base.startswith("local/") and not is_folder(base):
+        shown = f"[{base}](https://huggingface.co/{base})"
+        data["base_model"] = base
+    card_data = ModelCardData(
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        tags=[*_TAGS, ADAPTED],
+        **data,
+    )
+    text = resources.files(__package__).joinpath("adapted.md").read_text(encoding="utf-8")
+    return str(ModelCard.from_template(card_data, template_str=text, name=name, base=shown, how=how))
 
 
 def _card(
