@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
@@ -28,9 +27,8 @@ from experiments.measuring import table as markdown
 from experiments.measuring import with_ends, write_part
 from mteb_longembed.encoders.heads.weights import NO_WEIGHT, RULES, TokenCounts
 from mteb_longembed.encoders.heads.whitening import Whitening
-from mteb_longembed.retrieval.bm25 import BM25
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
-from mteb_longembed.retrieval.searcher import options_of_documents
+from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.vectors import all_vectors, best_vector
 from mteb_longembed.statistics.intervals import Interval
 
@@ -252,19 +250,16 @@ def scores_of_words(texts: Path) -> dict[str, np.ndarray]:
     """The scores of BM25 on whole documents, by passage and by the sentences of queries, `[queries, documents]`."""
     corpus = [row["text"] for row in read(texts / "corpus.jsonl")]
     asked = [row["text"] for row in read(texts / "queries.jsonl")]
-    table = Dataset.from_dict(
-        {"id": [str(i) for i in range(len(corpus))], "title": [""] * len(corpus), "text": corpus}
-    )
-    plain = BM25()
-    plain.index(table, **options_of_documents())
-    scores = {"BM25": np.stack([plain.scores_of(words) for words in plain.words_of(asked)])}
+    documents = Documents([str(i) for i in range(len(corpus))], corpus)
+    scores = {}
     for way, settings in (
+        ("BM25", BM25Settings()),
         ("BM25 by passage", BM25Settings(window=200)),
         ("BM25 by passage and sentence", BM25Settings(window=200, query="sentences")),
     ):
-        search = PassageBM25(settings)
-        search.index(table, **options_of_documents())
-        scores[way] = np.stack(list(search.document_scores(asked)))
+        scorer = PassageBM25(settings)
+        scorer.fit(documents)
+        scores[way] = scorer.scores(asked)
     return scores
 
 

@@ -21,8 +21,11 @@ from mteb_longembed.comparing.cache import Cache
 from mteb_longembed.comparing.costs import count
 from mteb_longembed.data.task import files_task
 from mteb_longembed.encoders.engine.store import STORE_VARIABLE
+from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.scoring import read_metric
 from mteb_longembed.evaluation.split import splits_of
+from mteb_longembed.retrieval.make import make_scorer
+from mteb_longembed.retrieval.windows import Windows
 
 #: The folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz. If it is not set, QMSum is left out.
 QMSUM_VARIABLE = "LONGEMBED_QMSUM"
@@ -82,11 +85,13 @@ class Measurements:
 
     def _run(self, name: str, task_name: str, split: str) -> dict[str, object]:
         (data,) = splits_of(load_task(task_name, split), [read_metric("nDCG@10")])
-        model, meta = mteb.get_model(name, device="cpu"), mteb.get_model_meta(name)
-        encoder: Any = getattr(model, "embedder", None) or getattr(model, "model", None)
+        scorer, meta = make_scorer(name, "cpu"), mteb.get_model_meta(name)
+        encoder: Any = (
+            scorer.encoded.model if isinstance(scorer, Windows) and scorer.encoded.is_ours else None
+        )
         store = getattr(encoder, "store", None)
         began = time.process_time()
-        ranked = self.cells.run(model, meta, data).sort_values("query")
+        ranked = self.cells.scores(meta, data, lambda: evaluate(scorer, data)).sort_values("query")
         seconds = time.process_time() - began
         line: dict[str, object] = {"revision": str(meta.revision), "split": split}
         line |= {

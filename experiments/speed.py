@@ -254,14 +254,14 @@ def indexing(args: argparse.Namespace) -> Iterator[Row]:
 
         def encode(searcher: Searcher) -> None:
             CACHE.max_bytes = 0
-            searcher.protocol.embedder.encode_document(texts)
+            searcher.scorer.encoded.model.encode_document(texts)
 
         def add(searcher: Searcher) -> None:
             CACHE.max_bytes = 0
-            Searcher(searcher.protocol).add(keys, texts)
+            Searcher(searcher.scorer).add(keys, texts)
 
         for searcher in searchers:
-            searcher.protocol.embedder.store = None
+            searcher.scorer.encoded.model.store = None
             encode(searcher)
         runs = [lambda s=s, way=way: way(s) for s in searchers for way in (encode, add)]
         seconds = interleaved(args.rounds, *runs)
@@ -271,7 +271,7 @@ def indexing(args: argparse.Namespace) -> Iterator[Row]:
 
 def search(args: argparse.Namespace) -> Iterator[Row]:
     """50 queries against 10,000 documents of width 128, with one and with 64 vectors each."""
-    from mteb_longembed.retrieval.vectors import CorpusVectors, best_documents
+    from mteb_longembed.retrieval.vectors import CorpusVectors, document_scores
     from mteb_longembed.retrieval.windows_index import WindowIndex
 
     draw = np.random.default_rng(0)
@@ -282,7 +282,7 @@ def search(args: argparse.Namespace) -> Iterator[Row]:
             drawn = draw.normal(size=(count, 128)).astype(np.float32)
             vectors.append([drawn / np.linalg.norm(drawn, axis=1, keepdims=True)])
         ways: dict[str, Callable[[], object]] = {
-            "exact": lambda vectors=vectors: best_documents(vectors.blocks(), list(queries[:, None]), 10)
+            "exact": lambda vectors=vectors: document_scores(vectors, queries)
         }
         index = WindowIndex(vectors.blocks())
         ways["index=ivf"] = lambda index=index: index.search(queries, 10)

@@ -53,8 +53,8 @@ def _budget(text: str) -> float:
 
 DESCRIPTION = (
     "Run the ways of embedding long documents that fit a model, on the same data. The answer says which one is best, "
-    "which one is nearly as good but cheaper, and what to type next. Results are ordinary mteb results. If the command "
-    "was interrupted, the same command continues from there."
+    "which one is nearly as good but cheaper, and what to type next. If the command was interrupted, the same command "
+    "continues from there."
 )
 EPILOG = (
     "examples: mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048;  "
@@ -88,7 +88,7 @@ OPTIONS: Options = {
     ],
     "candidates": [
         ("--strategies", {"type": _keys, "metavar": "KEY,KEY,..."},
-         "only these, or all (default: windows over whole documents, and four other strategies that fit)"),
+         "only these, or all (default: windows over whole documents, and one position strategy)"),
         ("--target", {"metavar": "TOKENS"},
          "the target length (default: windows read 95 %% of the text, others 8 times the trained length)"),
         ("--sizes", {"type": _sizes, "default": [], "metavar": "N,N,..."},

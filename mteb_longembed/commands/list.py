@@ -19,7 +19,7 @@ _OF_EVERY_NAME = {
     "weight": "the share of the encoder's score in a fused score",
     "weights": "sif or idf: each token counts by its rarity in the corpus that is searched (docs/adapt.md)",
     "whiten": "0 to 1: a map from mean and covariance of the corpus' vectors (0.5 is half of full whitening)",
-    "query": "sentences: each sentence of a query is asked on its own, and the scores are summed",
+    "query": "sentences: each sentence of a query is asked on its own, and the score is their mean",
     "score": "softmax: all vectors of a document count, and not only the best one (max, the default)",
     "index": "ivf: search compares a part of the vectors, through FAISS",
 }

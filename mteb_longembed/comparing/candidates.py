@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from textwrap import TextWrapper
 from typing import Literal
 
 import mteb
-from mteb.models import ModelMeta, MTEBModels
+from mteb.models import ModelMeta
 
 from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.positions.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.names.grammar import is_bm25_name, is_extended_name
+from mteb_longembed.names.grammar import holds_model, is_bm25_name, is_extended_name
 from mteb_longembed.names.parameters import read_tokens
 from mteb_longembed.names.zoo import ZOO, entry_of
-from mteb_longembed.retrieval.chunks import Chunker, describe
+from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
+from mteb_longembed.retrieval.make import chunked_meta
+from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings, read_name, typed_name
 
 BM25 = "bm25:window=200"
@@ -29,15 +32,16 @@ BEGINNINGS = (512, 2048)
 #: From one pass over windows: one vector, the best window, all windows; plain and adapted to the corpus.
 FORMS = ("", "vectors=window", "score=softmax,vectors=window")
 ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
-#: Position strategies in the order in which they are tried, and how many of those that fit.
-POSITIONS = ("ntk", "se", "none", "gp", "pi", "rp", "yarn")
-MOST_POSITIONS = 4
+#: Position strategies in the order of their evidence. By default the first one that fits is tried: on rotary positions
+#: `se`, on others `ntk`. On real text they hardly differ.
+POSITIONS = ("se", "ntk", "none", "gp", "pi", "rp", "yarn")
 
 #: How names are broken on lines: at tabs and spaces, and inside a part only where it is longer than a line.
 _WRAPPER = TextWrapper(30, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
 #: `base`: the model as it is. `strategy`: a model with another strategy. `search`: a model with settings of search.
-#: `fusion`: with BM25's scores added. `words`: BM25 alone. `api`: a model of mteb's own, to which nothing is added.
-Kind = Literal["base", "strategy", "search", "fusion", "words", "api"]
+#: `fusion`: with BM25's scores added. `bm25`: BM25 alone. `api`: a model of mteb's own, to which nothing is added.
+#: `own`: a scorer of the user's.
+Kind = Literal["base", "strategy", "search", "fusion", "bm25", "api", "own"]
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,9 @@ class Candidate:
         trained_len: the base's trained length in tokens, None if it has none.
         target_len: how many tokens of a document it reads, None for all.
         is_named: whether the user wrote this name, and not only its base.
-        key: what one's own chunker is called; empty without one.
+        chunker_name: what one's own chunker is called; empty without one.
         chunker: the chunker itself.
-        meta_of_chunks: mteb's description of a search with the chunker.
+        scorer: of the user's.
     """
 
     name: str
@@ -63,16 +67,16 @@ class Candidate:
     trained_len: int | None = None
     target_len: int | None = None
     is_named: bool = field(default=False, compare=False)
-    key: str = ""
-    chunker: Chunker | None = field(default=None, compare=False)
-    meta_of_chunks: ModelMeta | None = field(default=None, compare=False)
+    chunker_name: str = ""
+    chunker: NamedChunker | None = field(default=None, compare=False)
+    scorer: Scorer | None = field(default=None, compare=False)
 
     @property
     def id(self) -> str:
         """What tables of scores call it. With a chunker of one's own it is the name of its results."""
-        if self.meta_of_chunks is None:
+        if self.chunker is None:
             return self.name
-        return str(self.meta_of_chunks.name)
+        return str(self.meta.name)
 
     @property
     def is_base(self) -> bool:
@@ -82,23 +86,21 @@ class Candidate:
     @property
     def matches_words(self) -> bool:
         """Whether BM25 has a part in it."""
-        return self.kind in ("words", "fusion")
+        return self.kind in ("bm25", "fusion")
 
-    @property
+    @cached_property
     def meta(self) -> ModelMeta:
         """mteb's description of it."""
-        return self.meta_of_chunks or mteb.get_model_meta(self.name)
-
-    def load(self, device: str | None) -> MTEBModels:
-        """mteb's object for it."""
-        if self.meta_of_chunks is not None:
-            return self.meta_of_chunks.load_model(device=device)
-        return mteb.get_model(self.name, device=device)
+        if self.scorer is not None:
+            return self.scorer.meta
+        if self.chunker is not None:
+            return chunked_meta(self.name, self.chunker)
+        return mteb.get_model_meta(self.name)
 
     @property
     def parts(self) -> tuple[ModelSpec, SearchSettings] | None:
-        """Its model and its search; None for BM25 and models of mteb's own."""
-        if self.kind in ("words", "api"):
+        """Its model and its search; None for BM25, models of mteb's own and scorers of the user's."""
+        if self.kind in ("bm25", "api", "own"):
             return None
         return read_name(self.name)
 
@@ -116,9 +118,18 @@ class Candidate:
 
     @property
     def passes(self) -> str:
-        """Candidates with the same text here come from one pass of a model, and differ only in pooling and search."""
-        if self.parts is None or self.meta_of_chunks is not None:
-            return self.id
+        """The name of the model whose pass gives its vectors. Candidates with one pass differ in pooling and search."""
+        if self.chunker is None:
+            return self.name_of_pass
+        return f"{self.name_of_pass} {self.chunker.name} {self.chunker.version}"
+
+    @property
+    def name_of_pass(self) -> str:
+        """What loads the model of its pass."""
+        if self.kind == "api":
+            return self.base
+        if self.parts is None:
+            return self.name
         return typed_name(self.parts[0], left_out=["vectors"])
 
     def with_settings(self, settings: str) -> Candidate:
@@ -133,7 +144,7 @@ class Candidate:
         made = named(f"{self.name}{sign}{settings}", base=self.base)
         if self.chunker is None:
             return made
-        return chunked(made, self.key, self.chunker)
+        return chunked(made, self.chunker)
 
 
 def named(name: str, base: str = "") -> Candidate:
@@ -143,7 +154,7 @@ def named(name: str, base: str = "") -> Candidate:
         InputError: if the name is none, or does not fit its base.
     """
     if name == "bm25" or is_bm25_name(name):
-        return Candidate(name, "", "words")
+        return Candidate(name, "", "bm25")
     entry = entry_of(name)
     if entry is not None and entry.kind == "mteb":
         return Candidate(name, name, "api")
@@ -155,6 +166,11 @@ def named(name: str, base: str = "") -> Candidate:
     checkpoint = open_checkpoint(spec)
     settings.check_fits(checkpoint)
     return _of_checkpoint(checkpoint, settings, base or spec.base)
+
+
+def of_scorer(scorer: Scorer) -> Candidate:
+    """The candidate of a scorer of the user's."""
+    return Candidate(str(scorer.meta.name), "", "own", is_named=True, scorer=scorer)
 
 
 def candidates_of(
@@ -208,8 +224,7 @@ def _fitting(
     refused: dict[str, InputError] = {}
     untried = []
     for key, tail in tails:
-        n_positions = sum(known in POSITIONS for known in found.values())
-        if asked is None and key in POSITIONS and n_positions == MOST_POSITIONS:
+        if asked is None and key in POSITIONS and not set(POSITIONS).isdisjoint(found.values()):
             untried.append(key)
             continue
         try:
@@ -233,6 +248,8 @@ def _fitting(
 
 def is_name(text: str) -> bool:
     """Whether a text is a full name, with a strategy or settings, and not only a base."""
+    if holds_model(text):  # a folder may have any signs in its name
+        return False
     return text == "bm25" or (is_extended_name(text) and text not in ZOO)
 
 
@@ -308,7 +325,7 @@ def _of_api(base: str, covering: int | None) -> tuple[list[Candidate], list[str]
     return found, []
 
 
-def words_of(longest: int) -> list[Candidate]:
+def bm25_candidates(longest: int) -> list[Candidate]:
     """BM25 by passage, and on the first tokens of documents where these are longer.
 
     Args:
@@ -318,28 +335,22 @@ def words_of(longest: int) -> list[Candidate]:
     return [named(name) for name in names]
 
 
-def chunked(candidate: Candidate, key: str, chunker: Chunker) -> Candidate:
-    """The model of a candidate on each chunk of a document.
-
-    Args:
-        candidate: a model with one vector a text.
-        key: what the chunker is called in tables.
-        chunker: as for `mteb_longembed.search`.
-    """
+def chunked(candidate: Candidate, chunker: NamedChunker) -> Candidate:
+    """The model of a candidate, with one vector a text, on each chunk of a document."""
     kind: Kind = "search"
     if candidate.kind == "fusion":
         kind = "fusion"
-    meta = describe(candidate.name, chunker, key)
-    return replace(candidate, kind=kind, target_len=None, key=key, chunker=chunker, meta_of_chunks=meta)
+    return replace(candidate, kind=kind, target_len=None, chunker_name=chunker.name, chunker=chunker)
 
 
 def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunker]) -> list[Candidate]:
     """Each base, or a name whose base takes no part, on the chunks of each chunker."""
     bases = {candidate.base for candidate in candidates if candidate.is_base}
+    named_chunkers = [read_chunker(chunker, name) for name, chunker in chunkers.items()]
     found = []
     for candidate in candidates:
         if candidate.is_base or (candidate.is_named and candidate.base not in bases):
-            found += [chunked(candidate, key, chunker) for key, chunker in chunkers.items()]
+            found += [chunked(candidate, chunker) for chunker in named_chunkers]
     return found
 
 
@@ -358,8 +369,8 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
     for candidate in candidates:
         end = ends.get(candidate.base, "")
         label = end + candidate.name.removeprefix(candidate.base)
-        if candidate.key:
-            label = f"{end}+{candidate.key}"
+        if candidate.chunker_name:
+            label = f"{end}+{candidate.chunker_name}"
             if candidate.kind == "fusion":
                 label += ":fuse=bm25"
         elif candidate.is_base:

@@ -10,17 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 import pandas as pd
-from mteb.abstasks.retrieval import AbsTaskRetrieval
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer
 
 from mteb_longembed.data.sources import Data, DataOptions, check_text_retrieval
-from mteb_longembed.data.table import Source
-from mteb_longembed.data.task import ENGLISH, OwnData
+from mteb_longembed.data.task import OwnData
 from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.engine.progress import shared_bar
@@ -31,23 +29,25 @@ from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import make_folder
 from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
+from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import sentences
 
 from .cache import Cache
 from .candidates import (
     BM25_BY_SENTENCE,
     Candidate,
+    bm25_candidates,
     candidates_of,
     has_checkpoint,
     is_name,
     named,
+    of_scorer,
     short_names,
     with_chunkers,
-    words_of,
 )
 from .costs import Cost, covering_len, document_lengths, duration
 from .notes import Note, cautions, findings
-from .run import CandidateError, Done, OverBudgetError, Runner
+from .run import CandidateError, Done, OverBudgetError, Runner, share_shown
 from .summary import by_split, expected, resamples_of, summarise
 from .verdict import Advice, Setting, advise
 
@@ -123,17 +123,9 @@ def say_on_stderr(sentence: str) -> None:
 
 @silence("mteb_longembed.encoders.engine.engine")  # the table says how much each candidate reads
 def compare(
-    models: str | Sequence[str | Candidate],
+    models: str | Sequence[str | Candidate | Scorer],
     data: Data | str | Path | None = None,
     *,
-    tasks: Sequence[str | AbsTaskRetrieval] = (),
-    benchmarks: Sequence[str] = (),
-    eval_splits: Sequence[str] | None = None,
-    corpus: Source | None = None,
-    queries: Source | None = None,
-    qrels: Source | None = None,
-    n_synthetic_queries: int | None = None,
-    language: str = ENGLISH,
     sample: int | None = None,
     metric: str | Sequence[str] = (),
     ignore_identical_ids: bool = False,
@@ -147,26 +139,20 @@ def compare(
     folder: str | Path = "results",
     show: bool = True,
     on_message: Callable[[str], None] = say_on_stderr,
+    **sources: Unpack[DataOptions],
 ) -> Comparison:
     """Run the ways of embedding long documents that fit a model, on the same data, and say which one to use.
 
     Each candidate is loaded once, only one model is in memory, and candidates that differ in pooling share a pass.
 
     Args:
-        models: bases: aliases, hub ids or folders. A full name, with a strategy, is one candidate.
-        data: tasks or files, as `mteb_longembed.Data`; or a folder as for `Data.from_folder`. Or, in its place:
-        tasks: retrieval tasks of mteb.
-        benchmarks: their tasks.
-        eval_splits: only these splits of the tasks.
-        corpus: one's own documents: a file, a DataFrame or a dict.
-        queries: the queries.
-        qrels: which document answers which query.
-        n_synthetic_queries: with a corpus only: so many sentences are drawn from it as queries.
-        language: of one's own files, such as `deu`; BM25 cuts words by it.
+        models: bases: aliases, hub ids or folders. A full name, with a strategy, is one candidate, and so is a scorer.
+        data: tasks or files, as `mteb_longembed.Data`; or a folder as for `Data.from_folder`.
         sample: so many documents stay in each corpus: all judged ones, then hard ones for BM25, and random ones.
         metric: such as nDCG@10; the first one ranks. Default: the task's main score.
         ignore_identical_ids: whether a document with the id of the query does not count (BEIR's rule).
-        strategies: only these keys, or `all`. Default: windows over whole documents, and four others that fit.
+        strategies: only these keys, or `all`. Default: windows over whole documents, and one position
+            strategy, `se` on rotary models and `ntk` on others.
         target: the target length in tokens. Default: for windows, what covers 95 % of the text; for other strategies,
             8 times the trained length.
         sizes: tokens of a vector, which are also tried, such as 64, 128 and 254.
@@ -178,6 +164,8 @@ def compare(
         folder: finished work is kept here, in mteb's form.
         show: whether a progress bar is shown; those of other libraries never are.
         on_message: called with every sentence for the user.
+        sources: in the place of `data`, what `Data.of` takes: `tasks`, `benchmarks` and `eval_splits`; or `corpus`,
+            `queries`, `qrels` or `n_synthetic_queries`, and `language`.
 
     Raises:
         InputError: if models, data or options do not go together.
@@ -193,17 +181,7 @@ def compare(
     if strategies is not None:
         asked = _listed(strategies)
     _check_options(models, {"--strategies": asked, "--target": target, "--sizes": sizes or None})
-    options: DataOptions = {
-        "tasks": tasks,
-        "benchmarks": benchmarks,
-        "eval_splits": eval_splits,
-        "corpus": corpus,
-        "queries": queries,
-        "qrels": qrels,
-        "n_synthetic_queries": n_synthetic_queries,
-        "language": language,
-    }
-    data = Data.from_options(data, Path(folder), options)
+    data = Data.of(data, Path(folder), **sources)
     splits, notes = _prepared(data, metrics, sample, ignore_identical_ids=ignore_identical_ids)
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
     measured = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
@@ -214,16 +192,19 @@ def compare(
         if isinstance(model, Candidate):
             candidates.append(model)
             continue
+        if not isinstance(model, str):
+            candidates.append(of_scorer(model))
+            continue
         of_base, _ = measured.get(model, (lengths, scale))
         found, untried = candidates_of(model, asked, target, sizes, covering_len(of_base))
         candidates += found
         notes += [Note("untried", text) for text in untried]
     candidates += with_chunkers(candidates, chunkers or {})
     if bm25:
-        candidates += words_of(int(lengths.max()))
-    # words first, then full names and bases
+        candidates += bm25_candidates(int(lengths.max()))
+    # BM25 first, then full names and bases
     candidates = sorted(
-        dict.fromkeys(candidates), key=lambda one: (one.kind != "words", not one.is_named, not one.is_base)
+        dict.fromkeys(candidates), key=lambda one: (one.kind != "bm25", not one.is_named, not one.is_base)
     )
     for note in notes:
         on_message(note.text)
@@ -233,9 +214,9 @@ def compare(
             f"{', '.join(candidate.id for candidate in candidates) or 'none'}."
         )
     runner = Runner(Cache(Path(folder)), splits, candidates, device, until)
-    n_passes, n_tokens = _work(candidates, lengths, scale)
-    runner.before_first_pass = lambda cost: on_message(_expectation(n_tokens, n_passes, cost))
-    done = _run_all(runner, n_tokens, notes, on_message, bm25=bm25, show=show)
+    n_passes, n_tokens = _work(candidates, splits, lengths, scale)
+    done = _run_all(runner, (n_passes, n_tokens), notes, on_message, bm25=bm25, show=show)
+    runner.free()
     if not done:
         reasons = [note.text for note in notes if note.kind in ("left out", "skipped")]
         raise InputError(
@@ -245,29 +226,39 @@ def compare(
     return _comparison(data, runner, done, notes)
 
 
-def _work(candidates: Sequence[Candidate], lengths: np.ndarray, scale: float) -> tuple[int, int]:
-    """How many passes the candidates need, and how many tokens these read.
+def _work(
+    candidates: Sequence[Candidate], splits: Sequence[Split], lengths: np.ndarray, scale: float
+) -> tuple[int, int]:
+    """How many passes the candidates need, and how many tokens these read, short windows that are shown included.
 
     Args:
         candidates: of which several may come from one pass.
+        splits: the data.
         lengths: of drawn documents in tokens.
         scale: how many times as much text all documents have.
     """
-    target_of_pass = {one.passes: one.target_len for one in candidates if one.kind not in ("words", "api")}
+    of_models = [one for one in candidates if one.kind not in ("bm25", "api", "own")]
+    target_of_pass = {one.passes: one.target_len for one in of_models}
+    show_windows = {one.passes for one in of_models if not one.is_multi_vector and one.chunker is None}
+    n_documents = sum(len(split.corpus) for split in splits)
+    shown = sum(share_shown(split) * len(split.corpus) for split in splits) / n_documents
     n_tokens = 0.0
-    for target_len in target_of_pass.values():
-        n_tokens += scale * lengths.clip(max=target_len or lengths.max()).sum()
+    for name, target_len in target_of_pass.items():
+        n_read = scale * lengths.clip(max=target_len or lengths.max()).sum()
+        n_tokens += n_read
+        if name in show_windows:
+            n_tokens += shown * n_read
     return len(target_of_pass), int(n_tokens)
 
 
-def _listed(given: str | Sequence[T]) -> list[T | str]:
+def _listed(given: str | Scorer | Sequence[T]) -> list[Any]:
     """One text or several values, as a list."""
-    if isinstance(given, str):
+    if isinstance(given, (str, Scorer)):
         return [given]
     return list(given)
 
 
-def _check_options(models: Sequence[str | Candidate], options: Mapping[str, object]) -> None:
+def _check_options(models: Sequence[object], options: Mapping[str, object]) -> None:
     """Refuse options about the candidates of bases where there is no base."""
     given = [name for name, value in options.items() if value is not None]
     if given and all(isinstance(model, str) and is_name(model) for model in models):
@@ -324,7 +315,7 @@ def _tokenizer_of(base: str) -> Any:
 
 def _run_all(
     runner: Runner,
-    n_tokens: int,
+    work: tuple[int, int],
     notes: list[Note],
     on_message: Callable[[str], None],
     *,
@@ -343,16 +334,24 @@ def _run_all(
             notes.append(Note("skipped", str(error)))
         except CandidateError as error:
             notes.append(Note("left out", f"{candidate.id} is left out: {error}"))
-            on_message(notes[-1].text)
+            say(notes[-1].text)
+
+    def say(text: str) -> None:
+        bar.clear()
+        on_message(text)
+        bar.refresh()
 
     # a file of output gets a line now and then
-    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "disable": not show}
+    n_passes, n_tokens = work
+    # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
+    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": not show}
     if not sys.stderr.isatty():
         options["mininterval"] = 30.0
     with tqdm(total=n_tokens, **options) as bar, shared_bar(bar):
+        runner.before_first_pass = lambda cost: say(_expectation(n_tokens, n_passes, cost))
         for candidate in runner.candidates:
             run(candidate)
-        if bm25 and any(one.candidate.kind == "words" for one in done):
+        if bm25 and any(one.candidate.kind == "bm25" for one in done):
             for candidate in _further(done, runner.splits, notes):
                 run(candidate)
     return done
@@ -427,7 +426,7 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
         by_split=by_split(scores),
         advice=advice,
         notes=all_notes,
-        tasks=list(dict.fromkeys(split.key[0] for split in splits)),
+        tasks=list(dict.fromkeys(split.label[0] for split in splits)),
         metrics=metrics,
         n_queries=setting.n_queries,
         n_documents=sum(len(split.corpus) for split in splits),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -16,12 +16,13 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.engine.batches import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
-from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer
 from mteb_longembed.encoders.spans import tokens_of_vectors
 from mteb_longembed.encoders.text.inputs import document_prompt
 from mteb_longembed.encoders.text.prefix_tokenizer import prefix_tokenizer_of
-from mteb_longembed.evaluation.split import Split, texts_of
+from mteb_longembed.evaluation.split import Split
+from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.passages import CutText
+from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
 
 #: How often the speed of every candidate is measured.
 ROUNDS = 3
@@ -32,13 +33,10 @@ CLEARLY = 1.2
 _WARM = 1.25
 #: The share of the text that windows read by default.
 COVERING = 0.95
-#: The paper's rule for texts without a tokenizer.
-WORDS_PER_TOKEN = 0.75
+#: Documents that are counted together.
+_AT_ONCE = 64
 #: So many characters of documents, drawn with a seed, say how long documents are.
 _SAMPLED = 20_000_000
-
-#: Our models: with one vector a document, or several.
-LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 
 
 @dataclass(frozen=True)
@@ -153,10 +151,17 @@ def document_lengths(
 ) -> tuple[np.ndarray, float]:
     """Lengths of drawn documents in tokens, and how many times as much text all documents have."""
     texts = _drawn_texts(splits, _SAMPLED)
-    lengths = np.array([count_tokens(text, tokenizer) for text in texts] or [0])
+    lengths = np.array([_length(text, tokenizer) for text in texts] or [0])
     n_drawn = sum(map(len, texts))
     n_all = sum(len(text) for split in splits for text in split.texts())
     return lengths, max(n_all / max(n_drawn, 1), 1.0)
+
+
+def _length(text: str, tokenizer: PreTrainedTokenizerBase | None) -> int:
+    """The tokens of a text, without special tokens; without a tokenizer by its words."""
+    if tokenizer is None:
+        return count_words(text)
+    return len(tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"])
 
 
 def covering_len(lengths: np.ndarray, share: float = COVERING) -> int:
@@ -179,15 +184,19 @@ def chunk_texts(texts: Sequence[str], split_text: CutText) -> list[str]:
     return chunks
 
 
-def count_tokens(text: str, tokenizer: PreTrainedTokenizerBase | None = None) -> int:
-    """The tokens of a text, without special tokens; without a tokenizer, 0.75 words are one token.
+def count_read_words(text: str, target_len: int | None) -> int:
+    """The words of a text that BM25 on its first tokens reads; all without a target."""
+    n_words = len(text.split())
+    if target_len is None:
+        return n_words
+    return min(n_words, int(target_len * WORDS_PER_TOKEN))
 
-    >>> count_tokens("one two  three")
-    4
-    """
-    if tokenizer is None:
-        return round(len(text.split()) / WORDS_PER_TOKEN)
-    return len(tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"])
+
+def share_of_words(splits: Sequence[Split], target_len: int | None) -> float:
+    """The share of the words of all documents that BM25 on their first tokens reads."""
+    n_all = sum(count_read_words(text, None) for split in splits for text in split.texts())
+    n_read = sum(count_read_words(text, target_len) for split in splits for text in split.texts())
+    return n_read / max(n_all, 1)
 
 
 def count(
@@ -220,7 +229,7 @@ def count(
     n_known_read = 0
     n_unknown = 0
     n_vectors = 0
-    for texts in chain.from_iterable(texts_of(split.corpus) for split in splits):
+    for texts in _in_parts(splits):
         chunks = [[text] for text in texts]
         if split_text is not None:
             chunks = [chunk_texts([text], split_text) for text in texts]
@@ -256,7 +265,7 @@ def _count_words(splits: Sequence[Split], target_len: int | None) -> Cost:
     """The cost of a model whose tokenizer is not known."""
     counted: list[int] = []
     for split in splits:
-        counted += [count_tokens(text) for text in split.texts()]
+        counted += [count_words(text) for text in split.texts()]
     lengths = np.array(counted)
     n_read = int(lengths.clip(max=target_len or lengths.max()).sum())
     share_read = 1.0
@@ -271,3 +280,11 @@ def _n_equal(ids: ArrayLike, wanted: int | None) -> int:
     if wanted is None:
         return 0
     return int(np.sum(np.asarray(ids) == wanted))
+
+
+def _in_parts(splits: Sequence[Split]) -> Iterator[list[str]]:
+    """All documents, some at a time."""
+    for split in splits:
+        texts = split.documents.texts
+        for start in range(0, len(texts), _AT_ONCE):
+            yield list(texts[start : start + _AT_ONCE])

@@ -121,7 +121,7 @@ def ranking_table(comparison: Comparison) -> Table:
         cells["vectors"] = _number(row["vectors"], 2)
         cells["KB/doc"] = _number(row["bytes"], 2, unit=1024)
         cells["read"] = _share(row["share_read"])
-        if row["kind"] == "words":
+        if row["kind"] == "bm25":
             # how much of a document's text BM25 reads is not counted in tokens of a model
             cells["read"] = MISSING
         rows.append(cells)

@@ -1,4 +1,4 @@
-"""Candidates from their names to their scores and costs. One model at a time is loaded, and freed at the end."""
+"""Candidates from their names to their scores and costs. One model at a time is loaded; its vectors stay."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import partial
 from typing import Any, cast
 
+import mteb
 import pandas as pd
 import torch
-from mteb.models import ModelMeta, MTEBModels
 from sentence_transformers.util import get_device_name
 
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.engine.progress import no_bar
-from mteb_longembed.encoders.model import LongModelMixin, LongSentenceTransformer
+from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.evaluation.passages import ShownPassages, score_passages
+from mteb_longembed.evaluation.evaluate import evaluate
+from mteb_longembed.evaluation.passages import AT
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.retrieval.encoder import LongEncoder, LongMultiVectorSearch
-from mteb_longembed.retrieval.fusion import FusedSearch
-from mteb_longembed.retrieval.heads import by_window, fitted, pooled_too
-from mteb_longembed.retrieval.searcher import Searcher
-from mteb_longembed.retrieval.vector_search import VectorSearch
+from mteb_longembed.retrieval import heads
+from mteb_longembed.retrieval.heads import LongModel
+from mteb_longembed.retrieval.make import chunked_pass, encoder_in, scorer_of, searching
+from mteb_longembed.retrieval.passage_bm25 import WINDOW, BM25Settings, PassageBM25
+from mteb_longembed.retrieval.rows import Pass
+from mteb_longembed.retrieval.scorer import Scorer
+from mteb_longembed.retrieval.settings import SearchSettings
 
 from .cache import Cache
 from .candidates import Candidate
-from .costs import Cost, LongModel, chunk_texts, count, count_tokens, duration, measure, sample
-
-#: So many documents of each query are looked at for passages.
-DEPTH = 100
+from .costs import Cost, chunk_texts, count, duration, measure, sample, share_of_words
 
 
 class CandidateError(LongEmbedError):
@@ -50,7 +49,7 @@ class Done:
 
     Args:
         candidate: the candidate.
-        scores: one row for each query, see `Split.score`; with judged passages also the columns of `score_passages`.
+        scores: one row for each query, see `evaluate`.
         costs: the fields of `Cost`, and the seconds of this run.
     """
 
@@ -79,63 +78,153 @@ class Runner:
     until: float = math.inf
     before_first_pass: Callable[[Cost], None] = field(default=lambda cost: None)
     _has_begun: bool = False
-    #: Passes that have run, and whether they gave several vectors a document.
-    _encoded: set[tuple[str, bool]] = field(default_factory=set)
+    #: The one model that is loaded, mteb's object, by the name of its pass.
+    _loaded: dict[str, Any] = field(default_factory=dict)
+    #: The vectors of a pass on a split, and BM25 on it: both stay until the end.
+    _passes: dict[tuple[str, str], Pass] = field(default_factory=dict)
+    _bm25: dict[tuple[str, str], PassageBM25] = field(default_factory=dict)
+    _scorers: dict[tuple[str, str], Scorer] = field(default_factory=dict)
+    #: Passes that have encoded a split.
+    _encoded: set[tuple[str, str]] = field(default_factory=set)
+    #: The speeds of a pass, and the bytes of a vector.
+    _speeds: dict[str, tuple[list[float], int]] = field(default_factory=dict)
 
     def run(self, candidate: Candidate) -> Done:
         """Run all evaluations of a candidate that earlier runs have not finished.
 
         Raises:
             OverBudgetError: if it would take longer than the budget allows.
-            CandidateError: if it cannot run.
+            CandidateError: if it cannot run, whatever the reason: an API's rate limit too.
         """
         try:
-            with _OneModel(candidate, self.device) as loaded:
-                done = self._run(candidate, loaded)
-        except (LongEmbedError, ImportError, OSError) as error:  # OSError: a name too long for mteb's folder
-            raise CandidateError(str(error).partition("\n")[0]) from error
-        self._encoded.add((candidate.passes, candidate.is_multi_vector))
-        return done
+            return self._run(candidate)
+        except OverBudgetError:
+            raise
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            if not isinstance(error, (LongEmbedError, ImportError, OSError)):
+                reason = f"{type(error).__name__}: {reason}"
+            raise CandidateError(reason) from error
 
-    def _is_encoded(self, candidate: Candidate) -> bool:
-        """Whether a pass that has run gave a candidate's vectors. One with several vectors gives no single one."""
-        kinds = {False, candidate.is_multi_vector}
-        return any((candidate.passes, kind) in self._encoded for kind in kinds)
-
-    def _run(self, candidate: Candidate, loaded: _OneModel) -> Done:
+    def _run(self, candidate: Candidate) -> Done:
         began = time.monotonic()
         meta = candidate.meta
-        tables = {split.key: self.cache.find(meta, split) for split in self.splits}
-        missing = [split for split in self.splits if tables[split.key] is None]
-        cost = self._cost(candidate, loaded)
+        tables = {split.label: self.cache.find(meta, split) for split in self.splits}
+        missing = [split for split in self.splits if tables[split.label] is None]
+        cost = self._cost(candidate)
         if missing and cost.tokens_per_second and not self._has_begun:
             self._has_begun = True
             self.before_first_pass(cost)
-        if missing and not self._is_encoded(candidate):
+        if missing:
             self._check_budget(candidate, cost, missing)
         for split in missing:
+            place = candidate.passes, _key(split)
             # what an earlier candidate's pass has encoded does not advance the bar again
-            bar = no_bar() if self._is_encoded(candidate) else nullcontext()
-            with bar, pooled_too(loaded.encoder, self._others_of_the_pass(candidate, loaded, split)):
-                tables[split.key] = self.cache.run(loaded.model, meta, split)
-        parts = []
-        for split in self.splits:
-            part = tables[split.key]
-            if split.passages:
-                part = self._with_passages(cast("pd.DataFrame", part), split, meta, loaded)
-            parts.append(part)
-        scores = pd.concat(parts, ignore_index=True)
+            bar = no_bar() if place in self._encoded else nullcontext()
+            with bar:
+                scored = partial(evaluate, self._scorer(candidate, split), split)
+                tables[split.label] = self.cache.scores(meta, split, scored)
+            self._encoded.add(place)
+        scores = pd.concat(
+            [cast("pd.DataFrame", tables[split.label]) for split in self.splits], ignore_index=True
+        )
         scores.insert(0, "candidate", candidate.id)
         return Done(candidate, scores, {**asdict(cost), "seconds": time.monotonic() - began})
 
+    # ---- scorers -----------------------------------------------------------------------------------------
+
+    def _scorer(self, candidate: Candidate, split: Split) -> Scorer:
+        """The scorer of a candidate on a split. Those of the other candidates of its pass are made with it."""
+        place = candidate.id, _key(split)
+        if place not in self._scorers:
+            for other in self.candidates:
+                is_other = other.passes == candidate.passes and other.id != candidate.id
+                if is_other and self.cache.find(other.meta, split) is None:
+                    self._make_if_possible(other, split)
+            self._scorers[place] = self._made(candidate, split)
+        return self._scorers[place]
+
+    def _make_if_possible(self, candidate: Candidate, split: Split) -> None:
+        """Make a scorer, so that its head takes part in the pass. What is wrong with it is said when it runs."""
+        try:
+            self._scorers[candidate.id, _key(split)] = self._made(candidate, split)
+        except LongEmbedError:
+            return
+
+    def _made(self, candidate: Candidate, split: Split) -> Scorer:
+        if candidate.scorer is not None:
+            return candidate.scorer
+        if candidate.kind == "bm25":
+            settings = BM25Settings()
+            if candidate.name != "bm25":
+                settings = BM25Settings.parse(candidate.name)
+            return self._bm25_of(settings, split)
+        model = self._model(candidate)
+        if candidate.kind == "api" and not hasattr(model, "encode"):
+            return scorer_of(model)
+        vectors, settings_of_search, pieces = None, SearchSettings(), None
+        if candidate.parts is not None:
+            spec, settings_of_search = candidate.parts
+            vectors = cast("Any", spec.vectors)
+        elif candidate.name != candidate.base:
+            # windows around the model of the pass
+            pieces = cast("Any", mteb.get_model(candidate.name, device=self.device)).windows
+        encoded = self._pass(candidate, split)
+        bm25 = None
+        if settings_of_search.fuse is not None:
+            bm25 = self._bm25_of(BM25Settings(window=WINDOW, query=settings_of_search.query), split)
+        return searching(encoded, vectors, settings_of_search, bm25, pieces)
+
+    def _bm25_of(self, settings: BM25Settings, split: Split) -> PassageBM25:
+        scorer = PassageBM25(settings)
+        return self._bm25.setdefault((str(settings), _key(split)), scorer)
+
+    def _pass(self, candidate: Candidate, split: Split) -> Pass:
+        place = candidate.passes, _key(split)
+        if place not in self._passes:
+            if candidate.chunker is not None:
+                made = chunked_pass(lambda: self._model(candidate), candidate.chunker.cut)
+            else:
+                made = Pass(lambda: self._model(candidate))
+            made.before_call = self._check_time
+            self._passes[place] = made
+        return self._passes[place]
+
+    def _model(self, candidate: Candidate) -> Any:
+        """mteb's encoder of a candidate's pass. The one of another pass is freed before it is loaded."""
+        name = candidate.passes
+        if name not in self._loaded:
+            self.free()
+            self._loaded[name] = encoder_in(mteb.get_model(candidate.name_of_pass, device=self.device))
+        return self._loaded[name]
+
+    def free(self) -> None:
+        """Free the model that is loaded. Its vectors stay."""
+        if self._loaded:
+            for made in self._passes.values():
+                made.release()
+            self._loaded.clear()
+            gc.collect()
+            torch.cuda.empty_cache()  # nothing without CUDA
+
+    # ---- time --------------------------------------------------------------------------------------------
+
+    def _check_time(self) -> None:
+        """Called before each part of a pass."""
+        if time.monotonic() > self.until:
+            raise OverBudgetError("no time is left.")
+
     def _check_budget(self, candidate: Candidate, cost: Cost, missing: Sequence[Split]) -> None:
         left = self.until - time.monotonic()
-        seconds = self.expected_seconds(cost, missing)
+        to_encode = [split for split in missing if (candidate.passes, _key(split)) not in self._encoded]
+        seconds = self.expected_seconds(cost, to_encode)
         if math.isinf(seconds) and left <= 0:
             raise OverBudgetError(f"{candidate.id}: unknown time.")
         # where the time is not known, a candidate may run while there is any
         if math.isfinite(seconds) and seconds > max(left, 0):
             raise OverBudgetError(f"{candidate.id}: about {duration(seconds)}.")
+        if to_encode != missing and left <= 0:
+            raise OverBudgetError(f"{candidate.id}: no time is left.")
 
     def expected_seconds(self, cost: Cost, splits: Sequence[Split]) -> float:
         """The time to encode the documents of some splits, 0 for BM25; infinite if it is not known."""
@@ -145,38 +234,52 @@ class Runner:
             of_split = cost.tokens * len(split.corpus) / n_documents
             n_tokens += of_split
             if cost.vectors == 1:
-                # the windows of the documents that judged queries show
-                n_tokens += of_split * min(1, DEPTH * len(split.passages) / len(split.corpus))
+                n_tokens += of_split * share_shown(split)
         if not n_tokens:
             return 0.0
         if not cost.tokens_per_second:
             return math.inf
         return n_tokens / cost.tokens_per_second
 
-    def _cost(self, candidate: Candidate, loaded: _OneModel) -> Cost:
-        """The cost that an earlier run has measured, or that is measured now; nothing for BM25."""
-        if candidate.kind == "words":
+    # ---- costs -------------------------------------------------------------------------------------------
+
+    def _cost(self, candidate: Candidate) -> Cost:
+        """The cost that an earlier run has measured, or that is measured now. BM25 encodes nothing."""
+        if candidate.kind == "own":
             return Cost()
+        if candidate.kind == "bm25":
+            if candidate.name == "bm25":
+                return Cost()
+            target_len = BM25Settings.parse(candidate.name).target_len
+            return Cost(share_read=share_of_words(self.splits, target_len))
         # settings of search change no vector, and no speed of encoding
         meta = candidate.meta
-        if not candidate.key:
+        if candidate.chunker is None:
             meta = replace(candidate, name=candidate.encoder).meta
         device = self.device or str(get_device_name())
-        return self.cache.cost(meta, self.splits, device, lambda: self._measured(candidate, loaded, device))
+        return self.cache.cost(meta, self.splits, device, lambda: self._measured(candidate, device))
 
-    def _measured(self, candidate: Candidate, loaded: _OneModel, device: str) -> Cost:
+    def _measured(self, candidate: Candidate, device: str) -> Cost:
         """The cost of a model with the documents, or with their chunks."""
-        chunks = getattr(loaded.vectors, "chunks", None)
-        cost = count(loaded.encoder, self.splits, candidate.target_len, chunks)
-        if loaded.encoder is None:
-            return cost
-        texts = sample(self.splits, torch.device(device).type)
-        if chunks is not None:
-            texts = chunk_texts(texts, chunks)
-        if not texts:
-            return cost
-        with no_bar():
-            speeds, n_bytes = measure(loaded.encoder, texts)
+        cut = None
+        if candidate.chunker is not None:
+            cut = candidate.chunker.cut
+        base = getattr(self._model(candidate), "model", None)
+        if not isinstance(base, LongModelMixin):
+            return count(None, self.splits, candidate.target_len, cut)
+        model = cast("LongModel", base)
+        if candidate.parts is not None and candidate.parts[0].vectors is not None:
+            model = heads.plain(model, cast("Any", candidate.parts[0].vectors))
+        cost = count(model, self.splits, candidate.target_len, cut)
+        if candidate.passes not in self._speeds:
+            texts = sample(self.splits, torch.device(device).type)
+            if cut is not None:
+                texts = chunk_texts(texts, cut)
+            if not texts:
+                return cost
+            with no_bar():
+                self._speeds[candidate.passes] = measure(cast("LongModel", base), texts)
+        speeds, n_bytes = self._speeds[candidate.passes]
         low, median, high = sorted(speeds)
         machine = f"{device}, {torch.get_num_threads()} threads"
         cost = replace(cost, slowest=low, tokens_per_second=median, fastest=high, device=machine)
@@ -184,100 +287,11 @@ class Runner:
             cost = replace(cost, bytes=cost.vectors * n_bytes)
         return cost
 
-    def _others_of_the_pass(
-        self, candidate: Candidate, loaded: _OneModel, split: Split
-    ) -> list[LongModelMixin]:
-        """Models of other candidates that only pool this one's pass in another way: their vectors are kept too."""
-        others = [other.parts for other in self.candidates if other.passes == candidate.passes]
-        search = loaded.vectors
-        if len(others) < 2 or search is None or self._is_encoded(candidate):
-            return []
-        counts = cache(partial(search.counts_of, split.corpus, **split.options))
-        made: dict[object, LongModelMixin] = {}
-        for parts in others:
-            if parts is None:
-                continue
-            spec, settings = parts
-            adapted: Any = fitted(search.embedder, counts, settings.weights, settings.whiten)
-            forms = {spec.vectors}
-            if settings.whiten and spec.strategy == "pcw":
-                forms.add("window")  # a map of one vector is fitted on the vectors of windows
-            for vectors in forms:
-                # a pass with several vectors gives no single one, and no others
-                if isinstance(adapted, LongSentenceTransformer) and vectors is not None:
-                    made[settings.weights, settings.whiten, vectors] = by_window(
-                        adapted, cast("Any", vectors)
-                    )
-                elif vectors == cast("tuple[ModelSpec, object]", candidate.parts)[0].vectors:
-                    made[settings.weights, settings.whiten, vectors] = adapted
-        return [model for model in made.values() if model is not search.embedder]
 
-    def _with_passages(
-        self, table: pd.DataFrame, split: Split, meta: ModelMeta, loaded: _OneModel
-    ) -> pd.DataFrame:
-        """The scores with columns about the passages that a candidate shows."""
-        # the vectors of documents come from the store, in which the evaluation has put them
-        with no_bar():
-            shown = self.cache.passages(meta, split, lambda: show_passages(Searcher(loaded.model), split))
-        scores = pd.DataFrame.from_dict(score_passages(shown, split.passages), orient="index")
-        return table.join(scores, on="query")
+def share_shown(split: Split) -> float:
+    """The share of the documents whose short windows are read, because a judged query shows them."""
+    return min(1.0, max(AT) * len(split.passages) / len(split.corpus))
 
 
-def show_passages(searcher: Searcher, split: Split) -> ShownPassages:
-    """The best passage of each of the first documents, for each query with a judged passage.
-
-    Args:
-        searcher: an empty one; the documents are added here.
-        split: one whose passages are judged.
-    """
-    texts = dict(zip(split.corpus["id"], split.texts(), strict=True))
-    searcher.add(list(texts), list(texts.values()))
-    shown = {}
-    for query in split.passages:
-        if query in split.queries:
-            passages = []
-            for hit in searcher.search(split.queries[query], DEPTH):
-                # by words, so that it is the same for each candidate, whatever its tokenizer
-                n_tokens = count_tokens(texts[hit.id][hit.start : hit.end])
-                passages.append((hit.id, hit.start, hit.end, n_tokens))
-            shown[query] = passages
-    return shown
-
-
-@dataclass
-class _OneModel:
-    """The model of a candidate: loaded at its first use, and freed at the end of the `with` block."""
-
-    candidate: Candidate
-    device: str | None
-
-    @cached_property
-    def model(self) -> MTEBModels:
-        """mteb's object."""
-        return self.candidate.load(self.device)
-
-    @property
-    def vectors(self) -> VectorSearch | None:
-        """The search over its vectors, None if there is none of ours."""
-        search: Any = self.model
-        if isinstance(search, FusedSearch):
-            search = search.vectors
-        if isinstance(search, (LongEncoder, LongMultiVectorSearch)):
-            search = VectorSearch(search)
-        if isinstance(search, VectorSearch) and isinstance(search.embedder, LongModel):
-            return search
-        return None
-
-    @property
-    def encoder(self) -> LongModel | None:
-        """Our encoder inside it, None if there is none."""
-        return cast("LongModel | None", getattr(self.vectors, "embedder", None))
-
-    def __enter__(self) -> _OneModel:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if "model" in vars(self):
-            del self.model
-            gc.collect()
-            torch.cuda.empty_cache()  # nothing without CUDA
+def _key(split: Split) -> str:
+    return " ".join(split.label)

@@ -82,7 +82,7 @@ def summarise(
             "kind": candidate.kind,
             "base": candidate.base,
             "is_base": candidate.is_base,
-            "chunker": candidate.key,
+            "chunker": candidate.chunker_name,
             "encoder": candidate.name,
             "trained_len": candidate.trained_len,
             "target_len": candidate.target_len,

@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -26,6 +27,10 @@ _SCORE = ("score", "relevance", "rel", "label")
 _PASSAGE = ("start", "end", "answer")
 #: Query id -> document id -> passages that answer, each as its first character and the one behind its last.
 Passages = dict[str, dict[str, list[tuple[int, int]]]]
+#: Document id -> title, text.
+Corpus = dict[str, tuple[str, str]]
+#: Where each judgement stands, and its query, document, score and passage.
+Rows = list[tuple[str, dict[str, Any]]]
 #: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
 MOST = 10_000
 
@@ -46,19 +51,27 @@ def read_documents(source: Source, name: str = "") -> dict[str, str]:
     Raises:
         DataError: the source cannot be read, or a row breaks a rule; the message says the file and the row.
     """
-    return {key: f"{title} {text}".strip() for key, title, text in _documents(source, name)}
+    return joined(read_corpus(source, name))
 
 
-def _documents(source: Source, name: str = "") -> Iterator[tuple[str, str, str]]:
-    """Id, title and text of every document."""
+def joined(corpus: Corpus) -> dict[str, str]:
+    """Document id -> title and text."""
+    return {key: f"{title} {text}".strip() for key, (title, text) in corpus.items()}
+
+
+def read_corpus(source: Source, name: str = "") -> Corpus:
+    """Document id -> title, text. Arguments and errors as for `read_documents`."""
     name = name or name_of(source, "corpus")
     table = read_table(source, name)
     titles: Sequence[object] = [None] * len(table)
     if "title" in table:
         titles = list(table["title"])
     texts = _column(table, ("text", "contents"), name)
+    corpus = {}
     for (where, key), title, text in zip(_ids(table, _DOCUMENT, name), titles, texts, strict=True):
-        yield key, "" if _is_missing(title) else _text(title, "title", where), _text(text, "text", where)
+        read = "" if _is_missing(title) else _text(title, "title", where)
+        corpus[key] = read, _text(text, "text", where)
+    return corpus
 
 
 def read_queries(source: Source, name: str = "") -> dict[str, str]:
@@ -94,8 +107,15 @@ def read_judgements(
         DataError: as for `read_documents`; an id is not known, a score is not an integer of at most `MOST`, or a
             pair has two scores.
     """
+    return judged_scores(read_judgement_rows(source, name), queries, documents)
+
+
+def judged_scores(
+    rows: Rows, queries: Mapping[str, str], documents: Mapping[str, object]
+) -> dict[str, dict[str, int]]:
+    """Query id -> document id -> score, of rows of judgements. Errors as for `read_judgements`."""
     judged: dict[str, dict[str, int]] = {}
-    for where, row in _judgements(source, name):
+    for where, row in rows:
         for what, known in (("query", queries), ("document", documents)):
             if row[what] not in known:
                 raise DataError(f"{where}: expected the id of a {what}, got {row[what]!r}.")
@@ -111,7 +131,7 @@ def read_judgements(
     return judged
 
 
-def _judgements(source: Source, name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def read_judgement_rows(source: Source, name: str = "") -> Rows:
     """Where each judgement stands, and its query, document, score, and the columns of a passage."""
     name = name or name_of(source, "qrels")
     table = read_table(source, name)
@@ -129,6 +149,7 @@ def _judgements(source: Source, name: str = "") -> Iterator[tuple[str, dict[str,
             f"{name}: a judgement has a query, a document and a score ({', '.join(_SCORE)}), got "
             f"{_names(table.columns)}."
         )
+    rows = []
     for number, values in zip(table.index, zip(*columns.values(), strict=True), strict=True):
         where = f"{name}, row {number}"
         row: dict[str, Any] = dict(zip(columns, values, strict=True))
@@ -138,7 +159,8 @@ def _judgements(source: Source, name: str = "") -> Iterator[tuple[str, dict[str,
         for column in _PASSAGE:
             if _is_missing(row[column]) or row[column] == "":
                 row[column] = None
-        yield where, row
+        rows.append((where, row))
+    return rows
 
 
 def read_passages(source: Source, corpus: Source) -> Passages:
@@ -150,17 +172,16 @@ def read_passages(source: Source, corpus: Source) -> Passages:
     Raises:
         DataError: as for `read_judgements`; a passage is not inside the text.
     """
-    rows = []
-    for where, row in _judgements(source):
-        if any(row[column] is not None for column in _PASSAGE):
-            rows.append((where, row))
-    if not rows:
-        return {}
-    judged = {row["document"] for _, row in rows}
-    known = {key: (title, text) for key, title, text in _documents(corpus) if key in judged}
+    return judged_passages(read_judgement_rows(source), read_corpus(corpus))
+
+
+def judged_passages(rows: Rows, corpus: Corpus) -> Passages:
+    """The judged passages of rows of judgements, as `read_passages` gives them."""
     passages: Passages = {}
     for where, row in rows:
-        title, text = known[row["document"]]
+        if all(row[column] is None for column in _PASSAGE):
+            continue
+        title, text = corpus[row["document"]]
         found = _passages_of_row(row, text, where)
         if row["score"] <= 0:
             continue
@@ -215,9 +236,9 @@ def text_table(texts: Mapping[str, str]) -> Dataset:
 
 def name_of(source: Source, kind: str) -> str:
     """What messages call a source: its path, or what it is."""
-    if isinstance(source, (pd.DataFrame, Mapping)):
-        return f"the {kind}"
-    return str(source)
+    if isinstance(source, (str, Path)):
+        return str(source)
+    return f"the {kind}"
 
 
 def _column(table: pd.DataFrame, names: Sequence[str], where: str) -> pd.Series:

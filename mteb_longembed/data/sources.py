@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, cast
+from typing import TypedDict, Unpack, cast
 
 import mteb
 from mteb.abstasks import AbsTask
@@ -17,21 +17,22 @@ from mteb.types import PromptType
 from mteb_longembed.data.check import read_documents
 from mteb_longembed.data.drawn_queries import draw_queries
 from mteb_longembed.data.table import Source
-from mteb_longembed.data.task import ENGLISH, beir_task, files_task
+from mteb_longembed.data.task import beir_task, files_task
+from mteb_longembed.data.texts import ENGLISH
 from mteb_longembed.errors import InputError
 
 
-class DataOptions(TypedDict):
-    """The options of `compare` that say where the data are. `Data` has the same, each with its own arguments."""
+class DataOptions(TypedDict, total=False):
+    """What says where data are, in the place of `Data`. `Data`'s own makers say what each may be."""
 
-    tasks: Sequence[str | AbsTaskRetrieval]
-    benchmarks: Sequence[str]
-    eval_splits: Sequence[str] | None
-    corpus: Source | None
+    tasks: Sequence[str | AbsTaskRetrieval]  #: retrieval tasks of mteb
+    benchmarks: Sequence[str]  #: their tasks
+    eval_splits: Sequence[str] | None  #: only these splits of the tasks
+    corpus: Source | None  #: one's own documents: a file, a DataFrame or a dict
     queries: Source | None
-    qrels: Source | None
-    n_synthetic_queries: int | None
-    language: str
+    qrels: Source | None  #: which document answers which query
+    n_synthetic_queries: int | None  #: with a corpus only: so many sentences are drawn from it as queries
+    language: str  #: of one's own files, such as `deu`; BM25 cuts words by it
 
 
 @dataclass(frozen=True)
@@ -111,28 +112,36 @@ class Data:
         return cls((task,), has_synthetic_queries=True)
 
     @classmethod
-    def from_options(cls, data: Data | str | Path | None, output: Path, options: DataOptions) -> Data:
-        """Exactly one kind of data, as options of the command give it: tasks, a folder, or files; or data as they are.
+    def of(cls, data: Data | str | Path | None, output: Path, **options: Unpack[DataOptions]) -> Data:
+        """Exactly one kind of data: tasks, a folder, or files; or data as they are.
+
+        Args:
+            data: data, or a folder as for `from_folder`.
+            output: where drawn queries are written.
+            options: what says where data are, if `data` does not.
 
         Raises:
             InputError: the options do not go together.
         """
-        language = options["language"]
+        unknown = options.keys() - DataOptions.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
+        language = options.get("language", ENGLISH)
         if isinstance(data, Data):
             others = []
             for name, value in options.items():
-                # a DataFrame cannot be compared with an empty tuple
-                is_given = value is not None and not (isinstance(value, tuple) and not value)
+                # a DataFrame cannot be compared with an empty list
+                is_given = value is not None and not (isinstance(value, (tuple, list)) and not value)
                 if is_given and name != "language":
                     others.append(name)
             if others:
                 raise InputError(f"compare needs one kind of data, got data= and {', '.join(others)}=.")
             return data
-        tasks = options["tasks"]
-        benchmarks = options["benchmarks"]
-        splits = options["eval_splits"]
-        n_queries = options["n_synthetic_queries"]
-        files = [options["corpus"], options["queries"], options["qrels"]]
+        tasks = options.get("tasks", ())
+        benchmarks = options.get("benchmarks", ())
+        splits = options.get("eval_splits")
+        n_queries = options.get("n_synthetic_queries")
+        files = [options.get("corpus"), options.get("queries"), options.get("qrels")]
         corpus, *judged = files
         has_files = any(source is not None for source in files)
         n_kinds = sum([bool(tasks or benchmarks), data is not None, has_files])

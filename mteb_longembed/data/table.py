@@ -9,14 +9,22 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pandas as pd
 
 from mteb_longembed.errors import DataError
 
-#: A file, a folder of texts, a table, or a dict: id -> text, or query id -> document id -> score.
-Source: TypeAlias = "str | Path | pd.DataFrame | Mapping[str, Any]"
+
+class Table(Protocol):
+    """A table of another library: of polars, Arrow, or Hugging Face's datasets."""
+
+    def to_pandas(self) -> Any: ...
+
+
+#: A file, a folder of texts, a table, or a dict: id -> text, id -> {"title": ..., "text": ...} as BEIR has it, or query
+#: id -> document id -> score.
+Source: TypeAlias = "str | Path | pd.DataFrame | Table | Mapping[str, Any]"
 
 #: The formats that have names for their columns. Each may be compressed by gzip.
 ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
@@ -44,7 +52,13 @@ def read_table(source: Source, name: str) -> pd.DataFrame:
         table = source.copy()
         table.index = pd.RangeIndex(1, len(table) + 1)
     elif isinstance(source, Mapping):
-        table = _of_dict(source)
+        table = _of_dict(source, name)
+    elif hasattr(source, "to_pandas"):
+        return read_table(source.to_pandas(), name)
+    elif not isinstance(source, (str, Path)):
+        raise DataError(
+            f"{name}: expected a file, a folder, a dict or a table with to_pandas(), got a {type(source).__name__}."
+        )
     elif Path(source).is_dir():
         table = pd.DataFrame(_texts(Path(source), name))
     else:
@@ -54,10 +68,16 @@ def read_table(source: Source, name: str) -> pd.DataFrame:
     return table
 
 
-def _of_dict(source: Mapping[str, Any]) -> pd.DataFrame:
-    rows = []
+def _of_dict(source: Mapping[str, Any], name: str) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = []
     for key, value in source.items():
-        if isinstance(value, Mapping):
+        if hasattr(value, "to_pandas") or isinstance(value, pd.DataFrame):
+            raise DataError(
+                f"{name}: expected one table, got a dict of tables ({', '.join(map(str, source))})."
+            )
+        if isinstance(value, Mapping) and isinstance(value.get("text"), str):
+            rows.append({"id": key, **value})
+        elif isinstance(value, Mapping):
             rows += [{"query-id": key, "corpus-id": other, "score": score} for other, score in value.items()]
         else:
             rows.append({"id": key, "text": value})

@@ -15,11 +15,8 @@ from mteb.languages import check_language_code
 from mteb_longembed.data import check
 from mteb_longembed.data.check import Passages, text_table
 from mteb_longembed.data.table import ENDINGS, TREC, Source, ending_of
+from mteb_longembed.data.texts import ENGLISH, K_VALUES, data_identity
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.evaluation.scoring import K_VALUES
-from mteb_longembed.evaluation.split import data_identity
-
-ENGLISH = "eng-Latn"
 
 
 def beir_task(folder: str | Path, splits: Sequence[str] = ("test",), *, language: str = ENGLISH) -> OwnData:
@@ -173,7 +170,8 @@ class OwnData(AbsTaskRetrieval):
         self.metadata = metadata
 
     def _read(self) -> None:
-        documents = check.read_documents(self.corpus_source)
+        read = check.read_corpus(self.corpus_source)
+        documents = check.joined(read)
         queries = check.read_queries(self.query_source)
         corpus = text_table(documents)
         self.dataset = {"default": {}}
@@ -181,7 +179,8 @@ class OwnData(AbsTaskRetrieval):
         self._passages = {}
         for split, source in self.judgement_sources.items():
             name = check.name_of(source, "qrels")
-            judgements = check.read_judgements(source, queries, documents)
+            rows = check.read_judgement_rows(source)
+            judgements = check.judged_scores(rows, queries, documents)
             judged = {query: scores for query, scores in judgements.items() if any(scores.values())}
             if not judged:
                 raise DataError(
@@ -191,7 +190,7 @@ class OwnData(AbsTaskRetrieval):
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=corpus, queries=text_table(asked), relevant_docs=judged, top_ranked=None
             )
-            self._passages[split] = check.read_passages(source, self.corpus_source)
+            self._passages[split] = check.judged_passages(rows, read)
             n = len(queries) - len(asked)
             self.unjudged[split] = []
             if n:

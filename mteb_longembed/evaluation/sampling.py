@@ -6,12 +6,11 @@ import copy
 import random
 from dataclasses import replace
 from itertools import chain, zip_longest
-from typing import Any, cast
-
-import mteb
-from mteb.models import SearchProtocol
+from typing import Any
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.retrieval.mteb_search import best_documents
+from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 
 from .split import Split
 
@@ -33,7 +32,7 @@ def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, str]:
     least = max(len(judged), 1)
     if least > n_documents:
         raise InputError(
-            f"--sample must be at least {least:,} documents, the judged ones of {', '.join(split.key)}, got "
+            f"--sample must be at least {least:,} documents, the judged ones of {', '.join(split.label)}, got "
             f"{n_documents:,}."
         )
     if len(ids) <= n_documents:
@@ -49,7 +48,7 @@ def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, str]:
     # mteb finds results by name: those of a sample must not be found as those of the whole task
     name = f"{task.metadata.name}-sample{n_documents}"
     task.metadata = task.metadata.model_copy(update={"name": name})
-    name = ", ".join(split.key)
+    name = ", ".join(split.label)
     sentence = f"{name}: a sample of {len(kept):,} of {len(ids):,} documents: scores are higher than on all."
     return replace(split, task=task), sentence
 
@@ -58,10 +57,13 @@ def _sampled_ids(split: Split, judged: set[str], n_documents: int, seed: int) ->
     """The ids of the documents that stay: judged ones, hard ones, and drawn ones."""
     corpus = split.corpus
     kept = judged & set(corpus["id"])
-    model = cast("SearchProtocol", mteb.get_model("mteb/baseline-bm25s"))
-    model.index(corpus, **split.options)
-    results = model.search(split.data["queries"], top_k=min(_RANKS, len(corpus)), **split.options)
-    by_query = [sorted(scores, key=lambda name: (-scores[name], name)) for scores in results.values()]
+    scorer = PassageBM25()
+    scorer.fit(split.documents)
+    queries = list(split.queries.values())
+    by_query = []
+    for scores, numbers in best_documents(scorer, queries, min(_RANKS, len(corpus)), len(corpus)):
+        pairs = [(-score, split.documents.ids[number]) for score, number in zip(scores, numbers, strict=True)]
+        by_query.append([name for _, name in sorted(pairs)])
     n_hard = len(kept) + (n_documents - len(kept)) // 2
     for name in chain.from_iterable(zip_longest(*by_query)):
         if len(kept) >= n_hard:

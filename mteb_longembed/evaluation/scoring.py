@@ -14,9 +14,6 @@ from mteb_longembed.evaluation.ties import decide_score, expected_score, group_t
 if TYPE_CHECKING:
     from mteb.abstasks.retrieval import AbsTaskRetrieval
 
-# Only the cut-offs in the paper's tables. mteb's default goes up to 1,000. It made search and scoring on NarrativeQA
-# six times slower, and fills result files with scores that nobody reads.
-K_VALUES = (1, 3, 5, 10)
 #: ir_measures' names of metrics.
 _METRICS = ("nDCG", "R", "P", "AP", "RR", "Success")
 #: Other names of metrics, in small letters -> those of ir_measures.

@@ -41,9 +41,7 @@ def load_encoder(
             accelerator, on an unknown option, or if remote code is allowed only here and not in the name.
     """
     from mteb_longembed.encoders.building import build
-    from mteb_longembed.encoders.model import LongMultiVectorEncoder
-    from mteb_longembed.retrieval.encoder import LongEncoder, LongMultiVectorSearch
-    from mteb_longembed.retrieval.protocol import searching
+    from mteb_longembed.retrieval.make import loaded_search
 
     if unknown:
         raise InputError(
@@ -63,9 +61,7 @@ def load_encoder(
             raise InputError(f"embed_dim must be 1 to {width} dimensions, got {embed_dim}.")
         model.cut_dimensions(embed_dim)
         model.remember(checkpoint)  # mteb keeps such results as an experiment of the same name
-    if isinstance(model, LongMultiVectorEncoder):
-        return searching(LongMultiVectorSearch(model), settings)
-    return searching(LongEncoder(model), settings)
+    return loaded_search(model, settings)
 
 
 def _device(device: str | int | None) -> str | None:
@@ -105,7 +101,7 @@ def model_meta(
 
     `find` returns mteb's own entry of a name, or None. Then the hub describes the base, or its configuration.
     """
-    from mteb_longembed.retrieval.protocol import search_revision
+    from mteb_longembed.retrieval.make import search_revision
     from mteb_longembed.retrieval.settings import SearchSettings
 
     settings = settings or SearchSettings()

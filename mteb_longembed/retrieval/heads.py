@@ -1,15 +1,34 @@
-"""The models of a search: another head on a model's trunk, with weights of the corpus or a vector for each window."""
+"""Heads of one of our models: what pools one pass in several ways. The only file here that knows how encoders do it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
+from mteb.models.abs_encoder import AbsEncoder, get_prompt_name
+from mteb.types import PromptType
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+from torch import nn
+
+from mteb_longembed.encoders.heads.counting import count_tokens
 from mteb_longembed.encoders.heads.grouping import Vectors
 from mteb_longembed.encoders.heads.head import Head, check_averages
 from mteb_longembed.encoders.heads.weights import Rule, TokenCounts, TokenWeights, weights_of
-from mteb_longembed.encoders.model import LongModelMixin, with_head
+from mteb_longembed.encoders.model import (
+    LongModelMixin,
+    LongMultiVectorEncoder,
+    LongSentenceTransformer,
+    with_head,
+)
+from mteb_longembed.encoders.positions.strategies.pcw import ParallelContextWindows
+
+from .scorer import Documents
+
+#: Our models: with one vector a document, or several.
+LongModel = LongSentenceTransformer | LongMultiVectorEncoder
+__all__ = ["LongModel", "Rule", "TokenCounts", "Vectors", "count_tokens"]
 
 
 def check_weighable(model: Any) -> None:
@@ -17,38 +36,89 @@ def check_weighable(model: Any) -> None:
     check_averages("weights", "the model", Head.of(model).mode)
 
 
-def fitted(model: Any, counts: Callable[[], TokenCounts], rule: Rule | None, power: float | None) -> Any:
-    """The model whose vectors a search maps: with corpus weights if there is a rule, unscaled if there is a map."""
-    head = Head.of(model)
-    changed = head
+def raw(
+    model: LongModel, vectors: Vectors | None, rule: Rule | None, counts: Callable[[], TokenCounts]
+) -> LongModel:
+    """The model that pools in another way. It shares the trunk. Its vectors have the length that the pooling gives.
+
+    Args:
+        model: with one vector a text; one with several keeps them.
+        vectors: content tokens for each vector, or `window`; None for one vector.
+        rule: of corpus weights; None for none.
+        counts: counts the tokens of the corpus.
+    """
+    head = model.head
     if rule is not None:
         known = counts()
         counted = f"{rule} of {known.n_tokens:,} tokens in {known.n_documents:,} documents"
-        table = TokenWeights.of(weights_of(known, rule, model.tokenizer), model.tokenizer, counted)
-        changed = changed.weighted(table)
-    if power and isinstance(model, LongModelMixin):
-        changed = changed.unscaled()
-    if changed is head:
-        return model
-    return with_head(model, changed)
+        head = head.weighted(
+            TokenWeights.of(weights_of(known, rule, model.tokenizer), model.tokenizer, counted)
+        )
+    return _several(model, head.unscaled(), vectors)
 
 
-def by_window(model: Any, vectors: Vectors = "window") -> Any:
-    """The model with one vector for each window, or for so many tokens. They have the scale of the model's own."""
-    head = Head.of(model)
-    scales = head.behind != head.unscaled().behind
-    similarity = "cosine" if scales else "dot"
-    return with_head(model, head.several(vectors, similarity))
+def plain(model: LongModel, vectors: Vectors | None) -> LongModel:
+    """The model with several vectors a document, as its name gives it."""
+    return _several(model, replace(model.head, normalize=is_scaled(model)), vectors)
+
+
+def _several(model: LongModel, head: Head, vectors: Vectors | None) -> LongModel:
+    if vectors is not None and isinstance(model, LongSentenceTransformer):
+        head = replace(head, vectors=vectors, dims=model.truncate_dim)
+    return cast("LongModel", with_head(cast("Any", model), head))
 
 
 @contextmanager
-def pooled_too(model: Any, others: Sequence[Any]) -> Iterator[None]:
-    """Inside, what a model encodes for the store is pooled for the others too, and their rows are kept."""
-    if model is None:
-        yield
-        return
+def pooled_by(model: LongModel, others: Sequence[LongModel]) -> Iterator[None]:
+    """What a model encodes inside for its store is pooled by these heads too, and their rows are kept there."""
     model.also = others
     try:
         yield
     finally:
         model.also = ()
+
+
+def cuts_windows(model: LongModelMixin) -> bool:
+    """Whether one vector of the model is pooled from windows."""
+    return model.first.cuts
+
+
+def is_mean_of_windows(model: LongModelMixin) -> bool:
+    """Whether the one vector is the mean of the windows' vectors: what follows the pooling is linear."""
+    head = model.head
+    if not cuts_windows(model) or head.vectors is not None or head.weights is not None:
+        return False
+    for module in head.unscaled().behind:
+        if not isinstance(module, Dense) or not isinstance(module.activation_function, nn.Identity):
+            return False
+    return True
+
+
+def is_scaled(model: LongModelMixin) -> bool:
+    """Whether the model's vectors have length 1."""
+    head = model.head
+    if head.vectors is not None:
+        return head.normalize
+    return any(isinstance(module, Normalize) for module in head.behind)
+
+
+def document_bytes(model: LongModel) -> int:
+    """The bytes of the vectors of a document that is as long as the model reads, at most."""
+    strategy = model.first.strategy
+    step = model.head.vectors
+    if step == "window" and isinstance(strategy, ParallelContextWindows):
+        step = max(strategy.size - strategy.overlap - 2, 1)
+    n_vectors = 1
+    if isinstance(step, int):
+        n_vectors = -(-strategy.target_len // step)
+    return 4 * (model.get_embedding_dimension() or 1) * n_vectors
+
+
+def prompt_of(model: LongModelMixin, documents: Documents, kind: PromptType) -> str | None:
+    """The prompt that mteb gives the model for a task. None leaves it to the model."""
+    own = cast("dict[str, str]", model.prompts)
+    prompts, _ = AbsEncoder.validate_task_to_prompt_name(own, raise_for_invalid_keys=False)
+    if not prompts:
+        return None
+    name = get_prompt_name(prompts, documents.metadata, kind)
+    return prompts.get(name or "")

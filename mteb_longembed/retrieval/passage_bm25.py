@@ -1,29 +1,28 @@
-"""BM25 by passage: a document is scored as a whole and by its best window of words."""
+"""BM25 on documents, and by passage: a document is scored as a whole and by its best window of words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
-from datasets import Dataset
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import bm25_settings
 from mteb_longembed.names.parameters import Parameter, read_tokens
-from mteb_longembed.sentences import query_parts
+from mteb_longembed.sentences import WORDS_PER_TOKEN, query_parts
 
-from .bm25 import BM25
+from .bm25 import TermIndex
+from .passages import windows_of
+from .scorer import Documents, Span
 
 #: Words of a window. Neighbouring windows share half of them.
 WINDOW = 200
-#: Words for each token, by the rule of LongEmbed's paper.
-WORDS_PER_TOKEN = 0.75
 #: Version of this file's algorithm, part of the revision.
 VERSION = "p1"
 _WINDOW = Parameter("bm25's window", number=int, optional=True)
@@ -74,35 +73,81 @@ class BM25Settings:
         return f"mteb-longembed/bm25{target}{settings}"
 
 
-class PassageBM25(BM25):
-    """BM25 whose score is that of the whole document plus that of its best window, each divided by its highest.
+class PassageBM25:
+    """BM25 of the whole document plus that of its best window, each divided by the query's highest.
+
+    Without windows it is plain BM25. A document that shares no word with a query has the score 0.
 
     Source: Callan 1994, SIGIR (passage-level evidence); Bendersky and Kurland 2010, doi:10.1007/s10791-009-9118-8
         (document and best passage). Sentences of a query: summed, as in arXiv:2201.01614.
     Differs: windows of words that overlap by half, and mteb's BM25 with its stemmer and stop words.
     """
 
-    def __init__(self, settings: BM25Settings) -> None:
-        super().__init__()
-        self.settings = settings
-        self.mteb_model_meta = describe(settings)
-        self._windows: BM25 | None = None
-        #: The first window of each document.
+    lowest = 0.0
+
+    def __init__(self, settings: BM25Settings | None = None, meta: ModelMeta = bm25_s) -> None:
+        self.settings = settings or BM25Settings()
+        self.meta = meta
+        self._documents: Documents | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        #: Over documents, over their windows, and over what a hit may show; each is made when it is first asked.
+        self._whole: TermIndex | None = None
+        self._windows: TermIndex | None = None
+        self._shown: TermIndex | None = None
+        #: The first window of each document, and the spans of what a hit may show.
         self._starts = np.zeros(0, int)
+        self._spans: list[list[Span]] = []
 
-    def without_documents(self) -> PassageBM25:
-        return PassageBM25(self.settings)
+    def fit(self, documents: Documents) -> None:
+        """Read documents; their indexes are made when a query asks for them."""
+        if documents is not self._documents:
+            self._documents = documents
+            self._forget()
 
-    def index(self, corpus: Dataset, **options: Any) -> None:
-        """Index documents and their windows, in the language of the task's metadata."""
-        texts = ["\n".join(filter(None, [row.get("title"), row["text"]])) for row in corpus]
+    def add(self, documents: Documents) -> None:
+        """Read further documents. All are indexed again, because rarity is that in all of them."""
+        self.fit(documents if self._documents is None else self._documents + documents)
+
+    def scores(self, queries: Sequence[str]) -> np.ndarray:
+        """The score of each document for each query, float32 `[queries, documents]`."""
+        documents = self._read()
+        found = np.zeros((len(queries), len(documents)), np.float32)
+        if not len(documents):
+            return found
+        if self._whole is None:
+            self._index(documents)
+        whole = cast("TermIndex", self._whole)
+        terms = whole.query_terms(queries)
+        for row, of_query in enumerate(terms):
+            found[row] = whole.scores(of_query)
+        if self.settings.window is None and self.settings.query is None:
+            return found
+        windows = self._windows or whole
+        parts = query_parts(queries, self.settings.query)
+        asked = iter(windows.query_terms(list(chain.from_iterable(parts))))
+        for row, of_query in enumerate(parts):
+            best = np.zeros(len(documents), np.float32)
+            for part in islice(asked, len(of_query)):
+                best += self._best_windows(windows, part)
+            found[row] = _scaled(found[row]) + _scaled(best)
+        return found
+
+    def _best_windows(self, windows: TermIndex, terms: Sequence[str]) -> np.ndarray:
+        """The score of each document's best window, `[documents]`. Without windows that of the document."""
+        scores = windows.scores(terms)
+        if windows is self._whole:
+            return scores
+        best: np.ndarray = np.maximum.reduceat(scores, self._starts)
+        return best
+
+    def _index(self, documents: Documents) -> None:
+        texts: Sequence[str] = documents.texts
         if self.settings.target_len is not None:
             n_words = int(self.settings.target_len * WORDS_PER_TOKEN)
             texts = [first_words(text, n_words) for text in texts]
-        super().index(
-            Dataset.from_dict({"id": corpus["id"], "title": [""] * len(texts), "text": texts}), **options
-        )
-        self._windows = None
+        self._whole = TermIndex(texts, documents.language)
         size = self.settings.window
         if size is None:
             return
@@ -113,59 +158,43 @@ class PassageBM25(BM25):
             windows += windows_of_words(text, size)
         self._starts = np.array(starts)
         if len(windows) > len(texts):  # otherwise each document is its one window
-            self._windows = BM25()
-            ids = [str(number) for number in range(len(windows))]
-            table = Dataset.from_dict({"id": ids, "title": [""] * len(windows), "text": windows})
-            self._windows.index(table, **options)
+            self._windows = TermIndex(windows, documents.language)
 
-    def search(
-        self,
-        queries: Dataset,
-        *,
-        top_k: int,
-        top_ranked: Mapping[str, list[str]] | None = None,
-        **options: Any,
-    ) -> dict[str, dict[str, float]]:
-        """The best documents of each query with their scores; of equal ones, the first by their order."""
-        ids = np.array(list(self.corpus_idx_to_id.values()), dtype=object)
-        place = {key: number for number, key in enumerate(ids)}
-        found = {}
-        for query, scores in zip(queries["id"], self.document_scores(queries["text"]), strict=True):
-            chosen = np.arange(len(ids))
-            if top_ranked is not None:
-                chosen = np.array([place[key] for key in top_ranked.get(query, ()) if key in place], int)
-            order = chosen[np.argsort(-scores[chosen], kind="stable")][:top_k]
-            found[query] = {str(ids[number]): float(scores[number]) for number in order}
+    def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
+        """For each query, the window of each of these documents that BM25 scores highest, among those of all."""
+        documents = self._read()
+        if self._shown is None:
+            self._spans = [windows_of(text) or [(0, len(text))] for text in documents.texts]
+            pieces = []
+            for text, spans in zip(documents.texts, self._spans, strict=True):
+                pieces += [text[start:end] for start, end in spans]
+            self._shown = TermIndex(pieces, documents.language)
+        firsts = np.cumsum([0, *map(len, self._spans)])
+        found = []
+        for terms, of_query in zip(self._shown.query_terms(queries), numbers, strict=True):
+            scores = self._shown.scores(terms)
+            best = []
+            for number in of_query:
+                place = int(scores[firsts[number] : firsts[number + 1]].argmax())
+                best.append(self._spans[number][place])
+            found.append(best)
         return found
 
-    def document_scores(self, queries: Sequence[str]) -> Iterator[np.ndarray]:
-        """For each query the score of each document, `[documents]`."""
-        parts = query_parts(queries, self.settings.query)
-        index: BM25 = self
-        if self._windows is not None:
-            index = self._windows
-        asked = iter(index.words_of(list(chain.from_iterable(parts))))
-        for whole, of_query in zip(self.words_of(queries), parts, strict=True):
-            of_document = self.scores_of(whole)
-            best = np.zeros(len(of_document), np.float32)
-            for words in islice(asked, len(of_query)):
-                best += self._best_windows(words)
-            yield _scaled(of_document) + _scaled(best)
-
-    def _best_windows(self, words: Sequence[str]) -> np.ndarray:
-        """The score of each document's best window, `[documents]`. Without windows that of the document."""
-        if self._windows is None:
-            return self.scores_of(words)
-        best: np.ndarray = np.maximum.reduceat(self._windows.scores_of(words), self._starts)
-        return best
+    def _read(self) -> Documents:
+        if self._documents is None:
+            raise InputError("search needs documents: call fit first.")
+        return self._documents
 
 
-def describe(settings: BM25Settings) -> ModelMeta:
-    """mteb's description of a BM25 of ours: that of its baseline, with a name and a revision of its own."""
+def bm25_meta(settings: BM25Settings, load: Callable[[PassageBM25], Any]) -> ModelMeta:
+    """mteb's description of a BM25 of ours: that of its baseline, with a name and a revision of its own.
+
+    `load` makes mteb's object of the scorer.
+    """
     fields = {
         "name": str(settings),
         "revision": f"{bm25_s.revision}-{VERSION}",
-        "loader": lambda *_, **__: PassageBM25(settings),
+        "loader": lambda *_, **__: load(PassageBM25(settings)),
         "loader_kwargs": {},
         "adapted_from": bm25_s.name,
     }

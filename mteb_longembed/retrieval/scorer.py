@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from mteb.models.model_meta import ModelMeta
+
+from mteb_longembed.data.texts import ENGLISH
+from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
+
+if TYPE_CHECKING:
+    from mteb.abstasks.task_metadata import TaskMetadata
 
 #: Start and end of a passage in characters of its document. The end is excluded.
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Documents:
     """The documents of a search.
 
@@ -21,26 +28,54 @@ class Documents:
         ids: one for each document, all different.
         texts: as models read them: title first.
         language: of stop words, stems and word borders, as mteb writes it.
+        task: the task to which they belong: some models have prompts for some tasks.
+        options: what mteb hands to encoders, such as `batch_size`.
     """
 
     ids: Sequence[str]
     texts: Sequence[str]
-    language: str = "eng-Latn"
+    language: str = ENGLISH
+    task: TaskMetadata | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
 
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each document by its id."""
+        return {key: number for number, key in enumerate(self.ids)}
 
+    @property
+    def metadata(self) -> TaskMetadata:
+        """Their task's; for documents that belong to none, that of a search."""
+        if self.task is not None:
+            return self.task
+        fields = {"name": "Search", "eval_langs": [self.language]}
+        return LongEmbedPasskey.metadata.model_copy(update=fields)
+
+    def __add__(self, others: Documents) -> Documents:
+        """These documents and further ones."""
+        ids = [*self.ids, *others.ids]
+        return Documents(ids, [*self.texts, *others.texts], self.language, self.task, self.options)
+
+
+@runtime_checkable
 class Scorer(Protocol):
-    """A way to search. Fusion, evaluation, ties and comparisons are arithmetic on its scores."""
+    """A way to search. Fusion, evaluation, ties and comparisons are arithmetic on its scores.
+
+    If it also has `add(documents)`, documents can be added and what was fitted stays. Otherwise it is fitted again.
+    """
 
     #: mteb's description: name and revision.
     meta: ModelMeta
-    #: The lowest score that is possible for any query and document. None if there is none.
-    lowest: float | None
+
+    @property
+    def lowest(self) -> float | None:
+        """The lowest score that is possible for any query and document. None if there is none."""
 
     def fit(self, documents: Documents) -> None:
-        """Read documents, and forget those of the last call."""
+        """Read documents, and forget those of the last call. The same documents are not read again."""
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""

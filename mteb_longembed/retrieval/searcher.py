@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import threading
 import unicodedata
 import warnings
@@ -11,27 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
-import mteb
-import numpy as np
-from datasets import Dataset
-from mteb.models.model_implementations import MODEL_REGISTRY
-from mteb.models.models_protocols import MTEBModels
-
-from mteb_longembed.data.task import ENGLISH, check_language
+from mteb_longembed.data.task import check_language
+from mteb_longembed.data.texts import ENGLISH
 from mteb_longembed.encoders.adapt import listed
-from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
-from mteb_longembed.errors import InputError, LongEmbedError, ModelError
-from mteb_longembed.files import holds_model
-from mteb_longembed.hub import silence, translate_hub_errors
-from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
+from mteb_longembed.errors import InputError
+from mteb_longembed.hub import silence
 
-from .bm25 import BM25
-from .chunks import Chunker, describe
-from .fusion import SUB_TOP_K, FusedSearch
-from .passages import Passage, passages_of, windows_of
-from .protocol import protocol_of
-from .vector_search import TaskOptions, VectorSearch
+from .chunks import Chunker
+from .fused import Fused
+from .make import make_scorer
+from .mteb_search import MTEBSearch, best_documents
+from .passage_bm25 import PassageBM25
+from .scorer import Documents, Scorer
+from .windows import Windows
 
 #: Characters of the documents that show their script.
 _SAMPLE = 2_000
@@ -54,36 +46,37 @@ class Hit:
 
 
 class Searcher:
-    """Documents in memory, and the model that finds them. `search` makes one.
+    """Documents in memory, and the scorer that finds them. `search` makes one.
 
     Threads may share it: one call runs at a time. An `add` that fails changes nothing.
 
     Args:
-        model: mteb's object for a name: an encoder, or a search.
-        passages: whether a hit shows the best window of a document that has one vector, or that BM25 alone found.
+        scorer: what scores documents. It gets the documents of this searcher, and no others.
+        passages: whether a hit shows the best window of a document that has one vector.
         language: of BM25's stop words and stems, as mteb writes it, such as `deu-Latn`. None for English.
     """
 
-    def __init__(self, model: MTEBModels, *, passages: bool = True, language: str | None = None) -> None:
-        #: The same search as mteb's search protocol: `index`, `search`, `mteb_model_meta`.
-        self.protocol = protocol_of(model)
+    def __init__(self, scorer: Scorer, *, passages: bool = True, language: str | None = None) -> None:
+        self.scorer = scorer
         self._language = language
-        self._about = options_of_documents(language or ENGLISH)
-        self._finds_windows = passages
         self._texts: dict[str, str] = {}
-        #: The passages of documents that were shown, and their vectors if the document itself has one vector.
-        self._passages: dict[str, list[Passage]] = {}
-        self._windows: dict[str, np.ndarray] = {}
-        #: BM25 over the windows of all documents.
-        self._bm25: BM25 | None = None
-        self._is_current = True
+        self._vectors = _windows_in(scorer)
+        if self._vectors is not None:
+            self._vectors.finds_windows = passages
+        #: The documents that have text, as the scorer knows them.
+        self._documents = self._as_documents({})
         self._lock = threading.RLock()
+
+    @property
+    def protocol(self) -> MTEBSearch:
+        """The same search as mteb's search protocol: `index`, `search`, `mteb_model_meta`."""
+        return MTEBSearch(self.scorer)
 
     def __len__(self) -> int:
         return len(self._texts)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.protocol.mteb_model_meta.name}, {len(self):,} documents)"
+        return f"{type(self).__name__}({self.scorer.meta.name}, {len(self):,} documents)"
 
     @property
     def empty(self) -> list[str]:
@@ -110,13 +103,39 @@ class Searcher:
         with self._lock, silence():  # of bars for tables that are made in no time
             self._check_new(ids)
             new = {key: without_surrogates(text) for key, text in zip(ids, texts, strict=True)}
-            if self._language is None and isinstance(self.protocol, (BM25, FusedSearch)):
+            if self._language is None and self._matches_words:
                 _warn_of_other_scripts(texts)
-            vectors = self._vectors
-            if vectors is not None and not all(map(_is_empty, texts)):
-                vectors.add(_corpus(new), **self._about)
+            filled = self._as_documents(new)
+            if len(filled):
+                self._add(filled)
             self._texts |= new
-            self._is_current = False
+
+    def _add(self, documents: Documents) -> None:
+        """Hand further documents to the scorer. If that fails, it knows those of before."""
+        everything = documents if not len(self._documents) else self._documents + documents
+        add = getattr(self.scorer, "add", None)
+        if add is None:
+            self.scorer.fit(everything)
+        elif not len(self._documents):
+            self.scorer.fit(documents)
+        else:
+            add(documents)
+        self._documents = everything
+
+    def _as_documents(self, texts: Mapping[str, str]) -> Documents:
+        """The documents that have text."""
+        filled = {key: text for key, text in texts.items() if not _is_empty(text)}
+        return Documents(list(filled), list(filled.values()), self._language or ENGLISH)
+
+    @property
+    def _matches_words(self) -> bool:
+        scorer: Any = self.scorer
+        return isinstance(scorer, (Fused, PassageBM25))
+
+    @property
+    def _finds_words_only(self) -> bool:
+        scorer: Any = self.scorer
+        return isinstance(scorer, PassageBM25)
 
     def centre_queries(self, queries: Sequence[str]) -> None:
         """Centre queries on the mean of these examples, once the next documents are added."""
@@ -133,13 +152,12 @@ class Searcher:
         """
         with self._lock, silence():
             vectors = self._vectors
-            if vectors is None or not (vectors.settings.weights or vectors.power):
+            if vectors is None or not (vectors.head.key.rule or vectors.power):
                 raise InputError(
                     "refit needs a name with weights= or whiten=, such as e5-base+ntk:whiten=0.5."
                 )
-            vectors.index(_corpus(self._texts), **self._about)
-            self._windows = {}
-            self._is_current = False
+            self._documents = self._as_documents(self._texts)
+            self.scorer.fit(self._documents)
 
     @overload
     def search(self, query: str, k: int = 10) -> list[Hit]: ...
@@ -168,120 +186,28 @@ class Searcher:
         if not queries:
             return []
         queries = [without_surrogates(text) for text in queries]
-        with self._lock:
-            self._refresh()
+        with self._lock, silence():
             return self._found(queries, k)
 
     def _found(self, queries: list[str], k: int) -> list[list[Hit]]:
-        vectors = self._vectors
-        query_vectors: Any = [None] * len(queries)
-        if vectors is not None:
-            query_vectors = vectors.query_vectors(queries, **self._about)
-        if vectors is not None and vectors is self.protocol:
-            rankings = vectors.ranked(query_vectors, k)
-        else:
-            rankings = self._found_by_protocol(queries, query_vectors, k)
-        return [
-            self._hits(query, vector, scores, k)
-            for query, vector, scores in zip(queries, query_vectors, rankings, strict=True)
-        ]
-
-    def _found_by_protocol(self, queries: list[str], query_vectors: Any, k: int) -> list[dict[str, float]]:
-        numbers = [str(number) for number in range(len(queries))]
-        table = Dataset.from_dict({"id": numbers, "text": queries})
-        if isinstance(self.protocol, FusedSearch) and self._vectors is not None:
-            depth = max(k, SUB_TOP_K)
-            by_vectors = dict(zip(numbers, self._vectors.ranked(query_vectors, depth), strict=True))
-            by_words = self.protocol.words.search(table, top_k=depth, **self._about)
-            scores = self.protocol.fused(numbers, [by_vectors, by_words], k)
-        else:
-            scores = self.protocol.search(table, top_k=k, **self._about)
-            # a search of mteb's own forgets the corpus
-            self._is_current = getattr(self.protocol, "task_corpus", True) is not None
-        return [scores[number] for number in numbers]
-
-    def _hits(self, query: str, vector: np.ndarray | None, scores: Mapping[str, float], k: int) -> list[Hit]:
-        """The best documents, each with its best passage."""
-        if isinstance(self.protocol, BM25):
-            scores = {key: score for key, score in scores.items() if score > 0}
-        best = heapq.nsmallest(k, scores.items(), key=lambda item: (-item[1], item[0]))
-        keys = [key for key, _ in best]
-        for key in keys:
-            if key not in self._passages:
-                self._passages[key] = self._divide(self._texts[key])
-        numbers = self._best_passages(query, vector, keys)
+        documents = self._documents
+        # those with equal scores come in the order of their ids
+        rankings = []
+        for scores, numbers in best_documents(self.scorer, queries, k, len(documents)):
+            pairs: Iterable[tuple[float, int]] = zip(scores, numbers, strict=True)
+            if self._finds_words_only:
+                pairs = ((score, number) for score, number in pairs if score > 0)
+            rankings.append(sorted(pairs, key=lambda pair: (-pair[0], documents.ids[pair[1]])))
+        spans = self.scorer.passages(queries, [[number for _, number in ranking] for ranking in rankings])
         hits = []
-        for key, score in best:
-            text = self._texts[key]
-            spans = self._passages[key]
-            start, end = spans[min(numbers.get(key, 0), len(spans) - 1)]
-            hits.append(Hit(key, float(score), start, end, text[start:end], text))
+        for ranking, of_query in zip(rankings, spans, strict=True):
+            found = []
+            for (score, number), (start, end) in zip(ranking, of_query, strict=True):
+                key = documents.ids[number]
+                text = self._texts[key]
+                found.append(Hit(key, float(score), start, end, text[start:end], text))
+            hits.append(found)
         return hits
-
-    def _divide(self, text: str) -> list[Passage]:
-        """The passages that a hit may show."""
-        vectors = self._vectors
-        if vectors is not None and vectors.chunks is not None:
-            return vectors.chunks(text)
-        spans = [(0, len(text))]
-        if vectors is not None and isinstance(vectors.embedder, LongModelMixin):
-            spans = passages_of(vectors.embedder, text)
-        has_one_vector = vectors is not None and not vectors.is_multi_vector
-        if self._finds_windows and (has_one_vector or isinstance(self.protocol, BM25)):
-            return windows_of(text[: spans[0][1]]) or spans
-        return spans
-
-    def _best_passages(self, query: str, vector: np.ndarray | None, keys: list[str]) -> dict[str, int]:
-        """The number of the best passage of each document that has several."""
-        vectors = self._vectors
-        if vectors is not None and vector is not None and vectors.is_multi_vector:
-            return vectors.best_vectors(vector, keys)
-        keys = [key for key in keys if len(self._passages[key]) > 1]
-        if not keys:
-            return {}
-        if vectors is None or vector is None:
-            return self._best_by_words(query, keys)
-        self._encode_windows([key for key in keys if key not in self._windows], vectors)
-        return {key: int((self._windows[key] @ vector.T).sum(1).argmax()) for key in keys}
-
-    def _encode_windows(self, keys: list[str], vectors: VectorSearch) -> None:
-        """Keep the vectors of the windows of documents that are shown for the first time."""
-        if not keys:
-            return
-        texts = []
-        for key in keys:
-            texts += [self._texts[key][start:end] for start, end in self._passages[key]]
-        rows = np.concatenate(vectors.document_vectors(texts, **self._about))
-        ends = np.cumsum([len(self._passages[key]) for key in keys])
-        self._windows |= dict(zip(keys, np.split(rows, ends[:-1]), strict=True))
-
-    def _best_by_words(self, query: str, keys: list[str]) -> dict[str, int]:
-        """For each document the number of the window that BM25 scores highest, among the windows of all documents."""
-        if self._bm25 is None:
-            windows = {}
-            for key, text in self._texts.items():
-                for number, (start, end) in enumerate(windows_of(text)):
-                    windows[f"{number} {key}"] = text[start:end]
-            self._bm25 = BM25()
-            self._bm25.index(_corpus(windows), **self._about)
-        table = Dataset.from_dict({"id": ["query"], "text": [query]})
-        n_windows = len(self._bm25.corpus_idx_to_id)
-        scores = self._bm25.search(table, top_k=n_windows, **self._about)["query"]
-        best = {}
-        for key in keys:
-            of_windows = [scores.get(f"{number} {key}", 0.0) for number in range(len(self._passages[key]))]
-            best[key] = int(np.argmax(of_windows))
-        return best
-
-    @property
-    def _vectors(self) -> VectorSearch | None:
-        """The search over vectors of ours, if there is one."""
-        search: Any = self.protocol
-        if isinstance(search, FusedSearch):
-            search = search.vectors
-        if isinstance(search, VectorSearch):
-            return search
-        return None
 
     def _check_new(self, ids: list[str]) -> None:
         for key in ids:
@@ -296,28 +222,18 @@ class Searcher:
                 f"ids must be new, got {key!r} a second time: give the document another id, or start a new search."
             )
 
-    def _refresh(self) -> None:
-        """Compute again what depends on all documents, once after documents were added."""
-        if self._is_current:
-            return
-        corpus = _corpus(self._texts)
-        with silence():
-            if isinstance(self.protocol, (VectorSearch, FusedSearch)):
-                self.protocol.refresh(corpus, **self._about)
-            else:
-                self.protocol.index(corpus, **self._about)
-        self._is_current = True
-        self._bm25 = None
+
+def _windows_in(scorer: Any) -> Windows | None:
+    """The scorer over vectors inside a scorer of a name, if there is one."""
+    while not isinstance(scorer, Windows):
+        scorer = getattr(scorer, "first", None) or getattr(scorer, "inner", None)
+        if scorer is None:
+            return None
+    return scorer
 
 
 def _is_empty(text: str) -> bool:
     return not text or text.isspace()
-
-
-def _corpus(texts: Mapping[str, str]) -> Dataset:
-    """The documents that have text, as mteb's table."""
-    filled = {key: text for key, text in texts.items() if not _is_empty(text)}
-    return Dataset.from_dict({"id": list(filled), "title": [""] * len(filled), "text": list(filled.values())})
 
 
 def _warn_of_other_scripts(texts: list[str]) -> None:
@@ -330,18 +246,6 @@ def _warn_of_other_scripts(texts: list[str]) -> None:
             "language='zho-Hans' or --language zho-Hans.",
             stacklevel=3,
         )
-
-
-def options_of_documents(language: str = ENGLISH) -> TaskOptions:
-    """What mteb hands to searches beside the texts, for documents that belong to no task."""
-    metadata = LongEmbedPasskey.metadata.model_copy(update={"name": "Search", "eval_langs": [language]})
-    return {
-        "task_metadata": metadata,
-        "hf_split": "test",
-        "hf_subset": "default",
-        "encode_kwargs": {},
-        "num_proc": None,
-    }
 
 
 def search(
@@ -383,23 +287,7 @@ def search(
     """
     if language is not None:
         check_language(language)
-    searcher = Searcher(_loaded(name, device, chunker), passages=passages, language=language)
+    searcher = Searcher(make_scorer(name, device, chunker), passages=passages, language=language)
     if queries:
         searcher.centre_queries(queries)
     return searcher
-
-
-def _loaded(name: str, device: str | None, chunker: Chunker | None = None) -> MTEBModels:
-    """mteb's object for a name, whose errors become one sentence."""
-    if holds_model(name) and name not in MODEL_REGISTRY:
-        name = f"{name}+none"
-    try:
-        with translate_hub_errors():
-            if chunker is not None:
-                return describe(name, chunker).load_model(device=device)
-            return mteb.get_model(name, device=device)
-    except LongEmbedError:
-        raise
-    except (OSError, ValueError, LookupError, NotImplementedError, ImportError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"mteb cannot load {name!r} ({reason[:160]}): check the name.") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -14,8 +14,8 @@ from mteb_longembed.errors import NumberError, StorageError
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
-#: How the vectors of a document give its score: the best one counts, or all of them.
-Score = Literal["max", "softmax"]
+#: How the vectors of a document give its score: their mean is its one vector, the best one counts, or all of them.
+Join = Literal["mean", "max", "softmax"]
 #: `softmax` counts a vector half as much if its cosine is `TEMPERATURE * ln 2` below that of the best one.
 TEMPERATURE = 0.05
 
@@ -95,6 +95,13 @@ class CorpusVectors:
             start += len(block.rows)
         return np.concatenate(parts)
 
+    def document(self, number: int) -> np.ndarray:
+        """The vectors of one document, `[vectors, d]`."""
+        start = int(self._counts[:number].sum())
+        shape = int(self._counts.sum()), self._width
+        rows = np.memmap(self._file, np.float32, mode="r", shape=shape)
+        return np.array(rows[start : start + int(self._counts[number])])
+
     def blocks(self) -> Iterator[Block]:
         """All documents in their order. A document is never split between blocks."""
         if not len(self._counts):
@@ -141,45 +148,33 @@ def all_vectors(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return smooth
 
 
-#: Name of a score -> `(scores of vectors [queries, m], vectors of each document) -> scores [queries, documents]`.
+def mean_vectors(block: Block) -> np.ndarray:
+    """The mean of the vectors of each document, `[documents, d]`."""
+    starts = np.cumsum(block.counts) - block.counts
+    means: np.ndarray = np.add.reduceat(block.rows, starts, axis=0) / block.counts[:, None]
+    return means.astype(np.float32)
+
+
+#: Name -> `(scores of vectors [queries, m], vectors of each document) -> scores [queries, documents]`.
 SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "max": best_vector,
     "softmax": all_vectors,
 }
 
 
-def scores_by_block(
-    blocks: Iterable[Block], queries: Sequence[np.ndarray], score: Score = "max"
-) -> Iterator[tuple[int, torch.Tensor]]:
-    """For each block the number of its first document, and the scores `[queries, documents]`.
+def document_scores(vectors: CorpusVectors, queries: np.ndarray, join: Join = "max") -> np.ndarray:
+    """The score of each document for each query, float32 `[queries, documents]`. One block is in memory at a time.
 
     Args:
-        blocks: the documents.
-        queries: the vectors of each query, `[parts, d]`. The scores of its parts are summed.
-        score: how the vectors of a document give its score.
+        vectors: of the documents.
+        queries: `[queries, d]`.
+        join: how the vectors of a document give its score. With `mean` each document has one vector already.
     """
-    wanted = torch.from_numpy(np.ascontiguousarray(np.concatenate(queries), np.float32))
-    sizes = [len(parts) for parts in queries]
-    starts = np.cumsum([0, *sizes[:-1]], dtype=np.intp)
-    for first, counts, rows in blocks:
-        scores = wanted @ torch.from_numpy(np.require(rows, requirements="W")).T
-        if len(rows) > len(counts):
-            scores = torch.from_numpy(SCORES[score](scores.numpy(), counts))
-        if len(wanted) > len(sizes):
-            scores = torch.from_numpy(np.add.reduceat(scores.numpy(), starts, axis=0))
-        yield first, scores
-
-
-def best_documents(
-    blocks: Iterable[Block], queries: Sequence[np.ndarray], top_k: int, score: Score = "max"
-) -> tuple[list[list[float]], list[list[int]]]:
-    """For each query the scores and the numbers of the best `top_k` documents (all if there are fewer), best first."""
-    values = torch.empty(len(queries), 0)
-    numbers = torch.empty(len(queries), 0, dtype=torch.long)
-    for first, scores in scores_by_block(blocks, queries, score):
-        block_numbers = torch.arange(first, first + scores.shape[1]).expand(len(queries), -1)
-        values = torch.cat([values, scores], 1)
-        numbers = torch.cat([numbers, block_numbers], 1)
-        values, order = values.topk(min(top_k, values.shape[1]), dim=1)
-        numbers = numbers.gather(1, order)
-    return values.tolist(), numbers.tolist()
+    asked = torch.from_numpy(np.ascontiguousarray(queries, np.float32))
+    found = np.empty((len(queries), len(vectors)), np.float32)
+    for block in vectors.blocks():
+        scores = (asked @ torch.from_numpy(np.require(block.rows, requirements="W")).T).numpy()
+        if len(block.rows) > len(block.counts):
+            scores = SCORES[join](scores, block.counts)
+        found[:, block.first : block.first + len(block.counts)] = scores
+    return found

@@ -9,7 +9,7 @@ from mteb_longembed.comparing.summary import summarise
 
 #: Scores of one candidate by split and query.
 Scores = dict[tuple[str, str], dict[str, float]]
-LEXICAL = Candidate("bm25:window=200", "", "words")
+LEXICAL = Candidate("bm25:window=200", "", "bm25")
 BASE = Candidate("org/mine+none@512", "org/mine", "base", 512, 512)
 GOOD = Candidate("org/mine+ntk@4096", "org/mine", "strategy", 512, 4096)
 OTHER = Candidate("org/mine+pi@4096", "org/mine", "strategy", 512, 4096)
@@ -53,6 +53,6 @@ def summary(
         options: of `summarise`.
     """
     scores = frame({candidate: {KEY: answers(k, n)} for candidate, k in right.items()})
-    models = [candidate for candidate in right if candidate.kind != "words"]
+    models = [candidate for candidate in right if candidate.kind != "bm25"]
     given = {model.id: costs(**(of or {}).get(model, {})) for model in models}
     return summarise(scores, list(right), given, **options)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mteb_longembed.comparing.candidates import Candidate, candidates_of, named, short_names, words_of
+from mteb_longembed.comparing.candidates import Candidate, bm25_candidates, candidates_of, named, short_names
 from mteb_longembed.errors import InputError, UnknownNameError
 from tests import tiny
 
@@ -22,17 +22,21 @@ def test_windows_come_from_one_pass_that_reads_what_covers_the_documents(base) -
     windows = [name for name in names if name.startswith("+pcw@256")]
     plain = {f"+pcw@256:{form}".rstrip(":") for form in FORMS}
     assert len(windows) == 9 and plain < set(windows) and "+pcw@256:weights=idf,whiten=0.5" in windows
-    assert names[0] == "+none@16" and names[10:] == ["+ntk@128", "+gp@128", "+pi@128", "+rp@128"]
+    assert names[0] == "+none@16" and names[10:] == ["+ntk@128"]
     assert Counter(c.passes.removeprefix(base) for c in found)["+pcw@256"] == 9
-    assert not notes
+    assert notes == [
+        f"Not tried with {base}: none, gp, pi, rp. --strategies none,gp,pi,rp tries them, "
+        "--strategies all tries every one."
+    ]
 
 
-def test_at_most_four_position_strategies_are_tried_and_the_others_are_named() -> None:
+def test_one_position_strategy_is_tried_and_the_others_are_named() -> None:
     found, (note,) = candidates_of("mini-rope", covering=4096)
     positions = [c.name for c in found if c.kind == "strategy" and "pcw" not in c.name]
-    assert positions == [f"mini-rope+{key}@4096" for key in ("ntk", "se", "none", "gp")]
+    assert positions == ["mini-rope+se@4096"]
     assert note == (
-        "Not tried with mini-rope: pi, rp, yarn. --strategies pi,rp,yarn tries them, --strategies all tries every one."
+        "Not tried with mini-rope: ntk, none, gp, pi, rp, yarn. --strategies ntk,none,gp,pi,rp,yarn tries them, "
+        "--strategies all tries every one."
     )
     everything = [name.partition("@")[0] for name in tails("mini-rope", ["all"], covering=4096)]
     assert {"+ntk", "+se", "+none", "+gp", "+pi", "+rp", "+yarn", "+pcw"} == set(everything)
@@ -103,8 +107,8 @@ def test_candidates_that_cannot_be_are_told(base) -> None:
 
 
 def test_bm25_on_the_first_tokens_takes_part_where_documents_are_longer() -> None:
-    assert [c.name for c in words_of(600)] == ["bm25:window=200", "bm25@512"]
-    assert [c.name for c in words_of(9000)] == ["bm25:window=200", "bm25@512", "bm25@2048"]
+    assert [c.name for c in bm25_candidates(600)] == ["bm25:window=200", "bm25@512"]
+    assert [c.name for c in bm25_candidates(9000)] == ["bm25:window=200", "bm25@512", "bm25@2048"]
 
 
 def test_a_folder_may_be_called_like_a_fusion(tmp_path) -> None:
@@ -126,8 +130,8 @@ def test_short_names_leave_out_what_all_have_in_common() -> None:
     one = [
         Candidate(f"{path}+none@256", path, "base"),
         Candidate(f"{path}+gp@1k", path, "strategy"),
-        Candidate("bm25:window=200", "", "words"),
-        Candidate(f"{path}+none@256", path, "search", key="halves"),
+        Candidate("bm25:window=200", "", "bm25"),
+        Candidate(f"{path}+none@256", path, "search", chunker_name="halves"),
     ]
     assert list(short_names(one[:3]).values()) == ["base", "+gp@1k", "bm25:window=200"]
     assert short_names(one[3:])[one[3].id] == "+halves"

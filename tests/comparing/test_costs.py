@@ -15,7 +15,9 @@ from mteb_longembed.comparing import costs, run
 from mteb_longembed.comparing.candidates import named
 from mteb_longembed.comparing.costs import Cost, covering_len, document_lengths, is_faster
 from mteb_longembed.data.task import beir_task
+from mteb_longembed.data.texts import texts_of
 from mteb_longembed.evaluation.split import Split
+from mteb_longembed.retrieval import scorer
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.own_data import beir
@@ -26,6 +28,8 @@ class Documents:
 
     def __init__(self, **columns: Any) -> None:
         self.corpus = Dataset.from_dict(columns)
+        texts = [text for batch in texts_of(self.corpus) for text in batch]
+        self.documents = scorer.Documents(list(map(str, range(len(texts)))), texts)
 
     texts, text_at = Split.texts, Split.text_at
 
@@ -178,4 +182,4 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
     ("text", "with_tokenizer", "n"), [("one two  three", False, 4), ("aa ab ac", True, 3), ("", True, 0)]
 )
 def test_tokens_are_counted_by_a_tokenizer_or_else_by_words(text, with_tokenizer, n) -> None:
-    assert costs.count_tokens(text, tiny.tokenizer() if with_tokenizer else None) == n
+    assert costs._length(text, tiny.tokenizer() if with_tokenizer else None) == n

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow
 import pytest
+from datasets import Dataset
 
 from mteb_longembed.data.check import read_documents, read_judgements, read_passages, read_queries
 from mteb_longembed.data.task import beir_task
@@ -213,3 +215,28 @@ def test_the_names_of_other_tools_are_read(tmp_path: Path) -> None:
     documents, queries = read_documents(docs), read_queries(asked)
     assert documents == {"d1": "a b", "2": "c d"} and list(queries) == ["q1", "q2"]
     assert read_judgements(judged, queries, documents) == {"q1": {"d1": 1}, "q2": {"2": 2, "d1": 0}}
+
+
+def test_dicts_of_beir_and_tables_of_other_libraries_are_read() -> None:
+    rows = {"id": ["d1", "d2"], "title": ["One", ""], "text": ["a b", "c"]}
+    want = {"d1": "One a b", "d2": "c"}
+    beir_dict = {"d1": {"title": "One", "text": "a b"}, "d2": {"text": "c"}}
+    for source in (beir_dict, pyarrow.table(rows), Dataset.from_dict(rows), pd.DataFrame(rows)):
+        assert read_documents(source) == want
+    judged = pyarrow.table({"query-id": ["q1"], "corpus-id": ["d2"], "score": [1]})
+    assert read_judgements(judged, {"q1": "a"}, want) == {"q1": {"d2": 1}}
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            {"train": pd.DataFrame({"id": ["a"]})},
+            r"^the corpus: expected one table, got a dict of tables \(train\)",
+        ),
+        (["a", "b"], "^the corpus: expected a file, a folder, a dict or a table .*, got a list"),
+    ],
+)
+def test_what_is_no_table_is_one_sentence(source, message) -> None:
+    with pytest.raises(DataError, match=message):
+        read_documents(source)

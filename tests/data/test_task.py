@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mteb_longembed.data.task import beir_task, files_task
+from mteb_longembed.data.texts import data_identity
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.evaluation.split import data_identity
 from tests.data_formats import DOCUMENTS, HEADING, JUDGED, QUERY_ROWS, content, json_lines, parquet, write
 
 

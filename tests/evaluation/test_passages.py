@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.data.task import beir_task
+from mteb_longembed.data.texts import data_identity
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.passages import score_passages
-from mteb_longembed.evaluation.split import data_identity
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
 from tests.own_data import beir
 

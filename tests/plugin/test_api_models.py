@@ -1,6 +1,7 @@
 """`+pcw` on an encoder behind an API: a loopback server speaks it, the tokenizer is made here."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
@@ -13,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
+import mteb_longembed as longembed
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
 from mteb_longembed.encoders.positions.strategies.pcw import ParallelContextWindows
@@ -20,6 +22,7 @@ from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.plugin import api_models
 from mteb_longembed.plugin.api_models import WindowedEncoder, tiktoken_starts, windowed
 from tests.loopback_server import serving
+from tests.own_data import beir
 
 tiktoken = pytest.importorskip("tiktoken")
 pytest.importorskip("openai")
@@ -156,3 +159,17 @@ def test_a_missing_tiktoken_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "tiktoken", None)
     with pytest.raises(ModelError, match=r"pip install mteb-longembed\[api\]"):
         api_models.token_starts_of(mteb.get_model_meta(ADA))
+
+
+def test_a_comparison_asks_for_each_text_once_for_the_model_and_for_windows_around_it(
+    asked, tmp_path
+) -> None:
+    texts = [document(8, seed) for seed in range(5)] + [document(5_000, 9)]
+    queries = [f"{text[:30]} {number}" for number, text in enumerate(texts)]
+    data = beir(tmp_path / "data", texts, queries)
+    names = ["ada-002", "ada-002+pcw@20k"]
+    options: dict[str, Any] = {"show": False, "on_message": lambda text: None, "bm25": False}
+    result = longembed.compare(names, data, folder=tmp_path, **options)
+    assert len(result.summary) == 3 and not result.texts("left out")
+    inputs = Counter(text for call in asked for text in call["input"])
+    assert max(inputs.values()) == 1 and {*texts[:5], *queries} < inputs.keys()

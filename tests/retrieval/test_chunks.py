@@ -55,7 +55,7 @@ def test_a_comparison_finds_only_versioned_chunkers_again(folder, tmp_path):
         for key, n_revisions in (("fixed", 1), ("loose", n_runs)):
             name = f"local/{key}-model-none-16"
             assert name in result.summary.index
-            assert len(list((tmp_path / "rankings" / name.replace("/", "__")).iterdir())) == n_revisions
+            assert len(list((tmp_path / "scores" / name.replace("/", "__")).iterdir())) == n_revisions
 
 
 def test_what_cannot_be_chunked_is_refused(folder):

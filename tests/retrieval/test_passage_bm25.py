@@ -10,6 +10,7 @@ from datasets import Dataset
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import InputError
+from mteb_longembed.retrieval.mteb_search import MTEBSearch
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25, windows_of_words
 from tests.retrieval.test_searching import WHERE
 
@@ -113,7 +114,7 @@ def test_a_wrong_setting_is_one_sentence(name: str, message: str) -> None:
 
 def test_an_empty_and_a_wordless_corpus_are_searched() -> None:
     for texts in (["", " "], ["the and", "of"]):
-        model = PassageBM25(BM25Settings(window=4))
+        model = MTEBSearch(PassageBM25(BM25Settings(window=4)))
         model.index(Dataset.from_dict({"id": ["a", "b"], "title": ["", ""], "text": texts}), **WHERE)
         asked = Dataset.from_dict({"id": ["q"], "text": ["fox"]})
         assert model.search(asked, top_k=2, **WHERE)["q"] == {"a": 0.0, "b": 0.0}

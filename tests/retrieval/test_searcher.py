@@ -18,11 +18,14 @@ from mteb_longembed.encoders import model as encoder_model
 from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages
+from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.passages import passages_of
-from mteb_longembed.retrieval.searcher import Searcher, options_of_documents
-from mteb_longembed.retrieval.vector_search import VectorSearch
+from mteb_longembed.retrieval.rows import Pass
+from mteb_longembed.retrieval.searcher import Searcher
+from mteb_longembed.retrieval.vectors import CorpusVectors
 from tests import tiny
 from tests.loopback_hub import LoopbackHub
+from tests.retrieval.test_searching import WHERE
 
 DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in range(10)}
 QUERY = tiny.text(6, 3)
@@ -49,13 +52,12 @@ def scores_of(made: Searcher, k: int = 10) -> dict[str, float]:
 
 @pytest.mark.parametrize("tail", ["+pi@64", "+pi@64:index=ivf", "+pi@64:fuse=bm25", "bm25"])
 def test_two_searchers_of_one_model_have_their_own_documents(folder: Path, tail: str) -> None:
-    model: Any = mteb.get_model(tail if tail == "bm25" else f"{folder}{tail}", device="cpu")
-    vectors, one, other = getattr(model, "vectors", None), Searcher(model), Searcher(model)
+    name = tail if tail == "bm25" else f"{folder}{tail}"
+    one, other = (Searcher(make_scorer(name, "cpu")) for _ in range(2))
     one.add(["d0", "d1"], [DOCUMENTS["d0"], DOCUMENTS["d1"]])
     want = scores_of(one)
     other.add(["d2"], [DOCUMENTS["d2"]])
     assert list(scores_of(other)) == ["d2"] and scores_of(one) == want
-    assert getattr(model, "vectors", None) is vectors
 
 
 def test_a_fused_search_takes_every_similarity(folder: Path, tmp_path: Path) -> None:
@@ -76,9 +78,9 @@ def test_scores_are_those_of_mteb_and_adding_in_parts_changes_nothing(folder: Pa
 
         model = SearchEncoderWrapper(model)
     columns = {"id": list(DOCUMENTS), "title": [""] * len(DOCUMENTS), "text": list(DOCUMENTS.values())}
-    model.index(Dataset.from_dict(columns), **options_of_documents())
+    model.index(Dataset.from_dict(columns), **WHERE)
     asked = Dataset.from_dict({"id": ["q"], "text": [QUERY]})
-    want = model.search(asked, top_k=10, **options_of_documents())["q"]
+    want = model.search(asked, top_k=10, **WHERE)["q"]
 
     made = longembed.search(f"{folder}{tail}", device="cpu")
     keys = list(DOCUMENTS)
@@ -153,17 +155,17 @@ def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_o
     monkeypatch.setattr(passages, "WINDOW_CHARS", 40)
     texts = {key: " ".join(parts) for key, parts in PARTS_OF.items()}
     encoded: list[str] = []
-    encode = VectorSearch._encode_texts
+    encode = Pass._encode
 
-    def noting(self: Any, texts: Any, *args: Any, **kwargs: Any) -> Any:
+    def noting(self: Any, head: Any, texts: Any, *args: Any) -> Any:
         encoded.extend(texts)
-        return encode(self, texts, *args, **kwargs)
+        return encode(self, head, texts, *args)
 
     model: Any = longembed.load(f"{folder}+pi@128", device="cpu")
     (folder / "README.md").write_text("---\nlicense: mit\n---\n")  # mteb needs a card
     empty_hub.add("mteb/tiny", folder)
     made = searcher(name if "/" in name else f"{folder}{name}", texts)
-    monkeypatch.setattr(VectorSearch, "_encode_texts", noting)
+    monkeypatch.setattr(Pass, "_encode", noting)
     for query in (PARTS[6], PARTS[3]):
         hits = made.search(query)
         assert len(hits) == 3
@@ -226,7 +228,7 @@ def test_documents_are_added_without_bars(folder: Path, tail: str, capfd: pytest
         (lambda s: s.search(" "), "a query must be a text with words"),
         (lambda s: s.search("a", k=0), "k must be a whole number of at least 1 document, got 0"),
         (
-            lambda s: Searcher(mteb.get_model("mini-ape")).search("a"),
+            lambda s: Searcher(make_scorer("mini-ape")).search("a"),
             "search needs documents with text: add some first",
         ),
     ],
@@ -261,13 +263,13 @@ def test_an_interrupted_call_changes_nothing(
     made = searcher(f"{folder}{tail}")
     want = made.search(QUERY)
     with monkeypatch.context() as patch:
-        patch.setattr(Dataset, "from_dict", lambda *args, **kwargs: exec("raise KeyboardInterrupt"))
+        patch.setattr(CorpusVectors, "append", lambda *args, **kwargs: exec("raise KeyboardInterrupt"))
         with pytest.raises(KeyboardInterrupt):
             made.add(["x"], ["a b"])
     assert made.search(QUERY) == want
     made.add(["x"], [QUERY])
     with monkeypatch.context() as patch:
-        patch.setattr(type(made.protocol), "refresh", lambda *args, **kwargs: exec("raise KeyboardInterrupt"))
+        patch.setattr(CorpusVectors, "blocks", lambda *args, **kwargs: exec("raise KeyboardInterrupt"))
         with pytest.raises(KeyboardInterrupt):
             made.search(QUERY)
     assert {hit.id for hit in made.search(QUERY, k=20)} == {*DOCUMENTS, "x"}
@@ -293,10 +295,8 @@ def test_a_list_of_questions_gives_the_hits_of_each(folder: Path, tail: str) -> 
 def test_an_add_that_fails_at_any_chunk_changes_nothing(
     folder: Path, kind: str, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model: Any = mteb.get_model(f"{folder}{kind}", device="cpu")
-    if hasattr(model, "corpus_chunk_size"):
-        model.corpus_chunk_size = 1
-    made = Searcher(model)
+    monkeypatch.setattr("mteb_longembed.retrieval.rows.CALL_BYTES", 1)
+    made = Searcher(make_scorer(f"{folder}{kind}", "cpu"))
     made.add(["a", "b"], [DOCUMENTS["d1"], DOCUMENTS["d2"]])
     want = made.search(QUERY)
     embedding = torch.nn.functional.embedding
@@ -323,7 +323,8 @@ def test_a_full_disk_is_one_sentence_and_changes_nothing(
 ) -> None:
     made = searcher(f"{folder}+pi@64", {"a": "a b", "b": "c d"})
     want = made.search(QUERY)
-    file = made.protocol._vectors._file
+    scorer: Any = made.scorer
+    file = scorer.head.vectors._file
 
     class Full:
         def __getattr__(self, name: str) -> Any:
@@ -332,7 +333,7 @@ def test_a_full_disk_is_one_sentence_and_changes_nothing(
         def write(self, data: bytes) -> int:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(made.protocol._vectors, "_file", Full())
+    monkeypatch.setattr(scorer.head.vectors, "_file", Full())
     with pytest.raises(StorageError, match=r"cannot be written to .*No space left on device"):
         made.add(["c"], ["e f"])
     monkeypatch.undo()

@@ -12,7 +12,7 @@ from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
 import mteb_longembed as longembed
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
-from mteb_longembed.retrieval import encoder as encoders
+from mteb_longembed.retrieval import rows as passes
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
@@ -81,9 +81,9 @@ def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
 @pytest.mark.parametrize(
     ("tail", "kind", "similarity", "revision"),
     [
-        ("+pi@128,index=ivf", "dense", "cosine", "-se3"),
+        ("+pi@128,index=ivf", "dense", "cosine", "-se4"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", ""),
-        ("+pi@128,fuse=bm25,index=ivf,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se3-bm25_0_3_0p1"),
+        ("+pi@128,fuse=bm25,index=ivf,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se4-bm25_0_3_0p1"),
     ],
 )
 def test_mteb_knows_name_kind_and_revision(folder, tail, kind, similarity, revision):
@@ -97,10 +97,12 @@ def test_mteb_knows_name_kind_and_revision(folder, tail, kind, similarity, revis
 
 def test_several_vectors_run_in_mteb_with_documents_in_chunks_of_bytes(folder, monkeypatch):
     tail = "+pi@128:vectors=4"
-    monkeypatch.setattr(encoders, "CHUNK_BYTES", 4 * 32 * 32 * 5)
+    monkeypatch.setattr(passes, "CALL_BYTES", 4 * 32 * 32 * 5)
     model = mteb.get_model(f"{folder}{tail}", device="cpu")
-    assert model.corpus_chunk_size == 5
+    calls = []
+    model.scorer.encoded.before_call = lambda: calls.append(1)
     check(run(model, corpus(0)), expected(folder, tail, corpus(0)), 1e-5)
+    assert len(calls) == 3  # of 12 documents, 5 in a call
 
 
 @pytest.mark.parametrize("tail", ["+pi@128", "+pi@128:vectors=4"])

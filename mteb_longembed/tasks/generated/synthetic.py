@@ -21,8 +21,8 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.data.check import Passages
+from mteb_longembed.data.texts import K_VALUES
 from mteb_longembed.errors import DataError, InputError, UnknownNameError
-from mteb_longembed.evaluation.scoring import K_VALUES
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
 from mteb_longembed.tasks.task_metadata import CITATION, PAPER, LongEmbedMetadata
 

@@ -19,8 +19,8 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.data.check import read_documents, read_judgements, read_queries, text_table
+from mteb_longembed.data.texts import K_VALUES
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
-from mteb_longembed.evaluation.scoring import K_VALUES
 from mteb_longembed.hub import download
 from mteb_longembed.tasks.task_metadata import LongEmbedMetadata
 

@@ -1,0 +1,136 @@
+"""The score of each query: a scorer on a split, in this process, in batches of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+import pandas as pd
+from ir_measures import Measure
+
+from mteb_longembed.errors import DataError
+from mteb_longembed.retrieval.mteb_search import matrices
+from mteb_longembed.retrieval.scorer import Scorer
+from mteb_longembed.sentences import count_words
+
+from .passages import AT, ShownPassages, score_passages
+from .scoring import mean_over_ties, score_queries
+from .split import Split
+from .ties import TOLERANCE
+
+#: Version of this file's rules. Kept scores of another one are made again.
+VERSION = "e1"
+
+
+def evaluate(scorer: Scorer, split: Split) -> pd.DataFrame:
+    """One row for each judged query: task, split, query, score, is_tied, further metrics.
+
+    `score` is that of the first metric, from 0 to 1; `is_tied` says that the order of documents with equal scores
+    decided, so that the score is a mean over all orders. Other metrics follow under their own names, and passage@k and
+    context@k where the split knows the passages that answer.
+
+    Raises:
+        DataError: if no query has a relevant document, or the scorer gives a score that is no number.
+    """
+    judged = split.judged
+    if not any(max(documents.values()) > 0 for documents in judged.values()):
+        raise DataError(f"{', '.join(split.label)}: no query has a relevant document to be scored by.")
+    documents = split.documents
+    scorer.fit(documents)
+    queries = split.judged_queries
+    deepest = max(*(metric["cutoff"] for metric in split.metrics), *AT)
+    rows = matrices(scorer, list(queries.values()), len(documents))
+    ranked: dict[str, dict[str, float]] = {}
+    for query, scores in zip(queries, chain.from_iterable(rows), strict=True):
+        if np.isnan(scores).any() or np.isposinf(scores).any():
+            raise DataError(
+                f"{scorer.meta.name} must give finite scores, but it gave NaN or infinity for a query."
+            )
+        counted = _counted(scores, split, query)
+        best = first_with_ties(counted, deepest)
+        ranked[query] = {documents.ids[number]: float(counted[number]) for number in best}
+    return _table(scorer, split, ranked)
+
+
+def _counted(scores: np.ndarray, split: Split, query: str) -> np.ndarray:
+    """The scores of a query, minus infinity for documents that mteb does not score."""
+    numbers = split.documents.numbers
+    counted = scores
+    if split.candidates is not None:
+        counted = np.full_like(scores, -np.inf)
+        asked = [numbers[key] for key in split.candidates.get(query, ()) if key in numbers]
+        counted[asked] = scores[asked]
+    if getattr(split.task, "ignore_identical_ids", False) and query in numbers:
+        counted = counted.copy()
+        counted[numbers[query]] = -np.inf
+    if getattr(split.task, "skip_first_result", False):
+        counted = counted.copy()
+        counted[counted.argmax()] = -np.inf
+    return counted
+
+
+def first_with_ties(scores: np.ndarray, n: int) -> np.ndarray:
+    """The numbers of the best `n` documents, and of all whose scores are equal to the last of these.
+
+    >>> first_with_ties(np.array([0.5, 0.9, 0.5, 0.1]), 2).tolist()
+    [0, 1, 2]
+    """
+    ranked = np.flatnonzero(np.isfinite(scores))
+    if len(ranked) <= n:
+        return ranked
+    values: np.ndarray = scores[ranked]
+    least = np.partition(values, -n)[-n]
+    room = TOLERANCE * np.abs(values[values >= least]).max()
+    while True:  # equal scores may reach down step by step
+        kept = values >= least - room
+        lowest = values[kept].min()
+        if lowest == least:
+            best: np.ndarray = ranked[kept]
+            return best
+        least = lowest
+
+
+def _table(scorer: Scorer, split: Split, ranked: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+    task, name = split.label
+    table = pd.DataFrame({"task": task, "split": name, "query": list(split.judged)})
+    for number, metric in enumerate(split.metrics):
+        scores, tied = _scores(split, ranked, metric)
+        if number == 0:
+            table["score"] = table["query"].map(scores)
+            table["is_tied"] = table["query"].isin(tied)
+        else:
+            table[str(metric)] = table["query"].map(scores)
+    if split.passages:
+        shown = shown_passages(scorer, split, ranked)
+        of_passages = pd.DataFrame.from_dict(score_passages(shown, split.passages), orient="index")
+        table = table.join(of_passages, on="query")
+    return table
+
+
+def _scores(
+    split: Split, ranked: Mapping[str, Mapping[str, float]], metric: Measure
+) -> tuple[dict[str, float], Sequence[str]]:
+    """The score of each query, and the queries in which equal scores decide."""
+    tied = mean_over_ties(split.judged, ranked, metric)
+    return score_queries(split.judged, ranked, metric) | tied, list(tied)
+
+
+def shown_passages(scorer: Scorer, split: Split, ranked: Mapping[str, Mapping[str, float]]) -> ShownPassages:
+    """The best passage of each of the first documents, for each query with a judged passage. All are asked at once."""
+    documents = split.documents
+    queries = [query for query in split.passages if query in ranked]
+    first = []
+    for query in queries:
+        order = sorted(ranked[query], key=lambda key: (-ranked[query][key], key))
+        first.append([documents.numbers[key] for key in order[: max(AT)]])
+    spans = scorer.passages([split.queries[query] for query in queries], first)
+    shown = {}
+    for query, numbers, of_query in zip(queries, first, spans, strict=True):
+        passages = []
+        for number, (start, end) in zip(numbers, of_query, strict=True):
+            # by words, so that it is the same for each candidate, whatever its tokenizer
+            n_tokens = count_words(documents.texts[number][start:end])
+            passages.append((documents.ids[number], start, end, n_tokens))
+        shown[query] = passages
+    return shown

@@ -1,0 +1,227 @@
+"""From a name to a scorer: what `mteb run`, `search` and `compare` all use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import mteb
+from mteb.models.model_implementations import MODEL_REGISTRY
+from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
+from mteb.models.model_meta import ModelMeta
+from mteb.models.models_protocols import EncoderProtocol, MTEBModels
+from mteb.models.search_wrappers import SearchEncoderWrapper
+
+from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.model import LongMultiVectorEncoder
+from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.hub import translate_hub_errors
+from mteb_longembed.names.grammar import holds_model, is_extended_name
+
+from .chunks import Chunker, NamedChunker, read_chunker
+from .encoder import LongEncoder
+from .fused import BySentence, Fused
+from .heads import LongModel, Vectors
+from .mteb_search import ForeignSearch, MTEBSearch
+from .passage_bm25 import VERSION, WINDOW, BM25Settings, PassageBM25
+from .passages import CutText
+from .rows import Pass, Pieces, similarity_of
+from .scorer import Scorer
+from .settings import DEFAULT_WEIGHT, SearchSettings, read_name, typed_name
+from .vectors import Join
+from .windows import Windows
+
+#: Version of this room's algorithms. It is part of the revision of every name with settings of search.
+SEARCH_VERSION = "se4"
+#: What stands in a revision before the name of a chunker and its version.
+CHUNKS = "-chunks."
+
+
+@dataclass
+class MultiVectorModel:
+    """A model of ours with several vectors a document, as mteb's encoders hold theirs. It has no `encode`."""
+
+    model: LongMultiVectorEncoder
+    mteb_model_meta: ModelMeta
+
+
+def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = None) -> Scorer:
+    """The scorer of a name: of an extended model, with or without settings of search, or of any model of mteb's.
+
+    Args:
+        name: as for `mteb run -m`. A folder alone means `+none`.
+        device: where the model runs.
+        chunker: a user's chunker, with one vector for each chunk.
+
+    Raises:
+        ModelError: if mteb cannot load the model.
+    """
+    if holds_model(name) and name not in MODEL_REGISTRY:
+        name = f"{name}+none"
+    try:
+        with translate_hub_errors():
+            if chunker is not None:
+                meta = chunked_meta(name, read_chunker(chunker))
+                return scorer_of(meta.load_model(device=device))
+            return scorer_of(mteb.get_model(name, device=device))
+    except LongEmbedError:
+        raise
+    except (OSError, ValueError, LookupError, NotImplementedError, ImportError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"mteb cannot load {name!r} ({reason[:160]}): check the name.") from error
+
+
+def scorer_of(model: Any) -> Scorer:
+    """mteb's object for a name as a scorer.
+
+    Raises:
+        ModelError: if it neither embeds nor searches.
+    """
+    if isinstance(model, MTEBSearch):
+        return model.scorer
+    if isinstance(model, BM25Search):
+        return PassageBM25(meta=bm25_s)
+    if hasattr(model, "encode"):
+        return searching(pass_of(model), None, SearchSettings())
+    if not hasattr(model, "index"):
+        raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
+    return ForeignSearch(model)
+
+
+def encoder_in(model: Any) -> Any:
+    """mteb's encoder inside mteb's object for a name; the object itself if there is none."""
+    if isinstance(model, MTEBSearch) and isinstance(model.scorer, Windows):
+        return model.scorer.encoded.encoder
+    return model
+
+
+def pass_of(model: Any) -> Pass:
+    """The pass of an encoder of mteb's, which the pass keeps."""
+    return Pass(lambda: model)
+
+
+def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
+    """What mteb runs for a model of ours: an encoder, or a search where the name asks for one."""
+    if isinstance(model, LongMultiVectorEncoder):
+        model.store = EmbeddingStore.from_environment()
+        inner: Any = MultiVectorModel(model, ModelMeta.from_multi_vector_encoder_model(model))
+    else:
+        inner = LongEncoder(model)
+        if not settings:
+            return cast("MTEBModels", inner)
+    return cast("MTEBModels", MTEBSearch(searching(pass_of(inner), None, settings)))
+
+
+def searching(
+    encoded: Pass,
+    vectors: Vectors | None,
+    settings: SearchSettings,
+    bm25: Scorer | None = None,
+    pieces: Pieces | None = None,
+) -> Scorer:
+    """The scorer over a pass that a name asks for.
+
+    Args:
+        encoded: the pass.
+        vectors: content tokens for each vector, `window`, or None for one vector a document.
+        settings: of the search.
+        bm25: what a fusion adds, if it is there already.
+        pieces: what cuts a text for a model that cannot be changed, whose vectors of these are averaged.
+
+    Raises:
+        IncompatibleError: if the model cannot have what is asked for.
+    """
+    scorer: Scorer
+    is_plain = not settings or settings.given.keys() <= {"fuse", "weight"}
+    if encoded.similarity not in ("cosine", "dot") and is_plain and encoded.cut is None:
+        scorer = ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.encoder)))
+    else:
+        scorer = _over_vectors(encoded, vectors, settings, pieces or encoded.pieces)
+    if settings.query is not None:
+        scorer = BySentence(scorer)
+    if settings.fuse is not None:
+        words = bm25 or PassageBM25(BM25Settings(window=WINDOW, query=settings.query))
+        scorer = Fused(scorer, words, settings.weight or DEFAULT_WEIGHT)
+    return scorer
+
+
+def _over_vectors(
+    encoded: Pass, vectors: Vectors | None, settings: SearchSettings, pieces: Pieces | None
+) -> Windows:
+    rule = settings.weights
+    join: Join = settings.score or "max"
+    fitted_on = None
+    scales = encoded.is_scaled or encoded.similarity == "cosine"
+    if vectors is not None or encoded.has_several_vectors:
+        scales = encoded.is_scaled
+        head = encoded.head(rule, vectors)
+    elif pieces is not None:
+        join = "mean"
+        head = encoded.head(rule, None, pieces)
+    elif rule is None and encoded.is_mean_of_windows:
+        join = "mean"
+        head = encoded.head(rule, "window")
+    else:
+        head = encoded.head(rule, None)
+        if settings.whiten and encoded.cuts_windows:
+            fitted_on = encoded.head(rule, "window")
+    return Windows(
+        encoded,
+        head,
+        join,
+        scales=scales,
+        power=settings.whiten,
+        fitted_on=fitted_on,
+        has_index=settings.index is not None,
+    )
+
+
+def chunked_meta(name: str, chunker: NamedChunker) -> ModelMeta:
+    """mteb's description of a search over a user's chunks, each encoded on its own. It loads the search."""
+    known = mteb.get_model_meta(name)
+    tail = re.sub(r"[^\w.-]", "-", str(known.name).rpartition("/")[2])
+    fields: dict[str, Any] = {
+        "name": f"local/{chunker.name}-{tail}",
+        "revision": f"{known.revision}{CHUNKS}{chunker.name}.{chunker.version}",
+        "adapted_from": known.name,
+        "loader_kwargs": {},
+        # mteb copies what is no function
+        "loader": lambda *_, device=None, **__: MTEBSearch(chunked(name, chunker.cut, device)),
+    }
+    return known.model_copy(update=fields)
+
+
+def chunked(name: str, cut: CutText, device: str | None) -> Scorer:
+    """The scorer of a name over a user's chunks."""
+    settings = SearchSettings()
+    if is_extended_name(name):
+        spec, settings = read_name(name)
+        name = typed_name(spec)
+    model = mteb.get_model(name, device=device)
+    return searching(chunked_pass(lambda: model, cut), None, settings)
+
+
+def chunked_pass(load: Callable[[], Any], cut: CutText) -> Pass:
+    """The pass of an encoder over a user's chunks.
+
+    Raises:
+        InputError: if the encoder does not give one vector a text that is compared by cosine or dot product.
+    """
+    model = load()
+    if not hasattr(model, "encode") or similarity_of(model) not in ("cosine", "dot"):
+        raise InputError(
+            "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
+            f"{model.mteb_model_meta.name}: use another name."
+        )
+    return Pass(load, cut)
+
+
+def search_revision(settings: SearchSettings) -> str:
+    """The part of a revision that describes the search: our version, and that of BM25."""
+    if not settings:
+        return ""
+    if not settings.fuse:
+        return f"-{SEARCH_VERSION}"
+    return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}{VERSION}"

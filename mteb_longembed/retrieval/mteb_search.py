@@ -1,0 +1,171 @@
+"""mteb's search protocol: a scorer behind it, and any search of mteb's as a scorer. Nothing else here knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from mteb.models.model_meta import ModelMeta
+
+from mteb_longembed.data.check import text_table
+from mteb_longembed.data.texts import language_of, query_texts, texts_of
+
+from .scorer import Documents, Scorer, Span
+
+if TYPE_CHECKING:
+    from mteb.abstasks.task_metadata import TaskMetadata
+
+#: So many scores are in memory at the same time.
+MATRIX = 1 << 26
+
+
+class MTEBSearch:
+    """A scorer with mteb's search protocol: `index`, `search`, `mteb_model_meta`, and no `encode`.
+
+    If an object has `encode`, mteb calls that and ignores `search`.
+    """
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer = scorer
+        self._documents = Documents([], [])
+
+    def __repr__(self) -> str:
+        return str(self.mteb_model_meta.name)
+
+    @property
+    def mteb_model_meta(self) -> ModelMeta:
+        """mteb's description, which mteb also sets."""
+        return self.scorer.meta
+
+    @mteb_model_meta.setter
+    def mteb_model_meta(self, meta: ModelMeta) -> None:
+        self.scorer.meta = meta
+
+    def index(
+        self,
+        corpus: Dataset,
+        *,
+        task_metadata: TaskMetadata,
+        hf_subset: str,
+        encode_kwargs: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Read the documents of a corpus, and forget those of the last call."""
+        self._documents = documents_of(corpus, task_metadata, hf_subset, encode_kwargs or {})
+        self.scorer.fit(self._documents)
+
+    def search(
+        self,
+        queries: Dataset,
+        *,
+        top_k: int,
+        task_metadata: TaskMetadata,
+        top_ranked: Mapping[str, list[str]] | None = None,
+        **_: Any,
+    ) -> dict[str, dict[str, float]]:
+        """The best documents of each query with their scores; if `top_ranked` is given, the best of its candidates.
+
+        Raises:
+            InputError: if `index` was not called.
+        """
+        ids = list(queries["id"])
+        texts = query_texts(queries, task_metadata)
+        documents = self._documents
+        if top_ranked is None:
+            found = best_documents(self.scorer, texts, top_k, len(documents))
+            names = [[documents.ids[number] for number in row] for _, row in found]
+            pairs = zip(names, (scores for scores, _ in found), strict=True)
+            return dict(zip(ids, (dict(zip(*pair, strict=True)) for pair in pairs), strict=True))
+        best = {}
+        for query, scores in zip(
+            ids, chain.from_iterable(matrices(self.scorer, texts, len(documents))), strict=True
+        ):
+            asked = [key for key in top_ranked.get(query, ()) if key in documents.numbers]
+            candidates = {key: float(scores[documents.numbers[key]]) for key in asked}
+            order = sorted(candidates.items(), key=lambda item: -item[1])
+            best[query] = dict(order[:top_k])
+        return best
+
+
+def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterator[np.ndarray]:
+    """The scores `[queries, documents]` of some queries after the others."""
+    size = max(MATRIX // max(n_documents, 1), 1)
+    for start in range(0, len(queries), size):
+        yield scorer.scores(queries[start : start + size])
+
+
+def best_documents(
+    scorer: Scorer, queries: Sequence[str], top_k: int, n_documents: int
+) -> list[tuple[list[float], list[int]]]:
+    """For each query the scores and numbers of its best documents, best first; of equal ones, the first."""
+    nearest = getattr(scorer, "nearest", None)
+    from_index = None if nearest is None else nearest(queries, top_k)
+    if from_index is not None:
+        return list(zip(*from_index, strict=True))
+    found = []
+    for scores in matrices(scorer, queries, n_documents):
+        values, numbers = torch.from_numpy(scores).sort(dim=1, descending=True, stable=True)
+        for row, places in zip(values[:, :top_k], numbers[:, :top_k], strict=True):
+            ranked = torch.isfinite(row)
+            found.append((row[ranked].tolist(), places[ranked].tolist()))
+    return found
+
+
+def documents_of(
+    corpus: Dataset, metadata: TaskMetadata, subset: str, options: Mapping[str, Any] | None = None
+) -> Documents:
+    """The documents of a task's corpus."""
+    texts = list(chain.from_iterable(texts_of(corpus)))
+    language = language_of(metadata, subset)
+    return Documents(list(corpus["id"]), texts, language, metadata, options or {})
+
+
+class ForeignSearch:
+    """Any search of mteb's as a scorer. A document that it does not return has the score minus infinity."""
+
+    lowest = None
+
+    def __init__(self, search: Any) -> None:
+        self._search = search
+        self.meta = search.mteb_model_meta
+        self._documents: Documents | None = None
+
+    def fit(self, documents: Documents) -> None:
+        """Index the documents, unless they are those of the last call."""
+        if documents is not self._documents:
+            self._documents = documents
+            self._index(documents)
+
+    def add(self, documents: Documents) -> None:
+        """Index all documents again, and further ones."""
+        self.fit(documents if self._documents is None else self._documents + documents)
+
+    def _index(self, documents: Documents) -> None:
+        table = text_table(dict(zip(documents.ids, documents.texts, strict=True)))
+        self._search.index(table.add_column("title", [""] * len(table)), **self._options(documents))
+
+    def scores(self, queries: Sequence[str]) -> np.ndarray:
+        """The score of each document for each query, float32 `[queries, documents]`."""
+        documents = self._documents or Documents([], [])
+        if getattr(self._search, "task_corpus", True) is None:  # a search of mteb's own forgets the corpus
+            self._index(documents)
+        table = text_table({str(number): query for number, query in enumerate(queries)})
+        ranked = self._search.search(table, top_k=len(documents), top_ranked=None, **self._options(documents))
+        found = np.full((len(queries), len(documents)), -np.inf, np.float32)
+        for number, row in enumerate(found):
+            for key, score in ranked.get(str(number), {}).items():
+                row[documents.numbers[key]] = score
+        return found
+
+    def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
+        """Whole documents: a search of mteb's tells of no passage."""
+        texts = self._documents.texts if self._documents is not None else []
+        return [[(0, len(texts[number])) for number in of_query] for of_query in numbers]
+
+    def _options(self, documents: Documents) -> dict[str, Any]:
+        where = {"hf_split": "test", "hf_subset": "default", "num_proc": None}
+        return {"task_metadata": documents.metadata, "encode_kwargs": dict(documents.options), **where}

@@ -1,0 +1,134 @@
+"""The evaluation in this process equals mteb's on every kind of candidate, and asks each text once."""
+
+from pathlib import Path
+from typing import Any
+
+import mteb
+import numpy as np
+import pytest
+from datasets import Dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mteb.models.model_meta import ModelMeta
+
+from mteb_longembed.data.task import beir_task
+from mteb_longembed.errors import DataError
+from mteb_longembed.evaluation.evaluate import evaluate, first_with_ties
+from mteb_longembed.evaluation.scoring import read_metric
+from mteb_longembed.evaluation.split import Split, splits_of
+from mteb_longembed.evaluation.ties import TOLERANCE
+from mteb_longembed.retrieval.make import make_scorer
+from tests import tiny
+from tests.own_data import beir
+
+METRICS = {
+    "nDCG@10": "ndcg_at_10",
+    "R@5": "recall_at_5",
+    "AP@10": "map_at_10",
+    "RR@10": "mrr_at_10",
+    "P@3": "precision_at_3",
+}
+NAMES = [
+    "BASE+none", "BASE+pi@128", "BASE+pcw@128", "BASE+pcw@128:vectors=window", "BASE+pcw@128:size=9,vectors=window",
+    "BASE+pi@128:vectors=4", "BASE+pcw@128:score=softmax,vectors=window", "BASE+pcw@128:whiten=0.5",
+    "BASE+pcw@128:weights=idf,whiten=0.5", "BASE+pcw@128:vectors=window,weights=sif", "BASE+pi@128:fuse=bm25",
+    "BASE+pcw@128:fuse=bm25,query=sentences,vectors=window", "BASE+pi@128:index=ivf", "bm25", "bm25@16",
+    "bm25:window=9", "bm25:window=9,query=sentences",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
+
+
+def split_of(root: Path, n: int = 24, metrics: Any = METRICS, **options: Any) -> Split:
+    texts = [f"{tiny.text(5 + 4 * i, i)}. {tiny.text(30, 100 + i)}." for i in range(n)]
+    queries = [f"{' '.join(text.split()[2:9])}. {tiny.text(4, i)}." for i, text in enumerate(texts)]
+    task = beir_task(beir(root, texts, queries))
+    (split,) = splits_of(task, [read_metric(metric) for metric in metrics], **options)
+    return split
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_metric_is_that_of_mteb(name: str, folder: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
+    name = name.replace("BASE", str(folder))
+    split = split_of(tmp_path)
+    ours = evaluate(make_scorer(name, "cpu"), split)
+    assert not ours["is_tied"].any()
+    model = mteb.get_model(name, device="cpu")
+    result = mteb.evaluate(model, split.task, cache=None, show_progress_bar=False, co2_tracker=False)
+    ((scores,),) = result.task_results[0].scores.values()
+    for column, (_, theirs) in zip(["score", *list(METRICS)[1:]], METRICS.items(), strict=True):
+        assert ours[column].mean() == pytest.approx(scores[theirs], abs=1e-5), column
+
+
+class Fixed:
+    """A scorer of a matrix."""
+
+    meta = ModelMeta.create_empty(overwrites={"name": "me/fixed", "revision": "1"})
+    lowest = None
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        self.matrix = matrix.astype(np.float32)
+
+    def fit(self, documents: Any) -> None:
+        self.documents = documents
+
+    def scores(self, queries: Any) -> np.ndarray:
+        return self.matrix[: len(queries)]
+
+    def passages(self, queries: Any, numbers: Any) -> Any:
+        return [[(0, 1) for _ in row] for row in numbers]
+
+
+def test_ties_count_with_their_mean_over_the_whole_row(tmp_path: Path) -> None:
+    split = split_of(tmp_path, 12, ["nDCG@1"])
+    scores = evaluate(Fixed(np.full((12, 12), 0.5)), split)
+    assert scores["is_tied"].all() and np.allclose(scores["score"], 1 / 12)
+
+
+def test_a_document_with_the_id_of_the_query_and_those_that_are_no_candidates_do_not_count(
+    tmp_path: Path,
+) -> None:
+    split = split_of(tmp_path, 4, ["Success@1"])
+    matrix = np.array([[1, 2, 3, 4]] * 4)
+    assert evaluate(Fixed(matrix), split)["score"].tolist() == [0, 0, 0, 1]
+    split.data["top_ranked"] = {f"q{i}": [f"d{i}", "d0"] for i in range(4)}
+    assert evaluate(Fixed(matrix), split)["score"].tolist() == [1, 1, 1, 1]
+    split.data["top_ranked"] = None
+    split.task.skip_first_result = True
+    assert evaluate(Fixed(matrix), split)["score"].tolist() == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_score_that_is_no_number_is_told(value: float, tmp_path: Path) -> None:
+    matrix = np.zeros((4, 4))
+    matrix[2, 1] = value
+    with pytest.raises(DataError, match="me/fixed must give finite scores"):
+        evaluate(Fixed(matrix), split_of(tmp_path, 4))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.1, 0.2, 0.2 + 1e-8, 0.3, -np.inf]), min_size=1, max_size=9), st.integers(1, 9)
+)
+def test_the_first_with_ties_are_those_of_a_sorted_list(values: list[float], n: int) -> None:
+    found = first_with_ties(np.array(values), n)
+    ranked = sorted((value for value in values if np.isfinite(value)), reverse=True)
+    want = ranked[:n]
+    for value in ranked[n:]:
+        if want[-1] - value > TOLERANCE * max(map(abs, want)):
+            break
+        want.append(value)
+    assert sorted(np.array(values)[found], reverse=True) == want
+
+
+def test_instructions_are_read_with_their_queries(tmp_path: Path) -> None:
+    split = split_of(tmp_path, 3)
+    rows = split.data["queries"]
+    split.data["queries"] = Dataset.from_dict(
+        {"id": rows["id"], "text": rows["text"], "instruction": ["find it"] * 3}
+    )
+    assert split.queries["q0"] == f"{rows['text'][0]} find it"
