@@ -132,7 +132,7 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
 
 def cost(row: Any) -> tuple[float, float]:
     """The seconds in which all documents are encoded, and the bytes of a document's vectors; nan if not known."""
-    if row.kind == "words":
+    if row.kind == "bm25":
         return 0.0, 0.0
     seconds = math.nan
     stored = math.nan
@@ -269,7 +269,7 @@ def _more(row: Any, n_queries: int) -> str:
 
 def _price(row: Any, best: Any) -> str:
     """What a candidate costs, what that saves against the best, and how much of the text it reads."""
-    if row.kind == "words":
+    if row.kind == "bm25":
         return "It encodes nothing and keeps no vectors; its index holds the words."
     parts = []
     if is_number(row.tokens_per_second):
@@ -310,7 +310,7 @@ def type_next(row: Any, setting: Setting) -> str:
         if setting.language is not None:
             words += ["--language", setting.language]
         return f'{shlex.join(words)} "YOUR QUESTION"'
-    if row.kind in ("words", "api"):
+    if row.kind in ("bm25", "api"):
         return f"mteb run -m {shlex.quote(row.Index)} -t {' '.join(map(shlex.quote, setting.tasks))}"
     if row.kind in ("search", "fusion"):
         return f"mteb_longembed.search({in_python})"

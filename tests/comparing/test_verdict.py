@@ -205,13 +205,13 @@ def test_the_cheapest_has_the_smallest_vectors_and_bm25_costs_nothing() -> None:
         ),
         (LEXICAL, "mteb run -m bm25:window=200 -t LongEmbedPasskey"),
         (Candidate("ada-002", "ada-002", "api"), "mteb run -m ada-002 -t LongEmbedPasskey"),
-        (replace(GOOD, key="halves"), 'mteb_longembed.search("org/mine+ntk@4096", chunker=halves)'),
+        (replace(GOOD, chunker_name="halves"), 'mteb_longembed.search("org/mine+ntk@4096", chunker=halves)'),
     ],
 )
 def test_what_to_type_is_right_for_every_kind(candidate, typed) -> None:
     made = summary({candidate: 40}, 50)
     assert advice(made).typed == typed
-    if not candidate.key:
+    if not candidate.chunker_name:
         own = replace(SETTING, corpus="my docs.jsonl", language="zho-Hans")
         (row,) = made.itertuples()
         assert type_next(row, own) == (
