@@ -16,7 +16,8 @@ from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, open_chec
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.positions.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.names.grammar import holds_model, is_bm25_name, is_extended_name
+from mteb_longembed.files import holds_model
+from mteb_longembed.names.grammar import is_bm25_name, is_extended_name
 from mteb_longembed.names.parameters import read_tokens
 from mteb_longembed.names.zoo import ZOO, entry_of
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker

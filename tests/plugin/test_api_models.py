@@ -172,4 +172,6 @@ def test_a_comparison_asks_for_each_text_once_for_the_model_and_for_windows_arou
     result = longembed.compare(names, data, folder=tmp_path, **options)
     assert len(result.summary) == 3 and not result.texts("left out")
     inputs = Counter(text for call in asked for text in call["input"])
-    assert max(inputs.values()) == 1 and {*texts[:5], *queries} < inputs.keys()
+    assert all(inputs[text] == 1 for text in (*texts[:5], *queries))
+    # mteb cuts the long document, and what it leaves is also a window
+    assert sorted(inputs.values())[-2:] == [1, 2]
