@@ -29,7 +29,7 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from experiments.materials import MIXES, SIZES, base_model, documents, rotary_model, tokenizer
 from experiments.measuring import interleaved, table
-from mteb_longembed.encoders.text.prefix_tokenizer import CACHE, IdCache, PrefixTokenizer
+from mteb_longembed.encoders.text.prefix_tokenizer import RECENT, PrefixTokenizer, RecentIds
 
 Row = list[object]
 BATCH_SIZES = (1, 4, 8, 32)
@@ -46,7 +46,7 @@ def encoding_row(
     """The stock loop with its best batch size, compared with ours. Our cache of ids is not used."""
 
     def run_ours() -> np.ndarray:
-        CACHE.max_bytes = 0
+        RECENT.most = 0
         return ours.encode(texts, batch_size=our_batch)
 
     difference = float(np.abs(run_ours() - stock.encode(texts, batch_size=batch_sizes[0])).max())
@@ -84,7 +84,7 @@ def tokenising(args: argparse.Namespace) -> Iterator[Row]:
     texts = documents("words", args.docs)
     for n in args.tokens:
         stock = tokenizer(n)
-        cut = PrefixTokenizer(stock, IdCache(0))
+        cut = PrefixTokenizer(stock, RecentIds(0))
         assert [ids.tolist() for ids in cut(texts, n)] == stock(texts, truncation=True)["input_ids"], (
             "ids differ"
         )
@@ -253,11 +253,11 @@ def indexing(args: argparse.Namespace) -> Iterator[Row]:
         searchers = [longembed.search(f"{folder}+{tail}") for tail in tails]
 
         def encode(searcher: Searcher) -> None:
-            CACHE.max_bytes = 0
+            RECENT.most = 0
             searcher.scorer.encoded.model.encode_document(texts)
 
         def add(searcher: Searcher) -> None:
-            CACHE.max_bytes = 0
+            RECENT.most = 0
             Searcher(searcher.scorer).add(keys, texts)
 
         for searcher in searchers:

@@ -242,6 +242,8 @@ def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
         settings.pop("similarity_fn_name", None)
         settings.pop("truncate_dim", None)  # the last module cuts dimensions
     made = kind(modules=modules, device=str(model.device), **settings)
+    for module in list(made)[1:]:
+        module.float()  # the trunk returns fp32, whatever its dtype is
     if isinstance(model, LongModelMixin) and model.checkpoint is not None and model.is_unchanged():
         spec = replace(model.checkpoint.spec, vectors=head.vectors)
         made.remember(replace(model.checkpoint, spec=spec))

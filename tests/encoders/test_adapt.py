@@ -1,5 +1,6 @@
 """A model that is fitted on documents: every form equals a slow oracle, and what is saved needs no code of ours."""
 
+import copy
 import math
 from collections import Counter
 from pathlib import Path
@@ -9,12 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from mteb.models import SentenceTransformerEncoderWrapper
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Router
+from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 from sklearn.covariance import LedoitWolf
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.heads.counting import count_tokens
 from mteb_longembed.encoders.heads.weights import LEAST_IDF, NO_WEIGHT, SIF_A
+from mteb_longembed.encoders.publishing.card import adapted_card
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
 from tests.encoders.positions.families.test_rotary import gap
@@ -350,3 +355,109 @@ def test_one_document_and_unknown_words_are_enough(plain: Path) -> None:
     model = weigh(plain, ["aa bb"])
     vectors = model.encode(["aa", "a word never seen", "日本"])
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+# ---- one model behind both doors ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tail", ["+none", "+pcw@128", "+pcw@128:size=12", "+pi@128"])
+def test_adapt_and_a_name_with_whiten_are_one_model(plain: Path, tail: str) -> None:
+    corpus = [tiny.text(20 + 7 * n, 300 + n) for n in range(14)]
+    model = longembed.adapt(f"{plain}{tail}", corpus, weights=None, device="cpu", show_progress_bar=False)
+    separator = "," if ":" in tail else ":"
+    searcher = longembed.search(f"{plain}{tail}{separator}whiten=0.5", device="cpu")
+    searcher.add([f"d{n:02}" for n in range(len(corpus))], corpus)
+    questions = [tiny.text(9, 900 + n) for n in range(5)]
+    want = model.encode_query(questions) @ model.encode_document(corpus).T
+    for question, row in zip(questions, want, strict=True):
+        hits = {hit.id: hit.score for hit in searcher.search(question, k=len(corpus))}
+        got = np.array([hits[f"d{n:02}"] for n in range(len(corpus))])
+        assert np.abs(got - row).max() < 1e-4
+
+
+def test_two_adapted_models_of_one_base_have_two_revisions(plain: Path) -> None:
+    def adapted(documents: list[str]) -> Any:
+        return longembed.adapt(str(plain), documents, device="cpu", show_progress_bar=False)
+
+    one, other, again = adapted(CORPUS), adapted(CORPUS[:5]), adapted(CORPUS)
+    revisions = [model.model_card_data.base_model_revision for model in (one, other, again)]
+    assert revisions[0] == revisions[2] != revisions[1]
+    assert SentenceTransformerEncoderWrapper(one).mteb_model_meta.revision == revisions[0]
+
+
+@pytest.mark.parametrize("tail", ["", "+none"])
+def test_a_map_is_fitted_on_whole_vectors_and_then_cut(plain: Path, tail: str) -> None:
+    base: Any = (
+        longembed.load(f"{plain}+none", device="cpu")
+        if tail
+        else SentenceTransformer(str(plain), device="cpu")
+    )
+    base.truncate_dim = 8
+    model: Any = longembed.adapt(base, CORPUS, weights=None, device="cpu", show_progress_bar=False)
+    whole: Any = longembed.adapt(
+        f"{plain}{tail}", CORPUS, weights=None, device="cpu", show_progress_bar=False
+    )
+    assert np.abs(model.encode(TEXTS) - whole.encode(TEXTS, truncate_dim=8)).max() < 1e-5
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_map_stays_in_full_precision(plain: Path, tmp_path: Path, dtype: str) -> None:
+    model: Any = longembed.adapt(
+        f"{plain}+none:dtype={'bf16' if dtype == 'bfloat16' else 'fp16'}",
+        CORPUS,
+        device="cpu",
+        show_progress_bar=False,
+    )
+    assert np.isfinite(model.encode(TEXTS)).all()
+    assert {p.dtype for part in list(model)[1:] for p in part.parameters()} == {torch.float32}
+    stock: Any = longembed.adapt(str(plain), CORPUS, device="cpu", show_progress_bar=False)
+    stock.to(getattr(torch, dtype))
+    assert np.isfinite(stock.encode(TEXTS, convert_to_numpy=False)[0].float().numpy()).all()
+    stock.save_pretrained(str(tmp_path / "cast"))
+    assert np.isfinite(SentenceTransformer(str(tmp_path / "cast"), device="cpu").encode(TEXTS)).all()
+
+
+def test_vectors_of_words_and_of_two_routes_are_whitened(plain: Path) -> None:
+    tokenizer = SentenceTransformer(str(plain), device="cpu").tokenizer
+    words = StaticEmbedding(tokenizer.backend_tokenizer, embedding_dim=16)
+    route = [SentenceTransformer(str(plain), device="cpu")[0], Pooling(32, "mean")]
+    two = Router.for_query_document(query_modules=route, document_modules=copy.deepcopy(route))
+    for modules in ([words], [two]):
+        base = SentenceTransformer(modules=modules, device="cpu")
+        model: Any = longembed.adapt(base, CORPUS, device="cpu", show_progress_bar=False)
+        mean, matrix = slow_whitening(base.encode_document(CORPUS), 0.5)
+        want = as_unit((base.encode_document(TEXTS) - mean) @ matrix)
+        got = model.encode_document(TEXTS)
+        assert np.abs(got @ got.T - want @ want.T).max() < 1e-4
+
+
+def test_few_documents_are_told_and_queries_need_a_map(plain: Path, caplog) -> None:
+    with caplog.at_level("WARNING"):
+        longembed.adapt(str(plain), CORPUS[:5], device="cpu", show_progress_bar=False)
+    assert "with fewer than 50 pieces or 12 documents adapting gained nothing" in caplog.text
+    with pytest.raises(InputError, match=r"^queries centre the queries of a map, so they need whiten="):
+        longembed.adapt(
+            str(plain), CORPUS, whiten=0, queries=QUERIES * 4, device="cpu", show_progress_bar=False
+        )
+
+
+def test_a_dense_with_an_activation_is_told_or_exact(tmp_path: Path, caplog) -> None:
+    folder = tiny.saved("bert", tmp_path, prompts=tiny.PROMPTS)
+    base = SentenceTransformer(str(folder), device="cpu")
+    bent = SentenceTransformer(modules=[base[0], base[1], Dense(32, 32)], prompts=base.prompts, device="cpu")
+    with caplog.at_level("WARNING"):
+        longembed.adapt(bent, CORPUS, device="cpu", show_progress_bar=False)
+    assert "a Dense with an activation behind its pooling" in caplog.text
+
+
+def test_the_card_of_an_adapted_model_keeps_base_and_tag_and_links_no_path(
+    plain: Path, tmp_path: Path
+) -> None:
+    model: Any = longembed.adapt(str(plain), CORPUS, device="cpu", show_progress_bar=False)
+    model.save_pretrained(str(tmp_path / "saved"))
+    card = (tmp_path / "saved" / "README.md").read_text()
+    assert "corpus-adapted" in card and "huggingface.co" not in card and str(plain.parent) not in card
+    text = adapted_card("local/x", "intfloat/e5-base-v2", "how")
+    assert (
+        "base_model: intfloat/e5-base-v2" in text and "(https://huggingface.co/intfloat/e5-base-v2)" in text
+    )

@@ -89,7 +89,7 @@ def test_texts_are_tokenised_once_for_several_strategies_of_one_base(base, monke
     fail = lambda self, texts, room: texts and pytest.fail("tokenised again")  # noqa: E731
     monkeypatch.setattr(prefix_tokenizer.PrefixTokenizer, "_read", fail)
     longembed.extend(base, "gp").encode(texts)
-    longembed.extend(base, "rp", target_len=32).encode(texts)
+    longembed.extend(base, "rp").encode(texts)
 
 
 def test_other_inputs_than_texts_go_to_sentence_transformers(base: SentenceTransformer) -> None:

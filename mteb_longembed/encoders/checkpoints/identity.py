@@ -78,7 +78,8 @@ def _configuration(module: nn.Module) -> str:
     words = ""
     if backend is not None:
         words = backend.to_str().partition('"added_tokens"')[2]
-    return json.dumps([config, repr(strategy), entries, words], sort_keys=True, default=str)
+    side = getattr(getattr(module, "tokenizer", None), "truncation_side", None)
+    return json.dumps([config, repr(strategy), entries, words, side], sort_keys=True, default=str)
 
 
 def _bits(tensor: Tensor) -> bytes:

@@ -1,11 +1,10 @@
-"""Which tokens before a cut of a text cannot depend on the text after the cut, from a tokenizer's own description."""
+"""Whether a tokenizer splits words first, so that tokens before a cut of a text do not depend on the text after it."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 #: A normaliser, pre-tokeniser or model in the serialised form of a tokenizer.
 Part = dict[str, Any]
@@ -19,39 +18,25 @@ _LOCAL_PARTS = frozenset((
 ))  # fmt: skip
 #: Models that tokenise every pre-token separately and without randomness.
 _LOCAL_MODELS = frozenset({"WordPiece", "BPE", "Unigram", "WordLevel"})
-_UNDERSCORE = "▁"
 _CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]")
 
 
-@dataclass(frozen=True)
-class PrefixStability:
-    """Which tokens before a cut do not depend on the text after the cut.
+def guard_of(tokenizer_json: str) -> int | None:
+    """So many characters before a cut, no token is trusted. None for a tokenizer that must read the whole text.
 
-    `kind` is `words` (tokens up to a pre-token boundary), `spaces` (there are no pre-tokens, but no piece of the
-    vocabulary crosses the start of a word) or `none`. `guard` is a number of characters: tokens that are so near to
-    the cut are not trusted.
+    Args:
+        tokenizer_json: a tokenizer of the library `tokenizers` in its serialised form.
     """
-
-    kind: Literal["words", "spaces", "none"]
-    guard: int = 0
-
-
-def prefix_stability(tokenizer_json: str) -> PrefixStability:
-    """The locality of a tokenizer of the library `tokenizers`, from its serialised form."""
     parts = json.loads(tokenizer_json)
-    added = [token["content"] for token in parts.get("added_tokens") or []]
-    guard = 32 + max(map(len, added), default=0)
     model = parts["model"]
     splitters = _flat(parts.get("pre_tokenizer"))
     steps = [*_flat(parts.get("normalizer")), *splitters]
     if model.get("type") not in _LOCAL_MODELS or model.get("dropout") or not all(map(_local, steps)):
-        return PrefixStability("none")
-    if any(map(_splits, splitters)):
-        return PrefixStability("words", guard)
-    inside_words = model["type"] in ("BPE", "Unigram") and not _crosses_words(model, added)
-    if inside_words and any(map(_marks_spaces, steps)):
-        return PrefixStability("spaces", guard)
-    return PrefixStability("none")
+        return None
+    if not any(map(_splits, splitters)):
+        return None
+    added = [token["content"] for token in parts.get("added_tokens") or []]
+    return 32 + max(map(len, added), default=0)
 
 
 def _flat(part: Part | None) -> list[Part]:
@@ -88,19 +73,3 @@ def _splits(part: Part) -> bool:
             return "Regex" in part["pattern"]
         case kind:
             return kind in ("BertPreTokenizer", "Whitespace", "WhitespaceSplit")
-
-
-def _marks_spaces(part: Part) -> bool:
-    if part["type"] == "Replace":
-        return bool(part["pattern"] == {"String": " "} and part["content"] == _UNDERSCORE)
-    return bool(part["type"] == "Metaspace" and part.get("replacement") == _UNDERSCORE)
-
-
-def _crosses_words(model: Part, added: list[str]) -> bool:
-    """Whether a piece of the vocabulary contains the start of a word after its own start."""
-    vocab = model["vocab"]
-    pieces = list(vocab)
-    if not isinstance(vocab, dict):
-        pieces = [piece for piece, _ in vocab]
-    inside = re.compile(f"[^{_UNDERSCORE}]{_UNDERSCORE}")
-    return any(inside.search(piece) for piece in pieces) or any(" " in a.strip() for a in added)

@@ -7,11 +7,10 @@ tokens. Here the text is cut first. Only those tokens are used that the text aft
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
-import unicodedata
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,58 +18,43 @@ from tokenizers import Encoding, Tokenizer
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from mteb_longembed.encoders.features import Ids
-from mteb_longembed.encoders.text.prefix_stability import PrefixStability, prefix_stability
+from mteb_longembed.encoders.text.prefix_stability import guard_of
 
-#: Characters to read for each needed token. English needs 4 to 5. If they are too few, a longer part is read.
+#: Characters to read for each needed token. English needs 4 to 5. If they are too few, the whole text is read.
 _CHARS_TO_READ = 6
 #: So many pre-tokens before a cut are never trusted, because patterns such as `'(s|ll|ve)` look that far ahead.
 _WORDS_IN_DOUBT = 4
-#: How many characters before the wanted length are searched for a good place for a cut.
-_SEARCH = 256
-#: Bytes of token ids that are kept for the same base. A longer length reads a text again, unless all of it was kept.
-CACHE_BYTES = 256 << 20
+#: Where a text may be cut: before white space, because no combining mark, joiner or word crosses it.
+_BLANK = re.compile(r"(?<=\S)[ \n\t]")
+#: Texts whose ids are kept, so that several strategies of one base read each text once.
+KEPT_TEXTS = 1024
 
 
-class Content(NamedTuple):
-    """The leading token ids of a text, without special tokens. `complete` if the text has no more tokens."""
+class RecentIds:
+    """The ids of the last texts, by tokenizer, text and length. Threads may share it."""
 
-    ids: Ids
-    complete: bool
-
-
-class IdCache:
-    """Token ids by text, at most `max_bytes`. The least recently used are removed first. Threads may share it."""
-
-    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
-        self.max_bytes = max_bytes
-        self.n_bytes = 0
-        self._entries: OrderedDict[bytes, Content] = OrderedDict()
+    def __init__(self, most: int = KEPT_TEXTS) -> None:
+        self.most = most
+        self._ids: OrderedDict[bytes, Ids] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: bytes, max_len: int) -> Ids | None:
-        """The first `max_len` ids (all, if there are fewer). None if they are not in the cache."""
+    def get(self, key: bytes) -> Ids | None:
+        """The ids of a text, if they are kept."""
         with self._lock:
-            content = self._entries.get(key)
-            if content is None or not (content.complete or len(content.ids) >= max_len):
-                return None
-            self._entries.move_to_end(key)
-            return content.ids[:max_len]
+            if key in self._ids:
+                self._ids.move_to_end(key)
+            return self._ids.get(key)
 
-    def put(self, key: bytes, content: Content) -> None:
-        """Keep `content`, unless it is larger than the whole cache."""
-        size = content.ids.nbytes
-        if size > self.max_bytes:
-            return
+    def put(self, key: bytes, ids: Ids) -> None:
+        """Keep the ids of a text; those that nobody asked for longest go."""
         with self._lock:
-            old = self._entries.pop(key, None)
-            self.n_bytes += size - (old.ids.nbytes if old else 0)
-            self._entries[key] = content
-            while self.n_bytes > self.max_bytes:
-                self.n_bytes -= self._entries.popitem(last=False)[1].ids.nbytes
+            self._ids[key] = ids
+            while len(self._ids) > self.most:
+                self._ids.popitem(last=False)
 
 
-#: The cache of this process. With it, several lengths or strategies of one base read each text once.
-CACHE = IdCache()
+#: The ids of this process.
+RECENT = RecentIds()
 
 
 class PrefixTokenizer:
@@ -79,15 +63,16 @@ class PrefixTokenizer:
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, cache: IdCache = CACHE) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, recent: RecentIds = RECENT) -> None:
         # a copy, because every call of the original, from any thread, changes its truncation and padding
         self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._backend.no_truncation()
         self._backend.no_padding()
         serialised = self._backend.to_str()
         self._fingerprint = hashlib.blake2b(serialised.encode(), digest_size=16).digest()
-        self.cache = cache
-        self.stability: PrefixStability = prefix_stability(serialised)
+        self.recent = recent
+        #: As `guard_of` says.
+        self.guard = guard_of(serialised)
         special = _special_tokens(self._backend)
         #: Whether the ids before and after a text do not depend on it.
         self.can_cut = special is not None
@@ -102,86 +87,60 @@ class PrefixTokenizer:
 
     def contents(self, texts: Sequence[str], room: int) -> list[Ids]:
         """The first `room` ids of each text without special tokens."""
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        keys = [hashlib.blake2b(text, digest_size=16, key=self._fingerprint).digest() for text in encoded]
-        cached = [self.cache.get(key, room) for key in keys]
+        keys = [self._key(text, room) for text in texts]
+        found = {key: self.recent.get(key) for key in keys}
         # equal texts are tokenised once
-        missing = {key: i for i, (key, ids) in enumerate(zip(keys, cached, strict=True)) if ids is None}
-        fresh = dict(zip(missing, self._read([texts[i] for i in missing.values()], room), strict=True))
-        for key, content in fresh.items():
-            self.cache.put(key, content)
-        return [fresh[key].ids if ids is None else ids for key, ids in zip(keys, cached, strict=True)]
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if found[key] is None}
+        for key, ids in zip(missing, self._read(list(missing.values()), room), strict=True):
+            self.recent.put(key, ids)
+            found[key] = ids
+        return [ids for ids in map(found.get, keys) if ids is not None]
 
-    def _read(self, texts: list[str], room: int) -> list[Content]:
-        done: list[Content | None] = [None] * len(texts)
-        wanted = _CHARS_TO_READ * room + 2 * self.stability.guard
-        local = self.stability.kind != "none"
-        cuts = {i: cut_point(text, wanted) if local else len(text) for i, text in enumerate(texts)}
-        while cuts:
-            uncut = [i for i, cut in cuts.items() if cut == len(texts[i])]
-            read = [without_surrogates(texts[i]) for i in uncut]
-            encodings = []
-            if read:
-                encodings = self._backend.encode_batch_fast(read, add_special_tokens=False)
-            for i, encoding in zip(uncut, encodings, strict=True):
-                done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=len(encoding) <= room)
-            parts = [i for i in cuts if done[i] is None]
-            pieces = [without_surrogates(texts[i][: cuts[i]]) for i in parts]
-            cuts = {}
-            encodings = self._backend.encode_batch(pieces, add_special_tokens=False)
-            for i, piece, encoding in zip(parts, pieces, encodings, strict=True):
-                if self._safe(encoding, piece, room):
-                    done[i] = Content(np.array(encoding.ids[:room], np.int32), complete=False)
-                else:
-                    cuts[i] = self._next_cut(texts[i], encoding, len(piece), room)
-        return [content for content in done if content is not None]
+    def _key(self, text: str, room: int) -> bytes:
+        digest = hashlib.blake2b(self._fingerprint, digest_size=16)
+        digest.update(b"%d " % room)
+        digest.update(text.encode("utf-8", "surrogatepass"))
+        return digest.digest()
 
-    def _next_cut(self, text: str, encoding: Encoding, read: int, room: int) -> int:
-        """The next place to cut: at least twice as far, or the end of a text that has no words."""
-        n = len(encoding)
-        has_few_words = n == 0 or (encoding.token_to_word(n - 1) or 0) <= _WORDS_IN_DOUBT
-        if has_few_words and self.stability.kind == "words":
-            return len(text)
-        return cut_point(text, max(2 * read, int(1.2 * room * read / max(n, 1))), beyond=read)
+    def _read(self, texts: list[str], room: int) -> list[Ids]:
+        """The first `room` ids of each text: from its start if that is enough, else from all of it."""
+        starts = [self._start(text, room) for text in texts]
+        cut = [i for i, start in enumerate(starts) if len(start) < len(texts[i])]
+        ids: list[Ids | None] = [None] * len(texts)
+        pieces = [without_surrogates(starts[i]) for i in cut]
+        encodings = self._backend.encode_batch(pieces, add_special_tokens=False) if pieces else []
+        for i, piece, encoding in zip(cut, pieces, encodings, strict=True):
+            if self._is_safe(encoding, piece, room):
+                ids[i] = np.array(encoding.ids[:room], np.int32)
+        rest = [i for i, known in enumerate(ids) if known is None]
+        whole = [without_surrogates(texts[i]) for i in rest]
+        fast = self._backend.encode_batch_fast(whole, add_special_tokens=False) if whole else []
+        for i, encoding in zip(rest, fast, strict=True):
+            ids[i] = np.array(encoding.ids[:room], np.int32)
+        return [row for row in ids if row is not None]
 
-    def _safe(self, encoding: Encoding, piece: str, room: int) -> bool:
+    def _start(self, text: str, room: int) -> str:
+        """The start of a text that should have `room` tokens, up to a blank; the whole text if there is none."""
+        if self.guard is None:
+            return text
+        blank = _BLANK.search(text, _CHARS_TO_READ * room + 2 * self.guard)
+        if blank is None:
+            return text
+        return text[: blank.start()]
+
+    def _is_safe(self, encoding: Encoding, piece: str, room: int) -> bool:
         """Whether the text after the cut cannot change the first `room` tokens."""
         n = len(encoding)
-        if n <= room:
+        if self.guard is None or n <= room:
             return False
         if room == 0:
             return True
-        last_chars = encoding.token_to_chars(room - 1)
-        trusted = len(piece) - self.stability.guard
-        if last_chars is None or (end := last_chars[1]) > trusted:
-            return False
-        if self.stability.kind == "spaces":
-            starts = piece[end:trusted].replace("\u2581", " ").split(" ")
-            return sum(map(bool, starts)) > 2
-        last = encoding.token_to_word(room - 1)
+        chars = encoding.token_to_chars(room - 1)
+        word = encoding.token_to_word(room - 1)
         final = encoding.token_to_word(n - 1)
-        return last is not None and final is not None and last < final - _WORDS_IN_DOUBT
-
-
-def cut_point(text: str, wanted: int, beyond: int = 0) -> int:
-    """The last place within `wanted` characters where a cut divides no character, or the whole length.
-
-    A place before white space is best, because no combining mark, joiner or word crosses it. The cut comes after
-    `beyond`, a number of characters that was too small: otherwise the search never ends.
-    """
-    if wanted >= len(text):
-        return len(text)
-    indices = range(wanted, max(wanted - _SEARCH, beyond), -1)
-    for fits in (" \n\t".__contains__, _starts_anew):
-        for at in indices:
-            if fits(text[at]):
-                return at
-    return len(text)
-
-
-def _starts_anew(char: str) -> bool:
-    """Whether a character never joins the character before it: it is no mark, format character or Hangul jamo."""
-    return unicodedata.category(char)[0] in "LNP" and not "\u1100" <= char <= "\u11ff"
+        if chars is None or word is None or final is None:
+            return False
+        return chars[1] <= len(piece) - self.guard and word < final - _WORDS_IN_DOUBT
 
 
 def without_surrogates(text: str) -> str:
@@ -205,22 +164,27 @@ def _special_tokens(backend: Tokenizer) -> tuple[list[int], list[int]] | None:
     return prefix, suffix
 
 
-#: By tokenizer: the cutters by its size, because added tokens change the ids of a text.
-_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, dict[int, PrefixTokenizer]] = WeakKeyDictionary()
+#: By tokenizer: its state when its cutter was made, and the cutter.
+_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[object, PrefixTokenizer]] = WeakKeyDictionary()
 
 
 def prefix_tokenizer_of(tokenizer: PreTrainedTokenizerBase | None) -> PrefixTokenizer | None:
-    """The tokenizer's `PrefixTokenizer`, made once. None if texts must go through the tokenizer itself."""
+    """The tokenizer's `PrefixTokenizer`. None if texts must go through the tokenizer itself.
+
+    It is made once, and again when the tokenizer was changed in place.
+    """
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         return None
     if type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus:
         return None  # it reads texts in its own way
     if tokenizer.truncation_side != "right" or getattr(tokenizer, "split_special_tokens", False):
         return None
-    known = _CUTTERS.setdefault(tokenizer, {})
-    size = len(tokenizer)
-    if size not in known:
-        known[size] = PrefixTokenizer(tokenizer)
-    if known[size].can_cut:
-        return known[size]
+    backend = tokenizer.backend_tokenizer
+    parts = (backend.normalizer, backend.pre_tokenizer, backend.post_processor)
+    state = len(tokenizer), *map(repr, parts)
+    known = _CUTTERS.get(tokenizer)
+    if known is None or known[0] != state:
+        known = _CUTTERS[tokenizer] = state, PrefixTokenizer(tokenizer)
+    if known[1].can_cut:
+        return known[1]
     return None

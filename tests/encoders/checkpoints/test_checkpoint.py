@@ -230,3 +230,11 @@ def test_an_adapter_whose_base_is_an_adapter_is_no_model(tmp_path: Path) -> None
 )
 def test_the_models_that_ship_are_those_that_were_measured(alias: str, revision: str) -> None:
     assert open_checkpoint(ModelSpec.parse(f"{alias}+none")).base.revision == revision
+
+
+def test_a_folder_beats_an_alias_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tiny.saved("bert", tmp_path)
+    folder.rename(tmp_path / "e5-base-4k")
+    monkeypatch.chdir(tmp_path)
+    model = load("e5-base-4k", device="cpu")
+    assert model.model_card_data.model_name == "local/e5-base-4k+none@16"
