@@ -123,7 +123,10 @@ class PrefixTokenizer:
         """The start of a text that should have `room` tokens, up to a blank; the whole text if there is none."""
         if self.guard is None:
             return text
-        blank = _BLANK.search(text, _CHARS_TO_READ * room + 2 * self.guard)
+        wanted = _CHARS_TO_READ * room + 2 * self.guard
+        if wanted >= len(text):
+            return text
+        blank = _BLANK.search(text, wanted)
         if blank is None:
             return text
         return text[: blank.start()]
