@@ -161,7 +161,7 @@ def compare(
         bm25: whether BM25 and the fusion with it take part.
         budget: seconds; what would take longer is left out and named.
         device: where models run. Default: the best device of this machine.
-        folder: finished work is kept here, in mteb's form.
+        folder: finished work is kept here.
         show: whether a progress bar is shown; those of other libraries never are.
         on_message: called with every sentence for the user.
         sources: in the place of `data`, what `Data.of` takes: `tasks`, `benchmarks` and `eval_splits`; or `corpus`,

@@ -98,8 +98,8 @@ class Runner:
         """
         try:
             return self._run(candidate)
-        except OverBudgetError:
-            raise
+        except OverBudgetError as error:
+            raise OverBudgetError(f"{candidate.id}: {error}") from None
         except Exception as error:
             reason = str(error).partition("\n")[0]
             if not isinstance(error, (LongEmbedError, ImportError, OSError)):
@@ -219,12 +219,12 @@ class Runner:
         to_encode = [split for split in missing if (candidate.passes, _key(split)) not in self._encoded]
         seconds = self.expected_seconds(cost, to_encode)
         if math.isinf(seconds) and left <= 0:
-            raise OverBudgetError(f"{candidate.id}: unknown time.")
+            raise OverBudgetError("unknown time.")
         # where the time is not known, a candidate may run while there is any
         if math.isfinite(seconds) and seconds > max(left, 0):
-            raise OverBudgetError(f"{candidate.id}: about {duration(seconds)}.")
+            raise OverBudgetError(f"about {duration(seconds)}.")
         if to_encode != missing and left <= 0:
-            raise OverBudgetError(f"{candidate.id}: no time is left.")
+            raise OverBudgetError("no time is left.")
 
     def expected_seconds(self, cost: Cost, splits: Sequence[Split]) -> float:
         """The time to encode the documents of some splits, 0 for BM25; infinite if it is not known."""

@@ -1,1 +1,1 @@
-"""What an evaluation is: metrics, scores by query, ties, and the identity of data."""
+"""What an evaluation is: a scorer on a split, metrics, scores by query, ties, and passages that answer."""

@@ -1,6 +1,6 @@
-"""Search around an encoder: fusion with BM25, several vectors in an index.
+"""Search: scorers, each of which gives one matrix `[queries, documents]`.
 
-The classes here have mteb's search protocol (`index`, `search`, `mteb_model_meta`) and no `encode`. If an object has
-`encode`, mteb calls that and ignores `search`. This room may import `encoders`, `tasks`, `names`, `errors`, mteb and
-FAISS.
+`make` makes the scorer of a name. `mteb_search` puts it behind mteb's search protocol (`index`, `search`,
+`mteb_model_meta`), and nothing else here knows that protocol. This room may import `encoders`, `tasks`, `data`,
+`names`, `errors`, mteb and FAISS.
 """

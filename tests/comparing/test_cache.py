@@ -86,7 +86,7 @@ def test_a_deeper_metric_is_never_made_of_what_a_shallower_one_has_kept(base, tm
     assert len(kept) == 2
 
 
-def test_a_cost_belongs_to_its_machine_device_and_threads(base, tmp_path, monkeypatch) -> None:
+def test_a_cost_belongs_to_its_machine_device_threads_and_versions(base, tmp_path, monkeypatch) -> None:
     splits = splits_of(beir_task(folder(tmp_path)))
     meta = mteb.get_model_meta(f"{base}+none")
     cache = Cache(tmp_path / "out")
@@ -100,6 +100,13 @@ def test_a_cost_belongs_to_its_machine_device_and_threads(base, tmp_path, monkey
     for module, name in ((caching.platform, "node"), (caching.torch, "get_num_threads")):
         with monkeypatch.context() as other:
             other.setattr(module, name, lambda: "another")
+            assert kept("cpu") == Cost()
+    for module, name, value in (
+        (caching, "version", lambda name: "9.9"),
+        (caching.torch, "__version__", "9.9"),
+    ):
+        with monkeypatch.context() as other:
+            other.setattr(module, name, value)
             assert kept("cpu") == Cost()
 
 

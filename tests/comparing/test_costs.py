@@ -183,3 +183,10 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
 )
 def test_tokens_are_counted_by_a_tokenizer_or_else_by_words(text, with_tokenizer, n) -> None:
     assert costs._length(text, tiny.tokenizer() if with_tokenizer else None) == n
+
+
+def test_bm25_on_the_first_tokens_says_how_much_it_reads(task, tmp_path) -> None:
+    result = compare([named("bm25@20"), named("bm25")], task, tmp_path)
+    # 15 of 38 words are 20 tokens
+    assert result.summary.loc["bm25@20", "share_read"] == pytest.approx(15 / 38)
+    assert result.summary.loc["bm25", "share_read"] == 1

@@ -22,6 +22,7 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval import passages as windows_of
 from mteb_longembed.retrieval.chunks import read_chunker
+from mteb_longembed.retrieval.rows import Pass
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.comparing.frames import LEXICAL, frame
@@ -204,6 +205,26 @@ def test_queries_of_several_sentences_are_also_asked_sentence_by_sentence(base, 
         "+pcw@128:fuse=bm25,query=sentences,vectors=window",
     }  # fmt: skip
     assert any(text.startswith("Queries have 2.0 sentences on average") for text in result.texts("finding"))
+
+
+def test_the_budget_ends_a_pass_and_what_comes_from_it(base, task, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
+    found = [c for c in candidates_of(base, ["pcw"], 128)[0] if "pcw" in c.name]
+    now = [0.0]
+    monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(running, "measure", lambda *_: ([1e6] * 3, 4))
+    encode = Pass._append_part
+
+    def slow(self: Pass, *args: Any) -> None:
+        encode(self, *args)
+        now[0] += 60
+
+    monkeypatch.setattr(Pass, "_append_part", slow)
+    result = compare([LEXICAL, *found], task, tmp_path, budget=100)
+    assert len(result.summary) == 1 + len(found)  # one pass of a minute gives all of them
+    monkeypatch.setattr("mteb_longembed.retrieval.rows.CALL_BYTES", 1)  # a minute for each document
+    result = compare([LEXICAL, *found], task, tmp_path / "other", budget=100)
+    assert list(result.summary.index) == [LEXICAL.id] and len(result.texts("skipped")) == len(found)
 
 
 # ---- passages

@@ -132,3 +132,16 @@ def test_instructions_are_read_with_their_queries(tmp_path: Path) -> None:
         {"id": rows["id"], "text": rows["text"], "instruction": ["find it"] * 3}
     )
     assert split.queries["q0"] == f"{rows['text'][0]} find it"
+
+
+def test_passages_are_those_of_the_language_of_the_documents(tmp_path: Path) -> None:
+    texts = ["今天下雨了。" * 90 + "钥匙在门口的花盆下面。" + "我们去山上看红叶。" * 90, "猫坐在垫子上。"]
+    root = beir(tmp_path, texts, ["花盆下面的钥匙"])
+    start = texts[0].index("钥匙")
+    lines = f"query-id\tcorpus-id\tscore\tstart\tend\nq0\td0\t1\t{start}\t{start + 11}\n"
+    (root / "qrels" / "test.tsv").write_text(lines)
+    found = {}
+    for language in ("eng-Latn", "zho-Hans"):
+        (split,) = splits_of(beir_task(root, language=language), [read_metric("nDCG@1")])
+        found[language] = evaluate(make_scorer("bm25"), split)["passage@1"].item()
+    assert found == {"eng-Latn": 0, "zho-Hans": 1}
