@@ -125,6 +125,8 @@ class Runner:
                 scored = partial(evaluate, self._scorer(candidate, split), split)
                 tables[split.label] = self.cache.scores(meta, split, scored)
             self._encoded.add(place)
+            # the pass keeps its vectors, and a scorer has a copy of them
+            self._scorers.pop((candidate.id, _key(split)), None)
         scores = pd.concat(
             [cast("pd.DataFrame", tables[split.label]) for split in self.splits], ignore_index=True
         )
@@ -159,9 +161,8 @@ class Runner:
             if candidate.name != "bm25":
                 settings = BM25Settings.parse(candidate.name)
             return self._bm25_of(settings, split)
-        model = self._model(candidate)
-        if candidate.kind == "api" and not hasattr(model, "encode"):
-            return scorer_of(model)
+        if candidate.kind == "api" and not hasattr(self._model(candidate), "encode"):
+            return scorer_of(self._model(candidate))
         vectors, settings_of_search, pieces = None, SearchSettings(), None
         if candidate.parts is not None:
             spec, settings_of_search = candidate.parts

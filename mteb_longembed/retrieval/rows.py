@@ -126,10 +126,12 @@ class Pass:
         self, rule: Rule | None = None, vectors: Vectors | None = None, pieces: Pieces | None = None
     ) -> Head:
         """The head that pools in this way."""
-        if rule is not None:
-            heads.check_weighable(cast("Any", self.model))
         key = HeadKey(rule, vectors, pieces)
-        return self._heads.setdefault(key, Head(key))
+        if key not in self._heads:
+            if rule is not None:
+                heads.check_weighable(self.model)
+            self._heads[key] = Head(key)
+        return self._heads[key]
 
     # ---- documents ---------------------------------------------------------------------------------------
 
