@@ -1,0 +1,256 @@
+"""From texts to the words of their language, as numbers: read once, for documents, their windows and queries."""
+
+from __future__ import annotations
+
+import unicodedata
+from array import array
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import regex  # type: ignore[import-untyped]
+from bm25s.tokenization import Tokenizer
+from mteb.models.model_implementations.bm25 import BM25Tokenizer
+
+_OTHER = 0
+_LETTER = 1
+_MARK = 2
+_ALONE = 3
+_BLANK = 4
+#: Added to the kind of a letter for the marks after it.
+_CONTINUES = 8
+#: Scripts whose letters, with their marks, are words, as in mteb's BM25; most have no blanks between words. The sign
+#: for long vowels in Japanese (U+30FC) belongs to two of them.
+_SCRIPTS = (
+    r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Khmer}"
+    r"\p{Script=Myanmar}\p{Script=Tibetan}\p{Script=Lao}\u30fc"
+)
+#: The kinds of characters. A later one wins. U+200C and U+200D join letters in Persian and in Indic scripts.
+_KINDS = {
+    _LETTER: r"[\p{L}\p{N}_]+",
+    _ALONE: rf"[[{_SCRIPTS}]&&[\p{{L}}\p{{N}}]]+",
+    _MARK: r"[\p{M}\p{Grapheme_Extend}\u200c\u200d]+",
+    _BLANK: r"[\s\x1c-\x1f]+",
+}
+#: Letters of a word, at least, in a language with blanks.
+_SHORTEST = 2
+#: The number of what is no word: a stop word, or too short.
+NO_WORD = -1
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A text as words.
+
+    Args:
+        ids: the number of each word, int32 `[words]`. Stop words are not among them.
+        starts: the first character of each, int32 `[words]`.
+        pieces: what windows count: start and end in characters of what stands between blanks, and of each letter in
+            a script without blanks, int32 `[pieces, 2]`.
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    pieces: np.ndarray
+
+
+class AskedWord(NamedTuple):
+    """A word of a query: as the index has it, such as a stem, and as it was typed, in lower case."""
+
+    word: str
+    form: str
+
+
+class Words:
+    """The words of texts in one language. A word's number is its place in `numbers`.
+
+    Stems and stop words are those of mteb's BM25, and English words are exactly its words. No word vanishes because
+    many documents have it.
+
+    Differs: marks belong to the letter before them; a letter is the same in each of its Unicode forms; scripts
+        without blanks are cut in every language, and other words between them are kept whole.
+
+    Args:
+        language: as mteb writes it, such as `deu-Latn`.
+    """
+
+    def __init__(self, language: str) -> None:
+        of_mteb = BM25Tokenizer(language.partition("-")[0])
+        self._stemmer = of_mteb.stemmer
+        self._stop_words = frozenset(Tokenizer(stopwords=of_mteb.stopwords_key or []).stopwords)
+        #: Word -> its number.
+        self.numbers: dict[str, int] = {}
+        #: What stands in a text -> the number of its form: in lower case, not yet stemmed.
+        self._forms = _Memory(self._new_form)
+        self._form_numbers: dict[str, int] = {}
+        #: For each form the number of its word, and how often it was read.
+        self._word_of_form = array("i")
+        self._times_read = array("q")
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def read(self, text: str) -> Cut:
+        """Cut a document. Words that are new get the next numbers."""
+        kinds = _kinds(text)
+        starts, ends = _word_borders(kinds)
+        forms = np.fromiter(
+            map(self._forms.__getitem__, _slices(text, starts, ends)), np.int32, count=len(starts)
+        )
+        np.add.at(np.frombuffer(self._times_read, np.int64), forms, 1)
+        ids = np.frombuffer(self._word_of_form, np.int32)[forms]
+        kept = ids != NO_WORD
+        return Cut(ids[kept], starts[kept].astype(np.int32), _piece_borders(kinds))
+
+    def of_query(self, text: str) -> list[AskedWord]:
+        """The words of a query, also those that no document has."""
+        starts, ends = _word_borders(_kinds(text))
+        found = []
+        for form in map(_lower, _slices(text, starts, ends)):
+            word = self._word(form)
+            if word is not None:
+                found.append(AskedWord(word, form))
+        return found
+
+    def forms(self) -> list[str]:
+        """The form of each word that was read most often: people write it, and models know it, unlike the stem."""
+        most = np.full(len(self), -1, np.int64)
+        names = [""] * len(self)
+        for form, number in self._form_numbers.items():
+            word = self._word_of_form[number]
+            if word != NO_WORD and self._times_read[number] > most[word]:
+                most[word] = self._times_read[number]
+                names[word] = form
+        return names
+
+    def _new_form(self, text: str) -> int:
+        form = _lower(text)
+        if form not in self._form_numbers:
+            self._form_numbers[form] = len(self._form_numbers)
+            word = self._word(form)
+            number = NO_WORD
+            if word is not None:
+                number = self.numbers.setdefault(word, len(self.numbers))
+            self._word_of_form.append(number)
+            self._times_read.append(0)
+        return self._form_numbers[form]
+
+    def _word(self, form: str) -> str | None:
+        """The word of a form; None for a stop word, and for one letter of a script with blanks."""
+        if form in self._stop_words:
+            return None
+        if len(form) < _SHORTEST and _kind_table()[ord(form)] != _ALONE:
+            return None
+        if self._stemmer is None:
+            return form
+        stem: str = self._stemmer.stemWord(form)
+        return stem
+
+
+class _Memory(dict[str, int]):
+    """A dictionary that asks for what it lacks, and keeps it."""
+
+    def __init__(self, ask: Callable[[str], int]) -> None:
+        super().__init__()
+        self._ask = ask
+
+    def __missing__(self, key: str) -> int:
+        self[key] = self._ask(key)
+        return self[key]
+
+
+def first_pieces(text: str, n: int) -> str:
+    """The beginning of a text with `n` words, or letters of a script without blanks.
+
+    >>> first_pieces("one two  three", 2), first_pieces("東京タワー", 2)
+    ('one two', '東京')
+    """
+    pieces = _piece_borders(_kinds(text))
+    if not len(pieces):
+        return ""
+    return text[pieces[0, 0] : pieces[: max(n, 1)][-1, 1]]
+
+
+def count_pieces(text: str) -> int:
+    """How many words a text has; each letter of a script without blanks is one.
+
+    >>> count_pieces("one two  three"), count_pieces("東京タワー")
+    (3, 5)
+    """
+    return len(_piece_borders(_kinds(text)))
+
+
+def _lower(text: str) -> str:
+    """A form in which a word is the same however it is typed: `É` as one character or two, full-width letters."""
+    form = unicodedata.normalize("NFC", text.lower())
+    if form.isascii():
+        return form
+    if _kind_table()[ord(form[0])] == _ALONE or unicodedata.east_asian_width(form[0]) == "F":
+        return unicodedata.normalize("NFKC", form).lower()
+    return form
+
+
+def _slices(text: str, starts: np.ndarray, ends: np.ndarray) -> list[str]:
+    return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+@lru_cache(maxsize=1)
+def _kind_table() -> np.ndarray:
+    """The kind of each character of Unicode, uint8 `[1114112]`."""
+    every = "".join(map(chr, range(0x110000)))
+    table = np.zeros(len(every), np.uint8)
+    for kind, pattern in _KINDS.items():
+        for match in regex.finditer(pattern, every, regex.VERSION1):
+            table[match.start() : match.end()] = kind
+    return table
+
+
+def _kinds(text: str) -> np.ndarray:
+    """The kind of each character; a mark has that of its letter plus `_CONTINUES`."""
+    kinds = _kind_table()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)]
+    marks = kinds == _MARK
+    if not marks.any():
+        return kinds
+    places = np.arange(len(kinds))
+    owner = kinds[np.maximum.accumulate(np.where(marks, 0, places))]
+    owner[owner == _MARK] = _OTHER  # a mark at the start of a text
+    return np.where(marks, owner | _CONTINUES, owner)
+
+
+def _word_borders(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Start and end of all words, in characters: runs of letters, and single letters of scripts without blanks."""
+    owner = kinds & ~np.uint8(_CONTINUES)
+    before = np.concatenate([np.zeros(1, np.uint8), owner[:-1]])[: len(owner)]
+    is_letter = owner == _LETTER
+    is_alone = owner == _ALONE
+    starts = (is_letter & (before != _LETTER)) | (kinds == _ALONE)
+    inside = is_letter | is_alone
+    goes_on = np.append((inside & ~starts)[1:], False)[: len(owner)]
+    ends = inside & ~goes_on
+    return np.flatnonzero(starts), np.flatnonzero(ends) + 1
+
+
+def _piece_borders(kinds: np.ndarray) -> np.ndarray:
+    """Start and end of what windows count, `[pieces, 2]`. Punctuation belongs to what is before it."""
+    owner = kinds & ~np.uint8(_CONTINUES)
+    before = np.concatenate([np.full(1, _BLANK, np.uint8), owner[:-1]])[: len(owner)]
+    filled = owner != _BLANK
+    starts = filled & ((before == _BLANK) | ((owner == _LETTER) & (before == _ALONE))) | (kinds == _ALONE)
+    goes_on = np.append((filled & ~starts)[1:], False)[: len(owner)]
+    ends = filled & ~goes_on
+    return np.stack([np.flatnonzero(starts), np.flatnonzero(ends) + 1], axis=1).astype(np.int32)
+
+
+def words_of(texts: Iterable[str], language: str) -> list[list[str]]:
+    """The words of each text.
+
+    >>> words_of(["The lamps were lit."], "eng-Latn")
+    [['lamp', 'lit']]
+    """
+    words = Words(language)
+    found = []
+    for text in texts:
+        found.append([asked.word for asked in words.of_query(text)])
+    return found
