@@ -7,6 +7,8 @@ from typing import Literal
 
 import regex  # type: ignore[import-untyped]
 
+from mteb_longembed.word_borders import count_pieces
+
 #: Marks and format characters belong to the character before them.
 _MARKS = r"[\p{SB=EX}\p{SB=FO}]*+"
 #: The rules SB3 to SB11 of Unicode's Standard Annex 29, by the property `Sentence_Break` (SB) of characters.
@@ -81,12 +83,12 @@ WORDS_PER_TOKEN = 0.75
 
 
 def count_words(text: str) -> int:
-    """About how many tokens a text has: 0.75 words are one.
+    """About how many tokens a text has: 0.75 words are one, and so are 0.75 letters of a script without blanks.
 
     >>> count_words("one two  three")
     4
     """
-    return round(len(text.split()) / WORDS_PER_TOKEN)
+    return round(count_pieces(text) / WORDS_PER_TOKEN)
 
 
 def query_parts(queries: Sequence[str], rule: Literal["sentences"] | None) -> list[list[str]]:

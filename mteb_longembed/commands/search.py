@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Characters of a passage that are shown.
 _SHOWN = 240
 #: What JSON shows of a hit.
-_KEYS = ("id", "score", "start", "end", "passage")
+_KEYS = ("id", "score", "start", "end", "passage", "words")
 DESCRIPTION = (
     "Search your own documents. Their vectors stay in the store of embeddings, so a second call encodes only what is "
     "new."
@@ -90,6 +90,9 @@ def _print(hits_of: Mapping[str, list[Hit]]) -> None:
             print(f"{rank}. {hit.score:.3f}  {printable(hit.id)}  characters {hit.start:,} to {hit.end:,}")
             passage = printable(textwrap.shorten(hit.passage, _SHOWN))
             print(textwrap.indent(textwrap.fill(passage, 100), "   "))
+            matched = [f"{asked} -> {word}" for asked, word in hit.words.items() if asked != word]
+            if matched:
+                print(f"   {printable(', '.join(matched))}")
 
 
 def _note(text: str) -> None:

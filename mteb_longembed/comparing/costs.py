@@ -23,6 +23,7 @@ from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.passages import CutText
 from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
+from mteb_longembed.word_borders import count_pieces
 
 #: How often the speed of every candidate is measured.
 ROUNDS = 3
@@ -186,7 +187,7 @@ def chunk_texts(texts: Sequence[str], split_text: CutText) -> list[str]:
 
 def count_read_words(text: str, target_len: int | None) -> int:
     """The words of a text that BM25 on its first tokens reads; all without a target."""
-    n_words = len(text.split())
+    n_words = count_pieces(text)
     if target_len is None:
         return n_words
     return min(n_words, int(target_len * WORDS_PER_TOKEN))

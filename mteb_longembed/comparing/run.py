@@ -23,9 +23,17 @@ from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.passages import AT
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
+from mteb_longembed.retrieval.bm25 import BaselineBM25
 from mteb_longembed.retrieval.heads import LongModel
-from mteb_longembed.retrieval.make import chunked_pass, encoder_in, scorer_of, searching
-from mteb_longembed.retrieval.passage_bm25 import WINDOW, BM25Settings, PassageBM25
+from mteb_longembed.retrieval.make import (
+    bm25_in_fusion,
+    chunked_pass,
+    encoder_in,
+    make_bm25,
+    scorer_of,
+    searching,
+)
+from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
 from mteb_longembed.retrieval.rows import Pass
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
@@ -157,10 +165,9 @@ class Runner:
         if candidate.scorer is not None:
             return candidate.scorer
         if candidate.kind == "bm25":
-            settings = BM25Settings()
-            if candidate.name != "bm25":
-                settings = BM25Settings.parse(candidate.name)
-            return self._bm25_of(settings, split)
+            if candidate.name == "bm25":
+                return BaselineBM25()
+            return self._bm25_of(BM25Settings.parse(candidate.name), split)
         if candidate.kind == "api" and not hasattr(self._model(candidate), "encode"):
             return scorer_of(self._model(candidate))
         vectors, settings_of_search, pieces = None, SearchSettings(), None
@@ -173,12 +180,14 @@ class Runner:
         encoded = self._pass(candidate, split)
         bm25 = None
         if settings_of_search.fuse is not None:
-            bm25 = self._bm25_of(BM25Settings(window=WINDOW, query=settings_of_search.query), split)
+            bm25 = self._bm25_of(bm25_in_fusion(settings_of_search), split)
         return searching(encoded, vectors, settings_of_search, bm25, pieces)
 
     def _bm25_of(self, settings: BM25Settings, split: Split) -> PassageBM25:
-        scorer = PassageBM25(settings)
-        return self._bm25.setdefault((str(settings), _key(split)), scorer)
+        place = str(settings), _key(split)
+        if place not in self._bm25:
+            self._bm25[place] = make_bm25(settings, self.device)
+        return self._bm25[place]
 
     def _pass(self, candidate: Candidate, split: Split) -> Pass:
         place = candidate.passes, _key(split)

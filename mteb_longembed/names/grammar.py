@@ -19,9 +19,13 @@ _EXTENDED = re.compile(
 )
 
 #: What a name may set that changes only the search, and no model. `retrieval/settings.py` reads the values.
-SEARCH_SETTINGS = ("fuse", "weight", "weights", "whiten", "score", "query", "index")
+SEARCH_SETTINGS = ("fuse", "weight", "weights", "whiten", "score", "query", "index", "neighbours")
+#: What the name of a BM25 of ours may set.
+BM25_SETTINGS = ("window", "query", "score", "neighbours")
 #: A BM25 of ours: `bm25`, and at least a target or a setting.
 _BM25 = re.compile(r"(mteb-longembed/)?bm25(?=[@:,])(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?")
+#: The model of its neighbours, to the next setting of BM25's or the end.
+_NEIGHBOURS = re.compile(rf"(?:^|,)neighbours=(?P<name>.+?)(?=,(?:{'|'.join(BM25_SETTINGS)})=|$)")
 
 
 def is_extended_name(text: str) -> bool:
@@ -60,15 +64,25 @@ def is_bm25_name(text: str) -> bool:
 
 
 def bm25_settings(text: str) -> tuple[str | None, dict[str, str]]:
-    """The target length and the settings of a BM25 of ours.
+    """The target length and the settings of a BM25 of ours. The name of a model may have commas.
 
     >>> bm25_settings("bm25@512:window=200")
     ('512', {'window': '200'})
+    >>> bm25_settings("bm25:neighbours=e5-base+pcw:size=64,overlap=8,window=200")[1]
+    {'neighbours': 'e5-base+pcw:size=64,overlap=8', 'window': '200'}
     """
     match = _BM25.fullmatch(text)
     if match is None:
         raise InputError(f"a BM25 of ours is written bm25:window=200 or bm25@512, got {text!r}.")
-    return match["target"], split_settings(text, match["settings"] or "")
+    settings = match["settings"] or ""
+    model = _NEIGHBOURS.search(settings)
+    if model is None:
+        return match["target"], split_settings(text, settings)
+    others = settings[: model.start()] + settings[model.end() :]
+    given = split_settings(text, others.strip(","))
+    if "neighbours" in given:
+        raise InputError(f"a parameter may be given only once, got neighbours twice in {text!r}.")
+    return match["target"], {"neighbours": model["name"], **given}
 
 
 def split_settings(text: str, settings: str) -> dict[str, str]:

@@ -80,10 +80,10 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         if name in ZOO and ZOO[name].kind == "mteb":
             return self[ZOO[name].hub_id]
         if is_bm25_name(name):
-            from mteb_longembed.retrieval.mteb_search import MTEBSearch
-            from mteb_longembed.retrieval.passage_bm25 import BM25Settings, bm25_meta
+            from mteb_longembed.retrieval.make import meta_of_bm25
+            from mteb_longembed.retrieval.passage_bm25 import BM25Settings
 
-            return bm25_meta(BM25Settings.parse(name), MTEBSearch)
+            return meta_of_bm25(BM25Settings.parse(name))
         from mteb_longembed.retrieval.settings import read_name
 
         made = self._make(*read_name(name))

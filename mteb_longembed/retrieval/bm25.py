@@ -1,4 +1,4 @@
-"""The terms of texts and their BM25 scores, by mteb's baseline, which also takes texts without words."""
+"""mteb's baseline of BM25 as a scorer, under mteb's name: its words and scores, also for texts without words."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from mteb.models.model_implementations.bm25 import BM25Search
+from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
 from mteb_longembed.data.check import text_table
 
+from .passage_bm25 import PassageBM25
 from .scorer import Documents
 
 # bm25s, which mteb imports when it is first used, reads this; else it shows bars for each query
 os.environ.setdefault("DISABLE_TQDM", "1")
 
 
-class TermIndex:
+class BaselineTerms:
     """BM25 with the settings of mteb's baseline, over texts in one language.
 
     Differs: texts without any word are scored too, with 0.
@@ -65,3 +66,32 @@ class TermIndex:
         retriever: Any = self._search.retriever
         scores: np.ndarray = retriever.get_scores(list(terms))
         return scores
+
+
+class BaselineBM25(PassageBM25):
+    """mteb's baseline: whole documents, scored by mteb's own search. In English this is BM25 of ours.
+
+    Its passages are those of BM25 of ours.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(meta=bm25_s)
+        self._terms: BaselineTerms | None = None
+
+    def fit(self, documents: Documents) -> None:
+        """Read documents, which are indexed when a query asks for them."""
+        if documents is not self._documents:
+            self._terms = None
+        super().fit(documents)
+
+    def scores(self, queries: Sequence[str]) -> np.ndarray:
+        """The score of each document for each query, float32 `[queries, documents]`."""
+        documents = self._read()
+        found = np.zeros((len(queries), len(documents)), np.float32)
+        if not len(documents):
+            return found
+        if self._terms is None:
+            self._terms = BaselineTerms(documents.texts, documents.language)
+        for row, terms in enumerate(self._terms.query_terms(queries)):
+            found[row] = self._terms.scores(terms)
+        return found

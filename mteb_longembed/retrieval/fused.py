@@ -12,6 +12,9 @@ from mteb_longembed.sentences import sentences
 
 from .scorer import Documents, Scorer, Span
 
+#: The share of a query's rarity that BM25's best document has where BM25 counts fully.
+ENOUGH = 0.5
+
 
 class Fused:
     """`weight` times the score of `first` plus `1 - weight` times that of `second`, both scaled.
@@ -44,7 +47,12 @@ class Fused:
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The weighted sum of the scaled scores, float32 `[queries, documents]`."""
         fused = self.weight * scaled(self.first.scores(queries), self.first.lowest)
-        fused += (1 - self.weight) * scaled(self.second.scores(queries), self.second.lowest)
+        of_second = self.second.scores(queries)
+        part = scaled(of_second, self.second.lowest)
+        coverage = getattr(self.second, "coverage", None)
+        if coverage is not None:
+            part *= np.minimum(coverage(queries, of_second) / ENOUGH, 1)[:, None]
+        fused += (1 - self.weight) * part
         return fused
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import mteb
+import numpy as np
 from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 from mteb.models.model_meta import ModelMeta
@@ -26,7 +27,8 @@ from .encoder import LongEncoder
 from .fused import BySentence, Fused
 from .heads import LongModel, Vectors
 from .mteb_search import ForeignSearch, MTEBSearch
-from .passage_bm25 import VERSION, WINDOW, BM25Settings, PassageBM25
+from .neighbours import Neighbours
+from .passage_bm25 import VERSION, WINDOW, BM25Settings, PassageBM25, bm25_meta
 from .passages import CutText
 from .rows import Pass, Pieces, similarity_of
 from .scorer import Scorer
@@ -59,8 +61,7 @@ def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = 
     Raises:
         ModelError: if mteb cannot load the model.
     """
-    if holds_model(name) and name not in MODEL_REGISTRY:
-        name = f"{name}+none"
+    name = _with_strategy(name)
     try:
         with translate_hub_errors():
             if chunker is not None:
@@ -83,7 +84,7 @@ def scorer_of(model: Any) -> Scorer:
     if isinstance(model, MTEBSearch):
         return model.scorer
     if isinstance(model, BM25Search):
-        return PassageBM25(meta=bm25_s)
+        return PassageBM25(meta=meta_of_bm25(BM25Settings()))
     if hasattr(model, "encode"):
         return searching(pass_of(model), None, SearchSettings())
     if not hasattr(model, "index"):
@@ -143,9 +144,59 @@ def searching(
     if settings.query is not None:
         scorer = BySentence(scorer)
     if settings.fuse is not None:
-        words = bm25 or PassageBM25(BM25Settings(window=WINDOW, query=settings.query))
+        words = bm25 or PassageBM25(bm25_in_fusion(settings))
         scorer = Fused(scorer, words, settings.weight or DEFAULT_WEIGHT)
     return scorer
+
+
+def bm25_in_fusion(settings: SearchSettings) -> BM25Settings:
+    """The BM25 that a fusion adds: by the best passage, and by sentence where the encoder is asked by sentence."""
+    return BM25Settings(window=WINDOW, query=settings.query, score="max")
+
+
+def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
+    """The scorer of a BM25 of ours. A model for neighbours of words is loaded when it is first asked for a word."""
+    neighbours = None
+    if settings.neighbours is not None:
+        neighbours = Neighbours(word_encoder(settings.neighbours, device))
+    return PassageBM25(settings, meta_of_bm25(settings), neighbours)
+
+
+def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
+    """mteb's description of a BM25 of ours."""
+    model = None
+    if settings.neighbours is not None:
+        model = mteb.get_model_meta(_with_strategy(settings.neighbours))
+
+    # mteb copies what is no function
+    def load(*_: Any, device: str | None = None, **__: Any) -> MTEBSearch:
+        return MTEBSearch(make_bm25(settings, device))
+
+    return bm25_meta(settings, load, model)
+
+
+def word_encoder(name: str, device: str | None = None) -> Callable[[Sequence[str]], np.ndarray]:
+    """A function that gives the vector of each word, read alone as a document; with several vectors, their mean.
+
+    The model is loaded by the first call.
+    """
+    kept: list[Pass] = []
+
+    def encode(words: Sequence[str]) -> np.ndarray:
+        if not kept:
+            model = mteb.get_model(_with_strategy(name), device=device)
+            kept.append(pass_of(encoder_in(model)))
+        rows = kept[0].text_rows(kept[0].head(), list(words))
+        return np.stack([row.mean(axis=0) for row in rows])
+
+    return encode
+
+
+def _with_strategy(name: str) -> str:
+    """A name for mteb: a folder alone means `+none`."""
+    if holds_model(name) and name not in MODEL_REGISTRY:
+        return f"{name}+none"
+    return name
 
 
 def _over_vectors(

@@ -62,7 +62,7 @@ class Neighbours:
         unknown = np.flatnonzero(own < 0)
         if not len(unknown):
             return self.cosines[own]
-        vectors = self._read([words[place] for place in unknown])
+        vectors = self._read([words[place] for place in unknown.tolist()])
         further = self._nearest(_unit(vectors - self._mean), np.full(len(unknown), -1))
         of_all = sparse.vstack([self.cosines[own[own >= 0]], further], format="csr")
         places = np.empty(len(words), int)

@@ -39,6 +39,8 @@ class Hit:
     end: int  #: the character behind its last one
     passage: str  #: the text of the best window or span; with `passages=False` and one vector, the text that was read
     document: str = field(default="", repr=False)  #: all of its text
+    #: BM25 alone: the words of the query that the passage matches, and the word of the passage that each matches best
+    words: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def around(self, n: int) -> str:
         """The passage with up to `n` characters of the document before it and behind it."""
@@ -200,12 +202,14 @@ class Searcher:
             rankings.append(sorted(pairs, key=lambda pair: (-pair[0], documents.ids[pair[1]])))
         spans = self.scorer.passages(queries, [[number for _, number in ranking] for ranking in rankings])
         hits = []
-        for ranking, of_query in zip(rankings, spans, strict=True):
+        matches = getattr(self.scorer, "matches", lambda query, passage: {})
+        for query, ranking, of_query in zip(queries, rankings, spans, strict=True):
             found = []
             for (score, number), (start, end) in zip(ranking, of_query, strict=True):
                 key = documents.ids[number]
                 text = self._texts[key]
-                found.append(Hit(key, float(score), start, end, text[start:end], text))
+                passage = text[start:end]
+                found.append(Hit(key, float(score), start, end, passage, text, matches(query, passage)))
             hits.append(found)
         return hits
 

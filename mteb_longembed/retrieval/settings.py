@@ -117,6 +117,11 @@ def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
         InputError: if the name or a value breaks a rule.
     """
     model, settings = split_search(text)
+    if "neighbours" in settings:
+        raise InputError(
+            f"neighbours is a setting of BM25 alone, because in a fusion it can lose, got it in {text!r}: "
+            "use bm25:window=200,neighbours=MODEL, or leave it out."
+        )
     return ModelSpec.parse(model), SearchSettings(**cast("dict[str, Any]", settings))
 
 

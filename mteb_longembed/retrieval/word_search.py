@@ -83,7 +83,7 @@ class WordSearch:
             neighbours.fit(self._forms)
 
     def ask(self, queries: Sequence[str]) -> Asked:
-        """The words of queries, and what they match. Words that no document has are encoded, if they have neighbours."""
+        """The words of queries, and what they match. To find neighbours, words that no document has are encoded."""
         of_queries = list(map(self._words.of_query, queries))
         words: dict[str, AskedWord] = {}
         for word in chain.from_iterable(of_queries):
@@ -147,9 +147,7 @@ class WordSearch:
     def matches(self, query: str, text: str) -> dict[str, str]:
         """Each word of a query and the word of a text that it matches best, as people write them."""
         asked = self.ask([query])
-        cut = self._words.read(text)
-        present = np.zeros(len(self._words), bool)
-        present[cut.ids] = True
+        present = self._present(text)
         shares = self._whole.capped(asked.shares, asked.own)
         found = {}
         for row, word in enumerate(asked.words):
@@ -190,15 +188,23 @@ class WordSearch:
         shares.data *= self._windows.idf[shares.indices]
         return shares
 
+    def _present(self, text: str) -> np.ndarray:
+        """Whether a text has each word of the documents, `[words]`."""
+        present = np.zeros(len(self._words), bool)
+        for asked in self._words.of_query(text):
+            number = self._words.numbers.get(asked.word)
+            if number is not None:
+                present[number] = True
+        return present
+
     def _narrowed(self, text: str, start: int, end: int, weights: sparse.csr_array) -> Span:
         """The neighbouring sentences in a part of a text whose words weigh most."""
         spans = windows_of(text[start:end])
-        if len(spans) < 2:  # noqa: PLR2004 - nothing to choose
+        if len(spans) < 2:
             return start, end
         totals = []
         for first, last in spans:
-            present = np.zeros(len(self._words), np.float32)
-            present[self._words.read(text[start + first : start + last]).ids] = 1
+            present = self._present(text[start + first : start + last])
             totals.append(_best_matches(weights, present))
         first, last = spans[int(np.argmax(totals))]
         return start + first, start + last
@@ -228,5 +234,3 @@ def _best_matches(weights: sparse.csr_array, present: np.ndarray) -> float:
         matched = weights.data[places] * present[weights.indices[places]]
         total += float(matched.max(initial=0))
     return total
-
-

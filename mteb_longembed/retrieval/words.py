@@ -6,34 +6,14 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import regex  # type: ignore[import-untyped]
 from bm25s.tokenization import Tokenizer
 from mteb.models.model_implementations.bm25 import BM25Tokenizer
 
-_OTHER = 0
-_LETTER = 1
-_MARK = 2
-_ALONE = 3
-_BLANK = 4
-#: Added to the kind of a letter for the marks after it.
-_CONTINUES = 8
-#: Scripts whose letters, with their marks, are words, as in mteb's BM25; most have no blanks between words. The sign
-#: for long vowels in Japanese (U+30FC) belongs to two of them.
-_SCRIPTS = (
-    r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Khmer}"
-    r"\p{Script=Myanmar}\p{Script=Tibetan}\p{Script=Lao}\u30fc"
-)
-#: The kinds of characters. A later one wins. U+200C and U+200D join letters in Persian and in Indic scripts.
-_KINDS = {
-    _LETTER: r"[\p{L}\p{N}_]+",
-    _ALONE: rf"[[{_SCRIPTS}]&&[\p{{L}}\p{{N}}]]+",
-    _MARK: r"[\p{M}\p{Grapheme_Extend}\u200c\u200d]+",
-    _BLANK: r"[\s\x1c-\x1f]+",
-}
+from mteb_longembed.word_borders import kinds_of, piece_borders, stands_alone, word_borders
+
 #: Letters of a word, at least, in a language with blanks.
 _SHORTEST = 2
 #: The number of what is no word: a stop word, or too short.
@@ -94,19 +74,19 @@ class Words:
 
     def read(self, text: str) -> Cut:
         """Cut a document. Words that are new get the next numbers."""
-        kinds = _kinds(text)
-        starts, ends = _word_borders(kinds)
+        kinds = kinds_of(text)
+        starts, ends = word_borders(kinds)
         forms = np.fromiter(
             map(self._forms.__getitem__, _slices(text, starts, ends)), np.int32, count=len(starts)
         )
         np.add.at(np.frombuffer(self._times_read, np.int64), forms, 1)
         ids = np.frombuffer(self._word_of_form, np.int32)[forms]
         kept = ids != NO_WORD
-        return Cut(ids[kept], starts[kept].astype(np.int32), _piece_borders(kinds))
+        return Cut(ids[kept], starts[kept].astype(np.int32), piece_borders(kinds))
 
     def of_query(self, text: str) -> list[AskedWord]:
         """The words of a query, also those that no document has."""
-        starts, ends = _word_borders(_kinds(text))
+        starts, ends = word_borders(kinds_of(text))
         found = []
         for form in map(_lower, _slices(text, starts, ends)):
             word = self._word(form)
@@ -141,7 +121,7 @@ class Words:
         """The word of a form; None for a stop word, and for one letter of a script with blanks."""
         if form in self._stop_words:
             return None
-        if len(form) < _SHORTEST and _kind_table()[ord(form)] != _ALONE:
+        if len(form) < _SHORTEST and not stands_alone(form):
             return None
         if self._stemmer is None:
             return form
@@ -161,86 +141,18 @@ class _Memory(dict[str, int]):
         return self[key]
 
 
-def first_pieces(text: str, n: int) -> str:
-    """The beginning of a text with `n` words, or letters of a script without blanks.
-
-    >>> first_pieces("one two  three", 2), first_pieces("東京タワー", 2)
-    ('one two', '東京')
-    """
-    pieces = _piece_borders(_kinds(text))
-    if not len(pieces):
-        return ""
-    return text[pieces[0, 0] : pieces[: max(n, 1)][-1, 1]]
-
-
-def count_pieces(text: str) -> int:
-    """How many words a text has; each letter of a script without blanks is one.
-
-    >>> count_pieces("one two  three"), count_pieces("東京タワー")
-    (3, 5)
-    """
-    return len(_piece_borders(_kinds(text)))
-
-
 def _lower(text: str) -> str:
     """A form in which a word is the same however it is typed: `É` as one character or two, full-width letters."""
     form = unicodedata.normalize("NFC", text.lower())
     if form.isascii():
         return form
-    if _kind_table()[ord(form[0])] == _ALONE or unicodedata.east_asian_width(form[0]) == "F":
+    if stands_alone(form[0]) or unicodedata.east_asian_width(form[0]) == "F":
         return unicodedata.normalize("NFKC", form).lower()
     return form
 
 
 def _slices(text: str, starts: np.ndarray, ends: np.ndarray) -> list[str]:
     return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-
-
-@lru_cache(maxsize=1)
-def _kind_table() -> np.ndarray:
-    """The kind of each character of Unicode, uint8 `[1114112]`."""
-    every = "".join(map(chr, range(0x110000)))
-    table = np.zeros(len(every), np.uint8)
-    for kind, pattern in _KINDS.items():
-        for match in regex.finditer(pattern, every, regex.VERSION1):
-            table[match.start() : match.end()] = kind
-    return table
-
-
-def _kinds(text: str) -> np.ndarray:
-    """The kind of each character; a mark has that of its letter plus `_CONTINUES`."""
-    kinds = _kind_table()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)]
-    marks = kinds == _MARK
-    if not marks.any():
-        return kinds
-    places = np.arange(len(kinds))
-    owner = kinds[np.maximum.accumulate(np.where(marks, 0, places))]
-    owner[owner == _MARK] = _OTHER  # a mark at the start of a text
-    return np.where(marks, owner | _CONTINUES, owner)
-
-
-def _word_borders(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Start and end of all words, in characters: runs of letters, and single letters of scripts without blanks."""
-    owner = kinds & ~np.uint8(_CONTINUES)
-    before = np.concatenate([np.zeros(1, np.uint8), owner[:-1]])[: len(owner)]
-    is_letter = owner == _LETTER
-    is_alone = owner == _ALONE
-    starts = (is_letter & (before != _LETTER)) | (kinds == _ALONE)
-    inside = is_letter | is_alone
-    goes_on = np.append((inside & ~starts)[1:], False)[: len(owner)]
-    ends = inside & ~goes_on
-    return np.flatnonzero(starts), np.flatnonzero(ends) + 1
-
-
-def _piece_borders(kinds: np.ndarray) -> np.ndarray:
-    """Start and end of what windows count, `[pieces, 2]`. Punctuation belongs to what is before it."""
-    owner = kinds & ~np.uint8(_CONTINUES)
-    before = np.concatenate([np.full(1, _BLANK, np.uint8), owner[:-1]])[: len(owner)]
-    filled = owner != _BLANK
-    starts = filled & ((before == _BLANK) | ((owner == _LETTER) & (before == _ALONE))) | (kinds == _ALONE)
-    goes_on = np.append((filled & ~starts)[1:], False)[: len(owner)]
-    ends = filled & ~goes_on
-    return np.stack([np.flatnonzero(starts), np.flatnonzero(ends) + 1], axis=1).astype(np.int32)
 
 
 def words_of(texts: Iterable[str], language: str) -> list[list[str]]:

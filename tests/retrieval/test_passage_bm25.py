@@ -3,16 +3,23 @@
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import mteb
+import numpy as np
 import pytest
 from datasets import Dataset
+from mteb.models.model_implementations.bm25 import bm25_s
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import InputError
+from mteb_longembed.retrieval.bm25 import BaselineBM25
+from mteb_longembed.retrieval.fused import Fused
 from mteb_longembed.retrieval.mteb_search import MTEBSearch
-from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25, windows_of_words
+from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
+from mteb_longembed.retrieval.scorer import Documents
 from tests.retrieval.test_searching import WHERE
+from tests.retrieval.test_word_search import slow_join, slow_windows
 
 WORDS = ["lamp", "bell", "fox", "key", "gate", "moss", "reef", "kiln", "bark", "dune"]
 #: The last one has few words, and no document has "zebra".
@@ -42,28 +49,31 @@ def scaled(scores: list[float]) -> list[float]:
     return [score / max(*scores, 1e-9) for score in scores]
 
 
-def slow_scores(query: str, size: int, parts: list[str]) -> list[float]:
-    """The document and its best window for each part, each divided by its highest."""
-    windows = [(i, window) for i, text in enumerate(DOCUMENTS) for window in windows_of_words(text, size)]
-    best = [0.0] * len(DOCUMENTS)
+def slow_scores(query: str, size: int, parts: list[str], join: str) -> list[float]:
+    """The document and its windows for each part, each divided by its highest."""
+    windows = [(i, window) for i, text in enumerate(DOCUMENTS) for window in slow_windows(text, size)]
+    joined = [0.0] * len(DOCUMENTS)
     for part in parts:
         scores = slow_bm25([window for _, window in windows], part)
         for i in range(len(DOCUMENTS)):
-            best[i] += max(score for score, (owner, _) in zip(scores, windows, strict=True) if owner == i)
-    return [a + b for a, b in zip(scaled(slow_bm25(DOCUMENTS, query)), scaled(best), strict=True)]
+            own = [score for score, (owner, _) in zip(scores, windows, strict=True) if owner == i]
+            joined[i] += slow_join(own, max(scores), join)
+    return [a + b for a, b in zip(scaled(slow_bm25(DOCUMENTS, query)), scaled(joined), strict=True)]
 
 
 @pytest.mark.parametrize("size", [4, 9])
 @pytest.mark.parametrize("by_sentence", [False, True])
-def test_scores_are_those_of_the_definition(size: int, by_sentence: bool) -> None:
-    name = f"bm25:window={size}{',query=sentences' if by_sentence else ''}"
+@pytest.mark.parametrize("score", ["", ",score=max"])
+def test_scores_are_those_of_the_definition(size: int, by_sentence: bool, score: str) -> None:
+    name = f"bm25:window={size}{',query=sentences' if by_sentence else ''}{score}"
     model = mteb.get_model(name)
     model.index(CORPUS, **WHERE)
     queries = Dataset.from_dict({"id": list(QUERIES), "text": list(QUERIES.values())})
     found = model.search(queries, top_k=7, **WHERE)
     for key, query in QUERIES.items():
         parts = re.split(r"(?<=[.!]) ", query) if by_sentence else [query]
-        want = dict(zip(CORPUS["id"], slow_scores(query, size, parts), strict=True))
+        scores = slow_scores(query, size, parts, "max" if score else "softmax")
+        want = dict(zip(CORPUS["id"], scores, strict=True))
         assert found[key] == pytest.approx(want, abs=1e-5)
         assert list(found[key]) == sorted(found[key], key=lambda i: (-found[key][i], i))
     few = model.search(queries, top_k=2, top_ranked={"q0": ["b", "f", "g"], "q2": []}, **WHERE)
@@ -94,6 +104,43 @@ def test_names_are_canonical_and_never_those_of_mtebs_baseline() -> None:
     assert meta.name == "mteb-longembed/bm25,query=sentences,window=200"
     assert mteb.get_model_meta(meta.name).revision == meta.revision != mteb.get_model_meta("bm25").revision
     assert mteb.get_model_meta("bm25").name == "mteb/baseline-bm25s"
+    assert mteb.get_model_meta("bm25:window=9,score=softmax").name == "mteb-longembed/bm25,window=9"
+
+
+def test_a_bm25_with_neighbours_has_the_identity_of_its_model() -> None:
+    meta = mteb.get_model_meta("bm25:window=200,neighbours=mini-ape+pcw:size=64,vectors=window,score=max")
+    model = mteb.get_model_meta("mini-ape+pcw:size=64,vectors=window")
+    assert meta.name == f"mteb-longembed/bm25,neighbours={model.name},score=max,window=200"
+    assert str(meta.revision).endswith(f"-{model.revision}")
+    assert mteb.get_model_meta(str(meta.name)).name == meta.name
+
+
+def test_neighbours_inside_a_fusion_are_refused() -> None:
+    with pytest.raises(InputError, match="neighbours is a setting of BM25 alone"):
+        mteb.get_model("mini-ape+pcw:fuse=bm25,neighbours=mini-ape")
+
+
+def test_mtebs_baseline_keeps_its_words_and_a_bm25_of_ours_finds_small_corpora() -> None:
+    texts = Documents(["a", "b"], ["Wrocław jest piękny", "Kraków jest stary"], "pol-Latn")
+    baseline = BaselineBM25()
+    ours = PassageBM25()
+    for scorer in (baseline, ours):
+        scorer.fit(texts)
+    assert baseline.scores(["jest"]).tolist() == [[0, 0]]
+    assert (ours.scores(["jest"]) > 0).all()
+
+
+@pytest.mark.parametrize("name", ["mini-ape", "mini-ape+pcw:size=16,vectors=window"])
+def test_any_model_gives_words_their_neighbours(name: str) -> None:
+    searcher = longembed.search(f"bm25:window=4,neighbours={name}")
+    searcher.add(list("abcdefg"), DOCUMENTS)
+    weighted = searcher.scorer.weighted_words("Fox and zebra")  # type: ignore[attr-defined]
+    assert list(weighted) == ["fox", "zebra"] and weighted["fox"]["fox"] == 1
+    assert all(share <= 0.5 for word, share in weighted["fox"].items() if word != "fox")
+    before = searcher.search("zebra")
+    searcher.add(["h"], ["zebra"])
+    assert searcher.search("zebra")[0].id == "h"
+    assert all(hit.words["zebra"] in WORDS for hit in before)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +149,9 @@ def test_names_are_canonical_and_never_those_of_mtebs_baseline() -> None:
         ("bm25:window=1", "bm25's window must be at least 2 words, got 1"),
         ("bm25:window=few", "bm25's window must be a whole number, got 'few'"),
         ("bm25:query=words", "query must be sentences, got 'words'"),
-        ("bm25:whiten=0.5", "bm25 takes window and query, got whiten"),
+        ("bm25:whiten=0.5", "bm25 takes window, query, score, neighbours, got whiten"),
+        ("bm25:score=max", "score=max needs windows, such as bm25:window=200,score=max"),
+        ("bm25:window=9,score=mean", "score must be one of max, softmax, got 'mean'"),
         ("bm25@few", "the target must be a whole number of at least 1 token"),
         ("bm25@:window=9", "the target must be a whole number of at least 1 token"),
     ],
@@ -125,3 +174,30 @@ def test_it_is_searched_from_memory_with_passages() -> None:
     searcher.add(list("abcdefg"), DOCUMENTS)
     hits = searcher.search("fox kiln", k=3)
     assert len(hits) == 3 and all(hit.score > 0 for hit in hits)
+
+
+class Fixed:
+    """A scorer with the same scores for each query."""
+
+    lowest = 0.0
+    meta = bm25_s
+
+    def fit(self, documents: Documents) -> None:
+        self.n = len(documents)
+
+    def scores(self, queries: Sequence[str]) -> np.ndarray:
+        return np.tile(np.linspace(0, 1, self.n, dtype=np.float32), (len(queries), 1))
+
+
+def test_bm25_counts_less_in_a_fusion_where_its_best_document_has_few_of_the_words() -> None:
+    texts = ["fox kiln", "fox bell", "moss"]
+    bm25 = PassageBM25()
+    fused = Fused(Fixed(), bm25, 0.5)  # type: ignore[arg-type]
+    fused.fit(Documents(["a", "b", "c"], texts))
+    queries = ["kiln", "kiln zebra zoo", "zebra"]
+    rare = math.log(1 + (3 - 1 + 0.5) / 1.5)
+    unknown = math.log(1 + (3 + 0.5) / 0.5)
+    part = rare / (rare + 2 * unknown) / 0.5
+    assert part < 1
+    expected = [[0.5, 0.25, 0.5], [0.5 * part, 0.25, 0.5], [0, 0.25, 0.5]]
+    assert fused.scores(queries) == pytest.approx(np.array(expected), abs=1e-6)

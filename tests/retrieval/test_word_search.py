@@ -76,9 +76,7 @@ def slow_scores(
 def slow_windows(text: str, size: int) -> list[str]:
     words = text.split()
     step = size // 2
-    return [
-        " ".join(words[start : start + size]) for start in range(0, max(len(words) - step, 1), step)
-    ]
+    return [" ".join(words[start : start + size]) for start in range(0, max(len(words) - step, 1), step)]
 
 
 def slow_join(scores: Sequence[float], highest: float, join: str) -> float:
@@ -101,7 +99,9 @@ def test_scores_are_those_of_loops(size: int, join: str, has_neighbours: bool) -
         matches = {word: slow_matches(word, corpus) for word in VECTORS}
     windows = [(i, window) for i, text in enumerate(DOCUMENTS) for window in slow_windows(text, size)]
     for row, query in enumerate(QUERIES):
-        assert search.of_documents(asked)[row] == pytest.approx(slow_scores(DOCUMENTS, query, matches), abs=1e-5)
+        assert search.of_documents(asked)[row] == pytest.approx(
+            slow_scores(DOCUMENTS, query, matches), abs=1e-5
+        )
         scores = slow_scores([window for _, window in windows], query, matches)
         joined = []
         for number in range(len(DOCUMENTS)):

@@ -1,6 +1,5 @@
 """Words: those of mteb's BM25 in English, whole letters in every script, the same for each Unicode form."""
 
-import re
 import unicodedata
 
 import bm25s
@@ -9,7 +8,7 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.retrieval.words import Words, count_pieces, first_pieces, words_of
+from mteb_longembed.retrieval.words import Words, words_of
 
 ENGLISH = [
     "The lamps of O'Brien's house were lit; x = 3.5 and snake_case, e-mail!",
@@ -85,18 +84,6 @@ def test_starts_and_pieces_are_places_in_the_text_as_it_was_given() -> None:
     cut = Words("deu-Latn").read(text)
     assert [text[start:end] for start, end in cut.pieces] == ["Mu\u0308ller", "sah", "東", "京。", "Dann"]
     assert [text[start] for start in cut.starts] == ["M", "s", "東", "京"]
-
-
-@given(st.text(max_size=60))
-def test_pieces_of_a_text_with_blanks_are_what_stands_between_them(text: str) -> None:
-    if not re.search(r"[\u0e00-\uffff]|[^\u0000-\uffff]", text):
-        assert count_pieces(text) == len(text.split())
-
-
-def test_the_first_pieces_are_words_or_letters() -> None:
-    assert first_pieces(" one two  three", 2) == "one two"
-    assert first_pieces("東京タワーは高い", 3) == "東京タ"
-    assert first_pieces(" ", 3) == ""
 
 
 def test_the_form_of_a_word_is_the_one_that_is_read_most_often() -> None:
