@@ -326,14 +326,26 @@ def _of_api(base: str, covering: int | None) -> tuple[list[Candidate], list[str]
     return found, []
 
 
-def bm25_candidates(longest: int) -> list[Candidate]:
-    """BM25 by passage, and on the first tokens of documents where these are longer.
+def bm25_candidates(longest: int, bases: Sequence[str] = ()) -> list[Candidate]:
+    """BM25 by passage, with the neighbours of words; without them; and on the first tokens of longer documents.
 
     Args:
         longest: the longest document in tokens.
+        bases: the models that give words their neighbours. They encode no document, so these candidates come first.
     """
-    names = [BM25, *(f"bm25@{length}" for length in BEGINNINGS if length < longest)]
+    names = [with_neighbours(BM25, base) for base in bases]
+    names += [BM25, *(f"bm25@{length}" for length in BEGINNINGS if length < longest)]
     return [named(name) for name in names]
+
+
+def has_neighbours(candidate: Candidate) -> bool:
+    """Whether it is a BM25 in which words have neighbours."""
+    return candidate.kind == "bm25" and "neighbours=" in candidate.name
+
+
+def with_neighbours(name: str, base: str) -> str:
+    """The name of a BM25 by passage in which words have the neighbours that a base gives them."""
+    return f"{name},neighbours={base}"
 
 
 def chunked(candidate: Candidate, chunker: NamedChunker) -> Candidate:

@@ -34,11 +34,13 @@ from mteb_longembed.sentences import sentences
 
 from .cache import Cache
 from .candidates import (
+    BM25,
     BM25_BY_SENTENCE,
     Candidate,
     bm25_candidates,
     candidates_of,
     has_checkpoint,
+    has_neighbours,
     is_name,
     named,
     of_scorer,
@@ -201,7 +203,7 @@ def compare(
         notes += [Note("untried", text) for text in untried]
     candidates += with_chunkers(candidates, chunkers or {})
     if bm25:
-        candidates += bm25_candidates(int(lengths.max()))
+        candidates += bm25_candidates(int(lengths.max()), bases)
     # BM25 first, then full names and bases
     candidates = sorted(
         dict.fromkeys(candidates), key=lambda one: (one.kind != "bm25", not one.is_named, not one.is_base)
@@ -330,6 +332,11 @@ def _run_all(
         bar.set_description_str(f"Comparing, {labels.get(candidate.id, candidate.id)}", refresh=False)
         try:
             done.append(runner.run(candidate))
+            if has_neighbours(candidate):
+                score = 100 * done[-1].scores["score"].mean()
+                say(
+                    f"{labels[candidate.id]}: {score:.1f}. No document was encoded; the other candidates follow."
+                )
         except OverBudgetError as error:
             notes.append(Note("skipped", str(error)))
         except CandidateError as error:
@@ -372,6 +379,9 @@ def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -
     several = [one.candidate for one in dense if one.candidate.is_multi_vector]
     if n_sentences >= _SENTENCES:
         found.append(named(BM25_BY_SENTENCE))
+        for one in done:
+            if has_neighbours(one.candidate):
+                found.append(named(one.candidate.name.replace(BM25, BM25_BY_SENTENCE)))
         if several:
             windows = max(several, key=lambda candidate: means[candidate.id])
             wanted += [(windows, "query=sentences"), (windows, "fuse=bm25,query=sentences")]

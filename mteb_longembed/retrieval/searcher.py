@@ -6,7 +6,7 @@ import threading
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -202,7 +202,7 @@ class Searcher:
             rankings.append(sorted(pairs, key=lambda pair: (-pair[0], documents.ids[pair[1]])))
         spans = self.scorer.passages(queries, [[number for _, number in ranking] for ranking in rankings])
         hits = []
-        matches = getattr(self.scorer, "matches", lambda query, passage: {})
+        matches: Callable[[str, str], dict[str, str]] = getattr(self.scorer, "matches", _no_matches)
         for query, ranking, of_query in zip(queries, rankings, spans, strict=True):
             found = []
             for (score, number), (start, end) in zip(ranking, of_query, strict=True):
@@ -234,6 +234,11 @@ def _windows_in(scorer: Any) -> Windows | None:
         if scorer is None:
             return None
     return scorer
+
+
+def _no_matches(query: str, passage: str) -> dict[str, str]:
+    """What scorers show that do not match words one by one."""
+    return {}
 
 
 def _is_empty(text: str) -> bool:
