@@ -134,7 +134,7 @@ def judged_scores(
 def read_judgement_rows(source: Source, name: str = "") -> Rows:
     """Where each judgement stands, and its query, document, score, and the columns of a passage."""
     name = name or name_of(source, "qrels")
-    table = read_table(source, name)
+    table = read_table(source, name, judgements=True)
     columns = {
         "query": _column(table, _JUDGED_QUERY, name),
         "document": _column(table, _JUDGED_DOCUMENT, name),

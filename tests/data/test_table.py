@@ -175,7 +175,9 @@ def test_a_damaged_table_gets_one_sentence(tmp_path: Path, content: bytes) -> No
 
 @pytest.mark.parametrize("text", ['_id,text\nd0,"a', "_id,text\nd0,a,b\n", "_id,text\nd0,a\nd1,a,b\n"])
 def test_a_damaged_csv_gets_one_sentence(tmp_path: Path, text: str) -> None:
-    message = r"corpus\.csv: expected (a readable \.csv file|a name for each column)"
+    message = (
+        r"corpus\.csv, row [12]: expected (2 values \(_id, text\), got 3|a value that ends with its quote)"
+    )
     with pytest.raises(DataError, match=message):
         read_documents(made(tmp_path / "corpus.csv", text))
 
@@ -240,3 +242,112 @@ def test_dicts_of_beir_and_tables_of_other_libraries_are_read() -> None:
 def test_what_is_no_table_is_one_sentence(source, message) -> None:
     with pytest.raises(DataError, match=message):
         read_documents(source)
+
+
+# ---- too much and too little: read or refused with the row ------------------------------------------------
+
+WANT = {"d1": "a", "d2": "b", "d3": "c"}
+FRAME = pd.DataFrame({"id": list(WANT), "text": list(WANT.values())})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: frame.sample(frac=1, random_state=1),
+        lambda frame: frame[frame["id"].isin(["d2", "d3"])],
+        lambda frame: frame.set_index("id"),
+        lambda frame: frame.set_index(["id", "text"]),
+        lambda frame: frame.set_index(["id", frame.index]),
+        lambda frame: frame.set_index("id", drop=False),
+    ],
+    ids=["shuffled", "filtered", "ids as index", "all in the index", "two levels", "ids twice"],
+)
+@pytest.mark.parametrize("form", ["parquet", "frame"])
+def test_an_index_does_not_matter_and_its_names_are_columns(tmp_path: Path, form: str, change: Any) -> None:
+    source = change(FRAME)
+    if form == "parquet":
+        if list(source.index.names) == ["id"] and "id" in source:
+            source.index.name = None  # Parquet has no two columns of one name
+        source.to_parquet(tmp_path / "docs.parquet")
+        source = tmp_path / "docs.parquet"
+    read = read_documents(source)
+    assert read.items() <= WANT.items() and len(read) >= 2
+
+
+def test_judgements_may_have_their_ids_in_the_index(tmp_path: Path) -> None:
+    rows = [("q1", "d1", 1), ("q2", "d2", 2)]
+    frame = pd.DataFrame(rows, columns=["qid", "docid", "score"]).set_index(["qid", "docid"])
+    frame.to_parquet(tmp_path / "judged.parquet")
+    assert read_judged(tmp_path / "judged.parquet") == read_judged(frame) == GRADES
+
+
+def _twice_in_parquet(path: Path) -> Path:
+    table = pyarrow.table([["d1"], ["a"], ["b"]], names=["id", "text", "text"])
+    pyarrow.parquet.write_table(table, path)
+    return path
+
+
+TWICE: dict[str, Any] = {
+    "frame": lambda path: pd.DataFrame([["d1", "a", "b"]], columns=["id", "text", "text"]),
+    "levels": lambda path: pd.DataFrame([["d1", "a"]], columns=pd.MultiIndex.from_tuples([("id", 1), ("text", 1)])),
+    "arrow": lambda path: pyarrow.table([["d1"], ["a"], ["b"]], names=["id", "text", "text"]),
+    "parquet": lambda path: _twice_in_parquet(path / "d.parquet"),
+    "csv": lambda path: made(path / "d.csv", "id,text,text\nd1,a,b\n"),
+    "tsv": lambda path: made(path / "d.tsv", "id\ttext\ttext\nd1\ta\tb\n"),
+    "jsonl": lambda path: made(path / "d.jsonl", '{"id": "d1", "text": "a", "text": "b"}\n'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TWICE)
+def test_a_name_that_occurs_twice_is_refused(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(DataError, match=r"twice\.$|expected one name for each column"):
+        read_documents(TWICE[kind](tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("d.csv", "id,text\nd1\n", r"row 1: expected 2 values \(id, text\), got 1"),
+        ("d.csv", "id,text\nd1,a\nd2,b\nd3", r"row 3: expected 2 values \(id, text\), got 1"),
+        ("d.csv", "id,text\nd1,a\nd2,b,c\n", r"row 2: expected 2 values \(id, text\), got 3"),
+        ("d.csv", 'id,text\nd1,a\nd2,"b', r"row 2: expected a value that ends with its quote"),
+        ("d.csv", 'id,text\nd1,"a" b\n', "row 1: expected"),
+        ("d.tsv", "id\ttext\nd1\n", r"row 1: expected 2 values \(id, text\), got 1"),
+        ("d.tsv", 'id\ttext\nd1\t"a\nb"\n', r"row 2: expected 2 values .* got 1: a TSV file has no quotes"),
+        ("d.tsv", "id\ttitle\ttext\nd1\tT\ta\nd2\tT", r"row 2: expected 3 values"),
+        ("d.jsonl", '{"id": "d1", "text": "a"}\n{"id": "d2", "te', "row 2: expected one JSON object"),
+        ("d.txt", "d1 0 a 1\n", r"its ending must be one of \.jsonl, .* got '\.txt'"),
+    ],
+)  # fmt: skip
+def test_rows_with_too_few_or_too_many_values_are_refused(tmp_path: Path, name, text, message) -> None:
+    path = made(tmp_path / name, text)
+    with pytest.raises(DataError, match=message) as error:
+        read_documents(path)
+    assert str(error.value).startswith(str(path)) and str(error.value).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "q1 Q0 d1 1 12.5 run",
+            r"row 2: .*four values .* got 6: this looks like a run, the output of a search",
+        ),
+        ("q1 0 d1", r"row 2: .*four values .* got 3"),
+        ("q1 0 d1 1 2", r"row 2: .*four values .* got 5"),
+    ],
+)
+def test_a_run_of_trec_is_no_file_of_judgements(tmp_path: Path, line: str, message: str) -> None:
+    path = made(tmp_path / "judged.trec", f"q2 0 d2 2\n{line}\n")
+    with pytest.raises(DataError, match=message):
+        read_judged(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_trec_s_first_id(tmp_path: Path) -> None:
+    path = tmp_path / "judged.trec"
+    path.write_bytes(b"\xef\xbb\xbfq1 0 d1 1\r\n\r\nq2 0 d2 2")
+    assert read_judged(path) == GRADES
+
+
+def test_the_key_of_a_dict_is_the_id_of_its_document() -> None:
+    assert read_documents({"d1": {"_id": "x", "id": "y", "text": "a"}}) == {"d1": "a"}
