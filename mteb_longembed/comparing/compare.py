@@ -17,7 +17,7 @@ import pandas as pd
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer
 
-from mteb_longembed.data.sources import Data, DataOptions, check_text_retrieval
+from mteb_longembed.data.sources import Data, DataOptions, check_text_retrieval, is_known_task
 from mteb_longembed.data.task import OwnData
 from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
@@ -403,7 +403,6 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
     costs = {one.candidate.id: one.costs for one in done}
     synthetic = data.has_synthetic_queries
     summary = summarise(scores, list(candidates.values()), costs, synthetic_queries=synthetic)
-    # `mteb run` does not know the names of tasks from local files
     corpus = None
     language = None
     for task in data.tasks:
@@ -413,8 +412,8 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
                 corpus = str(task.corpus_source)
     splits = runner.splits
     setting = Setting(
-        # a sample has a name of its own, which mteb does not know
-        tasks=[task.metadata.name for task in data.tasks],
+        # `mteb run` knows neither the tasks of own data nor a sample, which has a name of its own
+        tasks=[task.metadata.name for task in data.tasks if is_known_task(task.metadata.name)],
         n_queries=len(done[0].scores),
         corpus=corpus,
         language=language,

@@ -41,7 +41,7 @@ class Setting:
     """What a comparison ran on, as far as sentences need it.
 
     Args:
-        tasks: names of the tasks.
+        tasks: names of the tasks that mteb knows.
         n_queries: queries that all candidates answered.
         corpus: the file of one's own documents, None with tasks of mteb.
         language: of one's own documents, None for English.
@@ -310,10 +310,14 @@ def type_next(row: Any, setting: Setting) -> str:
         if setting.language is not None:
             words += ["--language", setting.language]
         return f'{shlex.join(words)} "YOUR QUESTION"'
-    if row.kind in ("bm25", "api"):
+    runs_in_mteb = row.kind in ("bm25", "api")
+    if runs_in_mteb and setting.tasks:
         return f"mteb run -m {shlex.quote(row.Index)} -t {' '.join(map(shlex.quote, setting.tasks))}"
-    if row.kind in ("search", "fusion"):
-        return f"mteb_longembed.search({in_python})"
+    if runs_in_mteb or row.kind in ("search", "fusion"):
+        arguments = in_python
+        if setting.language is not None:
+            arguments += f", language={json.dumps(setting.language)}"
+        return f"mteb_longembed.search({arguments})"
     return f"mteb_longembed.load({in_python})"
 
 

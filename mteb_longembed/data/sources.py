@@ -193,6 +193,15 @@ def find_task(name: str, splits: Sequence[str] | None = None) -> AbsTaskRetrieva
         ) from None
 
 
+def is_known_task(name: str) -> bool:
+    """Whether mteb knows a task of this name, so that it can be typed."""
+    try:
+        mteb.get_task(name)
+    except KeyError:
+        return False
+    return True
+
+
 def check_text_retrieval(command: str, task: AbsTask) -> None:
     """Raise InputError if a task is not text retrieval."""
     data = task.metadata

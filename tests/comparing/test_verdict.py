@@ -219,6 +219,15 @@ def test_what_to_type_is_right_for_every_kind(candidate, typed) -> None:
         )
 
 
+@pytest.mark.parametrize("candidate", [GOOD, FUSED, LEXICAL, Candidate("ada-002", "ada-002", "api")])
+def test_data_in_memory_get_a_line_of_python_and_never_an_unknown_task(candidate) -> None:
+    (row,) = summary({candidate: 40}, 50).itertuples()
+    typed = type_next(row, Setting(language="deu"))
+    model = f'mteb_longembed.load("{candidate.name}")'
+    search = f'mteb_longembed.search("{candidate.name}", language="deu")'
+    assert typed == (model if candidate is GOOD else search)
+
+
 @pytest.mark.parametrize(
     ("share", "text"), [(0, "0 %"), (1e-4, "<1 %"), (0.5, "50 %"), (0.996, ">99 %"), (1, "100 %")]
 )
