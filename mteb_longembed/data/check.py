@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pandas as pd
@@ -15,7 +16,7 @@ import pyarrow
 from datasets import Dataset
 from datasets.table import InMemoryTable
 
-from mteb_longembed.data.table import Source, read_table
+from mteb_longembed.data.table import TEXTS, Source, read_table
 from mteb_longembed.errors import DataError
 
 # The names of columns are those of BEIR, of the LongEmbed data set, and plain ones.
@@ -118,7 +119,8 @@ def judged_scores(
     for where, row in rows:
         for what, known in (("query", queries), ("document", documents)):
             if row[what] not in known:
-                raise DataError(f"{where}: expected the id of a {what}, got {row[what]!r}.")
+                hint = _hint(row[what], known)
+                raise DataError(f"{where}: expected the id of a {what}, got {row[what]!a}{hint}")
         scores = judged.setdefault(row["query"], {})
         if scores.setdefault(row["document"], row["score"]) != row["score"]:
             raise DataError(
@@ -129,6 +131,22 @@ def judged_scores(
         for key, score in scores.items():
             scores[key] = max(score, 0)
     return judged
+
+
+def _hint(key: str, known: Mapping[str, object]) -> str:
+    """The id that somebody meant: in a folder without the ending or the folder, in other letters, or in other case."""
+    plain = _plain_id(key)
+    for other in known:
+        if _plain_id(other) == plain:
+            return f": the nearest one is {other!a}."
+    return "."
+
+
+def _plain_id(key: str) -> str:
+    path = PurePosixPath(unicodedata.normalize("NFC", key).casefold())
+    if path.suffix in TEXTS:
+        path = path.with_suffix("")
+    return path.name.strip()
 
 
 def read_judgement_rows(source: Source, name: str = "") -> Rows:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, Unpack, cast
+from typing import Any, TypedDict, Unpack, cast
 
 import mteb
 from mteb.abstasks import AbsTask
@@ -20,6 +21,7 @@ from mteb_longembed.data.table import Source
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.data.texts import ENGLISH
 from mteb_longembed.errors import InputError
+from mteb_longembed.files import make_folder, write_file
 
 
 class DataOptions(TypedDict, total=False):
@@ -93,19 +95,23 @@ class Data:
         Args:
             corpus: as for `files_task`.
             n_queries: so many sentences are drawn, each from another document.
-            folder: queries and judgements are written there, so that people can read them.
+            folder: queries and judgements are written there, so that people can read them, each draw into a folder
+                of its own.
             language: as for `files_task`.
 
         Raises:
             DataError: the file is missing or breaks a rule, or no sentence can be drawn.
         """
         queries, answers = draw_queries(read_documents(corpus), n_queries, language=language)
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        paths = Path(folder, "queries.jsonl"), Path(folder, "qrels.jsonl")
-        asked = [json.dumps({"_id": query, "text": text}) for query, text in queries.items()]
-        pairs = ({"query-id": query, "corpus-id": name, "score": 1} for query, name in answers.items())
-        for path, lines in zip(paths, (asked, map(json.dumps, pairs)), strict=True):
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        asked = [{"_id": query, "text": text} for query, text in queries.items()]
+        pairs = [{"query-id": query, "corpus-id": name, "score": 1} for query, name in answers.items()]
+        lines = [_json_lines(asked), _json_lines(pairs)]
+        # two comparisons may run at once, and a file that one of them reads never changes
+        drawn = Path(folder, hashlib.sha256("".join(lines).encode()).hexdigest()[:8])
+        make_folder("the folder of drawn queries", drawn)
+        paths = drawn / "queries.jsonl", drawn / "qrels.jsonl"
+        for path, text in zip(paths, lines, strict=True):
+            write_file(path, text)
         task = files_task(corpus, *paths, language=language)
         if len(queries) < n_queries:
             task.unjudged["test"].append(f"only {len(queries):,} of {n_queries:,} queries could be drawn.")
@@ -171,6 +177,10 @@ class Data:
                 )
             return cls.from_files(*given, language=language)
         return cls.from_tasks(*tasks, benchmarks=benchmarks, splits=splits)
+
+
+def _json_lines(rows: Iterable[dict[str, Any]]) -> str:
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
 def find_task(name: str, splits: Sequence[str] | None = None) -> AbsTaskRetrieval:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +34,8 @@ ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 #: TREC's judgements have none: query, a number that nothing reads, document and score, with white space between them.
 TREC = (".trec", ".qrels", ".txt", "")
 _TREC_COLUMNS = ["query-id", "iteration", "corpus-id", "score"]
-_TEXTS = (".txt", ".md")
+#: The endings of a folder's texts. They are part of the ids.
+TEXTS = (".txt", ".md")
 #: CSV as in RFC 4180, and TSV, which has no quotes.
 _SEPARATED: dict[str, Any] = {".csv": {}, ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE}}
 #: Characters of a value in these two; Python's own limit is 131,072.
@@ -66,7 +68,8 @@ def read_table(source: Source, name: str, *, judgements: bool = False) -> pd.Dat
             f"{name}: expected a file, a folder, a dict or a table with to_pandas(), got a {type(source).__name__}."
         )
     elif Path(source).is_dir():
-        table = pd.DataFrame(_texts(Path(source), name))
+        table = pd.DataFrame(_texts(Path(source), name), dtype=object)
+        table.index = pd.RangeIndex(1, len(table) + 1)
     else:
         table = _of_file(Path(source), name, TREC if judgements else ())
     _check_columns(table.columns, name)
@@ -244,9 +247,10 @@ def ending_of(path: Path) -> str:
 
 
 def _texts(folder: Path, name: str) -> list[dict[str, str]]:
-    """A row for each text file of a folder; its id is the path in the folder.
+    """A row for each text file of a folder; its id is the path in the folder, such as `library/argparse.txt`.
 
-    A folder that also has tables is refused: it may be a clone of a data set with its README.
+    macOS may write the letters of a name in parts (NFD); ids have whole letters (NFC), as tables usually have. A folder
+    that also has tables is refused: it may be a clone of a data set with its README.
     """
     rows = []
     files = _visible(folder)
@@ -258,7 +262,9 @@ def _texts(folder: Path, name: str) -> list[dict[str, str]]:
             "of the tables, or of a folder of texts alone."
         )
     for file in texts:
-        inner = file.relative_to(folder).as_posix()
+        inner = unicodedata.normalize("NFC", file.relative_to(folder).as_posix())
+        if _has_surrogates(inner):
+            raise DataError(f"{name}: expected names of files in UTF-8, got {inner!a}: rename it.")
         try:
             rows.append({"id": inner, "text": file.read_bytes().decode("utf-8-sig")})
         except UnicodeDecodeError:
@@ -268,8 +274,13 @@ def _texts(folder: Path, name: str) -> list[dict[str, str]]:
     return rows
 
 
+def _has_surrogates(name: str) -> bool:
+    """Whether a name has bytes that are no UTF-8: Python reads each as half a character."""
+    return any(unicodedata.category(sign) == "Cs" for sign in name)
+
+
 def _is_text(path: Path) -> bool:
-    return path.suffix.lower() in _TEXTS and path.is_file()
+    return path.suffix.lower() in TEXTS and path.is_file()
 
 
 def _visible(folder: Path) -> list[Path]:

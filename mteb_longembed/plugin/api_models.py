@@ -90,13 +90,15 @@ class WindowedEncoder:
 
     def encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> np.ndarray:
         """Encode texts, as mteb calls every encoder: `[texts, d]`, the mean over the windows of each text."""
-        from datasets import Dataset
         from torch.utils.data import DataLoader
+
+        from mteb_longembed.data.check import text_table
 
         cut = [self.windows(text) for batch in inputs for text in batch["text"]]
         pieces = [piece for windows in cut for piece in windows]
         counts = [len(windows) for windows in cut]
-        loader = DataLoader(Dataset.from_dict({"text": pieces}), batch_size=inputs.batch_size or 1)
+        table = text_table({str(number): piece for number, piece in enumerate(pieces)})
+        loader = DataLoader(table, batch_size=inputs.batch_size or 1)
         vectors = self.inner.encode(loader, **kwargs)
         vectors = np.asarray(vectors.cpu() if hasattr(vectors, "cpu") else vectors)
         if len(vectors) != len(pieces):

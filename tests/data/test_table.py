@@ -2,6 +2,10 @@
 
 import gzip
 import json
+import os
+import re
+import sys
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -351,3 +355,37 @@ def test_a_byte_order_mark_is_no_part_of_trec_s_first_id(tmp_path: Path) -> None
 
 def test_the_key_of_a_dict_is_the_id_of_its_document() -> None:
     assert read_documents({"d1": {"_id": "x", "id": "y", "text": "a"}}) == {"d1": "a"}
+
+
+# ---- names of files ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_a_name_of_a_file_that_is_not_utf_8_is_refused_by_name(tmp_path: Path) -> None:
+    made(tmp_path / os.fsdecode(b"caf\xe9.txt"), "a")
+    with pytest.raises(
+        DataError, match=r"expected names of files in UTF-8, got 'caf\\udce9\.txt': rename it"
+    ):
+        read_documents(tmp_path)
+
+
+def test_a_name_in_parts_of_letters_is_the_id_with_whole_letters(tmp_path: Path) -> None:
+    made(tmp_path / unicodedata.normalize("NFD", "Müller.txt"), "a")
+    documents = read_documents(tmp_path)
+    assert list(documents) == ["Müller.txt"]
+    assert read_judgements({"q1": {"Müller.txt": 1}}, ASKED, documents) == {"q1": {"Müller.txt": 1}}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("argparse", "library/argparse.txt"),
+        ("argparse.txt", "library/argparse.txt"),
+        ("Library/Argparse.md", "library/argparse.txt"),
+        ("Mu\u0308ller", "M\\xfcller.md"),
+    ],
+)
+def test_an_id_without_the_ending_or_in_other_letters_is_told_the_nearest(typed: str, meant: str) -> None:
+    documents = {"library/argparse.txt": "a", "Müller.md": "b"}
+    with pytest.raises(DataError, match=re.escape(f"the nearest one is '{meant}'.") + "$"):
+        read_judgements({"q1": {typed: 1}}, ASKED, documents)
