@@ -17,34 +17,7 @@ from .checkpoints.checkpoint import checkpoint_of, open_checkpoint
 from .checkpoints.spec import ModelSpec
 from .model import LongSentenceTransformer
 
-# for editors and type checkers; a test compares both with the strategies
-StrategyName = Literal["none", "pcw", "gp", "rp", "pi", "ntk", "se", "yarn"]
-
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanmaxsim"]
-
-
-class StrategyParameters(TypedDict, total=False):
-    """The parameters of all strategies. `docs/strategies.md` says which strategy has which."""
-
-    logn: bool
-    short: Literal["keep", "scale"]
-    size: int
-    overlap: int
-    g: int | Literal["document"]
-    w: int
-    factor: float | Literal["document", "target"]
-    sigma: float
-    beta_fast: float
-    beta_slow: float
-
-
-class ExtendOptions(StrategyParameters, total=False):
-    """The keywords of `extend` other than lengths and `vectors`."""
-
-    revision: str | None
-    dtype: str | None
-    device: str | None
-    trust_remote_code: bool
 
 
 class LoadOptions(TypedDict, total=False):
@@ -57,30 +30,37 @@ class LoadOptions(TypedDict, total=False):
     prompts: Mapping[str, str] | None
     similarity_fn_name: Similarity | None
     model_kwargs: Mapping[str, object] | None
-    backend: Literal["torch"]
 
 
 @overload
 def extend(
     base: str | Path | SentenceTransformer,
-    strategy: StrategyName = "none",
+    strategy: str = "none",
     target_len: int | None = None,
     trained_len: int | None = None,
     *,
+    revision: str | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
     vectors: None = None,
-    **options: Unpack[ExtendOptions],
+    **params: object,
 ) -> SentenceTransformer: ...
 
 
 @overload
 def extend(
     base: str | Path | SentenceTransformer,
-    strategy: StrategyName = "none",
+    strategy: str = "none",
     target_len: int | None = None,
     trained_len: int | None = None,
     *,
-    vectors: int | Literal["window"],
-    **options: Unpack[ExtendOptions],
+    revision: str | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    vectors: int | str,
+    **params: object,
 ) -> MultiVectorEncoder: ...
 
 
@@ -166,7 +146,6 @@ def load(
     prompts: Mapping[str, str] | None = None,
     similarity_fn_name: Similarity | None = None,
     model_kwargs: Mapping[str, object] | None = None,
-    backend: str = "torch",
 ) -> SentenceTransformer | MultiVectorEncoder:
     """Load an extended model by its name (`e5-base+ntk@4096`), or a saved one from a folder or a hub repository.
 
@@ -181,7 +160,6 @@ def load(
         prompts: texts by their names; the others stay.
         similarity_fn_name: such as `dot`.
         model_kwargs: what transformers takes. A compute type becomes part of the name, others make it `local/NAME`.
-        backend: only `torch`; `export` writes a model for others.
 
     Raises:
         LongEmbedError: for the same reasons as `extend`.
@@ -189,10 +167,6 @@ def load(
     if not isinstance(name, (str, Path)):
         raise InputError(
             f"load takes a name or a folder, got a {type(name).__name__}: extend takes loaded models."
-        )
-    if backend != "torch":
-        raise InputError(
-            f"backend must be torch, got {backend!r}: mteb_longembed.export writes a model for other backends."
         )
     loading = dict(model_kwargs or {})
     dtype = str(loading.pop("dtype", loading.pop("torch_dtype", "auto"))).removeprefix("torch.")

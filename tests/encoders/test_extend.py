@@ -117,8 +117,6 @@ def test_load_takes_what_sentence_transformers_takes(folder, vectors):
     eager = load(f"{folder}+none", model_kwargs={"attn_implementation": "eager"})
     assert eager.identity().changed_from
     assert load(f"{folder}+none", similarity_fn_name="dot").similarity_fn_name == "dot"
-    with pytest.raises(InputError, match=r"^backend must be torch, got 'onnx': mteb_longembed\.export"):
-        load(f"{folder}+gp", backend="onnx")
 
 
 def test_t5_without_a_length_says_what_to_type(tmp_path):
