@@ -9,22 +9,27 @@ Needle and its paraphrases are generated.
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
 import json
 import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import mteb
 
 import mteb_longembed  # noqa: F401 (makes its tasks known to mteb)
 
-Rows = list[dict[str, str]]
+Rows = list[dict[str, Any]]
 #: Characters of a chapter: about 4,000 tokens.
 CHAPTER = 16_000
 N_CHAPTERS = 250
 N_SECTIONS = 1_500
+#: The shortest and the longest proposal about which questions are asked, in characters.
+PROPOSAL = (8_000, 100_000)
+QUESTIONS = Path(__file__).parent / "proposal_questions.csv"
 GENERATED = {
     "passkey": "LongEmbedPasskey-queries100",
     "needle": "LongEmbedNeedle-queries100",
@@ -92,6 +97,39 @@ def sections(source: Path, out: Path, draw: random.Random) -> None:
     write(out, corpus, queries, qrels)
 
 
+def asked(source: Path, out: Path) -> None:
+    """Whole proposals, and questions that people would ask about a section of one, written by hand in other words.
+
+    A judgement has where the section stands in its proposal, in characters.
+    """
+    sections: dict[str, Rows] = {}
+    for row in read(source):
+        sections.setdefault(row["source"], []).append(row)
+    corpus: Rows = []
+    spans: dict[tuple[str, str], tuple[int, int]] = {}
+    for name, own in sections.items():
+        text = ""
+        for row in own:
+            start = len(text)
+            text += f"{row['title']}\n{row['text']}\n\n"
+            spans[name, row["title"]] = start, len(text) - 2
+        if PROPOSAL[0] <= len(text) <= PROPOSAL[1]:
+            corpus.append({"doc_id": name, "text": text})
+    with QUESTIONS.open(encoding="utf-8", newline="") as lines:
+        questions = list(csv.DictReader(lines))
+    kept = {row["doc_id"] for row in corpus}
+    queries: Rows = []
+    qrels: Rows = []
+    for number, row in enumerate(questions):
+        if row["source"] not in kept:
+            continue
+        query = f"q{number}"
+        queries.append({"qid": query, "text": row["question"]})
+        start, end = spans[row["source"], row["section"]]
+        qrels.append({"qid": query, "doc_id": row["source"], "start": start, "end": end})
+    write(out, corpus, queries, qrels)
+
+
 def generated(short: str, lengths: Sequence[int], out: Path) -> None:
     """A generated task at several lengths."""
     for length in lengths:
@@ -119,6 +157,7 @@ def main() -> None:
     draw = random.Random(0)
     chapters(args.books, args.out / "chapters", draw)
     sections(args.proposals, args.out / "proposals", draw)
+    asked(args.proposals, args.out / "questions")
     for short in GENERATED:
         generated(short, LENGTHS if short != "paraphrase" else LENGTHS[:3], args.out)
 
