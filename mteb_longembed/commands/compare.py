@@ -12,6 +12,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import DEVICE, JSON, Options
+from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
     from mteb_longembed.comparing.compare import Comparison
@@ -51,6 +52,20 @@ def _budget(text: str) -> float:
     return float(match["number"]) * _SECONDS[match["unit"]]
 
 
+def _run(text: str) -> tuple[str, str]:
+    """Name and file of a run.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is not NAME=FILE.
+    """
+    name, equals, file = text.partition("=")
+    if not (equals and file and re.fullmatch(r"[\w.-]+", name)):
+        raise argparse.ArgumentTypeError(
+            f"expected NAME=FILE with letters, digits and _.- in the name, got {text!r}"
+        )
+    return name, file
+
+
 DESCRIPTION = (
     "Run the ways of embedding long documents that fit a model, on the same data. The answer says which one is best, "
     "which one is nearly as good but cheaper, and what to type next. If the command was interrupted, the same command "
@@ -62,7 +77,7 @@ EPILOG = (
 )
 _ROWS = "with an id and text: JSON Lines, CSV, TSV or Parquet"
 OPTIONS: Options = {
-    "": [("models", {"nargs": "+", "metavar": "MODEL"}, "bases: an alias, a hub id, a folder")],
+    "": [("models", {"nargs": "*", "metavar": "MODEL"}, "bases: an alias, a hub id, a folder")],
     "data": [
         ("-t --tasks", {"nargs": "+", "default": [], "metavar": "TASK"}, "retrieval tasks of mteb"),
         ("-b --benchmarks", {"nargs": "+", "default": [], "metavar": "NAME"},
@@ -93,6 +108,8 @@ OPTIONS: Options = {
          "the target length (default: windows read 95 %% of the text, others 8 times the trained length)"),
         ("--sizes", {"type": _sizes, "default": [], "metavar": "N,N,..."},
          "also try vectors of so many tokens each, such as 64,128,254"),
+        ("--run", {"dest": "runs", "type": _run, "action": "append", "default": [], "metavar": "NAME=FILE"},
+         "a TREC run file of another program, such as --run elastic=elastic.trec; several times for several"),
         ("--no-bm25", {"dest": "bm25", "action": "store_false"}, "leave out BM25 and the fusion with BM25"),
     ],
     "run": [
@@ -105,6 +122,8 @@ OPTIONS: Options = {
          "(default: results)"),
         ("--figure", {"type": Path, "metavar": "FILE"},
          "draw the scores with their intervals into FILE: .svg, .png or .pdf"),
+        ("--gate", {"metavar": "NAME"},
+         "end with status 1 if this run is surely below the first --run: a regression test"),
         ("--explain", {"action": "store_true"}, "print all tables, what their columns mean, and what else follows"),
         JSON,
     ],
@@ -119,13 +138,19 @@ def main(args: argparse.Namespace) -> int:
     """
     from mteb_longembed.hub import silence
 
-    own = ("command", "figure", "json", "explain")
+    own = ("command", "figure", "json", "explain", "gate")
     given = {key: value for key, value in vars(args).items() if key not in own}
+    given["runs"] = dict(args.runs)
+    if not args.models and not args.runs:
+        raise InputError("compare needs a model or a --run NAME=FILE, got neither.")
+    if args.gate is not None and args.gate not in [name for name, _ in args.runs[1:]]:
+        raise InputError(f"--gate needs the name of a --run behind the first one, got {args.gate}.")
     # without a working folder, `silence` raises a clear error; the imports below would end the process
     with silence():
         from mteb_longembed import figures
         from mteb_longembed.comparing.compare import compare
         from mteb_longembed.comparing.figure import draw
+        from mteb_longembed.comparing.gate import gate
         from mteb_longembed.comparing.page import as_json, write_all
 
         if args.figure:
@@ -139,7 +164,11 @@ def main(args: argparse.Namespace) -> int:
         print(as_json(comparison), end="")
     else:
         _print(comparison, folder, explain=args.explain)
-    return 0
+    if args.gate is None:
+        return 0
+    found = gate(comparison, f"run/{args.runs[0][0]}", f"run/{args.gate}")
+    print(found.sentence, file=sys.stderr)
+    return 0 if found.is_open else 1
 
 
 def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:

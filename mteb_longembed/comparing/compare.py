@@ -29,6 +29,7 @@ from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import make_folder
 from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
+from mteb_longembed.retrieval.ranked import Ranked, RunSource, read_run
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import sentences
 
@@ -125,7 +126,7 @@ def say_on_stderr(sentence: str) -> None:
 
 @silence("mteb_longembed.encoders.engine.engine")  # the table says how much each candidate reads
 def compare(
-    models: str | Sequence[str | Candidate | Scorer],
+    models: str | Sequence[str | Candidate | Scorer] = (),
     data: Data | str | Path | None = None,
     *,
     sample: int | None = None,
@@ -135,6 +136,7 @@ def compare(
     target: int | str | None = None,
     sizes: Sequence[int] = (),
     chunkers: Mapping[str, Chunker] | None = None,
+    runs: Mapping[str, RunSource] | None = None,
     bm25: bool = True,
     budget: float | None = None,
     device: str | None = None,
@@ -160,6 +162,8 @@ def compare(
         sizes: tokens of a vector, which are also tried, such as 64, 128 and 254.
         chunkers: one's own, by their names: each base, or a name whose base takes no part, also encodes each chunk on
             its own. See `mteb_longembed.search`.
+        runs: rankings that other programs made, by their names: TREC run files, dicts, DataFrames or ranx' `Run`. Each
+            is a candidate `run/NAME`.
         bm25: whether BM25 and the fusion with it take part.
         budget: seconds; what would take longer is left out and named.
         device: where models run. Default: the best device of this machine.
@@ -202,6 +206,10 @@ def compare(
         candidates += found
         notes += [Note("untried", text) for text in untried]
     candidates += with_chunkers(candidates, chunkers or {})
+    for name, source in (runs or {}).items():
+        ranked, missing = _ranked(name, source, splits)
+        candidates.append(of_scorer(ranked))
+        notes += missing
     if bm25:
         candidates += bm25_candidates(int(lengths.max()), bases)
     # BM25 first, then full names and bases
@@ -226,6 +234,20 @@ def compare(
             f"({', '.join(reasons[:1])})."
         )
     return _comparison(data, runner, done, notes)
+
+
+def _ranked(name: str, source: RunSource, splits: Sequence[Split]) -> tuple[Ranked, list[Note]]:
+    """A run as a scorer, and notes about what it lacks."""
+    queries: dict[str, str] = {}
+    for split in splits:
+        queries |= split.judged_queries
+    ranked = Ranked(name, read_run(name, source), queries)
+    notes = []
+    for split in splits:
+        depth = max(metric["cutoff"] for metric in split.metrics)
+        sentences = ranked.missing(list(split.judged_queries), split.documents, depth)
+        notes += [Note("data", sentence) for sentence in sentences]
+    return ranked, notes
 
 
 def _work(

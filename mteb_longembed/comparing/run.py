@@ -256,7 +256,7 @@ class Runner:
     def _cost(self, candidate: Candidate) -> Cost:
         """The cost that an earlier run has measured, or that is measured now. BM25 encodes nothing."""
         if candidate.kind == "own":
-            return Cost()
+            return Cost(share_read=math.nan)  # what it costs and reads is its user's to know
         if candidate.kind == "bm25":
             if candidate.name == "bm25":
                 return Cost()

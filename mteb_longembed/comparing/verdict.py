@@ -114,7 +114,8 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
         recommended = cheapest(good)
         verdict = recommended.standing
     typed = ""
-    if verdict != "nothing":
+    # a scorer or a run of the user's has no name that we load
+    if verdict != "nothing" and recommended.kind != "own":
         typed = type_next(recommended, setting)
     return Advice(
         verdict=verdict,
@@ -271,6 +272,8 @@ def _price(row: Any, best: Any) -> str:
     """What a candidate costs, what that saves against the best, and how much of the text it reads."""
     if row.kind == "bm25":
         return "It encodes nothing and keeps no vectors; its index holds the words."
+    if row.kind == "own":
+        return "What it costs is not known here."
     parts = []
     if is_number(row.tokens_per_second):
         parts.append(f"encodes {row.tokens_per_second:,.0f} tokens a second")
