@@ -79,4 +79,4 @@ def test_a_trained_adapter_is_saved_and_found_again(run) -> None:
 
 
 def test_position_tuning_adds_rows(run) -> None:
-    assert run("position_tuning")["ROWS"] == 1024
+    assert run("position_tuning")["ROWS"] == 512 + 1024  # those of short inputs, and of long ones
