@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from .scorer import Documents, Span
 #: Query id -> document id -> score.
 Rankings = Mapping[str, Mapping[str, float]]
 #: A TREC run file, query id -> document id -> score, ranx' `Run`, or a frame with query, document and score.
-RunSource = str | Path | Rankings | pd.DataFrame | Any
+RunSource: TypeAlias = "str | Path | Rankings | pd.DataFrame | Any"
 #: Names of the columns of a frame, the usual one first.
 _COLUMNS = {
     "query": ("query", "query_id", "q_id", "qid", "query-id"),
@@ -112,7 +112,7 @@ class Ranked:
         return sentences
 
 
-def read_run(name: str, source: RunSource) -> dict[str, dict[str, float]]:
+def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
     """The rankings of a run, by ids of queries and documents.
 
     Raises:
