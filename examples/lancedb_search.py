@@ -10,7 +10,7 @@ import mteb_longembed as longembed
 from mteb_longembed.retrieval.passages import passages_of
 
 # one vector for each window of 128 tokens; tokens count by their rarity in these documents
-model = longembed.adapt("mini-ape+pcw:size=128,vectors=window", DOCUMENTS.values(), whiten=0)
+model = longembed.adapt("mini-ape+pcw@32k:size=128,vectors=window", DOCUMENTS.values(), whiten=0)
 model.save_pretrained("my-model")  # the weights belong to the index: keep both together
 
 

@@ -14,7 +14,7 @@ import mteb_longembed as longembed
 from mteb_longembed.retrieval.passages import passages_of
 
 # one vector for each window of 128 tokens; tokens count by their rarity in these documents
-model = longembed.adapt("mini-ape+pcw:size=128,vectors=window", DOCUMENTS.values(), whiten=0)
+model = longembed.adapt("mini-ape+pcw@32k:size=128,vectors=window", DOCUMENTS.values(), whiten=0)
 vectors_of = {name: model.encode_document([text])[0].numpy() for name, text in DOCUMENTS.items()}
 width = next(iter(vectors_of.values())).shape[1]
 vocabulary = model.tokenizer

@@ -2,7 +2,7 @@
 
     model = mteb_longembed.extend("intfloat/e5-base-v2", "pi", target_len=4096)
     model = mteb_longembed.load("e5-base+ntk@4096")
-    searcher = mteb_longembed.search("e5-base+pcw:size=128,vectors=window,weights=sif")
+    searcher = mteb_longembed.search("e5-base+pcw@32k:vectors=window,weights=idf")
 
 Importing this package imports neither mteb nor torch. It only makes sure that mteb learns our tasks, benchmarks
 and model names as soon as mteb is imported (`autoload.py`).

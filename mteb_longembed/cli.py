@@ -7,6 +7,7 @@ import atexit
 import difflib
 import gc
 import importlib
+import io
 import os
 import sys
 import warnings
@@ -53,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     atexit.register(gc.freeze)
     # mteb's own use of renamed methods is no matter of who types a command
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"mteb\.")
+    _print_everything()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments and arguments[0] in _ELSEWHERE:
@@ -74,6 +76,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # such as a cache that cannot be made while mteb is imported
         print(f"mteb-longembed: {_refused(error)}", file=sys.stderr)
         return 2
+
+
+def _print_everything() -> None:
+    """Let a terminal or pipe that is not UTF-8 show what it lacks by its number, and not end in a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _module(command: str) -> ModuleType:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from mteb_longembed.errors import DataError, InputError, StorageError
 
+#: Join letters of Persian and of Indic scripts, and emoji: text without them is another text.
+_JOINERS = "\u200c\u200d"
 _LONGEST = 120  # characters of a name within a file name; file systems allow 255 bytes
 
 
@@ -28,7 +30,7 @@ def read_json(path: Path) -> dict[str, object]:
 
 
 def printable(text: str) -> str:
-    r"""A text without control characters, which could move a terminal's cursor, break a line or hide text.
+    r"""A text without control characters, which could move a terminal's cursor, break a line, or hide or turn text.
 
     >>> printable("a/b\x1b[31m\n")
     'a/b\ufffd[31m\ufffd'
@@ -37,6 +39,8 @@ def printable(text: str) -> str:
 
 
 def _printable(character: str) -> str:
+    if character in _JOINERS:
+        return character
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
         return "\ufffd"
     return character

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -15,10 +16,14 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
 
 if TYPE_CHECKING:
+    from mteb.models.model_meta import ModelMeta
+
     from mteb_longembed.retrieval.searcher import Hit
 
-#: Characters of a passage that are shown.
+#: Characters of a passage that are shown without `--full`.
 _SHOWN = 240
+#: If more than this share of all text is not read, we say what to type.
+_MOST_CUT = 0.1
 #: What JSON shows of a hit.
 _KEYS = ("id", "score", "start", "end", "passage", "words")
 DESCRIPTION = (
@@ -26,7 +31,7 @@ DESCRIPTION = (
     "new."
 )
 OPTIONS: Options = {"": [
-    ("model", {}, "any name for mteb run -m, such as mini-rope+pcw:size=128,vectors=window"),
+    ("model", {}, "any name for mteb run -m, such as mini-rope+pcw@32k:vectors=window"),
     ("query", {"nargs": "+"}, "questions"),
     ("--corpus", {"type": Path, "required": True},
      "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files"),
@@ -35,6 +40,7 @@ OPTIONS: Options = {"": [
      "the language of the documents, such as deu or zho-Hans; BM25 cuts words by it (default: English)"),
     ("--no-passages", {"dest": "passages", "action": "store_false"},
      "do not look for the best window of a document that has one vector"),
+    ("--full", {"action": "store_true"}, "print whole passages, and not what is around their best sentence"),
     DEVICE,
     JSON,
 ]}  # fmt: skip
@@ -58,6 +64,9 @@ def main(args: argparse.Namespace) -> int:
 
     documents = read_documents(args.corpus)
     searcher = search(args.model, device=args.device, passages=args.passages, language=args.language)
+    is_cut = _is_cut(args.model, searcher.scorer.meta, documents)
+    if is_cut:
+        _note(is_cut)
     searcher.add(documents, documents.values())
     queries = [without_surrogates(query) for query in args.query]
     hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
@@ -70,8 +79,32 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({query: list(map(_plain, hits)) for query, hits in hits_of.items()}, indent=2))
     else:
-        _print(hits_of)
+        _print(hits_of, args.language or "eng-Latn", full=args.full)
     return 0
+
+
+def _is_cut(typed: str, model: ModelMeta, documents: Mapping[str, str]) -> str:
+    """What to type if much of the documents is not read; an empty text if enough is. Estimated from characters."""
+    from mteb_longembed.encoders.engine.batches import estimated_tokens
+    from mteb_longembed.names.grammar import is_bm25_name, split_name
+
+    most = model.max_tokens
+    if not most or is_bm25_name(typed):
+        return ""
+    lengths = [estimated_tokens(text) for text in documents.values()]
+    share = sum(max(length - most, 0) for length in lengths) / max(sum(lengths), 1)
+    if share <= _MOST_CUT:
+        return ""
+    said = f"about {100 * share:.0f} % of the text is not read, because this model reads {most:,.0f} tokens"
+    base, strategy, _, settings = split_name(typed)
+    if strategy is None and split_name(str(model.name))[1] not in (None, "none"):  # a folder of ours
+        return f"{said}."
+    if strategy != "pcw":
+        settings = ""
+    if settings:
+        settings = f":{settings}"
+    thousands = 2 ** max(math.ceil(math.log2(max(lengths) / 1024)), 0)
+    return f"{said}; to read all of it, type {base}+pcw@{thousands}k{settings}"
 
 
 def _plain(hit: Hit) -> dict[str, object]:
@@ -79,8 +112,10 @@ def _plain(hit: Hit) -> dict[str, object]:
     return {key: getattr(hit, key) for key in _KEYS}
 
 
-def _print(hits_of: Mapping[str, list[Hit]]) -> None:
-    """The hits of each question, with the start of their passages."""
+def _print(hits_of: Mapping[str, list[Hit]], language: str, *, full: bool) -> None:
+    """The hits of each question, with what answers it."""
+    from mteb_longembed.retrieval.excerpt import excerpt
+
     for query, hits in hits_of.items():
         if len(hits_of) > 1:
             print(query)
@@ -88,8 +123,9 @@ def _print(hits_of: Mapping[str, list[Hit]]) -> None:
             print("No document has a word of the question.")
         for rank, hit in enumerate(hits, start=1):
             print(f"{rank}. {hit.score:.3f}  {printable(hit.id)}  characters {hit.start:,} to {hit.end:,}")
-            passage = printable(textwrap.shorten(hit.passage, _SHOWN))
-            print(textwrap.indent(textwrap.fill(passage, 100), "   "))
+            shown = len(hit.passage) if full else _SHOWN
+            passage = excerpt(hit.passage, query, shown, language, hit.words.values())
+            print(textwrap.indent(textwrap.fill(printable(passage), 100), "   "))
             matched = [f"{asked} -> {word}" for asked, word in hit.words.items() if asked != word]
             if matched:
                 print(f"   {printable(', '.join(matched))}")

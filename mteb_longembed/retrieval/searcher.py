@@ -289,7 +289,7 @@ def search(
         ModelError: if mteb cannot load the model.
 
     Example:
-        >>> searcher = mteb_longembed.search("mini-rope+pcw:size=128,vectors=window")  # doctest: +SKIP
+        >>> searcher = mteb_longembed.search("mini-rope+pcw@32k:vectors=window")  # doctest: +SKIP
         >>> searcher.add(["a", "b"], ["The key is under the mat.", "The cat is on it."])  # doctest: +SKIP
         >>> searcher.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
         'a'

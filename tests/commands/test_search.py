@@ -1,7 +1,9 @@
 """`mteb-longembed search`: documents are encoded once, the scores are those of the Python call."""
 
+import io
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,63 @@ def test_nothing_in_a_document_moves_the_cursor(files, capsys) -> None:
     assert cli.main(["search", files[0], "--corpus", str(files[1]), QUERY]) == 0
     output = capsys.readouterr().out
     assert "title" in output and not {"\x1b", "\x07"} & set(output)
+
+
+@pytest.mark.parametrize(
+    ("tail", "n", "typed"),
+    [
+        # words of two letters with a blank: four of them are about three tokens
+        ("", 4000, "+pcw@4k"),
+        ("+pi@64:logn=off", 2000, "+pcw@2k"),
+        ("+pcw@64:size=16,vectors=window", 600, "+pcw@1k:size=16,vectors=window"),
+        ("+pcw@2k", 1500, ""),
+        ("+pcw@64", 66, ""),
+    ],
+)
+def test_more_than_a_tenth_cut_says_what_to_type(files, tail, n, typed, capsys) -> None:
+    base = files[0].partition("+")[0]
+    write(files[1], {"a": tiny.text(n), "b": tiny.text(8)})
+    assert cli.main(["search", f"{base}{tail}", "--corpus", str(files[1]), QUERY]) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "is not read" in line]
+    assert len(said) == bool(typed)
+    if typed:
+        assert said[0].endswith(f"to read all of it, type {base}{typed}")
+
+
+def test_a_passage_is_shown_around_its_best_sentence_or_in_full(files, capsys) -> None:
+    sentences = [f"{tiny.text(12, i)}." for i in range(30)]
+    sentences[20] = f"{QUERY}."
+    write(files[1], {"a": " ".join(sentences)})
+    call = ["search", "bm25:window=400", "--corpus", str(files[1]), QUERY]
+    shown = []
+    for option in ([], ["--full"]):
+        assert cli.main([*call, *option]) == 0
+        shown.append(" ".join(capsys.readouterr().out.split()))
+    assert QUERY in shown[0] and "[...]" in shown[0] and len(shown[0]) < 400
+    assert " ".join(sentences[18:]) in shown[1] and "[...]" not in shown[1]
+
+
+JOINED = "\u0645\u06cc\u200c\u0631\u0648\u0645 \U0001f469\u200d\U0001f52c \u0915\u094d\u200d\u0937"
+
+
+def test_joiners_stay_and_direction_controls_do_not(files, capsys) -> None:
+    write(files[1], {"a": f"{QUERY} {JOINED} \u202egnp.exe\u2066"})
+    assert cli.main(["search", files[0], "--corpus", str(files[1]), QUERY]) == 0
+    output = capsys.readouterr().out
+    assert JOINED in output and not {"\u202e", "\u2066"} & set(output)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "gbk", "cp437", "ascii"])
+def test_output_that_is_not_utf_8_never_ends_in_a_traceback(files, encoding, monkeypatch) -> None:
+    write(files[1], {"caf\xe9 \u4e2d": f"{QUERY} \u4e2d\u6587 caf\xe9 {JOINED}"})
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+    assert cli.main(["search", files[0], "--corpus", str(files[1]), QUERY]) == 0
+    assert cli.main(["search", files[0], "--corpus", str(files[1]), QUERY, "--device", "\u4e2d"]) == 2
+    sys.stdout.flush()
+    written = sys.stdout.buffer.getvalue()  # type: ignore[attr-defined]
+    assert QUERY.encode() in written
+    assert ("\u4e2d".encode(encoding) if encoding == "gbk" else b"\\u4e2d") in written
 
 
 def test_documents_that_are_mostly_cut_are_reported(files, caplog) -> None:
