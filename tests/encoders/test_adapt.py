@@ -434,7 +434,7 @@ def test_vectors_of_words_and_of_two_routes_are_whitened(plain: Path) -> None:
 def test_few_documents_are_told_and_queries_need_a_map(plain: Path, caplog) -> None:
     with caplog.at_level("WARNING"):
         longembed.adapt(str(plain), CORPUS[:5], device="cpu", show_progress_bar=False)
-    assert "with fewer than 50 pieces or 12 documents adapting gained nothing" in caplog.text
+    assert "with fewer than 50 pieces or 12 documents do not count on a gain" in caplog.text
     with pytest.raises(InputError, match=r"^queries centre the queries of a map, so they need whiten="):
         longembed.adapt(
             str(plain), CORPUS, whiten=0, queries=QUERIES * 4, device="cpu", show_progress_bar=False
