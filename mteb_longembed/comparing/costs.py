@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,8 +24,6 @@ from mteb_longembed.retrieval.passages import CutText
 from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
 from mteb_longembed.word_borders import count_pieces
 
-#: How often the speed of every candidate is measured.
-ROUNDS = 3
 #: Candidates are measured one after the other, so that other work on the machine may slow one of them: a speed must be
 #: so many times as high to count as higher.
 CLEARLY = 1.2
@@ -50,8 +47,7 @@ class Cost:
         share_unknown: the share of the documents' tokens for which the tokenizer has only its unknown token.
         vectors: mean number of vectors of a document, None if that is not known.
         median_len, longest: lengths of documents in tokens, special tokens and prompts included.
-        slowest, tokens_per_second, fastest: tokens of documents encoded in a second: the slowest round, the median and
-            the fastest round; None if nothing is encoded here.
+        tokens_per_second: tokens of documents that are encoded in a second; None if nothing is encoded here.
         bytes: mean bytes of a document's vectors, as they are stored.
         device: where the speeds were measured. Only speeds of one device are compared.
     """
@@ -62,23 +58,9 @@ class Cost:
     vectors: float | None = None
     median_len: float | None = None
     longest: int = 0
-    slowest: float | None = None
     tokens_per_second: float | None = None
-    fastest: float | None = None
     bytes: float | None = None
     device: str = ""
-
-
-def is_faster(one: Any, other: Any) -> bool:
-    """Whether the slowest round of one cost is `CLEARLY` faster than the other one's fastest round.
-
-    Args:
-        one: with the fields of `Cost`: a cost, or a row of a frame.
-        other: another one.
-    """
-    if one.device != other.device or not one.slowest or not other.fastest:
-        return False
-    return bool(one.slowest > CLEARLY * other.fastest)
 
 
 def duration(seconds: float) -> str:
@@ -88,8 +70,8 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:,.0f} minutes"
 
 
-def measure(model: LongModel, texts: Sequence[str]) -> tuple[list[float], int]:
-    """The tokens of documents that a model encodes in a second, round by round, and the bytes of one vector.
+def measure(model: LongModel, texts: Sequence[str]) -> tuple[float, int]:
+    """The tokens of documents that a model encodes in a second, and the bytes of one vector.
 
     The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base. The first
     call of a new model makes things that are made only once, so a text that is a little longer than the trained length
@@ -105,21 +87,19 @@ def measure(model: LongModel, texts: Sequence[str]) -> tuple[list[float], int]:
     else:
         n_tokens = sum(map(len, rows))
     n_chars = int(_WARM * CHARS_PER_TOKEN * model.first.strategy.trained_len)
-    speeds = []
     store = model.store
     model.store = None  # embeddings that are stored already would say nothing about speed
     try:
         model.encode_document([max(texts, key=len)[:n_chars]], show_progress_bar=False)
-        for _ in range(ROUNDS):
-            started = time.perf_counter()
-            embeddings = model.encode_document(texts, show_progress_bar=False)
-            speeds.append(n_tokens / (time.perf_counter() - started))
+        started = time.perf_counter()
+        embeddings = model.encode_document(texts, show_progress_bar=False)
+        speed = n_tokens / (time.perf_counter() - started)
     finally:
         model.store = store
     first = embeddings[0]
     if isinstance(first, Tensor):
         first = first.cpu()
-    return speeds, np.atleast_2d(first)[0].nbytes
+    return speed, np.atleast_2d(first)[0].nbytes
 
 
 def sample(splits: Sequence[Split], device_type: str) -> list[str]:

@@ -94,8 +94,8 @@ class Runner:
     _scorers: dict[tuple[str, str], Scorer] = field(default_factory=dict)
     #: Passes that have encoded a split.
     _encoded: set[tuple[str, str]] = field(default_factory=set)
-    #: The speeds of a pass, and the bytes of a vector.
-    _speeds: dict[str, tuple[list[float], int]] = field(default_factory=dict)
+    #: The speed of a pass, and the bytes of a vector.
+    _speeds: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def run(self, candidate: Candidate) -> Done:
         """Run all evaluations of a candidate that earlier runs have not finished.
@@ -289,10 +289,9 @@ class Runner:
                 return cost
             with no_bar():
                 self._speeds[candidate.passes] = measure(cast("LongModel", base), texts)
-        speeds, n_bytes = self._speeds[candidate.passes]
-        low, median, high = sorted(speeds)
+        speed, n_bytes = self._speeds[candidate.passes]
         machine = f"{device}, {torch.get_num_threads()} threads"
-        cost = replace(cost, slowest=low, tokens_per_second=median, fastest=high, device=machine)
+        cost = replace(cost, tokens_per_second=speed, device=machine)
         if cost.vectors is not None:
             cost = replace(cost, bytes=cost.vectors * n_bytes)
         return cost

@@ -199,8 +199,8 @@ def _table(counts: TokenCounts, rule: Rule, model: Model) -> TokenWeights:
 def _warn_of_few(n_documents: int, n_pieces: int) -> None:
     if n_documents < FEW_DOCUMENTS or n_pieces < FEW_PIECES:
         logger.warning(
-            "a map of vectors was fitted on %d pieces of %d documents: with fewer than %d pieces or %d documents do not "
-            "count on a gain, and on some collections it was a loss (docs/adapt.md).",
+            "a map of vectors was fitted on %d pieces of %d documents: with fewer than %d pieces or %d documents do "
+            "not count on a gain, and on some collections it was a loss (docs/adapt.md).",
             n_pieces,
             n_documents,
             FEW_PIECES,

@@ -1,19 +1,16 @@
 """What is said of a candidate's cost, compared with all documents encoded and tokenised one by one."""
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from datasets import Dataset
-from hypothesis import given
-from hypothesis import strategies as st
 
 import mteb_longembed
 from mteb_longembed.comparing import costs, run
 from mteb_longembed.comparing.candidates import named
-from mteb_longembed.comparing.costs import Cost, covering_len, document_lengths, is_faster
+from mteb_longembed.comparing.costs import covering_len, document_lengths
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.data.texts import texts_of
 from mteb_longembed.evaluation.split import Split
@@ -89,34 +86,19 @@ def test_only_a_new_model_runs_once_before_the_clock_and_nothing_is_stored(base,
 
     monkeypatch.setattr(model, "encode_document", recorded)
     store = model.store
-    assert len(costs.measure(model, texts)[0]) == 3
+    assert costs.measure(model, texts)[0] > 0
     short = encoded.pop(0)
-    assert encoded == [texts] * 3 and len(short) == 1 and texts[0].startswith(short[0])
+    assert encoded == [texts] and len(short) == 1 and texts[0].startswith(short[0])
     assert 4.5 * 16 <= len(short[0]) < len(texts[0])  # longer than the trained length of 16 tokens
-    assert stores == [None] * 4 and model.store is store
+    assert stores == [None] * 2 and model.store is store
 
 
 def test_a_vector_has_the_bytes_that_the_search_keeps(base) -> None:
     texts = [tiny.text(40, 1), tiny.text(9, 2)]
     for tail in ("gp@64", "gp@64:vectors=5"):
         model: Any = mteb_longembed.load(f"{base}+{tail}")
-        rates, size = costs.measure(model, texts)
-        assert min(rates) > 0 and size == np.atleast_2d(np.asarray(model.encode_document(texts)[0]))[0].nbytes
-
-
-speeds = st.lists(st.floats(1, 1e6), min_size=3, max_size=3).map(sorted)
-
-
-@given(speeds, speeds, st.booleans())
-def test_a_speed_is_higher_only_if_it_clearly_is_on_the_same_device(first, second, together) -> None:
-    costs_of = [
-        Cost(slowest=low, tokens_per_second=mid, fastest=high, device="x")
-        for low, mid, high in (first, second)
-    ]
-    a, b = costs_of[0], replace(costs_of[1], device="x" if together else "y")
-    apart = all(x > 1.2 * y for x in first for y in second)
-    assert is_faster(a, b) == (together and apart)
-    assert not is_faster(a, Cost(device="x")) and not is_faster(Cost(device="x"), a)
+        rate, size = costs.measure(model, texts)
+        assert rate > 0 and size == np.atleast_2d(np.asarray(model.encode_document(texts)[0]))[0].nbytes
 
 
 def test_the_covering_length_reads_nearly_all_text() -> None:
@@ -163,7 +145,7 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
     calls = []
     measure = costs.measure
 
-    def recorded(model: Any, texts: list[str]) -> tuple[list[float], int]:
+    def recorded(model: Any, texts: list[str]) -> tuple[float, int]:
         calls.append((str(model.checkpoint.spec.strategy), tuple(texts)))
         return measure(model, texts)
 
@@ -171,7 +153,7 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
     found = [named(f"{base}+{tail}") for tail in ("none@16", "gp@128", "gp@128:index=ivf")]
     result = compare(found, task, tmp_path, bm25=True)
     assert [name for name, _ in calls] == ["none", "gp"] and len({texts for _, texts in calls}) == 1
-    rows = result.summary[["slowest", "tokens_per_second", "fastest", "bytes"]]
+    rows = result.summary[["tokens_per_second", "bytes"]]
     (fusion,) = result.summary.index[result.summary["kind"] == "fusion"]
     encoder = named(fusion).encoder
     assert rows.loc[fusion].equals(rows.loc[encoder])

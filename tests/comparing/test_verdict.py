@@ -116,7 +116,7 @@ def test_the_only_one_is_not_called_a_winner_of_anything_and_bm25_is_not_forgott
 
 def near(**change: object) -> pd.DataFrame:
     """A leader, and one that is good enough and twice as fast, but for what is changed."""
-    fast = {"slowest": 2000.0, "tokens_per_second": 2000.0, "fastest": 2000.0}
+    fast = {"tokens_per_second": 2000.0}
     enough = {"standing": "good enough", "near_share": 0.97}
     return rows({"standing": "good enough"}, {**enough, **fast, **change}, of=LEADING)
 
@@ -164,7 +164,7 @@ def test_where_nothing_is_good_enough_the_cheapest_that_may_be_best_is_named_wit
 
 
 def test_encoding_less_text_is_cheaper_and_smaller_vectors_are_unless_they_are_slower() -> None:
-    same = {"slowest": 1000.0, "tokens_per_second": 1000.0, "fastest": 1000.0}
+    same = {"tokens_per_second": 1000.0}
     assert advice(near(**same)).recommended == GOOD.id
     assert advice(near(**same | {"tokens": 100})).recommended == OTHER.id
     assert advice(near(**same | {"bytes": 512.0})).recommended == OTHER.id
