@@ -7,6 +7,9 @@ from functools import lru_cache
 import numpy as np
 import regex  # type: ignore[import-untyped]
 
+#: Characters of Unicode, and of one of its planes.
+_CHARACTERS = 0x110000
+_PLANE = 0x10000
 _OTHER = 0
 _LETTER = 1
 _MARK = 2
@@ -53,11 +56,12 @@ def count_pieces(text: str) -> int:
 @lru_cache(maxsize=1)
 def _table() -> np.ndarray:
     """The kind of each character of Unicode, uint8 `[1114112]`."""
-    every = "".join(map(chr, range(0x110000)))
-    table = np.zeros(len(every), np.uint8)
-    for kind, pattern in _KINDS.items():
-        for match in regex.finditer(pattern, every, regex.VERSION1):
-            table[match.start() : match.end()] = kind
+    table = np.zeros(_CHARACTERS, np.uint8)
+    for first in range(0, _CHARACTERS, _PLANE):
+        plane = "".join(map(chr, range(first, first + _PLANE)))
+        for kind, pattern in _KINDS.items():
+            for match in regex.finditer(pattern, plane, regex.VERSION1):
+                table[first + match.start() : first + match.end()] = kind
     return table
 
 

@@ -43,7 +43,8 @@ class WordCounts:
 
     def _count(self) -> None:
         ids = np.concatenate([np.zeros(0, np.int32), *self._rows])
-        ends = np.cumsum([0, *map(len, self._rows)])
+        # scipy keeps wide numbers, which take half as much memory again
+        ends = np.cumsum([0, *map(len, self._rows)], dtype=np.int32)
         n_words = int(ids.max(initial=-1)) + 1
         counts = sparse.csr_array((np.ones(len(ids), np.float32), ids, ends), (len(self._rows), n_words))
         counts.sum_duplicates()
@@ -76,9 +77,10 @@ class TermIndex:
         lengths = np.asarray(counts.sum(axis=1))
         mean = lengths.mean() if lengths.any() else 1.0
         norms = (K1 * (1 - B + B * lengths / mean)).astype(np.float32)
-        rows = np.repeat(norms, np.diff(counts.indptr))
-        rows += counts.data
-        counts.data /= rows
+        lengthened = np.repeat(norms, np.diff(counts.indptr))
+        lengthened += counts.data
+        counts.data /= lengthened
+        del lengthened
         counts.data *= self.idf[counts.indices]
         #: What a word adds to the score of a text, sparse `[words, texts]`.
         self.weights = counts.T.tocsr()
