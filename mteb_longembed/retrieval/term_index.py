@@ -96,21 +96,20 @@ class TermIndex:
                 rarer than the word itself.
         """
         shares = self.capped(shares, own)
-        if not (np.diff(shares.indptr) > 1).any():
-            found: np.ndarray = (counts @ shares @ self.weights).toarray()
-            return found
         scores = np.zeros((counts.shape[0], self.n_texts), np.float32)
         of_words = counts.tocsc()
         best = np.zeros(self.n_texts, np.float32)
         for place in range(len(own)):
             matches = slice(shares.indptr[place], shares.indptr[place + 1])
             texts, values = self._postings(shares.indices[matches], shares.data[matches])
-            np.maximum.at(best, texts, values)
+            if matches.stop - matches.start > 1:
+                np.maximum.at(best, texts, values)
+                values = best[texts]
+                best[texts] = 0
             asking = slice(of_words.indptr[place], of_words.indptr[place + 1])
             for query, count in zip(of_words.indices[asking], of_words.data[asking], strict=True):
                 # a text that is there twice is assigned the same sum twice
-                scores[query, texts] += count * best[texts]
-            best[texts] = 0
+                scores[query, texts] += count * values
         return scores
 
     def _postings(self, words: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
