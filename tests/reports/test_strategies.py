@@ -76,3 +76,65 @@ def test_two_revisions_of_one_name_are_told_apart():
         f"{BASE}+none@512 (aaaaaaaa)",
         f"{BASE}+none@512 (bbbbbbbb)",
     ]
+
+
+# ---- what is done, and why a cell is empty
+
+
+def test_splits_that_are_done_stand_beside_a_score():
+    lengths = [256, 512, 1024]
+    rows = [("pi", 4096, "LongEmbedPasskey", f"test_{length}", 90.0, "r") for length in lengths]
+    rows += [("pi", 4096, "LongEmbedQMSum", "test", 30.0, "r")]
+    rows += [("gp", 4096, "LongEmbedPasskey", f"test_{256 * 2**i}", 80.0, "r") for i in range(9)]
+    table = by_strategy(frame(*rows)).set_index("model")
+    assert list(table["splits"]) == ["LongEmbedPasskey 8/8", "LongEmbedPasskey 3/8, LongEmbedQMSum 1/1"]
+    alone = by_strategy(frame(*rows[:3]))
+    assert (alone["LongEmbedPasskey"][0], alone["splits"][0]) == (90.0, "LongEmbedPasskey 3/8")
+
+
+def test_each_empty_cell_has_a_reason():
+    table = by_strategy(
+        frame(
+            ("none", 512, "LongEmbedNeedle", "test_256", 20.0, "r"),
+            ("none", 512, "LongEmbedNeedle", "test_512", 40.0, "r"),
+            ("pi", 4096, "LongEmbedNeedle", "test_256", 50.0, "r"),
+            ("gp", 4096, "LongEmbedQMSum", "test", 50.0, "other"),
+        )
+    ).set_index("model")
+    assert table["empty"].to_dict() == {
+        f"{BASE}+none@512": "LongEmbedQMSum: not run; average: needs all tasks; gain: this is the base",
+        f"{BASE}+pi@4096": "LongEmbedNeedle: lacks test_512; LongEmbedQMSum: not run; average: needs all tasks; "
+        "gain: no whole task in common with the base",
+        f"{BASE}+gp@4096": "LongEmbedNeedle: not run; average: needs all tasks; gain: no base of the same commit",
+    }
+
+
+def test_mteb_s_own_entry_may_be_the_base():
+    table = by_strategy(
+        frame(
+            ("none", None, "LongEmbedQMSum", "test", 20.0, "c1"),
+            ("pi", 4096, "LongEmbedQMSum", "test", 50.0, "c1-le3"),
+        )
+    ).set_index("model")
+    assert table["gain"].to_dict() == {
+        f"{BASE}+pi@4096": 30.0,
+        BASE: pytest.approx(float("nan"), nan_ok=True),
+    }
+    assert table.loc[BASE, "empty"] == "gain: this is the base"
+
+
+def test_a_variant_and_the_published_twins_do_not_empty_the_average():
+    rows = [
+        ("none", 512, "LongEmbedQMSum", "test", 10.0, "r"),
+        ("none", 512, "LongEmbedPasskey", "test_256", 20.0, "r"),
+        ("none", 512, "LEMBPasskeyRetrieval", "test_256", 40.0, "r"),
+        ("pi", 4096, "LongEmbedQMSum", "test", 30.0, "r"),
+        ("pi", 4096, "LongEmbedPasskey", "test_256", 40.0, "r"),
+        ("pi", 4096, "LongEmbedPasskey-seed7", "test_256", 99.0, "r"),
+    ]
+    table = by_strategy(frame(*rows)).set_index("model")
+    assert table["average"].to_dict() == {f"{BASE}+pi@4096": 35.0, f"{BASE}+none@512": 15.0}
+    assert table.loc[f"{BASE}+none@512", "average LEMB"] == 25.0
+    assert pd.isna(table.loc[f"{BASE}+pi@4096", "average LEMB"])
+    assert "seed7: not run" not in table.loc[f"{BASE}+pi@4096", "empty"]
+    assert list(by_strategy(frame(rows[-1]))["average"]) == [99.0]
