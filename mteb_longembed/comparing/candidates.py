@@ -241,8 +241,8 @@ def _fitting(
     sentences = [f"{key} does not fit {base} and is left out." for key in refused if asked]
     if untried:
         sentences.append(
-            f"Not tried with {base}: {', '.join(untried)}. --strategies {','.join(untried)} tries them, --strategies "
-            "all tries every one."
+            f"Not tried with {base}: {', '.join(untried)}. To try them, add --strategies {','.join(untried)}; to try "
+            "everything, --strategies all."
         )
     return list(found), sentences
 

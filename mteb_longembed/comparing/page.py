@@ -232,7 +232,9 @@ def as_text(table: Table, width: int, *, notes: bool = True) -> str:
     if notes:
         lines += ["", *table.notes]
     if left_out:
-        lines.append(f"No room here for {', '.join(left_out)}: the page and the JSON have them.")
+        lines.append(
+            f"The terminal is too narrow for these columns: {', '.join(left_out)}. The page and the JSON have them."
+        )
     return "\n".join(lines)
 
 

@@ -25,8 +25,8 @@ def test_windows_come_from_one_pass_that_reads_what_covers_the_documents(base) -
     assert names[0] == "+none@16" and names[10:] == ["+ntk@128"]
     assert Counter(c.passes.removeprefix(base) for c in found)["+pcw@256"] == 9
     assert notes == [
-        f"Not tried with {base}: none, gp, pi, rp. --strategies none,gp,pi,rp tries them, "
-        "--strategies all tries every one."
+        f"Not tried with {base}: none, gp, pi, rp. To try them, add --strategies none,gp,pi,rp; "
+        "to try everything, --strategies all."
     ]
 
 
@@ -35,8 +35,8 @@ def test_one_position_strategy_is_tried_and_the_others_are_named() -> None:
     positions = [c.name for c in found if c.kind == "strategy" and "pcw" not in c.name]
     assert positions == ["mini-rope+se@4096"]
     assert note == (
-        "Not tried with mini-rope: ntk, none, gp, pi, rp, yarn. --strategies ntk,none,gp,pi,rp,yarn tries them, "
-        "--strategies all tries every one."
+        "Not tried with mini-rope: ntk, none, gp, pi, rp, yarn. To try them, add --strategies ntk,none,gp,pi,rp,yarn; "
+        "to try everything, --strategies all."
     )
     everything = [name.partition("@")[0] for name in tails("mini-rope", ["all"], covering=4096)]
     assert {"+ntk", "+se", "+none", "+gp", "+pi", "+rp", "+yarn", "+pcw"} == set(everything)

@@ -95,14 +95,16 @@ def test_a_narrow_terminal_breaks_names_at_their_signs_alone_and_says_what_it_le
     assert width == 80 or max(map(len, table.splitlines())) <= width
     for part in ("score=softmax,", "vectors=window,", "weights=idf,", "whiten=0.5", "bm25:window=200"):
         assert part in text
-    (note,) = re.findall(r"No room here for (.*?): the page and the JSON have them\.", " ".join(text.split()))
+    (note,) = re.findall(
+        r"too narrow for these columns: (.*?)\. The page and the JSON have them\.", " ".join(text.split())
+    )
     left_out = note.split(", ")
     assert left_out == ["vectors", "read", "KB/doc", "tokens/s"][: len(left_out)]
 
 
 def test_a_wide_terminal_shows_all_columns_and_the_legend_only_if_asked() -> None:
     text = as_text(ranking_table(comparison()), 260)
-    assert "No room here" not in text and {"KB/doc", "vectors", "1.00"} <= set(text.split())
+    assert "too narrow" not in text and {"KB/doc", "vectors", "1.00"} <= set(text.split())
     assert "Standing: winner" in text
     assert "Standing: winner" not in as_text(ranking_table(comparison()), 260, notes=False)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import peft
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -65,8 +64,14 @@ def load_weights(model: Any, **options: Any) -> None:
 
 
 def merge_an_adapter(model: Any) -> None:
+    peft = pytest.importorskip("peft")
     config = peft.LoraConfig(r=2, init_lora_weights=False, target_modules=["query"])
     peft.get_peft_model(model[0].model, config).merge_and_unload()
+
+
+def add_an_adapter(model: Any) -> None:
+    peft = pytest.importorskip("peft")
+    model.add_adapter(peft.LoraConfig(r=2, init_lora_weights=False))
 
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
@@ -75,7 +80,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "load_state_dict with new tensors": lambda m: load_weights(m, assign=True),
     "a write to the last module": lambda m: write(m[2].linear.bias),
     "a write to a buffer": lambda m: write(m[0].model.embeddings.token_type_ids),
-    "an adapter": lambda m: m.add_adapter(peft.LoraConfig(r=2, init_lora_weights=False)),
+    "an adapter": add_an_adapter,
     "an adapter that was merged": merge_an_adapter,
     "a replaced module": lambda m: m[0].model.set_submodule(
         "encoder.layer.1.output.dense", torch.nn.Identity()
