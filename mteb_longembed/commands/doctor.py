@@ -31,7 +31,7 @@ OPTIONS: Options = {"": [JSON]}
 def main(args: argparse.Namespace) -> int:
     """Print what was found. The exit status is 1 if there is a problem."""
     sections = {"versions": versions(), "hub": hub(), "devices": devices(), "caches": caches()}
-    found = problems(sections["versions"])
+    found = problems(sections["versions"]) + problems_of_hub(sections["hub"])
     if args.json:
         print(json.dumps({**sections, "problems": found}, indent=2))
     else:
@@ -98,6 +98,16 @@ def hub() -> Section:
         "offline (HF_HUB_OFFLINE)": constants.HF_HUB_OFFLINE,
         "answers": hub_answers(),
     }
+
+
+def problems_of_hub(hub: Section) -> list[str]:
+    """A sentence if the hub should answer and does not."""
+    if hub["answers"] or hub["offline (HF_HUB_OFFLINE)"]:
+        return []
+    return [
+        f"the hub at {hub['address']} does not answer, so only models and data of the cache can be used; "
+        "HF_HUB_OFFLINE=1 says that this is wanted."
+    ]
 
 
 def devices() -> Section:

@@ -66,14 +66,16 @@ def models() -> Part:
     """Every alias with its model."""
     from mteb_longembed.names.zoo import ZOO
 
-    rows = [("alias", "model", "trained on", "")]
+    rows = [("alias", "model", "trained on", "note")]
     data = []
     for alias, entry in ZOO.items():
-        length = ""
-        if entry.trained_len:
-            length = f"{entry.trained_len:,} tokens"
         shipped = bool(entry.bundled)
         run_by_mteb = entry.kind == "mteb"
+        length = "what its files say"
+        if entry.trained_len:
+            length = f"{entry.trained_len:,} tokens"
+        elif run_by_mteb:
+            length = "no limit"
         note = ""
         if shipped:
             note = "shipped with this package"

@@ -30,7 +30,7 @@ FORMATS: dict[str, Callable[[pd.DataFrame], str]] = {
     "terminal": lambda table: _filled(table, "-").to_string(index=False, float_format="{:.1f}".format),
     "csv": lambda table: table.to_csv(index=False, lineterminator="\n").rstrip("\n"),
     "markdown": lambda table: _filled(table, None).to_markdown(index=False, floatfmt=".1f", missingval="-"),
-    "json": lambda table: table.to_json(orient="records", indent=1, force_ascii=False),
+    "json": lambda table: table.to_json(orient="records", indent=1),
 }
 OPTIONS: Options = {
     "": [
@@ -39,6 +39,7 @@ OPTIONS: Options = {
         ("--format", {"choices": list(FORMATS), "default": "terminal"}, "format of the table (default: terminal)"),
         ("--figure", {"type": Path, "metavar": "FILE"},
          "draw the scores by length of the documents into FILE: .svg, .png or .pdf"),
+        ("--json", {"dest": "format", "action": "store_const", "const": "json"}, "the same as --format json"),
     ],
 }  # fmt: skip
 

@@ -31,9 +31,9 @@ DESCRIPTION = (
     "new."
 )
 OPTIONS: Options = {"": [
-    ("model", {}, "any name for mteb run -m, such as mini-rope+pcw@32k:vectors=window"),
-    ("query", {"nargs": "+"}, "questions"),
-    ("--corpus", {"type": Path, "required": True},
+    ("model", {"metavar": "MODEL"}, "any name for mteb run -m, such as mini-rope+pcw@32k:vectors=window"),
+    ("query", {"nargs": "+", "metavar": "QUESTION"}, "questions"),
+    ("--corpus", {"type": Path, "required": True, "metavar": "FILE_OR_FOLDER"},
      "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files"),
     ("-k", {"type": int, "default": 5}, "documents for a question (default: 5)"),
     ("--language", {"metavar": "CODE"},

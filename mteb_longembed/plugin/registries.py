@@ -50,6 +50,10 @@ def register_benchmark(benchmarks: ModuleType) -> None:
 
 def register_models(implementations: ModuleType) -> None:
     """Replace mteb's registry by one that knows extended models, in all modules that have imported it already."""
+    # mteb calls a method of sentence-transformers by its old name, once for each model that it describes
+    warnings.filterwarnings(
+        "ignore", "The `get_sentence_embedding_dimension` method", FutureWarning, r"mteb\.models\."
+    )
     known = part(implementations.__name__, "MODEL_REGISTRY")
     if not isinstance(known, ModelRegistry):
         rebind("MODEL_REGISTRY", known, ModelRegistry(known))

@@ -46,3 +46,14 @@ def test_mteb_core_beside_mteb_and_what_is_missing_are_named(monkeypatch) -> Non
     found = {**doctor.versions(), "torch": None, "mteb finds this package": True}
     missing, twice = doctor.problems(found)
     assert "not installed: torch" in missing and "mteb-core is installed beside mteb" in twice
+
+
+def test_a_hub_that_does_not_answer_is_a_problem_unless_that_is_wanted(offline, capsys, monkeypatch) -> None:
+    found = {**doctor.versions(), "mteb finds this package": True}
+    monkeypatch.setattr(doctor, "versions", lambda: found)
+    assert cli.main(["doctor"]) == 0
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("mteb_longembed.hub.hub_answers", lambda: False)
+    capsys.readouterr()
+    assert cli.main(["doctor"]) == 1
+    assert "problem: the hub at https://" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 import io
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -38,6 +39,21 @@ def test_csv_and_json_are_read_back_as_numbers(results, capsys):
     rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)}
     assert table.loc[f"{BASE}+ntk@4096", "gain"] == rows[f"{BASE}+ntk@4096"]["gain"] == 12.5
     assert rows[f"{BASE}+none@512"]["gain"] is None
+
+
+def test_json_is_asked_for_as_in_every_command(results, capsys):
+    _run(results, "--format", "json")
+    want = capsys.readouterr().out
+    _run(results, "--json")
+    assert capsys.readouterr().out == want
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_prints_json_and_spells_its_arguments_alike(command, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    text = capsys.readouterr().out
+    assert "--json" in text and not re.search(r"^  (model|models|folder|query)  ", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])

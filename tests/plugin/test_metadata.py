@@ -1,6 +1,8 @@
 """A model's `ModelMeta` holds what mteb asks of a submission, wherever some file says it."""
 
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -80,3 +82,13 @@ def test_results_of_a_python_model_are_described_as_those_of_its_name(online, tm
     same = mteb.get_model_meta("org/unlisted+pi@64")
     for name in WANTED - {"embed_dim"}:
         assert getattr(meta, name) == getattr(same, name), name
+
+
+def test_old_names_that_mteb_uses_are_not_told_to_our_users() -> None:
+    code = (
+        "import mteb_longembed\n"
+        "from mteb.models.model_meta import ModelMeta\n"
+        "ModelMeta.from_sentence_transformer_model(mteb_longembed.load('mini-ape'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "FutureWarning" not in done.stderr
