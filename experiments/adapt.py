@@ -339,6 +339,7 @@ NAMES = {
     "qmsum": "meetings (QMSum)",
     "chapters": "chapters",
     "proposals": "proposals (short)",
+    "questions": "proposals (whole), questions",
     "paraphrase_4096": "paraphrases, 4,096",
     "passkey_4096": "Passkey, 4,096",
     "passkey_32768": "Passkey, 32,768",
