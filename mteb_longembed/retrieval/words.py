@@ -159,7 +159,7 @@ def words_of(texts: Iterable[str], language: str) -> list[list[str]]:
     """The words of each text.
 
     >>> words_of(["The lamps were lit."], "eng-Latn")
-    [['lamp', 'lit']]
+    [['lamp', 'were', 'lit']]
     """
     words = Words(language)
     found = []

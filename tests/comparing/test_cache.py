@@ -247,9 +247,9 @@ def test_a_command_and_a_call_at_one_folder_share_work_and_lose_nothing_and_a_qu
     assert [process.returncode for process in both] == [0, 0], outputs
     assert outputs[1] == ("", "")
     printed = {c["candidate"]: c["score"] for c in json.loads(outputs[0][0])["candidates"]}
-    assert printed == pytest.approx(json.loads(scores.read_text())) and len(printed) == 5
+    assert printed == pytest.approx(json.loads(scores.read_text())) and len(printed) == 6
     kept = list((tmp_path / "out" / "scores").rglob("*.parquet"))
-    assert len(kept) == 5
+    assert len(kept) == 6
 
 
 # ---- no traceback

@@ -131,7 +131,7 @@ def test_under_a_budget_free_ones_run_first_then_named_and_what_would_take_longe
     base, task, small, tmp_path, monkeypatch
 ) -> None:
     rates = {"none": 1e4, "gp": 1e6, "rp": 1e-3, "pi": 1e3}
-    monkeypatch.setattr(running, "measure", lambda model, _: ([rates[model.first.strategy.KEY]] * 3, 4))
+    monkeypatch.setattr(running, "measure", lambda model, _: (rates[model.first.strategy.KEY], 4))
     ((alone,), _) = candidates_of(f"{base}+pi@128")
     result = compare([*small, alone], task, tmp_path, budget=600, bm25=True)
     order = [name.removeprefix(base) for name in result.scores["candidate"].unique()]
@@ -150,7 +150,7 @@ def test_under_a_budget_free_ones_run_first_then_named_and_what_would_take_longe
 def test_before_the_first_pass_one_line_says_how_much_is_read_and_how_long_that_takes(
     base, task, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(running, "measure", lambda *_: ([1.0] * 3, 4))
+    monkeypatch.setattr(running, "measure", lambda *_: (1.0, 4))
     lines: list[str] = []
     compare([base], task, tmp_path, strategies=["gp"], on_message=lines.append)
     # 38 tokens of 12 documents by gp, and 16 of them by the base
@@ -212,7 +212,7 @@ def test_the_budget_ends_a_pass_and_what_comes_from_it(base, task, tmp_path, mon
     found = [c for c in candidates_of(base, ["pcw"], 128)[0] if "pcw" in c.name]
     now = [0.0]
     monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(running, "measure", lambda *_: ([1e6] * 3, 4))
+    monkeypatch.setattr(running, "measure", lambda *_: (1e6, 4))
     encode = Pass._append_part
 
     def slow(self: Pass, *args: Any) -> None:
