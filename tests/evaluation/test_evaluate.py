@@ -136,7 +136,10 @@ def test_instructions_are_read_with_their_queries(tmp_path: Path) -> None:
 
 def test_passages_are_those_of_the_language_of_the_documents(tmp_path: Path) -> None:
     # "Häuser" has the stem of "Haus" in German, and none that English knows
-    texts = ["Der Regen fällt. " * 90 + "Das Haus ist alt. " + "Wir gehen auf den Berg. " * 90, "Die Katze schläft."]
+    texts = [
+        "Der Regen fällt. " * 90 + "Das Haus ist alt. " + "Wir gehen auf den Berg. " * 90,
+        "Die Katze schläft.",
+    ]
     root = beir(tmp_path, texts, ["Häuser"])
     start = texts[0].index("Das Haus")
     lines = f"query-id\tcorpus-id\tscore\tstart\tend\nq0\td0\t1\t{start}\t{start + 17}\n"
