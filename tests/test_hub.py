@@ -9,10 +9,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import datasets
-import httpx2
 import huggingface_hub
 import pytest
 import transformers
@@ -142,7 +142,7 @@ def test_what_a_hub_answers_is_one_sentence_with_its_own_words_and_a_retry_works
 
 def test_a_full_disk_is_not_called_a_refusal_of_the_hub() -> None:
     refused = huggingface_hub.errors.HfHubHTTPError(
-        "503", response=httpx2.Response(503, request=httpx2.Request("GET", "http://127.0.0.1"))
+        "503", response=SimpleNamespace(headers={}, request=None, status_code=503)
     )
     full = OSError(errno.ENOSPC, "No space left on device")
     full.__context__ = refused
