@@ -1,6 +1,6 @@
 """Runs a command of the README exactly as it is written: `python .ci/readme.py {tests,quickstart}`.
 
-`tests` runs here. `quickstart` runs in a fresh clone and must leave a result: `tox -e quickstart`.
+`tests` runs here. `quickstart` runs in a fresh clone and must leave a comparison: `tox -e quickstart`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ def command(kind: str) -> str:
 
 
 def main(kind: str) -> int:
-    """Run it and return its exit status, or 1 if the quickstart wrote no result."""
+    """Run it and return its exit status, or 1 if the quickstart wrote no comparison."""
     if kind == "tests":
         return subprocess.run(command(kind), shell=True, cwd=ROOT).returncode
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["git", "clone", "--quiet", "--no-local", str(ROOT), folder], check=True)
         status = subprocess.run(command(kind), shell=True, cwd=folder).returncode
-        results = list(Path(folder, "results").rglob("LongEmbedPasskey.json"))
-        print(*(path.relative_to(folder) for path in results), sep="\n")
-        return status or int(not results)
+        pages = list(Path(folder, "results").rglob("compare.html"))
+        tables = list(Path(folder, "results").rglob("compare.json"))
+        print(*(path.relative_to(folder) for path in (*pages, *tables)), sep="\n")
+        return status or int(not (pages and tables))
 
 
 if __name__ == "__main__":
