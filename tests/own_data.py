@@ -1,4 +1,4 @@
-"""Own data on the disk, and BM25's result on a task."""
+"""Own data on the disk, its judged passages and words, and BM25's result on a task."""
 
 import json
 from collections.abc import Sequence
@@ -7,6 +7,9 @@ from typing import Any
 
 import mteb
 from mteb.results import TaskResult
+
+from mteb_longembed.data.check import Passages, judged_passages, read_corpus, read_judgement_rows
+from mteb_longembed.retrieval.words import Words
 
 
 def beir(root: Path, texts: Sequence[str], queries: Sequence[str]) -> Path:
@@ -25,3 +28,14 @@ def bm25(task: Any, **options: Any) -> TaskResult:
     model = mteb.get_model("mteb/baseline-bm25s")
     options = {"cache": None, "co2_tracker": False, "show_progress_bar": False, **options}
     return mteb.evaluate(model, task, **options).task_results[0]
+
+
+def read_passages(judgements: Path, corpus: Path) -> Passages:
+    """The judged passages of two files."""
+    return judged_passages(read_judgement_rows(judgements), read_corpus(corpus))
+
+
+def words_of(texts: Sequence[str], language: str) -> list[list[str]]:
+    """The words of each text, as BM25 of ours reads them."""
+    words = Words(language)
+    return [[asked.word for asked in words.of_query(text)] for text in texts]

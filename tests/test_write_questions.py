@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mteb_longembed.data.check import read_passages
 from tests.loopback_server import serving
+from tests.own_data import read_passages
 
 RECIPE = Path(__file__).parents[1] / "examples" / "write_questions.py"
 ASKED = '{"question": "Who keeps the key?"}'

@@ -165,19 +165,13 @@ def chunk_texts(texts: Sequence[str], split_text: CutText) -> list[str]:
     return chunks
 
 
-def count_read_words(text: str, target_len: int | None) -> int:
-    """The words of a text that BM25 on its first tokens reads; all without a target."""
-    n_words = count_pieces(text)
-    if target_len is None:
-        return n_words
-    return min(n_words, int(target_len * WORDS_PER_TOKEN))
-
-
 def share_of_words(splits: Sequence[Split], target_len: int | None) -> float:
-    """The share of the words of all documents that BM25 on their first tokens reads."""
-    n_all = sum(count_read_words(text, None) for split in splits for text in split.texts())
-    n_read = sum(count_read_words(text, target_len) for split in splits for text in split.texts())
-    return n_read / max(n_all, 1)
+    """The share of the words of all documents that BM25 on their first tokens reads; all without a target."""
+    if target_len is None:
+        return 1.0
+    n_words = np.array([count_pieces(text) for split in splits for text in split.texts()], int)
+    n_read = np.minimum(n_words, int(target_len * WORDS_PER_TOKEN)).sum()
+    return float(n_read / max(n_words.sum(), 1))
 
 
 def count(

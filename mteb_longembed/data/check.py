@@ -181,20 +181,15 @@ def read_judgement_rows(source: Source, name: str = "") -> Rows:
     return rows
 
 
-def read_passages(source: Source, corpus: Source) -> Passages:
-    """The judged passages, in characters of the title and text that `read_documents` gives.
+def judged_passages(rows: Rows, corpus: Corpus) -> Passages:
+    """The judged passages of rows of judgements, in characters of the title and text of a document together.
 
     In the rows they are `start` and `end`, characters of the text alone, or an `answer` that stands in the text word by
     word. Several rows for a query and a document, and several places of an answer, are alternatives.
 
     Raises:
-        DataError: as for `read_judgements`; a passage is not inside the text.
+        DataError: if a passage is not inside the text.
     """
-    return judged_passages(read_judgement_rows(source), read_corpus(corpus))
-
-
-def judged_passages(rows: Rows, corpus: Corpus) -> Passages:
-    """The judged passages of rows of judgements, as `read_passages` gives them."""
     passages: Passages = {}
     for where, row in rows:
         if all(row[column] is None for column in _PASSAGE):

@@ -21,7 +21,7 @@ from mteb_longembed.encoders.extend import load
 from mteb_longembed.encoders.heads.counting import MAX_TOKENS, count_tokens
 from mteb_longembed.encoders.heads.head import Head
 from mteb_longembed.encoders.heads.transforms import TRANSFORMS
-from mteb_longembed.encoders.heads.weights import RULES, Rule, TokenCounts, TokenWeights, weights_of
+from mteb_longembed.encoders.heads.weights import RULES, TokenCounts, TokenWeights
 from mteb_longembed.encoders.heads.whitening import MAX_VECTORS
 from mteb_longembed.encoders.model import LongModelMixin, Model, with_head
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
@@ -111,7 +111,7 @@ def adapt(
     counts: TokenCounts | None = None
     if weights is not None and _averages(head):
         counts = count_tokens(model, texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar)
-        head = head.weighted(_table(counts, weights, model))
+        head = head.weighted(TokenWeights.of_corpus(counts, weights, model.tokenizer))
     if setting:
         unscaled = head.unscaled()
         rows = pieces(
@@ -188,12 +188,6 @@ def _averages(head: Head) -> bool:
         return True
     logger.warning("the model has %s pooling, so tokens get no weights.", head.mode)
     return False
-
-
-def _table(counts: TokenCounts, rule: Rule, model: Model) -> TokenWeights:
-    """The weights of a corpus as a module."""
-    counted = f"{rule} of {counts.n_tokens:,} tokens in {counts.n_documents:,} documents"
-    return TokenWeights.of(weights_of(counts, rule, model.tokenizer), model.tokenizer, counted)
 
 
 def _warn_of_few(n_documents: int, n_pieces: int) -> None:

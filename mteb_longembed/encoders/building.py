@@ -27,15 +27,12 @@ from mteb_longembed.encoders.checkpoints.model_files import SAVED_AS, unreachabl
 from mteb_longembed.encoders.checkpoints.native import native_folder
 from mteb_longembed.encoders.checkpoints.spec import DTYPES, Settings
 from mteb_longembed.encoders.heads.head import Head
-from mteb_longembed.encoders.model import LongMultiVectorEncoder, LongSentenceTransformer, settings_of
+from mteb_longembed.encoders.model import LongModel, LongSentenceTransformer, of_modules, settings_of
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
 from mteb_longembed.encoders.trunk import LongTransformer
 from mteb_longembed.errors import LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors
 from mteb_longembed.names.zoo import ZooEntry
-
-#: The two kinds of models that a name can give: one vector a document, or several.
-LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 
 
 def build(
@@ -66,13 +63,8 @@ def build(
                 read_from = path
             modules, settings = _extended(base, checkpoint, read_from)
             device = device or str(base.device)
-        if checkpoint.vectors is None:
-            model: LongModel = LongSentenceTransformer(modules=modules, device=device, **settings)
-        else:
-            settings.pop("truncate_dim", None)  # its last module, `GroupByDocument`, cuts dimensions
-            model = LongMultiVectorEncoder(modules=modules, device=device, **settings)
-    for module in list(model)[1:]:
-        module.float()  # the transformer returns fp32, whatever its dtype is
+        several = checkpoint.vectors is not None
+        model = of_modules(modules, settings, device, has_several_vectors=several)
     _name_the_document_prompt(model)
     model.remember(checkpoint)
     return model

@@ -15,7 +15,7 @@ import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.base import BaseModel
 from sentence_transformers.util import truncate_embeddings
-from torch import Tensor
+from torch import Tensor, nn
 
 from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
 from mteb_longembed.encoders.checkpoints.identity import Identity, digest, state_of
@@ -216,6 +216,32 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
         return replace(settings, form="vectors", to_host=to_host_first), finish
 
 
+#: Our models: with one vector a document, or several.
+LongModel = LongSentenceTransformer | LongMultiVectorEncoder
+
+
+def of_modules(
+    modules: list[nn.Module], settings: dict[str, Any], device: str | None, *, has_several_vectors: bool
+) -> LongModel:
+    """One of our models.
+
+    Args:
+        modules: the trunk and those of the head.
+        settings: the other arguments of the constructor, as `settings_of` gives them.
+        device: where the model goes. None: the best device of this machine.
+        has_several_vectors: whether the head gives several vectors a document.
+    """
+    made: LongModel
+    if has_several_vectors:
+        settings.pop("truncate_dim", None)  # its last module, `GroupByDocument`, cuts dimensions
+        made = LongMultiVectorEncoder(modules=modules, device=device, **settings)
+    else:
+        made = LongSentenceTransformer(modules=modules, device=device, **settings)
+    for module in list(made)[1:]:
+        module.float()  # the trunk returns fp32, whatever its dtype is
+    return made
+
+
 def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
     """A model with the same trunk and another head. The given one stays as it is.
 
@@ -233,23 +259,18 @@ def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
     settings = settings_of(model)
     if not isinstance(first, LongTransformer):
         modules = head.stock_modules() if stock else head.modules()
-        made: Any = type(model)(modules=[first, *modules], device=str(model.device), **settings)
-        return cast("Model", made)
-    modules = [first, *head.modules(cuts=first.cuts)]
-    kind: Any = LongSentenceTransformer
+        stock_model: Any = type(model)(modules=[first, *modules], device=str(model.device), **settings)
+        return cast("Model", stock_model)
     if head.vectors is not None:
-        kind = LongMultiVectorEncoder
         settings.pop("similarity_fn_name", None)
-        settings.pop("truncate_dim", None)  # the last module cuts dimensions
-    made = kind(modules=modules, device=str(model.device), **settings)
-    for module in list(made)[1:]:
-        module.float()  # the trunk returns fp32, whatever its dtype is
+    modules = [first, *head.modules(cuts=first.cuts)]
+    made = of_modules(modules, settings, str(model.device), has_several_vectors=head.vectors is not None)
     if isinstance(model, LongModelMixin) and model.checkpoint is not None and model.is_unchanged():
         spec = replace(model.checkpoint.spec, vectors=head.vectors)
         made.remember(replace(model.checkpoint, spec=spec))
         made.store = model.store
         made.also = model.also
-    return cast("Model", made)
+    return made
 
 
 def settings_of(model: BaseModel) -> dict[str, Any]:

@@ -15,19 +15,12 @@ from torch import nn
 from mteb_longembed.encoders.heads.counting import count_tokens
 from mteb_longembed.encoders.heads.grouping import Vectors
 from mteb_longembed.encoders.heads.head import Head, check_averages
-from mteb_longembed.encoders.heads.weights import Rule, TokenCounts, TokenWeights, weights_of
-from mteb_longembed.encoders.model import (
-    LongModelMixin,
-    LongMultiVectorEncoder,
-    LongSentenceTransformer,
-    with_head,
-)
+from mteb_longembed.encoders.heads.weights import Rule, TokenCounts, TokenWeights
+from mteb_longembed.encoders.model import LongModel, LongModelMixin, LongSentenceTransformer, with_head
 from mteb_longembed.encoders.positions.strategies.pcw import ParallelContextWindows
 
 from .scorer import Documents
 
-#: Our models: with one vector a document, or several.
-LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 __all__ = ["LongModel", "Rule", "TokenCounts", "Vectors", "count_tokens"]
 
 
@@ -49,11 +42,7 @@ def raw(
     """
     head = model.head
     if rule is not None:
-        known = counts()
-        counted = f"{rule} of {known.n_tokens:,} tokens in {known.n_documents:,} documents"
-        head = head.weighted(
-            TokenWeights.of(weights_of(known, rule, model.tokenizer), model.tokenizer, counted)
-        )
+        head = head.weighted(TokenWeights.of_corpus(counts(), rule, model.tokenizer))
     return _several(model, head.unscaled(), vectors)
 
 

@@ -14,7 +14,7 @@ from mteb.models.model_meta import ModelMeta
 from mteb_longembed.data.check import text_table
 from mteb_longembed.data.texts import language_of, query_texts, texts_of
 
-from .scorer import Documents, Scorer, Span
+from .scorer import Documents, Scorer, Span, whole_documents
 
 if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata
@@ -163,8 +163,7 @@ class ForeignSearch:
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Whole documents: a search of mteb's tells of no passage."""
-        texts = self._documents.texts if self._documents is not None else []
-        return [[(0, len(texts[number])) for number in of_query] for of_query in numbers]
+        return whole_documents(self._documents or Documents([], []), numbers)
 
     def _options(self, documents: Documents) -> dict[str, Any]:
         where = {"hf_split": "test", "hf_subset": "default", "num_proc": None}

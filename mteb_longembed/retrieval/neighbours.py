@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import sparse
 
+from mteb_longembed.encoders.heads.whitening import unit
+
 #: Texts -> their vectors, `[texts, d]`.
 Encode = Callable[[Sequence[str]], np.ndarray]
 #: Neighbours of a word, at most; their least cosine; and what their match counts at a cosine of 1.
@@ -46,7 +48,7 @@ class Neighbours:
         self._words = list(words)
         vectors = self._read(words)
         self._mean = vectors.mean(axis=0) if len(words) else np.zeros(0, np.float32)
-        self._unit = _unit(vectors - self._mean)
+        self._unit = unit(vectors - self._mean)
         self.cosines = self._nearest(self._unit, np.arange(len(words)))
 
     def of(self, words: Sequence[str], own: np.ndarray) -> sparse.csr_array:
@@ -63,7 +65,7 @@ class Neighbours:
         if not len(unknown):
             return self.cosines[own]
         vectors = self._read([words[place] for place in unknown.tolist()])
-        further = self._nearest(_unit(vectors - self._mean), np.full(len(unknown), -1))
+        further = self._nearest(unit(vectors - self._mean), np.full(len(unknown), -1))
         of_all = sparse.vstack([self.cosines[own[own >= 0]], further], format="csr")
         places = np.empty(len(words), int)
         places[np.concatenate([np.flatnonzero(own >= 0), unknown])] = np.arange(len(words))
@@ -98,8 +100,3 @@ class Neighbours:
         return sparse.csr_array(
             (values.ravel()[near], (rows[near], columns.ravel()[near])), shape=cosines.shape
         )
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    unit: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    return unit

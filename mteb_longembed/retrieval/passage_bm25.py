@@ -19,6 +19,7 @@ from mteb_longembed.word_borders import first_pieces
 
 from .neighbours import Neighbours
 from .scorer import Documents, Span
+from .settings import RULES
 from .word_search import Join, WordSearch
 
 #: Words of a window. Neighbouring windows share half of them.
@@ -26,8 +27,6 @@ WINDOW = 200
 #: Version of this file's algorithm, part of the revision.
 VERSION = "p2"
 _WINDOW = Parameter("bm25's window", number=int, optional=True)
-_QUERY = Parameter("query", choices=("sentences",), optional=True)
-_SCORE = Parameter("score", choices=("max", "softmax"), optional=True)
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,8 @@ class BM25Settings:
         window = _WINDOW.read(settings.get("window"))
         if isinstance(window, int) and window < 2:
             raise InputError(f"bm25's window must be at least 2 words, got {window}.")
-        query: Any = _QUERY.read(settings.get("query"))
-        score: Any = _SCORE.read(settings.get("score"))
+        query: Any = RULES["query"].read(settings.get("query"))
+        score: Any = RULES["score"].read(settings.get("score"))
         length = None
         if target is not None:
             length = read_tokens("the target", target)

@@ -16,7 +16,7 @@ from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.errors import DataError, InputError
 
-from .scorer import Documents, Span
+from .scorer import Documents, Span, whole_documents
 
 #: Query id -> document id -> score.
 Rankings = Mapping[str, Mapping[str, float]]
@@ -76,8 +76,7 @@ class Ranked:
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Whole documents: a run tells of no passage."""
-        texts = self._documents.texts
-        return [[(0, len(texts[number])) for number in of_query] for of_query in numbers]
+        return whole_documents(self._documents, numbers)
 
     def missing(self, queries: Sequence[str], documents: Documents, depth: int) -> list[str]:
         """Sentences about what the run lacks; none if it has all.

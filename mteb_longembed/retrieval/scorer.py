@@ -60,6 +60,11 @@ class Documents:
         return Documents(ids, [*self.texts, *others.texts], self.language, self.task, self.options)
 
 
+def whole_documents(documents: Documents, numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
+    """The passages of a scorer that knows of none: all of each document."""
+    return [[(0, len(documents.texts[number])) for number in of_query] for of_query in numbers]
+
+
 @runtime_checkable
 class Scorer(Protocol):
     """A way to search. Fusion, evaluation, ties and comparisons are arithmetic on its scores.

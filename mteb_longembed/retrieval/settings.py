@@ -8,13 +8,15 @@ from typing import Any, Literal, cast
 
 from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.encoders.heads.head import check_averages
+from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import split_search
 from mteb_longembed.names.parameters import Parameter, check_power
 
 #: The encoder's share of a fused score if the name gives none; experiments/tried.md says how it was chosen.
 DEFAULT_WEIGHT = 0.5
-_RULES: Mapping[str, Parameter] = {
+#: The values of each setting; BM25 reads those that it has too by the same rule.
+RULES: Mapping[str, Parameter] = {
     "fuse": Parameter("fuse", choices=("bm25",), optional=True),
     "weight": Parameter("weight", number=float, optional=True),
     "weights": Parameter("weights", choices=("sif", "idf"), optional=True),
@@ -50,7 +52,7 @@ class SearchSettings:
     index: Literal["ivf"] | None = None
 
     def __post_init__(self) -> None:
-        for name, rule in _RULES.items():
+        for name, rule in RULES.items():
             self._keep(name, rule.read(getattr(self, name)))
         if self.score == "max":
             self._keep("score", None)
@@ -99,15 +101,9 @@ class SearchSettings:
                 f"query={self.query} asks for places in a document, so it needs vectors=window or vectors=N: "
                 "add one."
             )
-        kind = checkpoint.base.pooling
-        if self.weights is None or kind in (None, "mean"):
-            return
-        if isinstance(kind, tuple):
-            kind = "+".join(kind)
-        raise IncompatibleError(
-            f"weights={self.weights} averages the tokens of a document, but {checkpoint.base.name} was trained with "
-            f"{kind} pooling, not mean: leave it out."
-        )
+        if self.weights is not None:
+            base = checkpoint.base
+            check_averages(f"weights={self.weights}", base.name, base.pooling)
 
 
 def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from mteb_longembed.encoders.heads.whitening import MAX_VECTORS, SEED
-from mteb_longembed.errors import NumberError, StorageError
+from mteb_longembed.encoders.heads.whitening import MAX_VECTORS, SEED, check_finite
+from mteb_longembed.errors import StorageError
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
@@ -60,10 +60,7 @@ class CorpusVectors:
             self._file.seek(4 * int(self._counts.sum()) * self._width)
             for document in documents:
                 rows = np.atleast_2d(np.asarray(document, np.float32))
-                if not np.isfinite(rows).all():
-                    raise NumberError(
-                        "vectors must be finite numbers, got NaN or infinity: use another dtype."
-                    )
+                check_finite(rows)
                 width = rows.shape[1]
                 counts.append(len(rows))
                 data = memoryview(rows.tobytes())

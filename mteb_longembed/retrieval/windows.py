@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.encoders.heads.whitening import Whitening
+from mteb_longembed.encoders.heads.whitening import Whitening, unit
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .passages import passages_of, windows_of
@@ -228,9 +228,3 @@ class Windows:
                 places.append(place)
             best.append(places)
         return best
-
-
-def unit(rows: np.ndarray) -> np.ndarray:
-    """Rows `[n, d]` of length 1."""
-    scaled: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    return scaled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -85,7 +85,11 @@ class Words:
         return Cut(ids[kept], starts[kept].astype(np.int32), piece_borders(kinds))
 
     def of_query(self, text: str) -> list[AskedWord]:
-        """The words of a query, also those that no document has."""
+        """The words of a query, also those that no document has.
+
+        >>> [asked.word for asked in Words("eng-Latn").of_query("The lamps were lit.")]
+        ['lamp', 'were', 'lit']
+        """
         starts, ends = word_borders(kinds_of(text))
         found = []
         for form in map(_lower, _slices(text, starts, ends)):
@@ -153,16 +157,3 @@ def _lower(text: str) -> str:
 
 def _slices(text: str, starts: np.ndarray, ends: np.ndarray) -> list[str]:
     return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-
-
-def words_of(texts: Iterable[str], language: str) -> list[list[str]]:
-    """The words of each text.
-
-    >>> words_of(["The lamps were lit."], "eng-Latn")
-    [['lamp', 'were', 'lit']]
-    """
-    words = Words(language)
-    found = []
-    for text in texts:
-        found.append([asked.word for asked in words.of_query(text)])
-    return found

@@ -18,7 +18,3 @@ class Interval:
     def scaled(self, factor: float) -> Interval:
         """The same interval in another unit, such as percent."""
         return Interval(factor * self.mean, factor * self.low, factor * self.high)
-
-    def holds_zero(self) -> bool:
-        """Whether zero is possible; with one query everything is."""
-        return not (self.low > 0 or self.high < 0)

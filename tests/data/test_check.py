@@ -12,12 +12,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.data.check import read_documents, read_passages
+from mteb_longembed.data.check import read_documents
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.scoring import score_queries
 from mteb_longembed.evaluation.split import splits_of
 from tests.data_formats import DOCUMENTS, HEADING, JUDGED, LINES, QUERY_ROWS, Rows, content, json_lines, write
+from tests.own_data import read_passages
 
 # ---- valid data ----------------------------------------------------------------------------------------
 

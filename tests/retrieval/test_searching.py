@@ -15,9 +15,9 @@ from mteb_longembed.encoders.positions.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval import rows as passes
 from mteb_longembed.retrieval import vectors as corpus_vectors
-from mteb_longembed.retrieval.words import words_of
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
+from tests.own_data import words_of
 
 WHERE: dict[str, Any] = {
     "task_metadata": LongEmbedPasskey.metadata, "hf_split": "test_256", "hf_subset": "default",

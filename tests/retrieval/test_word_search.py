@@ -13,7 +13,7 @@ from mteb.models.model_implementations.bm25 import BM25Search
 
 from mteb_longembed.retrieval.neighbours import LEAST, NEAREST, SHARE, Neighbours
 from mteb_longembed.retrieval.word_search import TEMPERATURE, WordSearch, all_windows
-from mteb_longembed.retrieval.words import words_of
+from tests.own_data import words_of
 from tests.retrieval.test_searching import WHERE
 
 VOCABULARY = ["lamp", "bell", "fox", "key", "gate", "moss", "reef", "kiln", "bark", "dune"]

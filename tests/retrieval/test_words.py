@@ -8,7 +8,8 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.retrieval.words import Words, words_of
+from mteb_longembed.retrieval.words import Words
+from tests.own_data import words_of
 
 ENGLISH = [
     "The lamps of O'Brien's house were lit; x = 3.5 and snake_case, e-mail!",

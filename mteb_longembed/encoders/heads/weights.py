@@ -167,6 +167,16 @@ class TokenWeights(WordWeights):
                 names[token] = name
         return cls(names, dict(zip(names, weights.tolist(), strict=True)), counted=counted)
 
+    @classmethod
+    def of_corpus(cls, counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBase) -> Self:
+        """A module with the weights of a corpus.
+
+        Raises:
+            InputError: if no token was counted.
+        """
+        counted = f"{rule} of {counts.n_tokens:,} tokens in {counts.n_documents:,} documents"
+        return cls.of(weights_of(counts, rule, tokenizer), tokenizer, counted)
+
     def stock(self) -> WordWeights:
         """The same weights in sentence-transformers' own class, whose sums hold the weights of a prompt too."""
         module = WordWeights(self.vocab, self.word_weights, self.unknown_word_weight)

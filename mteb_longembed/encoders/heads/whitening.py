@@ -51,7 +51,7 @@ class Moments:
         Raises:
             NumberError: if a number is not finite.
         """
-        _check_finite(vectors)
+        check_finite(vectors)
         rows = vectors.astype(np.float64)
         squares = (rows**2).sum(1)
         return cls(len(rows), rows.sum(0), rows.T @ rows, squares @ rows, float((squares**2).sum()))
@@ -131,7 +131,7 @@ class Whitening:
             InputError: if there are too few example queries.
         """
         if queries is not None:
-            _check_finite(queries)
+            check_finite(queries)
             if len(queries) < LEAST_QUERIES:
                 raise InputError(
                     f"a mean of queries needs at least {LEAST_QUERIES} of them, got {len(queries)}."
@@ -158,14 +158,14 @@ class Whitening:
 
     def documents(self, rows: np.ndarray) -> np.ndarray:
         """The mapped vectors of documents `[n, d]`, of length 1."""
-        return _unit((rows - self.mean) @ self.matrix)
+        return unit((rows - self.mean) @ self.matrix)
 
     def queries(self, rows: np.ndarray) -> np.ndarray:
         """The mapped vectors of queries `[n, d]`, of length 1."""
         mean = self.mean
         if self.query_mean is not None:
             mean = self.query_mean
-        return _unit((rows - mean) @ self.matrix)
+        return unit((rows - mean) @ self.matrix)
 
     def modules(self) -> list[nn.Module]:
         """A Dense, or a Router of two if queries have a mean of their own, and a Normalize."""
@@ -188,11 +188,13 @@ def _dense(mean: np.ndarray, matrix: np.ndarray) -> Dense:
     return module
 
 
-def _check_finite(rows: np.ndarray) -> None:
+def check_finite(rows: np.ndarray) -> None:
+    """Raise NumberError if a number is not finite."""
     if not np.isfinite(rows).all():
         raise NumberError("vectors must be finite numbers, got NaN or infinity: use another dtype.")
 
 
-def _unit(rows: np.ndarray) -> np.ndarray:
+def unit(rows: np.ndarray) -> np.ndarray:
+    """Rows `[n, d]` of length 1, float32; zeros stay."""
     scaled: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
     return scaled.astype(np.float32)
