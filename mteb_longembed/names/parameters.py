@@ -1,83 +1,92 @@
-"""Values of parameters: read from a name or from Python, checked, and written back in one spelling."""
+"""Values of settings: pydantic reads them from a name or from Python, and what it refuses is one sentence of ours."""
 
 from __future__ import annotations
 
-import contextlib
-import math
+import functools
 import numbers
 import re
 import types
 import typing
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import fields
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from mteb_longembed.errors import InputError
 
+#: The power of a whitening.
+Power = Annotated[float, Field(gt=0, le=1)]
 _TOKENS = re.compile(r"(?P<number>[0-9]{1,15})(?P<thousands>[kK]?)")
-_SWITCH = {"on": True, "off": False, True: True, False: False}
-#: What a parameter may be: a word, on or off, a number, or not given.
-Value = str | bool | int | float | None
+_KINDS = {int: "a whole number", float: "a number", bool: "on or off"}
+_BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """The values that a parameter may have: words, numbers of a type, on and off (`switch`), None for the default.
+def read(name: str, kind: Any, value: object) -> Any:
+    """The typed value of a text from a name, or of a value from Python.
 
-    `name` is that of messages, with its owner: `se's g`.
+    Args:
+        name: that of messages, with its owner: `se's g`.
+        kind: a type, as fields are annotated: numbers, bool, Literal, None, and unions of them. A text in `Annotated`
+            is the unit of a number.
+        value: what was given.
+
+    Raises:
+        InputError: if it is none of this kind.
+
+    >>> read("ntk's sigma", float, "1e1"), read("se's g", int | Literal["document"] | None, "9")
+    (10.0, 9)
     """
+    given = value
+    if isinstance(value, bool):  # which is a number to Python
+        given = spell(value)
+    try:
+        return _adapter(kind).validate_python(given)
+    except ValidationError:
+        raise InputError(f"{name} must be {_rule(kind)}, got {value!r}.") from None
 
-    name: str
-    choices: tuple[str, ...] = ()
-    number: type[int] | type[float] | None = None
-    switch: bool = False
-    optional: bool = False
 
-    @classmethod
-    def declared(cls, name: str, annotation: object) -> Parameter:
-        """The parameter for a dataclass field of this type.
+def read_fields(settings: Any, owner: str = "") -> None:
+    """Read the fields of a frozen dataclass by their annotations, and keep the typed values.
 
-        >>> Parameter.declared("se's g", int | Literal["document"] | None)
-        Parameter(name="se's g", choices=('document',), number=<class 'int'>, switch=False, optional=True)
-        """
-        members: tuple[Any, ...] = (annotation,)
-        if typing.get_origin(annotation) in (types.UnionType, typing.Union):
-            members = typing.get_args(annotation)
-        choices = [c for m in members if typing.get_origin(m) is Literal for c in typing.get_args(m)]
-        number = next((m for m in members if m in (int, float)), None)
-        return cls(name, tuple(choices), number, bool in members, optional=type(None) in members)
+    Raises:
+        InputError: if a value breaks its rule.
+    """
+    for name, kind in hints(type(settings)).items():
+        value = read(f"{owner}{name}", kind, getattr(settings, name))
+        object.__setattr__(settings, name, value)  # the instance is frozen for others
 
-    def read(self, value: object) -> Value:
-        """The typed value of a text from a name, or of a value from Python.
 
-        Raises:
-            InputError: if the parameter may not have this value.
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
 
-        >>> Parameter("ntk's sigma", number=float).read("1e1"), Parameter("se's g", number=int).read(9)
-        (10.0, 9)
-        """
-        if value is None and self.optional:
-            return None
-        if isinstance(value, str) and value in self.choices:
-            return value
-        if self.switch and isinstance(value, (str, bool)) and value in _SWITCH:
-            return _SWITCH[value]
-        # a bool is a number to Python
-        if self.number is not None and not isinstance(value, bool) and isinstance(value, (str, numbers.Real)):
-            with contextlib.suppress(ValueError, OverflowError):
-                number = float(value)
-                if math.isfinite(number) and (self.number is float or number.is_integer()):
-                    return self.number(number)
-        raise InputError(f"{self.name} must be {self._kinds()}, got {value!r}.")
 
-    def _kinds(self) -> str:
-        kinds = {int: ["a whole number"], float: ["a number"], None: []}[self.number]
-        if self.switch:
-            kinds.append("on or off")
-        if len(self.choices) == 1:
-            kinds.append(self.choices[0])
-        elif self.choices:
-            kinds.append(f"one of {', '.join(self.choices)}")
-        return " or ".join(kinds)
+def hints(owner: type[Any]) -> dict[str, Any]:
+    """The types of a dataclass' fields, with their bounds and units."""
+    known = typing.get_type_hints(owner, include_extras=True)
+    return {field.name: known[field.name] for field in fields(owner)}
+
+
+def _rule(kind: Any) -> str:
+    """What a value of this kind is, in words.
+
+    >>> _rule(Annotated[int, Field(ge=1), "tokens"] | Literal["document"] | None)
+    'a whole number of at least 1 tokens or document'
+    """
+    origin = typing.get_origin(kind)
+    if origin in (types.UnionType, typing.Union):
+        members = [member for member in typing.get_args(kind) if member is not type(None)]
+        return " or ".join(map(_rule, members))
+    if origin is Literal:
+        choices = typing.get_args(kind)
+        return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
+    if origin is not Annotated:
+        return _KINDS[kind]
+    inner, limits, *units = typing.get_args(kind)
+    bounds = []
+    for limit in limits.metadata:
+        bounds += [f"{word} {getattr(limit, key)}" for key, word in _BOUNDS.items() if hasattr(limit, key)]
+    return " ".join([_rule(inner), " and ".join(bounds), *units])
 
 
 def read_tokens(what: str, value: object) -> int:
@@ -100,17 +109,6 @@ def read_tokens(what: str, value: object) -> int:
             f"{what} must be a whole number of at least 1 token, such as 4096 or 4k, got {value!r}."
         )
     return int(number)
-
-
-def check_power(power: object) -> float:
-    """The power of a whitening, a number above 0 and at most 1.
-
-    Raises:
-        InputError: if it is none.
-    """
-    if isinstance(power, bool) or not isinstance(power, numbers.Real) or not 0 < float(power) <= 1:
-        raise InputError(f"whiten must be a number above 0 and at most 1, such as 0.5, got {power!r}.")
-    return float(power)
 
 
 def spell(value: object) -> str:

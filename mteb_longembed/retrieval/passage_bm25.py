@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
+from pydantic import Field
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import BM25_SETTINGS, bm25_settings
-from mteb_longembed.names.parameters import Parameter, read_tokens
+from mteb_longembed.names.parameters import read_fields, read_tokens
 from mteb_longembed.sentences import WORDS_PER_TOKEN, query_parts
 from mteb_longembed.word_borders import first_pieces
 
 from .neighbours import Neighbours
 from .scorer import Documents, Span
-from .settings import RULES
 from .word_search import Join, WordSearch
 
 #: Words of a window. Neighbouring windows share half of them.
 WINDOW = 200
 #: Version of this file's algorithm, part of the revision.
 VERSION = "p2"
-_WINDOW = Parameter("bm25's window", number=int, optional=True)
 
 
 @dataclass(frozen=True)
@@ -41,13 +40,14 @@ class BM25Settings:
         target_len: only so many tokens of each document are read; None: all of it.
     """
 
-    window: int | None = None
+    window: Annotated[int, Field(ge=2), "words"] | None = None
     query: Literal["sentences"] | None = None
     score: Join | None = None
     neighbours: str | None = None
     target_len: int | None = None
 
     def __post_init__(self) -> None:
+        read_fields(self, "bm25's ")
         if self.window is None and self.score is not None:
             raise InputError(f"score={self.score} needs windows, such as bm25:window=200,score={self.score}.")
         if self.score == "softmax":
@@ -64,15 +64,10 @@ class BM25Settings:
         for key in settings:
             if key not in BM25_SETTINGS:
                 raise InputError(f"bm25 takes {', '.join(BM25_SETTINGS)}, got {key} in {text!r}.")
-        window = _WINDOW.read(settings.get("window"))
-        if isinstance(window, int) and window < 2:
-            raise InputError(f"bm25's window must be at least 2 words, got {window}.")
-        query: Any = RULES["query"].read(settings.get("query"))
-        score: Any = RULES["score"].read(settings.get("score"))
         length = None
         if target is not None:
             length = read_tokens("the target", target)
-        return cls(window, query, score, settings.get("neighbours"), length)  # type: ignore[arg-type]
+        return cls(**cast("dict[str, Any]", settings), target_len=length)
 
     def __str__(self) -> str:
         """The canonical name.

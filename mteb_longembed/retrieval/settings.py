@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field
 
 from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.heads.head import check_averages
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import split_search
-from mteb_longembed.names.parameters import Parameter, check_power
+from mteb_longembed.names.parameters import Power, read_fields
 
 #: The encoder's share of a fused score if the name gives none; experiments/tried.md says how it was chosen.
 DEFAULT_WEIGHT = 0.5
-#: The values of each setting; BM25 reads those that it has too by the same rule.
-RULES: Mapping[str, Parameter] = {
-    "fuse": Parameter("fuse", choices=("bm25",), optional=True),
-    "weight": Parameter("weight", number=float, optional=True),
-    "weights": Parameter("weights", choices=("sif", "idf"), optional=True),
-    "whiten": Parameter("whiten", number=float, optional=True),
-    "score": Parameter("score", choices=("max", "softmax"), optional=True),
-    "query": Parameter("query", choices=("sentences",), optional=True),
-    "index": Parameter("index", choices=("ivf",), optional=True),
-}
 
 
 @dataclass(frozen=True)
@@ -44,20 +36,17 @@ class SearchSettings:
     """
 
     fuse: Literal["bm25"] | None = None
-    weight: float | None = None
+    weight: Annotated[float, Field(gt=0, lt=1)] | None = None
     weights: Literal["sif", "idf"] | None = None
-    whiten: float | None = None
+    whiten: Power | None = None
     score: Literal["max", "softmax"] | None = None
     query: Literal["sentences"] | None = None
     index: Literal["ivf"] | None = None
 
     def __post_init__(self) -> None:
-        for name, rule in RULES.items():
-            self._keep(name, rule.read(getattr(self, name)))
+        read_fields(self)
         if self.score == "max":
             self._keep("score", None)
-        if self.whiten is not None:
-            self._keep("whiten", check_power(self.whiten))
         for setting, value in (("score", self.score), ("query", self.query)):
             if value is not None and self.index is not None:
                 raise InputError(
@@ -74,10 +63,6 @@ class SearchSettings:
             return
         if self.fuse is None:
             raise InputError(f"weight needs fuse=bm25, got weight={self.weight:g} without it.")
-        if not 0 < self.weight < 1:
-            raise InputError(
-                f"weight, the encoder's share of a fused score, must lie between 0 and 1, got {self.weight:g}."
-            )
         if self.weight == DEFAULT_WEIGHT:
             self._keep("weight", None)
 

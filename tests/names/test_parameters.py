@@ -1,10 +1,13 @@
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pytest
+from pydantic import Field
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import Parameter, read_tokens, spell
+from mteb_longembed.names.parameters import read, read_tokens, spell
+
+WORDS = Annotated[int, Field(ge=2), "words"]
 
 
 @pytest.mark.parametrize(
@@ -26,8 +29,8 @@ from mteb_longembed.names.parameters import Parameter, read_tokens, spell
     ],
 )
 def test_a_value_gets_the_declared_type_whoever_gave_it(annotation, value, typed) -> None:
-    read = Parameter.declared("x", annotation).read(value)
-    assert read == typed and type(read) is type(typed)
+    found = read("x", annotation, value)
+    assert found == typed and type(found) is type(typed)
 
 
 @pytest.mark.parametrize(
@@ -43,11 +46,18 @@ def test_a_value_gets_the_declared_type_whoever_gave_it(annotation, value, typed
         (float, [1], "^ntk's x must be a number"),
         (Literal["keep", "scale"], "cut", "^ntk's x must be one of keep, scale, got 'cut'"),
         (int | Literal["document"], "all", "^ntk's x must be a whole number or document, got 'all'"),
+        (WORDS, "1", "^ntk's x must be a whole number of at least 2 words, got '1'"),
+        (WORDS | Literal["all"], 0, "^ntk's x must be a whole number of at least 2 words or all, got 0"),
+        (
+            Annotated[float, Field(gt=0, le=1)],
+            1.5,
+            "^ntk's x must be a number above 0 and at most 1, got 1.5",
+        ),
     ],
 )
 def test_a_value_of_another_kind_gets_one_sentence(annotation, value, message) -> None:
     with pytest.raises(InputError, match=message):
-        Parameter.declared("ntk's x", annotation).read(value)
+        read("ntk's x", annotation, value)
 
 
 def test_tokens_are_numbers_or_thousands_and_others_get_one_sentence() -> None:
@@ -61,4 +71,4 @@ def test_tokens_are_numbers_or_thousands_and_others_get_one_sentence() -> None:
 @pytest.mark.parametrize("value", [0.1, 8.0, 1e20, 12.5, 1e-7, True, False, 9, "keep"])
 def test_what_is_spelled_is_read_back(value) -> None:
     annotation = Literal["keep"] if value == "keep" else type(value)
-    assert Parameter.declared("x", annotation).read(spell(value)) == value
+    assert read("x", annotation, spell(value)) == value

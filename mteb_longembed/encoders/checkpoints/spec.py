@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from mteb_longembed.encoders.heads.grouping import Vectors, grouping_of, read_vectors
 from mteb_longembed.encoders.positions.strategies import Strategy, get_strategy
@@ -17,7 +17,7 @@ from mteb_longembed.names.grammar import (
     split_settings,
     target_alone,
 )
-from mteb_longembed.names.parameters import Parameter, read_tokens, spell
+from mteb_longembed.names.parameters import read, read_tokens, spell
 from mteb_longembed.names.zoo import ZOO
 
 #: Checked values by the names of their parameters.
@@ -25,7 +25,6 @@ Settings = Mapping[str, object]
 #: Short spellings of compute types -> torch's names.
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _SHORT: dict[str | None, str] = {full: short for short, full in DTYPES.items()}
-_DTYPE = Parameter("dtype", choices=tuple(DTYPES), optional=True)
 #: The parameters that every name may set after the colon, whatever its strategy.
 OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors")
 
@@ -68,19 +67,21 @@ class ModelSpec:
                 )
             if key not in declared:
                 raise UnknownNameError(f"parameter of {self.strategy}", key, declared)
-        params = {key: declared[key].read(value) for key, value in self.params.items()}
-        self._keep("params", {key: value for key, value in params.items() if value is not None})
+        given = {key: value for key, value in self.params.items() if value is not None}
+        params = {key: read(f"{self.strategy}'s {key}", declared[key], value) for key, value in given.items()}
+        self._keep("params", params)
         if self.dtype == "int8":
             raise InputError(
                 "dtype must be one of fp32, fp16, bf16, got int8: write the model with mteb_longembed.export, and "
                 "quantise that folder with the ONNX or OpenVINO backend of sentence-transformers."
             )
-        self._keep("dtype", _DTYPE.read(_SHORT.get(self.dtype or "", self.dtype)))
+        self._keep(
+            "dtype", read("dtype", Literal[tuple(DTYPES)] | None, _SHORT.get(self.dtype or "", self.dtype))
+        )
         for name, what in (("trained_len", "trained_len"), ("target_len", "the target")):
             if getattr(self, name) is not None:
                 self._keep(name, read_tokens(what, getattr(self, name)))
-        trusted = Parameter("trust_remote_code", switch=True)
-        self._keep("trust_remote_code", trusted.read(self.trust_remote_code))
+        self._keep("trust_remote_code", read("trust_remote_code", bool, self.trust_remote_code))
         self._keep("vectors", read_vectors(self.vectors))
         grouping = grouping_of(self.vectors)
         if grouping is not None and grouping.needs_windows and "windows" not in self.kind.overrides():

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from mteb_longembed.encoders.token_batch import TokenBatch, content
-from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import Parameter
+from mteb_longembed.names.parameters import read
 
 #: How many vectors a document has: one for so many content tokens, or a key of `GROUPINGS`. None: one vector.
 Vectors = int | str
@@ -82,7 +82,6 @@ def read_vectors(value: object) -> Vectors | None:
     Raises:
         InputError: if it is neither a number of tokens nor a key.
     """
-    read = Parameter("vectors", choices=tuple(GROUPINGS), number=int, optional=True).read(value)
-    if isinstance(read, int) and read < 1:
-        raise InputError(f"vectors must be at least 1 content token for each vector, got {read}.")
-    return read  # type: ignore[return-value]  # numbers are whole ones
+    number = Annotated[int, Field(ge=1), "content token for each vector"]
+    vectors: Vectors | None = read("vectors", number | Literal[tuple(GROUPINGS)] | None, value)
+    return vectors

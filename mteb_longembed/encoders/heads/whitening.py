@@ -13,7 +13,7 @@ from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 from torch import nn
 
 from mteb_longembed.errors import InputError, NumberError
-from mteb_longembed.names.parameters import check_power
+from mteb_longembed.names.parameters import Power, read
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +115,8 @@ class Whitening:
     @classmethod
     def read(cls, value: object) -> float:
         """The power of a whitening."""
-        return check_power(value)
+        power: float = read("whiten", Power, value)
+        return power
 
     @classmethod
     def fit(cls, vectors: np.ndarray | Moments, setting: float, queries: np.ndarray | None = None) -> Self:

@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -100,7 +100,17 @@ def test_what_changes_only_search_is_no_model(folders, key, value) -> None:
         extend(folders["bert"], "pcw", **{key: value})
 
 
+VECTORS = "a whole number of at least 1 content token for each vector or window"
 VALUES = {bool: st.booleans(), int: st.integers(1, 15), float: st.floats(0.25, 1e18)}
+
+
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a parameter's type, within its bounds or not."""
+    if get_origin(kind) is Literal:
+        return st.sampled_from(get_args(kind))
+    if get_origin(kind) is Annotated:
+        return VALUES[get_args(kind)[0]]
+    return VALUES[kind] if kind in VALUES else st.one_of(*map(values, get_args(kind)))
 
 
 @st.composite
@@ -108,12 +118,9 @@ def chosen(draw: Any) -> tuple[str, int, dict[str, Any]]:
     """A strategy, a target and some parameters of the right kinds."""
     key = draw(st.sampled_from(sorted(STRATEGIES)))
     params: dict[str, Any] = {}
-    for name, parameter in STRATEGIES[key].declared().items():
+    for name, kind in STRATEGIES[key].declared().items():
         if draw(st.booleans()):
-            kinds = [st.sampled_from(parameter.choices)] if parameter.choices else []
-            kinds += [st.booleans()] if parameter.switch else []
-            kinds += [VALUES[parameter.number]] if parameter.number else []
-            params[name] = draw(st.one_of(kinds))
+            params[name] = draw(values(kind))
     return key, draw(st.integers(16, 400)), params
 
 
@@ -170,8 +177,16 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         ({"params": {"sigma": 2}}, UnknownNameError, "unknown parameter of se 'sigma'"),
         ({"target_len": "long"}, InputError, "^the target must be a whole number of at least 1 token"),
         ({"trained_len": 0}, InputError, "^trained_len must be a whole number .* got 0"),
-        ({"vectors": "banana"}, InputError, "^vectors must be a whole number or window, got"),
-        ({"vectors": 0}, InputError, "^vectors must be at least 1 content token for each vector, got 0"),
+        (
+            {"vectors": "banana"},
+            InputError,
+            f"^vectors must be {VECTORS}, got 'banana'",
+        ),
+        (
+            {"vectors": 0},
+            InputError,
+            f"^vectors must be {VECTORS}, got 0",
+        ),
         ({"vectors": "window"}, IncompatibleError, "^vectors=window needs a strategy that cuts"),
         ({"dtype": "../../x"}, InputError, "^dtype must be one of fp32, fp16, bf16, got"),
         (
@@ -180,7 +195,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
             "^dtype must be one of fp32, fp16, bf16, got int8: .* ONNX or OpenVINO",
         ),
         ({"dtype": "float8_e4m3fn"}, InputError, "^dtype must be one of"),
-        ({"trust_remote_code": "yes"}, InputError, "^trust_remote_code must be on or off"),
+        ({"trust_remote_code": "maybe"}, InputError, "^trust_remote_code must be on or off"),
     ],
 )
 def test_a_wrong_value_is_told_before_the_base_is_read(asked, error, message, monkeypatch) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from .strategy import Strategy, parameter
@@ -41,13 +42,17 @@ class NTKAware(Strategy):
 
     KEY: ClassVar[str] = "ntk"
 
-    factor: float = parameter(None, "multiplier of the rope base (rotary)", acts_on="inv_freq", least=1)
+    factor: Annotated[float, Field(ge=1)] = parameter(
+        None, "multiplier of the rope base (rotary)", acts_on="inv_freq"
+    )
     short: Literal["keep", "scale"] = parameter(
         "scale",
         "inputs up to the trained length: keep their frequencies, or scale them (rotary)",
         acts_on="inv_freq",
     )
-    sigma: float = parameter(32.0, "smoothing width in rows (learned tables)", acts_on="long_rows", above=0)
+    sigma: Annotated[float, Field(gt=0)] = parameter(
+        32.0, "smoothing width in rows (learned tables)", acts_on="long_rows"
+    )
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"factor": 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))}

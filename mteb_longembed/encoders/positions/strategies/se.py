@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from mteb_longembed.encoders.positions.attention.rotation import Rotation
 from mteb_longembed.encoders.positions.attention.self_extend import SelfExtendAttention
@@ -47,12 +49,11 @@ class SelfExtend(Strategy):
 
     KEY: ClassVar[str] = "se"
 
-    g: int | Literal["document"] = parameter(
+    g: Annotated[int, Field(ge=1), "token"] | Literal["document"] = parameter(
         None,
         "tokens that share a far position (default s + 1, s = target / trained length), or document",
-        least=1,
     )
-    w: int = parameter(None, "window of exact positions in tokens (default trained length // s)", inside=True)
+    w: int = parameter(None, "window of exact positions in tokens (default trained length // s)")
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"g": self.scale + 1, "w": self._window(self.scale)}
@@ -69,6 +70,11 @@ class SelfExtend(Strategy):
         return max(min(self.trained_len // s, self.trained_len - 1), 1)
 
     def check(self) -> None:
+        if not 1 <= self.w < self.trained_len:
+            raise InputError(
+                f"se's w must be at least 1 token and below the trained length of {self.trained_len} tokens, got "
+                f"{self.w}."
+            )
         if self.g == "document":
             if self.w != self._window(self.scale):
                 raise InputError(

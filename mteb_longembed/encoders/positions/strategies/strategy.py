@@ -10,9 +10,7 @@ and model families fit.
 
 from __future__ import annotations
 
-import functools
 import math
-import typing
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -23,7 +21,7 @@ from torch import Tensor
 from mteb_longembed.encoders.positions.attention.rotation import Rotation
 from mteb_longembed.encoders.positions.attention.self_extend import SelfExtendAttention
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import Parameter
+from mteb_longembed.names.parameters import hints, read_fields
 
 
 def parameter(default: Any, help: str, **metadata: object) -> Any:
@@ -32,8 +30,7 @@ def parameter(default: Any, help: str, **metadata: object) -> Any:
     Args:
         default: if it is None, `defaults_by_length` gives the value.
         help: what `list strategies` says of it.
-        metadata: `least`, the smallest number that it may be; `above`, a number that it must exceed; with `inside` it
-            goes from 1 to below the trained length; `acts_on`, the only method through which it acts.
+        metadata: `acts_on`, the only method through which it acts.
     """
     return field(default=default, metadata={"help": help, **metadata})
 
@@ -87,39 +84,11 @@ class Strategy:
                 f"got {self.target_len}."
             )
         defaults = self.defaults_by_length()
-        allowed = self.declared()
-        for declared in fields(self)[2:]:  # after the two lengths
-            name = declared.name
-            value = getattr(self, name)
-            if value is None:
-                value = defaults.get(name)
-            value = allowed[name].read(value)
-            object.__setattr__(self, name, value)  # the instance is frozen for others
-            if isinstance(value, int | float):
-                self._check_bounds(name, value, **declared.metadata)
+        for name in self.parameters():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, defaults.get(name))  # the instance is frozen for others
+        read_fields(self, f"{self.KEY}'s ")
         self.check()
-
-    def _check_bounds(
-        self,
-        name: str,
-        value: float,
-        least: float = -math.inf,
-        above: float = -math.inf,
-        inside: bool = False,
-        **_: object,
-    ) -> None:
-        """Raise InputError if a number is outside the bounds that its parameter declares."""
-        if inside and not 1 <= value < self.trained_len:
-            rule = f"at least 1 token and below the trained length of {self.trained_len} tokens"
-        elif value < least:
-            rule = f"at least {least}"
-            if isinstance(value, int):
-                rule += " token"
-        elif value <= above:
-            rule = f"above {above}"
-        else:
-            return
-        raise InputError(f"{self.KEY}'s {name} must be {rule}, got {value}.")
 
     @classmethod
     def overrides(cls) -> frozenset[str]:
@@ -147,12 +116,10 @@ class Strategy:
         return {name: value for name, value in values.items() if value != getattr(plain, name)}
 
     @classmethod
-    @functools.cache
-    def declared(cls) -> dict[str, Parameter]:
-        """The allowed values of each of the strategy's own parameters."""
-        types = typing.get_type_hints(cls)
-        types |= {name: types[name] | None for name, default in cls.parameters().items() if default is None}
-        return {name: Parameter.declared(f"{cls.KEY}'s {name}", types[name]) for name in cls.parameters()}
+    def declared(cls) -> dict[str, Any]:
+        """The type of each of the strategy's own parameters."""
+        known = hints(cls)
+        return {name: known[name] for name in cls.parameters()}
 
     @property
     def scale(self) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from mteb_longembed.errors import InputError
@@ -41,7 +42,9 @@ class YaRN(Strategy):
 
     NEEDS_PLAIN_ROPE: ClassVar[bool] = True
 
-    factor: float = parameter(None, "divisor of low frequencies (default target/trained length)", least=1)
+    factor: Annotated[float, Field(ge=1)] = parameter(
+        None, "divisor of low frequencies (default target/trained length)"
+    )
     beta_fast: float = parameter(32.0, "frequencies with more turns are kept")
     beta_slow: float = parameter(1.0, "frequencies with fewer turns are stretched")
     short: Literal["keep", "scale"] = parameter(

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import warnings
+from typing import Literal, get_args, get_origin
 
 import pytest
 import torch
@@ -123,12 +124,12 @@ BELOW = "must be at least 1 token and below the trained length of 512 tokens, go
 RULES = [
     ("se", {"w": 0}, f"w {BELOW} 0"),
     ("se", {"w": 512}, f"w {BELOW} 512"),
-    ("se", {"g": 0}, "g must be at least 1 token, got 0"),
-    ("se", {"g": "banana"}, "g must be a whole number or document, got 'banana'"),
+    ("se", {"g": 0}, "g must be a whole number of at least 1 token or document, got 0"),
+    ("se", {"g": "banana"}, "g must be a whole number of at least 1 token or document, got 'banana'"),
     ("se", {"g": "document", "w": 5}, "with g=document, se computes w for each document itself, got w=5"),
-    ("ntk", {"factor": 0.5}, "ntk's factor must be"),
-    ("ntk", {"sigma": 0.0}, "ntk's sigma must be above 0, got 0.0"),
-    ("yarn", {"factor": 0.5}, "yarn's factor must be at least 1, got 0.5"),
+    ("ntk", {"factor": 0.5}, "ntk's factor must be a number of at least 1, got 0.5"),
+    ("ntk", {"sigma": 0.0}, "ntk's sigma must be a number above 0, got 0.0"),
+    ("yarn", {"factor": 0.5}, "yarn's factor must be a number of at least 1, got 0.5"),
     ("yarn", {"beta_slow": 40.0}, "needs 0 < beta_slow < beta_fast turns, got 40.0 and 32.0"),
     ("pcw", {"size": 513}, "^pcw's size must be from 2 to the trained length of 512 tokens, got 513"),
     ("pcw", {"size": 1}, "^pcw's size must be from 2 to the trained length"),
@@ -136,10 +137,10 @@ RULES = [
     ("pcw", {"size": 8, "overlap": 8}, "^pcw's overlap must be at least 0 and below its size of 8 tokens, got"),
     ("pcw", {"logn": True}, "pcw takes only logn=off"),
     *(
-        (key, {name: "no"}, f"{key}'s {name} must be one of .*{rule.choices[0]}")
+        (key, {name: "no"}, f"{key}'s {name} must be one of .*{get_args(kind)[0]}")
         for key, strategy in STRATEGIES.items()
-        for name, rule in strategy.declared().items()
-        if rule.choices and rule.number is None
+        for name, kind in strategy.declared().items()
+        if get_origin(kind) is Literal
     ),
 ]  # fmt: skip
 
