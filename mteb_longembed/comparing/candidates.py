@@ -33,9 +33,8 @@ BEGINNINGS = (512, 2048)
 #: From one pass over windows: one vector, the best window, all windows; plain and adapted to the corpus.
 FORMS = ("", "vectors=window", "score=softmax,vectors=window")
 ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
-#: Position strategies in the order of their evidence. By default the first one that fits is tried: on rotary positions
-#: `se`, on others `ntk`. On real text they hardly differ.
-POSITIONS = ("se", "ntk", "none", "gp", "pi", "rp", "yarn")
+#: Strategies that cut no windows. By default the first one that fits is tried.
+POSITIONS = tuple(key for key, kind in STRATEGIES.items() if "windows" not in kind.overrides())
 
 #: How names are broken on lines: at tabs and spaces, and inside a part only where it is longer than a line.
 _WRAPPER = TextWrapper(30, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import tempfile
 from pathlib import Path
 from typing import Any, cast
@@ -23,9 +22,6 @@ from mteb_longembed.encoders.positions.families.family import UnknownPositions
 from mteb_longembed.encoders.positions.families.rotary import Rotary, lift_window
 from mteb_longembed.encoders.positions.strategies import Strategy
 from mteb_longembed.encoders.positions.strategies.gp import GroupedPositions
-from mteb_longembed.encoders.positions.strategies.ntk import NTKAware
-from mteb_longembed.encoders.positions.strategies.pi import PositionInterpolation
-from mteb_longembed.encoders.positions.strategies.yarn import YaRN
 from mteb_longembed.encoders.publishing.card import exported_card
 from mteb_longembed.encoders.publishing.old_readers import check_old_readers, for_old_readers
 from mteb_longembed.encoders.trunk import LongTransformer
@@ -131,7 +127,6 @@ def _plain_transformer(first: LongTransformer, *, trust_remote_code: bool) -> Tr
 
 def _plain_rope(family: Family, strategy: Strategy, config: PretrainedConfig) -> RopeParameters | None:
     """The rope parameters that express a strategy. None on absolute positions. Refuses what would be another method."""
-    key = strategy.KEY
     if isinstance(family, Absolute):
         if "windows" in strategy.overrides():
             raise _refuse(family, strategy, "it cuts windows while it runs; use pi, ntk or rp")
@@ -141,33 +136,18 @@ def _plain_rope(family: Family, strategy: Strategy, config: PretrainedConfig) ->
         return None
     if not isinstance(family, Rotary):
         raise _refuse(family, strategy, "transformers has no setting for it; use save_pretrained")
-    if type(strategy) not in (NTKAware, PositionInterpolation, YaRN):  # a subclass is another method
+    if "stock_rope" not in vars(type(strategy)):  # that of a parent is another method
         reason = "it acts on each document while it runs; use ntk, pi, yarn, or save_pretrained"
         raise _refuse(family, strategy, reason)
     rope = _rope_of(config)
     kind = rope.get("rope_type", "default")
     factor = float(rope.get("factor") or 1.0)
-    # ntk and pi change frequencies that are divided already as well; yarn would drop the base's own division
-    if not (kind == "default" or (kind == "linear" and (key != "yarn" or factor == 1))):
+    # yarn would drop the base's own division of frequencies
+    if not (kind == "default" or (kind == "linear" and (factor == 1 or not strategy.NEEDS_PLAIN_ROPE))):
         raise IncompatibleError(
-            f"{key} on top of rope scaling of type {kind} has no setting in transformers; use save_pretrained."
+            f"{strategy.KEY} on top of rope scaling of type {kind} has no setting in transformers; use save_pretrained."
         )
-    if isinstance(strategy, NTKAware):
-        return {**rope, "rope_theta": rope["rope_theta"] * strategy.factor}
-    if isinstance(strategy, PositionInterpolation):
-        return {**rope, "rope_type": "linear", "factor": factor * strategy.scale}
-    assert isinstance(strategy, YaRN)
-    # the checkpoint is the model with logn=off, so it has YaRN's own temperature
-    unscaled = dataclasses.replace(strategy, logn=False)
-    return {
-        **rope,
-        "rope_type": "yarn",
-        "factor": strategy.factor,
-        "original_max_position_embeddings": strategy.trained_len,
-        "beta_fast": strategy.beta_fast,
-        "beta_slow": strategy.beta_slow,
-        "attention_factor": unscaled.rotation_factor(),
-    }
+    return strategy.stock_rope(rope)
 
 
 def _rope_of(config: PretrainedConfig) -> RopeParameters:

@@ -17,17 +17,18 @@ from .yarn import YaRN
 #: Version of our algorithms. It is part of every revision, so that results of old and new algorithms never mix.
 ALGORITHM = "le3"
 
-#: Registry key -> strategy: first those of the paper in its order, then the others.
+#: Registry key -> strategy, in the order of their evidence on real text: without further words `compare` tries windows,
+#: and of the others the first one that fits a model. Among those that change positions it hardly matters which.
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.KEY: strategy
     for strategy in (
-        NoExtension,
         ParallelContextWindows,
-        GroupedPositions,
-        RecurrentPositions,
-        PositionInterpolation,
-        NTKAware,
         SelfExtend,
+        NTKAware,
+        NoExtension,
+        GroupedPositions,
+        PositionInterpolation,
+        RecurrentPositions,
         YaRN,
     )
 }

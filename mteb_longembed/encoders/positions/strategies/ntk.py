@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -62,6 +63,9 @@ class NTKAware(Strategy):
         # rope scaling (linear, yarn, llama3).
         steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device) / len(inv_freq)
         return (inv_freq.double() * self.factor**-steps).to(inv_freq.dtype)
+
+    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        return {**rope, "rope_theta": rope["rope_theta"] * self.factor}
 
     def long_rows(self, table: Tensor) -> Tensor:
         body = table[1:].double()

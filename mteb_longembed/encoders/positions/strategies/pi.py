@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -38,3 +39,6 @@ class PositionInterpolation(Strategy):
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
         return p / self.scale
+
+    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        return {**rope, "rope_type": "linear", "factor": float(rope.get("factor") or 1) * self.scale}

@@ -11,7 +11,7 @@ and model families fit.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -225,6 +225,14 @@ class Strategy:
             base: the model's rope base (theta).
         """
         return inv_freq
+
+    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        """transformers' rope parameters that give the same frequencies, for `export`. It is no action.
+
+        Args:
+            rope: those of the base, of the type `default` or `linear`.
+        """
+        raise NotImplementedError
 
     def attention(self, rotation: Rotation) -> SelfExtendAttention:
         """The attention with changed relative positions, for a model that rotates queries and keys in this way."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -76,4 +77,20 @@ class YaRN(Strategy):
     def rotation_factor(self) -> float:
         if self.logn:
             return 1.0
+        return self._temperature
+
+    @property
+    def _temperature(self) -> float:
         return 0.1 * math.log(self.factor) + 1
+
+    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            **rope,
+            "rope_type": "yarn",
+            "factor": self.factor,
+            "original_max_position_embeddings": self.trained_len,
+            "beta_fast": self.beta_fast,
+            "beta_slow": self.beta_slow,
+            # the checkpoint is the model with logn=off
+            "attention_factor": self._temperature,
+        }
