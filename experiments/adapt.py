@@ -26,7 +26,7 @@ from experiments.measured_collections import read
 from experiments.measuring import table as markdown
 from experiments.measuring import with_ends, write_part
 from mteb_longembed.encoders.heads.weights import NO_WEIGHT, RULES, TokenCounts
-from mteb_longembed.encoders.heads.whitening import Whitening
+from mteb_longembed.encoders.heads.whitening import Whitening, unit
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.vectors import all_vectors, best_vector
@@ -170,12 +170,11 @@ class Collection:
 
     def scores(self, vectors: Vectors, whitening: Whitening | None) -> dict[str, np.ndarray]:
         """Way -> the scores `[queries, documents]`."""
-        if whitening is None:
-            queries, windows, documents = map(unit, (vectors.queries, vectors.windows, vectors.documents))
-        else:
-            queries = whitening.queries(vectors.queries)
-            windows = whitening.documents(vectors.windows)
-            documents = whitening.documents(vectors.documents)
+        queries, windows, documents = vectors.queries, vectors.windows, vectors.documents
+        if whitening is not None:
+            queries = whitening.queries(queries)
+            windows, documents = map(whitening.documents, (windows, documents))
+        queries, windows, documents = map(unit, (queries, windows, documents))
         of_windows = queries @ windows.T
         return {
             "first window": of_windows[:, np.cumsum(self.counts) - self.counts],
@@ -193,11 +192,6 @@ class Collection:
         if self.metric == "Acc@1":
             return (rank < 0.5).astype(float)
         return np.where(rank < 10, 1 / np.log2(rank + 2), 0.0)
-
-
-def unit(rows: np.ndarray) -> np.ndarray:
-    """Rows of length 1."""
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
 
 def right_documents(collection: Path) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import holds_model
@@ -18,8 +19,9 @@ _EXTENDED = re.compile(
     re.DOTALL,
 )
 
-#: What a name may set that changes only the search, and no model. `retrieval/settings.py` reads the values.
-SEARCH_SETTINGS = ("fuse", "weight", "weights", "whiten", "score", "query", "index", "neighbours")
+#: What a name may set that changes only the search, and no model, beside maps that are fitted on its vectors
+#: (`encoders/heads/transforms.py`). `retrieval/settings.py` reads the values.
+SEARCH_SETTINGS = ("fuse", "weight", "weights", "score", "query", "index", "neighbours")
 #: What the name of a BM25 of ours may set.
 BM25_SETTINGS = ("window", "query", "score", "neighbours")
 #: A BM25 of ours: `bm25`, and at least a target or a setting.
@@ -109,8 +111,8 @@ def split_settings(text: str, settings: str) -> dict[str, str]:
     return given
 
 
-def split_search(text: str) -> tuple[str, dict[str, str]]:
-    """The name of the model alone, and the settings of search that follow it.
+def split_search(text: str, keys: Iterable[str] = SEARCH_SETTINGS) -> tuple[str, dict[str, str]]:
+    """The name of the model alone, and the settings of search with these keys that follow it.
 
     >>> split_search("e5-base+pcw@4k:fuse=bm25,size=64,vectors=window")
     ('e5-base+pcw@4k:size=64,vectors=window', {'fuse': 'bm25'})
@@ -119,7 +121,7 @@ def split_search(text: str) -> tuple[str, dict[str, str]]:
     if strategy is None or not settings or holds_model(text):
         return text, {}
     of_model = split_settings(text, settings)
-    of_search = {key: of_model.pop(key) for key in SEARCH_SETTINGS if key in of_model}
+    of_search = {key: of_model.pop(key) for key in keys if key in of_model}
     if not of_search:
         return text, {}
     model = text[: -len(settings) - 1]

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from mteb_longembed.errors import InputError
 
 #: The power of a whitening.
-Power = Annotated[float, Field(gt=0, le=1)]
+Power = Annotated[float, Field(gt=0, le=1), "(such as 0.5)"]
 _TOKENS = re.compile(r"(?P<number>[0-9]{1,15})(?P<thousands>[kK]?)")
 _KINDS = {int: "a whole number", float: "a number", bool: "on or off"}
 _BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}

@@ -217,14 +217,14 @@ def _over_vectors(
         head = encoded.head(rule, "window")
     else:
         head = encoded.head(rule, None)
-        if settings.whiten and encoded.cuts_windows:
+        if settings.transform and encoded.cuts_windows:
             fitted_on = encoded.head(rule, "window")
     return Windows(
         encoded,
         head,
         join,
         scales=scales,
-        power=settings.whiten,
+        transform=settings.transform,
         fitted_on=fitted_on,
         has_index=settings.index is not None,
     )

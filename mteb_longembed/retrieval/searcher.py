@@ -142,7 +142,7 @@ class Searcher:
     def centre_queries(self, queries: Sequence[str]) -> None:
         """Centre queries on the mean of these examples, once the next documents are added."""
         vectors = self._vectors
-        if vectors is None or not vectors.power:
+        if vectors is None or vectors.transform is None:
             raise InputError("example queries need a name with whiten=, such as e5-base+ntk:whiten=0.5.")
         vectors.example_queries = listed("queries", queries)
 
@@ -154,7 +154,7 @@ class Searcher:
         """
         with self._lock, silence():
             vectors = self._vectors
-            if vectors is None or not (vectors.head.key.rule or vectors.power):
+            if vectors is None or not (vectors.head.key.rule or vectors.transform):
                 raise InputError(
                     "refit needs a name with weights= or whiten=, such as e5-base+ntk:whiten=0.5."
                 )

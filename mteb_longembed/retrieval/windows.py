@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.encoders.heads.whitening import Whitening, unit
+from mteb_longembed.encoders.heads.transforms import TRANSFORMS, Transform
+from mteb_longembed.encoders.heads.whitening import unit
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .passages import passages_of, windows_of
@@ -28,7 +29,7 @@ class Windows:
         head: gives the vectors.
         join: `mean`: a document's one vector is the mean of them; `max`, `softmax`: of their scores.
         scales: whether vectors are compared by the cosine.
-        power: of a map that is fitted on vectors of the corpus. None for no map.
+        transform: a map that is fitted on vectors of the corpus: its key and its setting. None for no map.
         fitted_on: the head whose vectors the map is fitted on, if it is another one.
         has_index: whether an index compares only a part of the vectors.
         meta: mteb's description, if it is not that of the model.
@@ -44,13 +45,14 @@ class Windows:
         join: Join = "max",
         *,
         scales: bool = True,
-        power: float | None = None,
+        transform: tuple[str, float] | None = None,
         fitted_on: Head | None = None,
         has_index: bool = False,
         meta: ModelMeta | None = None,
     ) -> None:
         check_comparable(encoded.similarity)
-        if join == "softmax" and not (scales or power):
+        scales = scales or transform is not None
+        if join == "softmax" and not scales:
             raise IncompatibleError(
                 "score=softmax has a temperature for the cosine, got vectors compared by dot product: leave it out."
             )
@@ -58,10 +60,10 @@ class Windows:
         self.head = head
         head.is_asked = True
         self.join = join
-        self.power = power
+        self.transform = transform
         self.has_index = has_index
         self.meta = meta or encoded.meta
-        self.lowest = -1.0 if scales or power else None
+        self.lowest = -1.0 if scales else None
         #: Whether `passages` looks for the best window of a document that has one vector.
         self.finds_windows = True
         #: Queries without judgements, on whose mean a map centres queries.
@@ -72,7 +74,7 @@ class Windows:
         self._forget()
 
     def _forget(self) -> None:
-        self._whitening: Whitening | None = None
+        self._map: Transform | None = None
         self._ready = CorpusVectors()
         self._index: WindowIndex | None = None
         self._spans: dict[int, list[Span]] = {}
@@ -124,11 +126,12 @@ class Windows:
             raise InputError("search needs an indexed corpus: call fit with documents first.")
         if len(self._ready) == n_documents:
             return
-        if self.power and self._whitening is None:
+        if self.transform is not None and self._map is None:
             examples = None
             if self.example_queries:
                 examples = self.encoded.query_rows(self.head, self.example_queries)
-            self._whitening = Whitening.fit(self._fitted_on.vectors.drawn(), self.power, examples)
+            key, setting = self.transform
+            self._map = TRANSFORMS[key].fit(self._fitted_on.vectors.drawn(), setting, examples)
         ready = CorpusVectors()
         for block in self.head.vectors.blocks():
             if self.join == "mean":
@@ -142,15 +145,15 @@ class Windows:
 
     def _mapped(self, rows: np.ndarray) -> np.ndarray:
         """Vectors of documents as they are compared, `[n, d]`."""
-        if self._whitening is not None:
-            return self._whitening.documents(rows)
+        if self._map is not None:
+            rows = self._map.documents(rows)
         return unit(rows) if self._scales else rows
 
     def _asked(self, queries: Sequence[str]) -> np.ndarray:
         """Vectors of queries as they are compared, `[queries, d]`."""
         rows = self.encoded.query_rows(self.head, queries)
-        if self._whitening is not None:
-            return self._whitening.queries(rows)
+        if self._map is not None:
+            rows = self._map.queries(rows)
         return unit(rows) if self._scales else rows
 
     # ---- passages ----------------------------------------------------------------------------------------

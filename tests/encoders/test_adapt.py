@@ -251,7 +251,7 @@ def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -
             "FOLDER",
             CORPUS,
             {"whiten": 2},
-            "^whiten must be a number above 0 and at most 1, such as 0.5, got 2",
+            "^whiten must be a number above 0 and at most 1 .such as 0.5., got 2",
         ),
         ("FOLDER", CORPUS, {"whiten": -0.5}, "^whiten must be a number above 0"),
         ("FOLDER", CORPUS, {"queries": {1: "a"}}, "^queries must be texts in a list .*, got a dict"),

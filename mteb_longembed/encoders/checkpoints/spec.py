@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mteb_longembed.encoders.heads.grouping import Vectors, grouping_of, read_vectors
+from mteb_longembed.encoders.heads.transforms import TRANSFORMS
 from mteb_longembed.encoders.positions.strategies import Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.files import holds_model, is_folder
@@ -60,7 +61,7 @@ class ModelSpec:
     def __post_init__(self) -> None:
         declared = self.kind.declared()
         for key, value in self.params.items():
-            if key in SEARCH_SETTINGS:
+            if key in SEARCH_SETTINGS or key in TRANSFORMS:
                 raise InputError(
                     f"{key} changes search and no model, got {key}={value}: use mteb_longembed.search(NAME), or for "
                     "weights and whiten mteb_longembed.adapt(NAME, documents) without them."

@@ -158,15 +158,17 @@ class Whitening:
         return cls(mean.astype(np.float32), matrix.astype(np.float32), query_mean)
 
     def documents(self, rows: np.ndarray) -> np.ndarray:
-        """The mapped vectors of documents `[n, d]`, of length 1."""
-        return unit((rows - self.mean) @ self.matrix)
+        """The mapped vectors of documents `[n, d]`, which the cosine compares."""
+        mapped: np.ndarray = (rows - self.mean) @ self.matrix
+        return mapped
 
     def queries(self, rows: np.ndarray) -> np.ndarray:
-        """The mapped vectors of queries `[n, d]`, of length 1."""
+        """The mapped vectors of queries `[n, d]`."""
         mean = self.mean
         if self.query_mean is not None:
             mean = self.query_mean
-        return unit((rows - mean) @ self.matrix)
+        mapped: np.ndarray = (rows - mean) @ self.matrix
+        return mapped
 
     def modules(self) -> list[nn.Module]:
         """A Dense, or a Router of two if queries have a mean of their own, and a Normalize."""

@@ -20,7 +20,7 @@ from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.encoders.heads.grouping import GROUPINGS
 from mteb_longembed.encoders.heads.head import Head
 from mteb_longembed.encoders.heads.transforms import TRANSFORMS
-from mteb_longembed.encoders.heads.whitening import Moments, Whitening
+from mteb_longembed.encoders.heads.whitening import Moments, Whitening, unit
 from mteb_longembed.encoders.model import LongSentenceTransformer, with_head
 from mteb_longembed.encoders.token_batch import TokenBatch, content
 from mteb_longembed.errors import IncompatibleError
@@ -142,6 +142,21 @@ def test_a_new_map_is_fitted_saved_and_loaded(
     else:
         saved = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
     assert np.abs(saved.encode_document(TEXTS) - want).max() < 1e-5
+
+
+@pytest.mark.parametrize("tail", ["+none", "+pcw@128:size=12", "+pi@128"])
+def test_a_new_map_is_a_setting_of_a_name(folder: Path, centring: None, tail: str) -> None:
+    colon = "," if ":" in tail else ":"
+    found = longembed.search(f"{folder}{tail}{colon}centre=0.5", device="cpu")
+    found.add(map(str, range(len(CORPUS))), CORPUS)
+    model: Any = longembed.load(f"{folder}{tail}", device="cpu")
+    plain: Any = with_head(model, Head.of(model).unscaled())
+    shift = 0.5 * pieces(model, CORPUS).mean(0)
+    rows = unit(plain.encode_document(CORPUS) - shift)
+    want = rows @ unit(plain.encode_query([CORPUS[3]]) - shift)[0]
+    got = {hit.id: hit.score for hit in found.search(CORPUS[3], len(CORPUS))}
+    assert max(abs(score - want[int(key)]) for key, score in got.items()) < 1e-5 and len(got) == len(CORPUS)
+    assert "centre=0.5" in str(found)
 
 
 # ---- one value, one set of pieces --------------------------------------------------------------------------
