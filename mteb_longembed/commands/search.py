@@ -85,7 +85,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _is_cut(typed: str, model: ModelMeta, documents: Mapping[str, str]) -> str:
     """What to type if much of the documents is not read; an empty text if enough is. Estimated from characters."""
-    from mteb_longembed.encoders.engine.batches import estimated_tokens
+    from mteb_longembed.encoders.text.drawing import estimated_tokens
     from mteb_longembed.names.grammar import is_bm25_name, split_name
 
     most = model.max_tokens

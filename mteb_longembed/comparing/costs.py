@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from mteb_longembed.encoders.engine.batches import CHARS_PER_TOKEN, TOKENS, TOKENS_ELSEWHERE
+from mteb_longembed.encoders.engine.batches import TOKENS, TOKENS_ELSEWHERE
 from mteb_longembed.encoders.spans import tokens_of_vectors
+from mteb_longembed.encoders.text.drawing import CHARS_PER_TOKEN
 from mteb_longembed.encoders.text.inputs import document_prompt
 from mteb_longembed.encoders.text.prefix_tokenizer import prefix_tokenizer_of
 from mteb_longembed.evaluation.split import Split

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -16,16 +16,16 @@ from mteb_longembed.encoders.building import load_base
 from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.identity import digest
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.encoders.engine.batches import estimated_tokens
 from mteb_longembed.encoders.extend import load
-from mteb_longembed.encoders.heads.counting import MAX_TOKENS, count_tokens
+from mteb_longembed.encoders.heads.counting import count_tokens
 from mteb_longembed.encoders.heads.head import Head
 from mteb_longembed.encoders.heads.transforms import TRANSFORMS
 from mteb_longembed.encoders.heads.weights import RULES, TokenCounts, TokenWeights
-from mteb_longembed.encoders.heads.whitening import MAX_VECTORS
+from mteb_longembed.encoders.heads.whitening import drawn_rows
 from mteb_longembed.encoders.model import LongModelMixin, Model, with_head
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
 from mteb_longembed.encoders.publishing.card import ADAPTED, adapted_card
+from mteb_longembed.encoders.text.drawing import MAX_TOKENS, draw
 from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
 from mteb_longembed.encoders.trunk import LongTransformer
 from mteb_longembed.errors import InputError
@@ -35,8 +35,6 @@ logger = logging.getLogger(__name__)
 #: With fewer documents or pieces of them, adapting is no sure gain, and a loss on some collections (docs/adapt.md).
 FEW_DOCUMENTS = 12
 FEW_PIECES = 50
-#: Documents whose pieces are encoded in one call.
-_AT_ONCE = 256
 
 
 def adapt(
@@ -65,7 +63,8 @@ def adapt(
     Args:
         base: a name such as `e5-base+ntk`, an alias, a hub id, a folder, or a loaded model, which is not changed (but
             moved, if `device` is given).
-        documents: texts of the corpus, in any iterable.
+        documents: texts of the corpus, in any iterable. It is read once, and only what is drawn stays in memory: for a
+            stream in random order, `itertools.islice` reads a part of it alone.
         weights: `idf` (`ln((N + 1) / (n + 0.5))` of documents), `sif` (`a / (a + share of the token)`), or None.
         whiten: the power of the map, from 0 (no map) to 1 (full whitening).
         queries: at least 10 example queries without judgements, such as those of a log. Queries are then centred on
@@ -87,10 +86,9 @@ def adapt(
     if weights is not None and weights not in RULES:
         raise InputError(f"weights must be one of {', '.join(RULES)}, or None, got {weights!r}.")
     key, setting = _asked_transform(whiten, transform)
-    texts = _whole("documents", documents)
     asked = None
     if queries is not None:
-        asked = _whole("queries", queries)
+        asked = list(_read("queries", queries))
         if not setting:
             raise InputError(
                 "queries centre the queries of a map, so they need whiten= above 0: leave them out."
@@ -103,20 +101,28 @@ def adapt(
             f"{key} makes a map for one vector a text, got a model with several: give {key}=0, or write {key}= into "
             "the name of a search."
         )
+    drawn = draw(_read("documents", documents), getattr(model, "max_seq_length", None), max_tokens, seed)
+    texts = drawn.texts
     if not any(text.strip() for text in texts):
         raise InputError(
             "adapting needs a corpus with at least 1 token, got 0: give documents that have text."
         )
+    if len(texts) < drawn.n_documents:
+        logger.warning(
+            "adapting reads %s of %s documents, drawn with seed %d: they have max_tokens=%s tokens.",
+            f"{len(texts):,}",
+            f"{drawn.n_documents:,}",
+            seed,
+            f"{max_tokens:,}",
+        )
     head = Head.of(model)
     counts: TokenCounts | None = None
     if weights is not None and _averages(head):
-        counts = count_tokens(model, texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar)
+        counts = count_tokens(model, texts, show=show_progress_bar)
         head = head.weighted(TokenWeights.of_corpus(counts, weights, model.tokenizer))
     if setting:
         unscaled = head.unscaled()
-        rows = pieces(
-            with_uncut(model, head), texts, max_tokens=max_tokens, seed=seed, show=show_progress_bar
-        )
+        rows = pieces(with_uncut(model, head), texts, show=show_progress_bar)
         of_queries = None
         if asked is not None:
             plain = cast("SentenceTransformer", with_uncut(model, unscaled))
@@ -157,29 +163,21 @@ def with_uncut(model: Model, head: Head) -> Model:
     return made
 
 
-def pieces(
-    model: Model, texts: list[str], *, max_tokens: int = MAX_TOKENS, seed: int = 0, show: bool = False
-) -> np.ndarray:
+def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     """The vectors on which a map is fitted, `[n, d]`: of the windows as the model cuts them, of text that it reads.
 
-    Documents are drawn with a seed, until they have `max_tokens` tokens or `MAX_VECTORS` vectors. A name with `whiten=`
-    fits its map on the same vectors, which a search has anyway (`Head.of_pieces`).
+    Of more than `MAX_VECTORS` some are drawn with a seed. A name with `whiten=` fits its map on the same vectors, which
+    a search has anyway (`Head.of_pieces`).
     """
     first = model[0]
     cuts = isinstance(first, LongTransformer) and first.cuts
     encoder = with_uncut(model, Head.of(model).of_pieces(cuts=cuts))
-    order = np.random.default_rng(seed).permutation(len(texts))
-    most = getattr(model, "max_seq_length", None) or max_tokens
     rows: list[np.ndarray] = []
-    n_tokens = 0
-    for start in range(0, len(order), _AT_ONCE):
-        if n_tokens >= max_tokens or sum(map(len, rows)) >= MAX_VECTORS:
-            break
-        part = [texts[i] for i in order[start : start + _AT_ONCE]]
-        for vectors in encoder.encode_document(part, show_progress_bar=show):
-            rows.append(np.atleast_2d(np.asarray(torch.as_tensor(vectors).float().cpu())))
-        n_tokens += sum(min(estimated_tokens(text), most) for text in part)
-    return np.concatenate(rows)[:MAX_VECTORS]
+    for vectors in encoder.encode_document(texts, show_progress_bar=show):
+        rows.append(np.atleast_2d(np.asarray(torch.as_tensor(vectors).float().cpu())))
+    every: np.ndarray = np.concatenate(rows)
+    chosen: np.ndarray = every[drawn_rows(len(every))]
+    return chosen
 
 
 def _averages(head: Head) -> bool:
@@ -202,15 +200,15 @@ def _warn_of_few(n_documents: int, n_pieces: int) -> None:
         )
 
 
-def _whole(what: str, texts: Iterable[str]) -> list[str]:
-    """Texts as a list, without half characters. A dictionary is refused: are its keys meant, or its values?"""
+def _read(what: str, texts: Iterable[str]) -> Iterator[str]:
+    """Texts one after the other, without half characters. A dictionary is refused: its keys, or its values?"""
     if isinstance(texts, Mapping):
         raise InputError(f"{what} must be texts in a list or another iterable, got a dict: use its values().")
-    return [without_surrogates(text) for text in listed(what, texts)]
+    return map(without_surrogates, checked(what, texts))
 
 
-def listed(what: str, texts: Iterable[str]) -> list[str]:
-    """Texts of any iterable as a list.
+def checked(what: str, texts: Iterable[str]) -> Iterator[str]:
+    """Texts of any iterable, one after the other.
 
     Raises:
         InputError: if it is one text, no iterable, or holds something else than texts.
@@ -219,13 +217,12 @@ def listed(what: str, texts: Iterable[str]) -> list[str]:
         raise InputError(
             f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: use a list."
         )
-    found = list(texts)
-    for place, text in enumerate(found):
+    for place, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(
                 f"{what} must be texts, got a {type(text).__name__} at place {place}: give a text."
             )
-    return found
+        yield text
 
 
 def loaded(base: str | Path | Model, device: str | None) -> Model:

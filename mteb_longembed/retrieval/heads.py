@@ -18,10 +18,17 @@ from mteb_longembed.encoders.heads.head import Head, check_averages
 from mteb_longembed.encoders.heads.weights import Rule, TokenCounts, TokenWeights
 from mteb_longembed.encoders.model import LongModel, LongModelMixin, LongSentenceTransformer, with_head
 from mteb_longembed.encoders.positions.strategies.pcw import ParallelContextWindows
+from mteb_longembed.encoders.text.drawing import draw
 
 from .scorer import Documents
 
-__all__ = ["LongModel", "Rule", "TokenCounts", "Vectors", "count_tokens"]
+__all__ = ["LongModel", "Rule", "TokenCounts", "Vectors"]
+
+
+def counted(model: LongModel, documents: Documents) -> TokenCounts:
+    """The tokens of documents, or of as many drawn ones as `adapt` counts."""
+    texts = draw(map(str.strip, documents.texts), model.max_seq_length).texts
+    return count_tokens(cast("Any", model), texts)
 
 
 def check_weighable(model: Any) -> None:

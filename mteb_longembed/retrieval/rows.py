@@ -157,9 +157,7 @@ class Pass:
             check_as_described(self.model)
         try:
             if self._counts is None and self._needs_counts():
-                self._counts = heads.count_tokens(
-                    cast("Any", self.model), list(map(str.strip, documents.texts))
-                )
+                self._counts = heads.counted(self.model, documents)
             size = self._documents_a_call(missing)
             for start in range(0, len(documents), size):
                 self.before_call()

@@ -12,7 +12,7 @@ from typing import Any, overload
 
 from mteb_longembed.data.task import check_language
 from mteb_longembed.data.texts import ENGLISH
-from mteb_longembed.encoders.adapt import listed
+from mteb_longembed.encoders.adapt import checked
 from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
 from mteb_longembed.errors import InputError
 from mteb_longembed.hub import silence
@@ -98,8 +98,8 @@ class Searcher:
             InputError: if an id is known, given twice or no text; if a text is none; or if the numbers differ.
             StorageError: if the disk refuses a write.
         """
-        ids = listed("ids", ids)
-        texts = listed("documents", texts)
+        ids = list(checked("ids", ids))
+        texts = list(checked("documents", texts))
         if len(ids) != len(texts):
             raise InputError(f"every document needs an id, got {len(texts)} documents and {len(ids)} ids.")
         with self._lock, silence():  # of bars for tables that are made in no time
@@ -144,7 +144,7 @@ class Searcher:
         vectors = self._vectors
         if vectors is None or vectors.transform is None:
             raise InputError("example queries need a name with whiten=, such as e5-base+ntk:whiten=0.5.")
-        vectors.example_queries = listed("queries", queries)
+        vectors.example_queries = list(checked("queries", queries))
 
     def refit(self) -> None:
         """Fit weights and whitening on all documents, and encode all documents again.

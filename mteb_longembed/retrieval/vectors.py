@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from mteb_longembed.encoders.heads.whitening import MAX_VECTORS, SEED, check_finite
+from mteb_longembed.encoders.heads.whitening import check_finite, drawn_rows
 from mteb_longembed.errors import StorageError
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
@@ -79,18 +79,10 @@ class CorpusVectors:
         self._counts = self._counts[:n]
 
     def drawn(self) -> np.ndarray:
-        """All vectors, `[m, d]`, or `MAX_VECTORS` of them that are drawn with a seed."""
-        n = int(self._counts.sum())
-        kept = np.ones(n, bool)
-        if n > MAX_VECTORS:
-            kept[:] = False
-            kept[np.random.default_rng(SEED).choice(n, MAX_VECTORS, replace=False)] = True
-        parts = []
-        start = 0
-        for block in self.blocks():
-            parts.append(block.rows[kept[start : start + len(block.rows)]])
-            start += len(block.rows)
-        return np.concatenate(parts)
+        """The vectors that a map is fitted on, `[m, d]`: all, or some that are drawn with a seed."""
+        shape = int(self._counts.sum()), self._width
+        rows = np.memmap(self._file, np.float32, mode="r", shape=shape)
+        return np.array(rows[drawn_rows(len(rows))])
 
     def document(self, number: int) -> np.ndarray:
         """The vectors of one document, `[vectors, d]`."""

@@ -20,6 +20,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.heads.counting import count_tokens
 from mteb_longembed.encoders.heads.weights import LEAST_IDF, NO_WEIGHT, SIF_A
 from mteb_longembed.encoders.publishing.card import adapted_card
+from mteb_longembed.encoders.text.drawing import draw
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
 from tests.encoders.positions.families.test_rotary import gap
@@ -225,11 +226,17 @@ def test_the_base_is_not_changed(plain: Path) -> None:
     assert np.array_equal(base.encode(TEXTS), before) and base.model_card_data.model_name == name
 
 
-def test_so_many_tokens_are_drawn_with_a_seed(plain: Path) -> None:
-    model: Any = longembed.load(f"{plain}+pi@64", device="cpu")
-    few = [count_tokens(model, CORPUS, max_tokens=40, seed=seed) for seed in (0, 0, 1)]
-    assert 40 <= few[0].n_tokens < 40 + 64 and few[0].n_documents < len(CORPUS)
-    assert np.array_equal(few[0].tokens, few[1].tokens) and not np.array_equal(few[0].tokens, few[2].tokens)
+def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(
+    plain: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    quiet: Any = {"device": "cpu", "show_progress_bar": False}
+    drawn = draw(CORPUS, 64, max_tokens=40, seed=1).texts
+    assert 0 < len(drawn) < len(CORPUS)
+    want = longembed.adapt(f"{plain}+pi@64", drawn, **quiet)
+    assert "drawn with seed" not in caplog.text
+    got = longembed.adapt(f"{plain}+pi@64", iter(CORPUS), max_tokens=40, seed=1, **quiet)
+    assert gap(got.encode(TEXTS), want.encode(TEXTS)) == 0
+    assert f"{len(drawn)} of {len(CORPUS)} documents, drawn with seed 1" in caplog.text
 
 
 def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Generic, Self, TypeVar
 import torch
 
 from mteb_longembed.encoders.features import Ids
+from mteb_longembed.encoders.text.drawing import estimated_tokens
 from mteb_longembed.encoders.trunk import LongTransformer
 from mteb_longembed.errors import CapacityError, InputError
 
@@ -97,16 +98,8 @@ def _joins(n: int, widest: int, size: int, real: int, budget: Budget) -> bool:
     return padded <= budget.fill or padded <= (1 + budget.waste) * (real + n)
 
 
-#: Characters for each token, roughly.
-CHARS_PER_TOKEN = 4.5
 #: A block of texts, which is tokenised at once, has about the tokens of this many batches.
 _BATCHES = 64
-
-
-def estimated_tokens(text: str) -> int:
-    """About how many tokens a text has, estimated without reading it."""
-    special = 2  # one before the text and one behind it
-    return int(len(text) / CHARS_PER_TOKEN) + special
 
 
 def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[int]]:

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from mteb_longembed.encoders.features import BOUNDS, Features, Ids, to_device
+from mteb_longembed.encoders.text.drawing import estimated_tokens
 from mteb_longembed.errors import NumberError
 
-from .batches import Budget, Runner, divide, estimated_tokens, plan
+from .batches import Budget, Runner, divide, plan
 from .keys import RowKeys, row_keys
 from .progress import TokenBar
 from .store import EmbeddingStore

@@ -26,6 +26,13 @@ LEAST_SHRINKAGE = 0.01
 LEAST_QUERIES = 10
 
 
+def drawn_rows(n: int) -> np.ndarray:
+    """The numbers of the vectors that are used of `n`, in their order: all, or `MAX_VECTORS` drawn with `SEED`."""
+    if n <= MAX_VECTORS:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(SEED).choice(n, MAX_VECTORS, replace=False))
+
+
 @dataclass(frozen=True, eq=False)
 class Moments:
     """The sums over vectors that a whitening needs. Those of several machines are added up.
