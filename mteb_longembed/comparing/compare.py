@@ -354,7 +354,7 @@ def _run_all(
         bar.set_description_str(f"Comparing, {labels.get(candidate.id, candidate.id)}", refresh=False)
         try:
             done.append(runner.run(candidate))
-            if has_neighbours(candidate):
+            if has_neighbours(candidate) and candidate in runner.candidates:
                 score = 100 * done[-1].scores["score"].mean()
                 say(
                     f"{labels[candidate.id]}: {score:.1f}. No document was encoded; the other candidates follow."

@@ -191,12 +191,31 @@ def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chun
     assert fused.kind == "fusion" and fused.chunker_name == "halves" and fused.id.endswith("fuse-bm25")
 
 
-def test_queries_of_several_sentences_are_also_asked_sentence_by_sentence(base, tmp_path) -> None:
+def two_sentences(folder: Path) -> Path:
+    """Documents, and queries of two sentences: the first and the last words of one."""
     texts = [tiny.text(60, seed) for seed in range(12)]
     queries = [
         f"{' '.join(t.split()[:5]).capitalize()}. {' '.join(t.split()[-5:]).capitalize()}." for t in texts
     ]
-    root = beir(tmp_path / "data", texts, queries)
+    return beir(folder, texts, queries)
+
+
+def test_words_with_neighbours_answer_first_and_also_sentence_by_sentence(base, tmp_path) -> None:
+    lines: list[str] = []
+    root = two_sentences(tmp_path / "data")
+    options: Any = {"bm25": True, "strategies": ["pcw"], "target": 32, "on_message": lines.append}
+    result = compare([base], beir_task(root), tmp_path / "out", **options)
+    near = f"bm25:window=200,neighbours={base}"
+    by_sentence = f"bm25:window=200,query=sentences,neighbours={base}"
+    assert {near, by_sentence} < set(result.summary.index) and not result.texts("left out")
+    (answer,) = [line for line in lines if "No document was encoded" in line]
+    score = result.summary.loc[near, "score"]
+    assert answer.startswith(f"{near}: {score:.1f}.")
+    assert lines.index(answer) < min(place for place, line in enumerate(lines) if "passes" in line)
+
+
+def test_queries_of_several_sentences_are_also_asked_sentence_by_sentence(base, tmp_path) -> None:
+    root = two_sentences(tmp_path / "data")
     result = compare([f"{base}+pcw@128:vectors=window"], beir_task(root), tmp_path / "out", bm25=True)
     names = {name.removeprefix(base) for name in result.summary.index}
     assert names == {
