@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import pandas as pd
 import torch
@@ -20,8 +21,7 @@ from mteb_longembed.evaluation.evaluate import VERSION
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.files import make_folder, slug, write_file
 
-from .costs import Cost
-
+M = TypeVar("M")
 #: Folder inside the output folder, with scores by model, revision, split and identity of the data.
 SCORES = "scores"
 #: The lock of an evaluation: a second comparison at the same folder waits for it.
@@ -61,21 +61,29 @@ class Cache:
                 write_file(path, out.getvalue())
         return scores
 
-    def cost(
-        self, meta: ModelMeta, splits: Sequence[Split], device: str, measure: Callable[[], Cost]
-    ) -> Cost:
-        """The cost that an earlier run measured on the same data with the same versions, machine and device, or now."""
+    def measured(
+        self, kind: type[M], meta: ModelMeta, splits: Sequence[Split], device: str, measure: Callable[[], M]
+    ) -> M:
+        """What an earlier run measured on the same data with the same versions, machine and device, or what is now.
+
+        Args:
+            kind: a dataclass, such as `Cost`.
+            meta: of the model.
+            splits: the data.
+            device: where the model runs.
+            measure: gives one of this kind.
+        """
         data = _hash(*(split.digest for split in splits))
         machine = (platform.node(), platform.processor(), device, torch.get_num_threads())
         place = _hash(*machine, version("mteb-longembed"), torch.__version__)
-        path = self._folder(meta) / f"cost-{data}-{place}.json"
+        path = self._folder(meta) / f"{kind.__name__.lower()}-{data}-{place}.json"
         try:
-            return Cost(**json.loads(path.read_bytes()))
+            return kind(**json.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError):  # there is none, it is cut off, or another program wrote it
-            cost = measure()
+            found = measure()
         make_folder("the folder of scores", path.parent)
-        write_file(path, json.dumps(asdict(cost)))
-        return cost
+        write_file(path, json.dumps(asdict(cast("Any", found))))
+        return found
 
     def _scores(self, meta: ModelMeta, split: Split) -> Path:
         rule = split.task.ignore_identical_ids

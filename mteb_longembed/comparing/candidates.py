@@ -133,7 +133,7 @@ class Candidate:
         return typed_name(self.parts[0], left_out=["vectors"])
 
     def with_settings(self, settings: str) -> Candidate:
-        """The candidate with further settings of search.
+        """The candidate with further settings.
 
         Raises:
             InputError: if they do not fit.
@@ -411,7 +411,7 @@ def _of_checkpoint(checkpoint: Checkpoint, settings: SearchSettings, base: str) 
         kind = "fusion"
     elif settings:
         kind = "search"
-    elif replace(spec, trust_remote_code=False) == plain:
+    elif replace(spec, trust_remote_code=False, dtype=None) == plain:
         kind = "base"
     # the base as the user wrote it, then the strategy and parameters of the canonical name
     name = typed_name(replace(spec, base=base), settings)

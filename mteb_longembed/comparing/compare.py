@@ -48,6 +48,7 @@ from .candidates import (
     short_names,
     with_chunkers,
 )
+from .compute_type import in_compute_type
 from .costs import Cost, covering_len, document_lengths, duration
 from .notes import Note, cautions, findings
 from .run import CandidateError, Done, OverBudgetError, Runner, share_shown
@@ -140,6 +141,7 @@ def compare(
     bm25: bool = True,
     budget: float | None = None,
     device: str | None = None,
+    dtype: str | None = None,
     folder: str | Path = "results",
     show: bool = True,
     on_message: Callable[[str], None] = say_on_stderr,
@@ -167,6 +169,8 @@ def compare(
         bm25: whether BM25 and the fusion with it take part.
         budget: seconds; what would take longer is left out and named.
         device: where models run. Default: the best device of this machine.
+        dtype: the compute type of all passes of bases, such as `fp32`. Default: bf16 where it is at least twice as fast
+            here and its vectors agree, and the names say so; else that of their files.
         folder: finished work is kept here.
         show: whether a progress bar is shown; those of other libraries never are.
         on_message: called with every sentence for the user.
@@ -202,9 +206,17 @@ def compare(
             candidates.append(of_scorer(model))
             continue
         of_base, _ = measured.get(model, (lengths, scale))
-        found, untried = candidates_of(model, asked, target, sizes, covering_len(of_base))
-        candidates += found
+        of_model, untried = candidates_of(model, asked, target, sizes, covering_len(of_base))
+        candidates += of_model
         notes += [Note("untried", text) for text in untried]
+    cache = Cache(Path(folder))
+    for base in bases:
+        own = [one for one in candidates if one.base == base and not one.is_named]
+        others = [one for one in candidates if one not in own]
+        _, n_tokens = _work(own, splits, *measured[base])
+        in_type, chosen = in_compute_type(own, dtype, splits, n_tokens, cache, device)
+        candidates = others + in_type
+        notes += [Note("finding", text) for text in chosen]
     candidates += with_chunkers(candidates, chunkers or {})
     for name, source in (runs or {}).items():
         ranked, missing = _ranked(name, source, splits)
@@ -223,7 +235,7 @@ def compare(
             "compare needs at least one candidate, with synthetic queries one that has vectors, got "
             f"{', '.join(candidate.id for candidate in candidates) or 'none'}."
         )
-    runner = Runner(Cache(Path(folder)), splits, candidates, device, until)
+    runner = Runner(cache, splits, candidates, device, until)
     n_passes, n_tokens = _work(candidates, splits, lengths, scale)
     done = _run_all(runner, (n_passes, n_tokens), notes, on_message, bm25=bm25, show=show)
     runner.free()

@@ -267,7 +267,7 @@ class Runner:
         if candidate.chunker is None:
             meta = replace(candidate, name=candidate.encoder).meta
         device = self.device or str(get_device_name())
-        return self.cache.cost(meta, self.splits, device, lambda: self._measured(candidate, device))
+        return self.cache.measured(Cost, meta, self.splits, device, lambda: self._measured(candidate, device))
 
     def _measured(self, candidate: Candidate, device: str) -> Cost:
         """The cost of a model with the documents, or with their chunks."""
