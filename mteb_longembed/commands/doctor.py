@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ _PACKAGES = (
 )  # fmt: skip
 #: Whether a new Python has the hook that waits for `import mteb`.
 _WATCHES = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload' for f in sys.meta_path))"
+#: Rows of the matrices by which types are measured, and how often. The best time counts.
+_WIDTH = 768
+_ROUNDS = 5
 DESCRIPTION = (
     "Show versions, the hub, devices and caches. The exit status is 1 if there is a problem, otherwise 0."
 )
@@ -115,6 +119,8 @@ def devices() -> Section:
     import torch
 
     section: Section = {"cpu": f"{torch.get_num_threads()} threads"}
+    for dtype in ("bf16", "fp16"):
+        section[f"cpu, {dtype}"] = f"{_gain(dtype):.1f} times as fast as fp32 in products of matrices"
     kind = torch.accelerator.current_accelerator()
     if kind is not None:
         for number in range(torch.accelerator.device_count()):
@@ -123,6 +129,24 @@ def devices() -> Section:
                 name = torch.cuda.get_device_name(number)
             section[f"{kind.type}:{number}"] = name
     return section
+
+
+def _gain(dtype: str) -> float:
+    """How many times as fast as fp32 the CPU multiplies matrices of a type."""
+    import torch
+
+    from mteb_longembed.encoders.checkpoints.spec import DTYPES
+
+    seconds = []
+    for kind in (torch.float32, getattr(torch, DTYPES[dtype])):
+        matrix = torch.ones(_WIDTH, _WIDTH, dtype=kind)
+        times = []
+        for _ in range(_ROUNDS):
+            began = time.perf_counter()
+            matrix @ matrix
+            times.append(time.perf_counter() - began)
+        seconds.append(min(times))
+    return seconds[0] / seconds[1]
 
 
 def caches() -> Section:
