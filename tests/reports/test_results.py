@@ -107,6 +107,15 @@ def test_generated_data_of_another_revision_are_left_out_and_named(tmp_path):
     assert "a__d" in problem and "another revision of the data" in problem
 
 
+def test_data_that_moved_to_another_repository_are_the_same_data(tmp_path):
+    revisions = ("6e346642246bfb4928c560ee08640dc84d074e8c", "86ac5a6437198a94ecd666440c78b3e78f258274")
+    for name, revision in zip(("a/b", "a/c"), revisions, strict=True):
+        path = write_result(tmp_path, "LEMBPasskeyRetrieval", {"test_256": 0.5}, name=name)
+        path.write_text(json.dumps({**json.loads(path.read_text()), "dataset_revision": revision}))
+    frame, problems = load_results([tmp_path])
+    assert not problems and set(frame["model"]) == {"a/b", "a/c"}
+
+
 def test_names_of_other_people_have_no_control_characters(tmp_path):
     path = write_result(tmp_path, TASK, {"te\x1b[2Jst": 0.5}, name="a/b")
     meta = {"name": "a/b\x1b[31m\n\u202egnp\ud800", "revision": "r\x07"}
