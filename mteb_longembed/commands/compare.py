@@ -7,12 +7,16 @@ import gc
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from mteb_longembed.commands import DEVICE, JSON, Options
 from mteb_longembed.errors import InputError
+from mteb_longembed.names.parameters import read
 
 if TYPE_CHECKING:
     from mteb_longembed.comparing.compare import Comparison
@@ -53,7 +57,7 @@ def _budget(text: str) -> float:
 
 
 def _run(text: str) -> tuple[str, str]:
-    """Name and file of a run.
+    """The name of a run, and its file or what else is said of it.
 
     Raises:
         argparse.ArgumentTypeError: if it is not NAME=FILE.
@@ -64,6 +68,18 @@ def _run(text: str) -> tuple[str, str]:
             f"expected NAME=FILE with letters, digits and _.- in the name, got {text!r}"
         )
     return name, file
+
+
+def _bytes(name: str, text: str, runs: Mapping[str, str]) -> float:
+    """What is stored of a document, for one of the runs.
+
+    Raises:
+        InputError: if it is no number above 0, or there is no such run.
+    """
+    if name not in runs:
+        raise InputError(f"--run-bytes needs the name of a --run, got {name}.")
+    n_bytes: float = read(f"--run-bytes of {name}", Annotated[float, Field(gt=0)], text)
+    return n_bytes
 
 
 DESCRIPTION = (
@@ -111,6 +127,8 @@ OPTIONS: Options = {
          "also try vectors of so many tokens each, such as 64,128,254"),
         ("--run", {"dest": "runs", "type": _run, "action": "append", "default": [], "metavar": "NAME=FILE"},
          "a TREC run file of another program, such as --run elastic=elastic.trec; several times for several"),
+        ("--run-bytes", {"type": _run, "action": "append", "default": [], "metavar": "NAME=N"},
+         "what this program stores of a document, in bytes, if you know it: costs are compared by it"),
         ("--no-bm25", {"dest": "bm25", "action": "store_false"}, "leave out BM25 and the fusion with BM25"),
     ],
     "run": [
@@ -144,6 +162,7 @@ def main(args: argparse.Namespace) -> int:
     own = ("command", "figure", "json", "explain", "gate")
     given = {key: value for key, value in vars(args).items() if key not in own}
     given["runs"] = dict(args.runs)
+    given["run_bytes"] = {name: _bytes(name, text, given["runs"]) for name, text in args.run_bytes}
     if not args.models and not args.runs:
         raise InputError("compare needs a model or a --run NAME=FILE, got neither.")
     if args.gate is not None and args.gate not in [name for name, _ in args.runs[1:]]:

@@ -22,6 +22,7 @@ from mteb_longembed.names.parameters import read_tokens
 from mteb_longembed.names.zoo import ZOO, entry_of
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
 from mteb_longembed.retrieval.make import chunked_meta
+from mteb_longembed.retrieval.ranked import Points
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings, read_name, typed_name
 
@@ -69,7 +70,7 @@ class Candidate:
     is_named: bool = field(default=False, compare=False)
     chunker_name: str = ""
     chunker: NamedChunker | None = field(default=None, compare=False)
-    scorer: Scorer | None = field(default=None, compare=False)
+    scorer: Scorer | Points | None = field(default=None, compare=False)
 
     @property
     def id(self) -> str:
@@ -168,8 +169,8 @@ def named(name: str, base: str = "") -> Candidate:
     return _of_checkpoint(checkpoint, settings, base or spec.base)
 
 
-def of_scorer(scorer: Scorer) -> Candidate:
-    """The candidate of a scorer of the user's."""
+def of_scorer(scorer: Scorer | Points) -> Candidate:
+    """The candidate of a scorer of the user's, or of a run."""
     return Candidate(str(scorer.meta.name), "", "own", is_named=True, scorer=scorer)
 
 

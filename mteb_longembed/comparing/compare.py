@@ -29,7 +29,7 @@ from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import make_folder
 from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
-from mteb_longembed.retrieval.ranked import Ranked, RunSource, read_run
+from mteb_longembed.retrieval.ranked import Points, Ranked, RunSource, as_scorer
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import sentences
 
@@ -138,6 +138,7 @@ def compare(
     sizes: Sequence[int] = (),
     chunkers: Mapping[str, Chunker] | None = None,
     runs: Mapping[str, RunSource] | None = None,
+    run_bytes: Mapping[str, float] | None = None,
     bm25: bool = True,
     budget: float | None = None,
     device: str | None = None,
@@ -165,7 +166,8 @@ def compare(
         chunkers: one's own, by their names: each base, or a name whose base takes no part, also encodes each chunk on
             its own. See `mteb_longembed.search`.
         runs: rankings that other programs made, by their names: TREC run files, dicts, DataFrames or ranx' `Run`. Each
-            is a candidate `run/NAME`.
+            is a candidate `run/NAME`. A DataFrame with query and score alone has what each query scores by the metric.
+        run_bytes: what these programs store of a document, in bytes, by the same names, where that is known.
         bm25: whether BM25 and the fusion with it take part.
         budget: seconds; what would take longer is left out and named.
         device: where models run. Default: the best device of this machine.
@@ -219,7 +221,7 @@ def compare(
         notes += [Note("finding", text) for text in chosen]
     candidates += with_chunkers(candidates, chunkers or {})
     for name, source in (runs or {}).items():
-        ranked, missing = _ranked(name, source, splits)
+        ranked, missing = _ranked(name, source, (run_bytes or {}).get(name), splits)
         candidates.append(of_scorer(ranked))
         notes += missing
     if bm25:
@@ -248,12 +250,14 @@ def compare(
     return _comparison(data, runner, done, notes)
 
 
-def _ranked(name: str, source: RunSource, splits: Sequence[Split]) -> tuple[Ranked, list[Note]]:
+def _ranked(
+    name: str, source: RunSource, n_bytes: float | None, splits: Sequence[Split]
+) -> tuple[Ranked | Points, list[Note]]:
     """A run as a scorer, and notes about what it lacks."""
     queries: dict[str, str] = {}
     for split in splits:
         queries |= split.judged_queries
-    ranked = Ranked(name, read_run(name, source), queries)
+    ranked = as_scorer(name, source, queries, n_bytes)
     notes = []
     for split in splits:
         depth = max(metric["cutoff"] for metric in split.metrics)

@@ -34,6 +34,7 @@ from mteb_longembed.retrieval.make import (
     searching,
 )
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
+from mteb_longembed.retrieval.ranked import Points
 from mteb_longembed.retrieval.rows import Pass
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
@@ -91,7 +92,7 @@ class Runner:
     #: The vectors of a pass on a split, and BM25 on it: both stay until the end.
     _passes: dict[tuple[str, str], Pass] = field(default_factory=dict)
     _bm25: dict[tuple[str, str], PassageBM25] = field(default_factory=dict)
-    _scorers: dict[tuple[str, str], Scorer] = field(default_factory=dict)
+    _scorers: dict[tuple[str, str], Scorer | Points] = field(default_factory=dict)
     #: Passes that have encoded a split.
     _encoded: set[tuple[str, str]] = field(default_factory=set)
     #: The speed of a pass, and the bytes of a vector.
@@ -143,7 +144,7 @@ class Runner:
 
     # ---- scorers -----------------------------------------------------------------------------------------
 
-    def _scorer(self, candidate: Candidate, split: Split) -> Scorer:
+    def _scorer(self, candidate: Candidate, split: Split) -> Scorer | Points:
         """The scorer of a candidate on a split. Those of the other candidates of its pass are made with it."""
         place = candidate.id, _key(split)
         if place not in self._scorers:
@@ -161,7 +162,7 @@ class Runner:
         except LongEmbedError:
             return
 
-    def _made(self, candidate: Candidate, split: Split) -> Scorer:
+    def _made(self, candidate: Candidate, split: Split) -> Scorer | Points:
         if candidate.scorer is not None:
             return candidate.scorer
         if candidate.kind == "bm25":
@@ -256,7 +257,8 @@ class Runner:
     def _cost(self, candidate: Candidate) -> Cost:
         """The cost that an earlier run has measured, or that is measured now. BM25 encodes nothing."""
         if candidate.kind == "own":
-            return Cost(share_read=math.nan)  # what it costs and reads is its user's to know
+            # what else it costs, and what it reads, is its user's to know
+            return Cost(share_read=math.nan, bytes=getattr(candidate.scorer, "bytes", None))
         if candidate.kind == "bm25":
             if candidate.name == "bm25":
                 return Cost()

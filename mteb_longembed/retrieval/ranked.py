@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,7 +20,8 @@ from .scorer import Documents, Span, whole_documents
 
 #: Query id -> document id -> score.
 Rankings = Mapping[str, Mapping[str, float]]
-#: A TREC run file, query id -> document id -> score, ranx' `Run`, or a frame with query, document and score.
+#: A TREC run file, query id -> document id -> score, ranx' `Run`, a frame with query, document and score, or one with
+#: query and score, whose scores are those of a metric.
 RunSource: TypeAlias = "str | Path | Rankings | pd.DataFrame | Any"
 #: Names of the columns of a frame, the usual one first.
 _COLUMNS = {
@@ -39,6 +40,7 @@ class Ranked:
         name: what the run is called; its results are those of `run/NAME`.
         rankings: of each query, by ids.
         queries: the text of each query.
+        n_bytes: what the program stores of a document, if it is known: `compare` sets it against that of others.
 
     Raises:
         InputError: if two queries have one text and different rankings.
@@ -46,10 +48,11 @@ class Ranked:
 
     lowest = None
 
-    def __init__(self, name: str, rankings: Rankings, queries: Mapping[str, str]) -> None:
-        content = json.dumps({key: dict(of) for key, of in rankings.items()}, sort_keys=True)
-        revision = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:40]
-        self.meta = ModelMeta.create_empty(overwrites={"name": f"run/{name}", "revision": revision})
+    def __init__(
+        self, name: str, rankings: Rankings, queries: Mapping[str, str], n_bytes: float | None = None
+    ) -> None:
+        self.meta = _meta_of(name, {key: dict(of) for key, of in rankings.items()})
+        self.bytes = n_bytes
         self.rankings = rankings
         self._of_text: dict[str, Mapping[str, float]] = {}
         for key, text in queries.items():
@@ -96,9 +99,7 @@ class Ranked:
         ]
         sentences = []
         if len(asked) < len(queries):
-            sentences.append(
-                f"{name} has no ranking for {len(queries) - len(asked):,} of {len(queries):,} queries: they score 0."
-            )
+            sentences.append(_without_queries(name, "ranking", len(queries) - len(asked), len(queries)))
         if unknown:
             sentences.append(
                 f"{name} has {len(unknown):,} documents that are not in the corpus, such as {min(unknown)}: they do "
@@ -109,6 +110,68 @@ class Ranked:
                 f"{name} has fewer than {depth} documents for {len(short):,} of {len(queries):,} queries."
             )
         return sentences
+
+
+class Points:
+    """The score of each query that another program computed: no ranking is known.
+
+    Args:
+        name: as in `Ranked`.
+        of_query: the score of each query, by its id, from 0 to 1, by the first metric of the comparison.
+        n_bytes: as in `Ranked`.
+    """
+
+    def __init__(self, name: str, of_query: Mapping[str, float], n_bytes: float | None = None) -> None:
+        self.meta = _meta_of(name, dict(of_query))
+        self.bytes = n_bytes
+        self.of_query = of_query
+
+    @classmethod
+    def read(cls, name: str, frame: pd.DataFrame, n_bytes: float | None = None) -> Points:
+        """The scores of a frame with the columns query and score.
+
+        Raises:
+            DataError: if a score is not a number from 0 to 1.
+        """
+        columns = _columns(frame, ("query", "score"), f"the run {name}")
+        of_query = {str(key): float(score) for key, score in frame[columns].itertuples(index=False)}
+        for key, score in of_query.items():
+            if not 0 <= score <= 1:
+                raise DataError(
+                    f"the run {name}: the score of a query must lie between 0 and 1, got {score} for {key}."
+                )
+        return cls(name, of_query, n_bytes)
+
+    def missing(self, queries: Sequence[str], documents: Documents, depth: int) -> list[str]:
+        """A sentence about queries without a score; none if all have one. See `Ranked.missing`."""
+        known = sum(query in self.of_query for query in queries)
+        if known == len(queries):
+            return []
+        return [_without_queries(str(self.meta.name), "score", len(queries) - known, len(queries))]
+
+
+def _meta_of(name: str, content: object) -> ModelMeta:
+    """The description of a run: its revision is a digest of what it holds."""
+    text = json.dumps(content, sort_keys=True)
+    revision = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    return ModelMeta.create_empty(overwrites={"name": f"run/{name}", "revision": revision})
+
+
+def _without_queries(name: str, what: str, n: int, n_queries: int) -> str:
+    return f"{name} has no {what} for {n:,} of {n_queries:,} queries: they score 0."
+
+
+def as_scorer(
+    name: str, source: RunSource, queries: Mapping[str, str], n_bytes: float | None = None
+) -> Ranked | Points:
+    """A run of any kind as a candidate. The arguments are those of `Ranked`.
+
+    Raises:
+        DataError, InputError: as `read_run` and `Points.read` do.
+    """
+    if isinstance(source, pd.DataFrame) and not set(_COLUMNS["document"]) & set(source.columns):
+        return Points.read(name, source, n_bytes)
+    return Ranked(name, read_run(name, source), queries, n_bytes)
 
 
 def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
@@ -168,18 +231,23 @@ def _number(text: str, where: str) -> float:
 
 
 def _of_frame(frame: pd.DataFrame, where: str) -> dict[str, dict[str, float]]:
-    columns = {}
-    for wanted, names in _COLUMNS.items():
-        found = [name for name in names if name in frame.columns]
-        if not found:
-            raise DataError(f"{where} needs a column {wanted}, got {', '.join(map(str, frame.columns))}.")
-        columns[wanted] = found[0]
     rankings: dict[str, dict[str, float]] = {}
-    chosen = frame[[columns["query"], columns["document"], columns["score"]]]
+    chosen = frame[_columns(frame, _COLUMNS, where)]
     for query, document, score in chosen.itertuples(index=False):
         rankings.setdefault(str(query), {})[str(document)] = float(score)
     _check_finite(rankings, where)
     return rankings
+
+
+def _columns(frame: pd.DataFrame, wanted: Iterable[str], where: str) -> list[str]:
+    """The names that a frame has for these columns."""
+    columns = []
+    for column in wanted:
+        found = [name for name in _COLUMNS[column] if name in frame.columns]
+        if not found:
+            raise DataError(f"{where} needs a column {column}, got {', '.join(map(str, frame.columns))}.")
+        columns.append(found[0])
+    return columns
 
 
 def _check_finite(rankings: Rankings, where: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 import mteb_longembed as longembed
 from mteb_longembed.cli import main
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.retrieval.ranked import Ranked, read_run
+from mteb_longembed.retrieval.ranked import Points, Ranked, read_run
 from mteb_longembed.retrieval.scorer import Documents
 from tests import tiny
 from tests.own_data import beir
@@ -67,6 +67,27 @@ def test_runs_of_every_kind_are_read_alike(tmp_path: Path, kind: str) -> None:
     assert read_run("mine", given[kind]) == want
 
 
+def test_scores_by_query_are_a_candidate_without_a_ranking(data: Path, tmp_path: Path) -> None:
+    points = pd.DataFrame({"query": QUERIES[:-2], "score": [0.5] * (N - 2)})
+    result = longembed.compare(
+        data=data, runs={"engine": trec(tmp_path / "a.trec", 20), "own": points}, run_bytes={"engine": 900.0},
+        metric="nDCG@10", bm25=False, folder=tmp_path / "out", show=False, on_message=lambda text: None,
+    )  # fmt: skip
+    assert result.summary.loc["run/own", "score"] == pytest.approx(50 * (N - 2) / N)
+    assert "run/own has no score for 2 of 30 queries: they score 0." in result.texts("data")
+    # a cost is what its user states
+    assert result.summary.loc["run/engine", "bytes"] == 900 and np.isnan(
+        result.summary.loc["run/own", "bytes"]
+    )
+
+
+def test_scores_by_query_are_numbers_from_0_to_1() -> None:
+    with pytest.raises(DataError, match=r"the score of a query must lie between 0 and 1, got 64\.0 for q1"):
+        Points.read("own", pd.DataFrame({"qid": ["q1"], "score": [64]}))
+    with pytest.raises(DataError, match="needs a column query, got name, score"):
+        Points.read("own", pd.DataFrame({"name": ["q1"], "score": [0.5]}))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -112,6 +133,10 @@ def test_options_of_runs_that_do_not_go_together_are_one_sentence(data: Path, tm
     run = trec(tmp_path / "a.trec", 20)
     assert main(["compare", "--data", str(data)]) == 2
     assert main(["compare", "--data", str(data), "--run", f"a={run}", "--gate", "a"]) == 2
+    assert main(["compare", "--data", str(data), "--run", f"a={run}", "--run-bytes", "b=9"]) == 2
+    assert main(["compare", "--data", str(data), "--run", f"a={run}", "--run-bytes", "a=none"]) == 2
     said = capsys.readouterr().err
+    assert "--run-bytes needs the name of a --run, got b." in said
+    assert "--run-bytes of a must be a number above 0, got 'none'." in said
     assert "compare needs a model or a --run NAME=FILE" in said
     assert "--gate needs the name of a --run behind the first one, got a" in said
