@@ -93,9 +93,9 @@ def word_borders(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     is_letter = owner == _LETTER
     is_alone = owner == _ALONE
     starts = (is_letter & (before != _LETTER)) | (kinds == _ALONE)
-    inside = is_letter | is_alone
-    goes_on = np.append((inside & ~starts)[1:], False)[: len(owner)]
-    ends = inside & ~goes_on
+    in_word = is_letter | is_alone
+    goes_on = np.append((in_word & ~starts)[1:], False)[: len(owner)]
+    ends = in_word & ~goes_on
     return np.flatnonzero(starts), np.flatnonzero(ends) + 1
 
 

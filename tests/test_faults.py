@@ -31,7 +31,7 @@ model = longembed.extend(stock, "pi", target_len=2**19)
 texts = [tiny.text(64, seed) for seed in range(8000)]
 expected = model.encode(texts)
 long = "aa " * 2**19  # more than is halved above, so it never fits
-model.first.token_ids([long])  # ids are kept: the limit is to be met in the forward pass
+model.trunk.token_ids([long])  # ids are kept: the limit is to be met in the forward pass
 batches.TOKENS["cpu"] = 10**9  # one batch of everything
 threading.stack_size(1 << 20)
 with open("/proc/self/statm") as statm:

@@ -304,7 +304,7 @@ def _extrapolation_tail(checkpoint: Checkpoint, target: int | str | None) -> str
     trained_len = checkpoint.strategy.trained_len
     reach = read_tokens("the target", target or Strategy.default_target_len(trained_len))
     if checkpoint.base.family.name == "absolute":
-        rows = checkpoint.base.longest or 0
+        rows = checkpoint.base.allowed_len or 0
         if rows > trained_len:
             reach = min(rows, reach)
             return f"none@{reach}:trained_len={reach}"

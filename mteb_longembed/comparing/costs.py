@@ -82,12 +82,12 @@ def measure(model: LongModel, texts: Sequence[str]) -> tuple[float, int]:
         model: its store is not used here.
         texts: documents, or their chunks.
     """
-    rows = model.first.token_ids(texts, document_prompt(model))
+    rows = model.trunk.token_ids(texts, document_prompt(model))
     if rows is None:
         n_tokens = sum(len(text.split()) for text in texts)
     else:
         n_tokens = sum(map(len, rows))
-    n_chars = int(_WARM * CHARS_PER_TOKEN * model.first.strategy.trained_len)
+    n_chars = int(_WARM * CHARS_PER_TOKEN * model.trunk.strategy.trained_len)
     store = model.store
     model.store = None  # embeddings that are stored already would say nothing about speed
     try:
@@ -190,11 +190,11 @@ def count(
         split_text: a chunker of one's own.
     """
     cutter = None
-    if model is not None and model.first.token_ids(["a"]) is not None:
-        cutter = prefix_tokenizer_of(model.first.tokenizer)
+    if model is not None and model.trunk.token_ids(["a"]) is not None:
+        cutter = prefix_tokenizer_of(model.trunk.tokenizer)
     if model is None or cutter is None:
         return _count_words(splits, target_len)
-    tokenizer = model.first.tokenizer
+    tokenizer = model.trunk.tokenizer
     prompt = document_prompt(model)
     n_prompt = len(cutter.contents([prompt], sys.maxsize)[0])
     # every text gets these tokens too
@@ -209,7 +209,7 @@ def count(
         chunks = [[text] for text in texts]
         if split_text is not None:
             chunks = [chunk_texts([text], split_text) for text in texts]
-        rows = model.first.token_ids(list(chain.from_iterable(chunks)), prompt or None) or []
+        rows = model.trunk.token_ids(list(chain.from_iterable(chunks)), prompt or None) or []
         n_tokens += sum(map(len, rows))
         n_vectors += sum(map(len, tokens_of_vectors(model, rows, prompt or None)))
         whole = cutter.contents([prompt + text for text in texts], sys.maxsize)

@@ -169,8 +169,8 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     Of more than `MAX_VECTORS` some are drawn with a seed. A name with `whiten=` fits its map on the same vectors, which
     a search has anyway (`Head.of_pieces`).
     """
-    first = model[0]
-    cuts = isinstance(first, LongTransformer) and first.cuts
+    trunk = model[0]
+    cuts = isinstance(trunk, LongTransformer) and trunk.cuts
     encoder = with_uncut(model, Head.of(model).of_pieces(cuts=cuts))
     rows: list[np.ndarray] = []
     for vectors in encoder.encode_document(texts, show_progress_bar=show):

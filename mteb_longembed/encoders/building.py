@@ -172,18 +172,18 @@ def _extended(
     """
     strategy = checkpoint.strategy
     settings = settings_of(base)
-    first = LongTransformer.made_of(
+    trunk = LongTransformer.made_of(
         cast("Transformer", base[0]),
         strategy,
         extended=checkpoint.base.interpolated is not None,
         read_from=read_from,
     )
-    first.base_name, first.base_revision = checkpoint.base.origin
+    trunk.base_name, trunk.base_revision = checkpoint.base.origin
     head = Head.of(base)
     if checkpoint.vectors is not None:
         head = head.several(checkpoint.vectors, settings.pop("similarity_fn_name"))
         head = replace(head, dims=settings["truncate_dim"])
-    return [first, *head.modules(cuts=first.cuts)], settings
+    return [trunk, *head.modules(cuts=trunk.cuts)], settings
 
 
 def _saved(base: Base, model_kwargs: Settings | None) -> tuple[list[nn.Module], dict[str, Any]]:

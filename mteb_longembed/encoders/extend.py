@@ -197,6 +197,6 @@ def _check_loaded(model: SentenceTransformer, spec: ModelSpec) -> None:
             raise InputError(
                 f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
             )
-    first = model[0]
-    if isinstance(first, LongTransformer) and first.strategy.overrides():
-        raise InputError(f"the model is extended already (by {first.strategy.KEY}): extend its base instead.")
+    trunk = model[0]
+    if isinstance(trunk, LongTransformer) and trunk.strategy.overrides():
+        raise InputError(f"the model is extended already (by {trunk.strategy.KEY}): extend its base instead.")

@@ -87,7 +87,7 @@ class LongModelMixin(BaseModel):
         self.built_digest = digest(self)
 
     @property
-    def first(self) -> LongTransformer:
+    def trunk(self) -> LongTransformer:
         """The module that tokenises and holds the strategy."""
         return cast("LongTransformer", self[0])
 
@@ -114,7 +114,7 @@ class LongModelMixin(BaseModel):
         call = {key: arguments[key] for key in self.OF_CALL}
         kwargs = {key: value for key, value in arguments.items() if key not in call or key == "task"}
         ours = isinstance(self[0], LongTransformer) and call["output_value"] in _ARRAYS
-        if not ours or self.first.token_ids(inputs[:1], call["prompt"], **kwargs) is None:
+        if not ours or self.trunk.token_ids(inputs[:1], call["prompt"], **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
         for index, text in enumerate(inputs):
             if not isinstance(text, str):

@@ -162,7 +162,7 @@ def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, lis
             f"spans need a tokenizer that gives offsets, but {type(tokenizer).__name__} gives none: cut the text "
             "and encode each piece."
         )
-    length = {"truncation": True, "max_length": model.first.longest}
+    length = {"truncation": True, "max_length": model.trunk.kept_len}
     plain = without_surrogates(prompt + text)
     read = tokenizer(plain, return_offsets_mapping=True, return_special_tokens_mask=True, **length)
     # a token that holds characters of both prompt and text belongs to the prompt, as in windows
@@ -178,12 +178,12 @@ def tokens_of_vectors(
     model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
 ) -> Iterator[list[Tensor]]:
     """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
-    first = model.first
+    trunk = model.trunk
     grouping = grouping_of(model.head.vectors)
     for row in rows:
-        batch = TokenBatch(first.bounds_of([row], prompt))
-        if first.cuts and first.strategy.changes(len(row)):
-            batch = TokenBatch(batch.bounds, windows_of(batch.bounds, first.strategy))
+        batch = TokenBatch(trunk.bounds_of([row], prompt))
+        if trunk.cuts and trunk.strategy.changes(len(row)):
+            batch = TokenBatch(batch.bounds, windows_of(batch.bounds, trunk.strategy))
         groups: list[Tensor] = []
         if grouping is not None:
             groups = grouping.tokens(batch, 0)
@@ -204,7 +204,7 @@ def tokens_of(span: Span, offsets: Sequence[Span], number: int, text: str) -> Te
             f"a span must end within the {last} characters of text {number} that the model reads, got "
             f"{span}; use a longer target length."
         )
-    inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
-    if not inside:
+    places = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
+    if not places:
         raise InputError(f"a span must hold at least one token, got {span} of text {number}.")
-    return torch.tensor(inside)
+    return torch.tensor(places)

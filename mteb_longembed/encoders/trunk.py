@@ -211,12 +211,12 @@ def _check_all_loaded(model: PreTrainedModel, path: str) -> None:
     raise ModelError(f"the checkpoint in {path} lacks weights that the model needs: {shown}.")
 
 
-def _check_vocabulary(first: LongTransformer) -> None:
+def _check_vocabulary(trunk: LongTransformer) -> None:
     """Refuse a tokenizer without its files: transformers would make one that knows only special tokens."""
-    rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
-    entries = len(first.tokenizer or ())
+    rows = getattr(trunk.model.get_input_embeddings(), "num_embeddings", 0)
+    entries = len(trunk.tokenizer or ())
     if 2 * entries < rows:
         raise ModelError(
-            f"the tokenizer of {first.config.name_or_path} must have at least half as many entries as the model's "
+            f"the tokenizer of {trunk.config.name_or_path} must have at least half as many entries as the model's "
             f"table has rows ({rows:,}), got {entries:,}: add the tokenizer's own files, such as tokenizer.json."
         )

@@ -58,8 +58,8 @@ def _best_sentence(passage: str, question: str, n: int, language: str, also: Ite
         wanted |= {words.numbers.get(asked.word) for asked in words.of_query(text)}
     found: list[set[int]] = []
     for start, end in spans:
-        inside = cut.ids[(cut.starts >= start) & (cut.starts < end)]
-        found.append(set(inside.tolist()) & wanted)
+        read = cut.ids[(cut.starts >= start) & (cut.starts < end)]
+        found.append(set(read.tolist()) & wanted)
     n_sentences = Counter(word for of_sentence in found for word in of_sentence)
     scores = [sum(1 / n_sentences[word] for word in of_sentence) for of_sentence in found]
     return spans[scores.index(max(scores))] if spans else (0, n)

@@ -76,7 +76,7 @@ def pooled_by(model: LongModel, others: Sequence[LongModel]) -> Iterator[None]:
 
 def cuts_windows(model: LongModelMixin) -> bool:
     """Whether one vector of the model is pooled from windows."""
-    return model.first.cuts
+    return model.trunk.cuts
 
 
 def is_mean_of_windows(model: LongModelMixin) -> bool:
@@ -100,7 +100,7 @@ def is_scaled(model: LongModelMixin) -> bool:
 
 def document_bytes(model: LongModel) -> int:
     """The bytes of the vectors of a document that is as long as the model reads, at most."""
-    strategy = model.first.strategy
+    strategy = model.trunk.strategy
     step = model.head.vectors
     if step == "window" and isinstance(strategy, ParallelContextWindows):
         step = max(strategy.size - strategy.overlap - 2, 1)

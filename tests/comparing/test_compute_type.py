@@ -14,7 +14,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """The tokens a second of each type; every run takes a day."""
     known = {"torch.float32": FP32, "torch.bfloat16": 2.5 * FP32}
     monkeypatch.setattr(
-        compute_type, "measure", lambda model, texts: (known[str(model.first.model.dtype)], 4)
+        compute_type, "measure", lambda model, texts: (known[str(model.trunk.model.dtype)], 4)
     )
     monkeypatch.setattr(compute_type, "LEAST_SECONDS", 0.0)
     return known

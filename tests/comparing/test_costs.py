@@ -62,7 +62,7 @@ def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, pro
     encoded = model.encode_document(texts, show_progress_bar=False)
     assert counted.vectors == np.mean([len(np.atleast_2d(np.asarray(rows))) for rows in encoded])
 
-    target = model.first.longest
+    target = model.trunk.kept_len
     around = len(model.tokenizer(prompt)["input_ids"])  # special tokens and the prompt
     lengths = [len(model.tokenizer(prompt + text)["input_ids"]) for text in texts]
     assert counted.tokens == sum(min(n, target) for n in lengths)
@@ -130,7 +130,7 @@ def test_overlap_in_one_document_does_not_hide_what_is_cut_off_from_another(base
         len(model.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (short, long)
     )
     counted = costs.count(model, [documents], None, ten_times_or_whole)
-    assert counted.share_read == (n_short + model.first.longest - 2) / (n_short + n_long)
+    assert counted.share_read == (n_short + model.trunk.kept_len - 2) / (n_short + n_long)
 
 
 def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() -> None:

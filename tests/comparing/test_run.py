@@ -131,7 +131,7 @@ def test_under_a_budget_free_ones_run_first_then_named_and_what_would_take_longe
     base, task, small, tmp_path, monkeypatch
 ) -> None:
     rates = {"none": 1e4, "gp": 1e6, "rp": 1e-3, "pi": 1e3}
-    monkeypatch.setattr(running, "measure", lambda model, _: (rates[model.first.strategy.KEY], 4))
+    monkeypatch.setattr(running, "measure", lambda model, _: (rates[model.trunk.strategy.KEY], 4))
     ((alone,), _) = candidates_of(f"{base}+pi@128")
     result = compare([*small, alone], task, tmp_path, budget=600, bm25=True)
     order = [name.removeprefix(base) for name in result.scores["candidate"].unique()]

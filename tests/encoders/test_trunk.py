@@ -25,7 +25,7 @@ def test_a_length_beyond_the_target_is_refused_in_one_sentence(kind, key, tmp_pa
     with pytest.raises(InputError, match="must be at most 64 tokens"):
         model.encode(tiny.text(100))
     model.max_seq_length = 20
-    assert model.first.longest == 20
+    assert model.trunk.kept_len == 20
 
 
 def test_printing_shows_strategy_and_lengths(tmp_path):

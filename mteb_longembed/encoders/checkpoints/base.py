@@ -98,7 +98,7 @@ class Base:
         return self.saved_as.base_name, self.saved_as.base_revision
 
     @property
-    def longest(self) -> int | None:
+    def allowed_len(self) -> int | None:
         """The longest input in tokens that its configuration allows."""
         return self.family.trained_len(self.config)
 
@@ -109,7 +109,7 @@ class Base:
             return self.saved_as.strategy.trained_len
         if self.entry is not None and self.entry.trained_len is not None:
             return self.entry.trained_len
-        return min(filter(_is_length, [self.max_seq_length, self.longest]), default=None)
+        return min(filter(_is_length, [self.max_seq_length, self.allowed_len]), default=None)
 
     @property
     def interpolated(self) -> int | None:
@@ -125,17 +125,17 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
     Raises:
         HubError, ModelError: if the files cannot be read, or are not those of an embedding model.
     """
-    inside = files.inside
+    subfolder = files.subfolder
     config_files = files
-    folder = inside
+    folder = subfolder
     if files.adapter_base is not None:
         config_files = files.adapter_base
         folder = ""
     # checked first, because a folder that is no model may be a whole disk
     raw = _checked(files, config_files.json(f"{folder}config.json", optional=False))
     settings = files.json("config_sentence_transformers.json") or {}
-    transformer = files.json(f"{inside}sentence_bert_config.json") or {}
-    tokenizer = files.json(f"{inside}tokenizer_config.json") or {}
+    transformer = files.json(f"{subfolder}sentence_bert_config.json") or {}
+    tokenizer = files.json(f"{subfolder}tokenizer_config.json") or {}
     pooling = _pooling_of(files)
     brings_code = "auto_map" in raw or "auto_map" in tokenizer
     foreign = [module for module in files.modules if not module["type"].startswith(_STOCK)]
@@ -153,7 +153,7 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
         mode = mode or entry.pooling
     elif files.are_ours:
         vectors = _vectors_in(pooling, files.path)
-        file = f"{inside}{STRATEGY_FILE}"
+        file = f"{subfolder}{STRATEGY_FILE}"
         saved_as = from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")
     return Base(
         name=name,

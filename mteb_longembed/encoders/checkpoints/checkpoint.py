@@ -126,7 +126,7 @@ def _strategy_for(base: Base, spec: ModelSpec) -> Strategy:
     base.family.check_fit(spec.kind, base.name)
     strategy = strategy_of(spec, base.trained_len, base.name)
     base.family.check_parameters(strategy, base.name)
-    base.family.check_target(strategy, max(base.trained_len or 0, strategy.trained_len), base.longest)
+    base.family.check_target(strategy, max(base.trained_len or 0, strategy.trained_len), base.allowed_len)
     return strategy
 
 

@@ -172,7 +172,7 @@ class Files:
         return self._content(name, dict, optional)
 
     @property
-    def inside(self) -> str:
+    def subfolder(self) -> str:
         """The folder of the transformer, with a slash. Empty if it is in the folder of the whole model."""
         if not self.modules or not self.modules[0]["path"]:
             return ""
@@ -227,9 +227,9 @@ def _hash(file: str, size: int, changed_ns: int) -> bytes:
 
 def _with_adapter_base(files: Files) -> Files:
     """The files, with those of the base if they are only an adapter."""
-    if files.find(f"{files.inside}config.json", optional=True) is not None:
+    if files.find(f"{files.subfolder}config.json", optional=True) is not None:
         return files
-    adapter = files.json(f"{files.inside}adapter_config.json") or {}
+    adapter = files.json(f"{files.subfolder}adapter_config.json") or {}
     base = adapter.get("base_model_name_or_path")
     revision = adapter.get("revision")
     if not isinstance(base, str):

@@ -131,12 +131,12 @@ def native_folder(files: Files, model_type: str) -> Iterator[str]:
                 break
     with tempfile.TemporaryDirectory() as target:
 
-        def left_out(inside: str, names: list[str]) -> set[str]:
+        def left_out(place: str, names: list[str]) -> set[str]:
             # only the model's own weights are written anew: later modules keep theirs
             patterns = [*_LEFT_OUT]
-            if Path(inside) == folder:
+            if Path(place) == folder:
                 patterns += ["*.safetensors", "*.bin"]
-            return shutil.ignore_patterns(*patterns)(inside, names)
+            return shutil.ignore_patterns(*patterns)(place, names)
 
         shutil.copytree(folder, target, ignore=left_out, dirs_exist_ok=True)
         NATIVE[model_type][1](folder, Path(target))

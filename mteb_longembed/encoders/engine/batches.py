@@ -50,15 +50,15 @@ class Budget:
             raise InputError(f"batch_size must be at least 1 document, got {self.batch_size}.")
 
     @classmethod
-    def of(cls, first: LongTransformer, device_type: str, batch_size: int) -> Self:
+    def of(cls, trunk: LongTransformer, device_type: str, batch_size: int) -> Self:
         """The budget of a model's first module on a kind of device."""
         return cls(
             tokens=TOKENS.get(device_type, TOKENS_ELSEWHERE),
             batch_size=batch_size,
-            trained_len=first.strategy.trained_len,
+            trained_len=trunk.strategy.trained_len,
             # for each token a layer spends 24 d^2 on projections and MLP, and 4 n d on attention; on CUDA memory is
             # the limit, and a token takes the same memory in every document
-            even_len=math.inf if device_type == "cuda" else 6 * first.config.get_text_config().hidden_size,
+            even_len=math.inf if device_type == "cuda" else 6 * trunk.config.get_text_config().hidden_size,
             fill=256 if device_type == "cpu" else 8192,
         )
 

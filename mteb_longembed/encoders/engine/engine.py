@@ -110,12 +110,12 @@ class Engine:
             self.row_keys = row_keys(model, self.device, self.settings.form, self.settings.forward_kwargs)
         if self.row_keys is not None:
             self.kept_too = [kept for other in model.also if (kept := self._kept_too(other)) is not None]
-        self.budget = Budget.of(model.first, self.device.type, self.settings.batch_size)
+        self.budget = Budget.of(model.trunk, self.device.type, self.settings.batch_size)
         self.runner = Runner(self._forward, self.budget.cost)
 
     def _kept_too(self, other: Any) -> KeptToo | None:
         """Another head of this pass. None if it has another trunk, or its rows no keys."""
-        if other.first is not self.model.first or other.head.key() == self.model.head.key():
+        if other.trunk is not self.model.trunk or other.head.key() == self.model.head.key():
             return None
         settings = replace(
             self.settings, form="vectors" if other.has_several_vectors else "sentence_embeddings"
@@ -136,29 +136,29 @@ class Engine:
 
     def _batches(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Ids]]]:
         """Indices and ids of the texts of each batch. They depend only on texts and settings."""
-        first = self.model.first
-        longest = first.longest
-        expected = [min(estimated_tokens(text), longest) for text in texts]
+        trunk = self.model.trunk
+        kept_len = trunk.kept_len
+        expected = [min(estimated_tokens(text), kept_len) for text in texts]
         with TokenBar(sum(expected), show=show) as self._bar:
             bar = self._bar
-            for indices in divide(texts, longest, self.budget.tokens):
+            for indices in divide(texts, kept_len, self.budget.tokens):
                 block = [texts[i] for i in indices]
-                ids = first.token_ids(block, self.settings.prompt, **self.settings.forward_kwargs)
+                ids = trunk.token_ids(block, self.settings.prompt, **self.settings.forward_kwargs)
                 assert ids is not None  # other calls never reach the engine
                 bar.correct(sum(map(len, ids)) - sum(expected[i] for i in indices))
-                self._warn_of_cuts(block, ids, longest)
+                self._warn_of_cuts(block, ids, kept_len)
                 for batch in plan([len(row) for row in ids], self.budget):
                     rows = [ids[i] for i in batch]
                     yield [indices[i] for i in batch], rows
                     bar.update(sum(map(len, rows)))
 
-    def _warn_of_cuts(self, texts: Sequence[str], ids: Sequence[Ids], longest: int) -> None:
+    def _warn_of_cuts(self, texts: Sequence[str], ids: Sequence[Ids], kept_len: int) -> None:
         """Log a warning, once for each model, if more than half of a text is cut away."""
         if self.model in _WARNED:
             return
         mostly_cut = 0
         for text, row in zip(texts, ids, strict=True):
-            mostly_cut += len(row) >= longest and estimated_tokens(text) > 2 * len(row)
+            mostly_cut += len(row) >= kept_len and estimated_tokens(text) > 2 * len(row)
         if mostly_cut:
             _WARNED.add(self.model)
             logger.warning(
@@ -166,7 +166,7 @@ class Engine:
                 "an extended model reads more (this warning appears once; logger %s).",
                 f"{mostly_cut:,}",
                 f"{len(texts):,}",
-                f"{longest:,}",
+                f"{kept_len:,}",
                 __name__,
             )
 
@@ -212,8 +212,8 @@ class Engine:
 
     def _forward(self, ids: Sequence[Ids]) -> tuple[list[Tensor], list[list[Tensor]]]:
         """One pass: the arrays of the call, and those of each other head."""
-        first = self.model.first
-        features = first.features_of(ids, self.settings.prompt)
+        trunk = self.model.trunk
+        features = trunk.features_of(ids, self.settings.prompt)
         for key, value in features.items():
             if isinstance(value, Tensor) and key != BOUNDS:
                 features[key] = to_device(value, self.device)
@@ -221,13 +221,13 @@ class Engine:
         if not self.kept_too:
             # by __call__, so that model.compile() has an effect
             return self.settings.collect(self.model(features, **kwargs)), []
-        tokens: Features = first(features)
+        tokens: Features = trunk(features)
         arrays = self.settings.collect(pooled(self.model, tokens, kwargs))
         return arrays, [kept.collect(tokens) for kept in self.kept_too]
 
     def _refuse(self, index: int, ids: Ids, texts: list[str]) -> None:
         """Raise NumberError for a document whose embedding is not finite."""
-        inner = self.model.first.model
+        inner = self.model.trunk.model
         start = texts[index][:40].encode("unicode_escape", "backslashreplace").decode()
         remedy = "the model's weights or its extension overflow on it"
         if any(p.dtype in (torch.float16, torch.bfloat16) for p in inner.parameters()):

@@ -33,7 +33,7 @@ class Keyed(Protocol):
     checkpoint: Checkpoint | None
 
     @property
-    def first(self) -> LongTransformer: ...
+    def trunk(self) -> LongTransformer: ...
 
     @property
     def head(self) -> Head: ...
@@ -50,7 +50,7 @@ def row_keys(model: Keyed, device: torch.device, form: str, kwargs: Mapping[str,
     unless the strategy leaves this row as the base makes it. So all strategies of a base share its short rows. `form`
     says which of the features after the last module are kept.
     """
-    first = model.first
+    trunk = model.trunk
     head = model.head
     checkpoint = model.checkpoint
     why = _why_no_key(model, kwargs)
@@ -69,12 +69,12 @@ def row_keys(model: Keyed, device: torch.device, form: str, kwargs: Mapping[str,
     def keys(ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
         n_prompt = 0  # a pooling may leave out so many tokens
         if prompt:
-            n_prompt = first._get_prompt_length(prompt) or 0
+            n_prompt = trunk._get_prompt_length(prompt) or 0
         found = []
-        for row, bounds in zip(ids, first.bounds_of(ids, prompt).tolist(), strict=True):
-            is_changed = bool(first.family.changes(len(row)))
+        for row, bounds in zip(ids, trunk.bounds_of(ids, prompt).tolist(), strict=True):
+            is_changed = bool(trunk.family.changes(len(row)))
             settings = [n_prompt]
-            if head.reads_content or (first.cuts and is_changed):
+            if head.reads_content or (trunk.cuts and is_changed):
                 settings += bounds[1:]
             found.append(_key(long if is_changed else short, settings, row))
         return found

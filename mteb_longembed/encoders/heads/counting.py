@@ -45,12 +45,12 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
 
 def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:
     """The ids of each text's own tokens, as far as the model reads it."""
-    first = model[0]
+    trunk = model[0]
     prompt = document_prompt(model) or None
-    if isinstance(first, TextInputs):
-        ids = first.token_ids(list(texts), prompt)
+    if isinstance(trunk, TextInputs):
+        ids = trunk.token_ids(list(texts), prompt)
         if ids is not None:
-            contents: list[Ids] = first.content_of(ids, prompt)
+            contents: list[Ids] = trunk.content_of(ids, prompt)
             return contents
     room = None
     if model.max_seq_length is not None:

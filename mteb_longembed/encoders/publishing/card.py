@@ -61,9 +61,9 @@ def _card(
     template: str, model: SentenceTransformer | MultiVectorEncoder, tags: list[str], **values: Any
 ) -> str:
     """A card by one of the templates beside this module."""
-    first = cast("LongTransformer", model[0])
-    base: str | None = first.base_name
-    if first.base_name.startswith("local/"):
+    trunk = cast("LongTransformer", model[0])
+    base: str | None = trunk.base_name
+    if trunk.base_name.startswith("local/"):
         base = None
     data = ModelCardData(
         library_name="sentence-transformers",
@@ -72,20 +72,20 @@ def _card(
         base_model=base,
     )
     text = resources.files(__package__).joinpath(template).read_text(encoding="utf-8")
-    card = ModelCard.from_template(data, template_str=text, made_of=_made_of(first), **values)
+    card = ModelCard.from_template(data, template_str=text, made_of=_made_of(trunk), **values)
     return str(card)
 
 
-def _made_of(first: LongTransformer) -> str:
+def _made_of(trunk: LongTransformer) -> str:
     """The base, the lengths and the strategy in a sentence."""
-    strategy = first.strategy
-    name = first.base_name
+    strategy = trunk.strategy
+    name = trunk.base_name
     if name.startswith("local/"):
-        base = f"`{name}` (a local folder whose files hash to `{first.base_revision}`)"
+        base = f"`{name}` (a local folder whose files hash to `{trunk.base_revision}`)"
     else:
         base = f"[{name}](https://huggingface.co/{name})"
-        if first.base_revision:
-            base += f" at commit `{first.base_revision}`"
+        if trunk.base_revision:
+            base += f" at commit `{trunk.base_revision}`"
     if not strategy.overrides():
         return f"{base}, for inputs of up to {strategy.target_len} tokens."
     return (
@@ -96,13 +96,13 @@ def _made_of(first: LongTransformer) -> str:
 
 def _rows(model: SentenceTransformer | MultiVectorEncoder) -> dict[str, str]:
     """What the model is, for a table."""
-    first = cast("LongTransformer", model[0])
-    strategy = first.strategy
+    trunk = cast("LongTransformer", model[0])
+    strategy = trunk.strategy
     rows = {
         "strategy": strategy.KEY,
         "trained length": f"{strategy.trained_len} tokens",
         "target length": f"{strategy.target_len} tokens",
-        "positions of the base": first.family.name,
+        "positions of the base": trunk.family.name,
         **{f"parameter {key}": str(value) for key, value in strategy.settings().items()},
     }
     head = Head.of(model)

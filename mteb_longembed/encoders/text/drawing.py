@@ -28,14 +28,16 @@ class Drawn:
     n_documents: int
 
 
-def draw(documents: Iterable[str], longest: int | None, max_tokens: int = MAX_TOKENS, seed: int = 0) -> Drawn:
+def draw(
+    documents: Iterable[str], kept_len: int | None, max_tokens: int = MAX_TOKENS, seed: int = 0
+) -> Drawn:
     """Draw documents in a random order until they have so many tokens, by `estimated_tokens`.
 
     It is a reservoir: each document gets a random number, and those with the lowest numbers are kept.
 
     Args:
         documents: texts.
-        longest: tokens that the model reads of a document at most; None if it reads all.
+        kept_len: tokens that the model reads of a document at most; None if it reads all.
         max_tokens: that are drawn.
         seed: of the numbers.
 
@@ -49,8 +51,8 @@ def draw(documents: Iterable[str], longest: int | None, max_tokens: int = MAX_TO
     n_documents = 0
     for text in documents:
         tokens = estimated_tokens(text)
-        if longest is not None:
-            tokens = min(tokens, longest)
+        if kept_len is not None:
+            tokens = min(tokens, kept_len)
         heapq.heappush(kept, (-numbers.random(), n_documents, tokens, text))
         n_documents += 1
         n_tokens += tokens

@@ -85,7 +85,7 @@ class TextInputs(Transformer):
             )
 
     @property
-    def longest(self) -> int:
+    def kept_len(self) -> int:
         """Tokens kept of a text: `max_seq_length`, or the target length if that is None."""
         length: int | None = self.max_seq_length
         # the tokenizer's own limit may have been set without `max_seq_length`
@@ -120,7 +120,7 @@ class TextInputs(Transformer):
             cutter = prefix_tokenizer_of(self.tokenizer)
         if cutter is None:
             return None
-        ids = cutter([prompt + text for text in texts] if prompt else texts, self.longest)
+        ids = cutter([prompt + text for text in texts] if prompt else texts, self.kept_len)
         # a tokenizer without special tokens gives no tokens for an empty text, and no model accepts that
         token = self._words.eos_token_id
         if token is None:

@@ -47,7 +47,7 @@ def test_a_batch_size_below_one_document_is_refused() -> None:
 
 
 def test_attention_counts_on_a_cpu_and_batches_are_larger_elsewhere(base) -> None:
-    first = longembed.extend(base, "pi", 128).first
+    first = longembed.extend(base, "pi", 128).trunk
     cpu = Budget.of(first, "cpu", 32)
     cuda = Budget.of(first, "cuda", 32)
     assert cpu.cost(6 * 32) == 2 * 6 * 32 and cuda.cost(8192) == 8192

@@ -70,5 +70,5 @@ def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path:
     with pytest.raises(NumberError):
         extended.encode([*TEXTS[:2], f"{word} " * 30], batch_size=1)
     rows = row_keys(extended, torch.device("cpu"), "sentence_embeddings", {})
-    ids = extended.first.token_ids([f"{word} " * 30])
+    ids = extended.trunk.token_ids([f"{word} " * 30])
     assert rows and not EmbeddingStore(tmp_path).get_many(rows(ids, None))

@@ -69,7 +69,7 @@ def test_a_new_grouping_works_by_name_saved_and_in_the_store(
     prompt = model.prompts["document"]
     for text, got in zip(TEXTS, model.encode_document(TEXTS), strict=True):
         tokens = torch.as_tensor(single.encode(text, prompt=prompt, output_value="token_embeddings"))
-        (own,) = single.first.content_of(single.first.token_ids([text], prompt), prompt)
+        (own,) = single.trunk.content_of(single.trunk.token_ids([text], prompt), prompt)
         start = len(tokens) - 1 - len(own)
         middle = (start + len(tokens) - 1) // 2
         want = torch.stack([tokens[start:middle].mean(0), tokens[middle:-1].mean(0)])
@@ -166,14 +166,14 @@ def test_a_new_map_is_a_setting_of_a_name(folder: Path, centring: None, tail: st
 def test_a_head_that_is_read_from_modules_writes_the_same_model(folder: Path, tail: str) -> None:
     model: Any = longembed.load(f"{folder}{tail}", device="cpu")
     again: Any = with_head(model, model.head)
-    assert again.first is model.first
+    assert again.trunk is model.trunk
     assert np.array_equal(again.encode_document(TEXTS), model.encode_document(TEXTS))
 
 
 def test_pieces_are_the_windows_that_the_model_cuts_and_text_that_it_reads(folder: Path) -> None:
     long = [tiny.text(100, 5), tiny.text(7, 6)]
     counts = {"+none": 2, "+pi@64": 2, "+pcw@64:size=12": 0}
-    strategy = longembed.load(f"{folder}+pcw@64:size=12", device="cpu").first.strategy  # type: ignore[attr-defined]
+    strategy = longembed.load(f"{folder}+pcw@64:size=12", device="cpu").trunk.strategy  # type: ignore[attr-defined]
     counts["+pcw@64:size=12"] = len(strategy.windows(64, 3, 1)) + 1
     for tail, n in counts.items():
         model: Any = longembed.load(f"{folder}{tail}", device="cpu")

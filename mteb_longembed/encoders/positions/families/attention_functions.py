@@ -45,13 +45,13 @@ class LongAttention:
 
     Args:
         strategy: scales queries by the document's length.
-        inside: attention with changed relative positions, for documents beyond the trained length. None: they stay.
+        relative: attention with changed relative positions, for documents beyond the trained length. None: they stay.
         keep_windows: whether a sliding window stays that is at least as large as the trained length. Such a
             window had no effect in training.
     """
 
     strategy: Strategy
-    inside: SelfExtendAttention | None = None
+    relative: SelfExtendAttention | None = None
     keep_windows: bool = False
 
     def __call__(
@@ -81,13 +81,13 @@ class LongAttention:
         extends = window is None and lengths.longest > self.strategy.trained_len
         if extends:
             query, scale = self._scaled(query, scale, lengths, causal=causal)
-        if extends and self.inside is not None:
+        if extends and self.relative is not None:
             if dropout > 0:
                 warnings.warn(
                     "this strategy changes relative positions, so its attention runs without dropout.",
                     stacklevel=2,
                 )
-            run = functools.partial(self.inside, scale=scale, causal=causal)
+            run = functools.partial(self.relative, scale=scale, causal=causal)
             out = each_document(run, query, key, value, lengths)
         else:
             out = attend_plain(

@@ -178,8 +178,8 @@ class Rotary(Family):
         attention = LongAttention(strategy, keep_windows=not strategy.overrides())
         calls = install_and_probe(model, attention)
         if "attention" in strategy.overrides():
-            inside = strategy.attention(self._rotation(model, rotary, calls))
-            install(model, LongAttention(strategy, inside))
+            relative = strategy.attention(self._rotation(model, rotary, calls))
+            install(model, LongAttention(strategy, relative))
 
     @classmethod
     def matches(cls, config: PretrainedConfig) -> bool:
@@ -213,11 +213,11 @@ class Rotary(Family):
         """Raise IncompatibleError for a strategy that acts inside attention, in a model that keeps its own."""
         strategy = self.strategy
         lengths = torch.tensor([1, strategy.trained_len, strategy.target_len])
-        acts_inside = "attention" in strategy.overrides()
+        acts_in_attention = "attention" in strategy.overrides()
         scales = bool((strategy.query_factor(lengths) != 1).any())
-        if not acts_inside and not scales:
+        if not acts_in_attention and not scales:
             return
-        if acts_inside:
+        if acts_in_attention:
             what = strategy.KEY
             remedy = "use pcw, pi or ntk with logn=off."
         else:
