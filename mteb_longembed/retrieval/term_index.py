@@ -14,12 +14,19 @@ K1 = 1.5
 B = 0.75
 #: Words that are counted at the same time.
 _PENDING = 1 << 20
+#: Words whose weights are made at the same time.
+_WORDS = 256
 
 
 class WordCounts:
-    """Counts how often each of many texts has each word. Few of the numbers it is given are kept."""
+    """Counts how often each of many texts has each word. Few of the numbers it is given are kept.
 
-    def __init__(self) -> None:
+    Args:
+        most: words of a text at most; None if that is not known. Small counts take less memory.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._dtype = np.dtype(np.int32) if most is None else np.min_scalar_type(most)
         self._rows: list[np.ndarray] = []
         self._n_pending = 0
         self._parts: list[sparse.csr_array] = []
@@ -46,7 +53,7 @@ class WordCounts:
         # scipy keeps wide numbers, which take half as much memory again
         ends = np.cumsum([0, *map(len, self._rows)], dtype=np.int32)
         n_words = int(ids.max(initial=-1)) + 1
-        counts = sparse.csr_array((np.ones(len(ids), np.float32), ids, ends), (len(self._rows), n_words))
+        counts = sparse.csr_array((np.ones(len(ids), self._dtype), ids, ends), (len(self._rows), n_words))
         counts.sum_duplicates()
         # it leaves room where doubles were
         self._parts.append(counts.copy())
@@ -60,7 +67,7 @@ class TermIndex:
     Source: Kamphuis et al. 2020, doi:10.1007/978-3-030-45442-5_4 (Lucene, accurate).
 
     Args:
-        counts: how often each text has each word, sparse `[texts, words]`. The index keeps its arrays and changes them.
+        counts: how often each text has each word, sparse `[texts, words]`, whole numbers.
         n_words: the words of all texts, if some are in none of these.
     """
 
@@ -70,20 +77,23 @@ class TermIndex:
             n_words = counts.shape[1]
         counts.resize((n_texts, n_words))
         self.n_texts = n_texts
-        having = np.bincount(counts.indices, minlength=n_words)
+        lengths = np.asarray(counts.sum(axis=1), np.float32)
+        of_words = counts.T.tocsr()
+        del counts
+        having = np.diff(of_words.indptr)
         #: The rarity of each word, `[words]`, and that of a word which no text has.
         self.idf = _idf(having, n_texts)
         self.highest_idf = float(_idf(np.zeros(1), n_texts)[0])
-        lengths = np.asarray(counts.sum(axis=1))
         mean = lengths.mean() if lengths.any() else 1.0
         norms = (K1 * (1 - B + B * lengths / mean)).astype(np.float32)
-        lengthened = np.repeat(norms, np.diff(counts.indptr))
-        lengthened += counts.data
-        counts.data /= lengthened
-        del lengthened
-        counts.data *= self.idf[counts.indices]
+        of_words.data = of_words.data.astype(np.float32)
+        for first in range(0, n_words, _WORDS):  # in parts, so that few numbers are in memory twice
+            last = min(first + _WORDS, n_words)
+            part = slice(of_words.indptr[first], of_words.indptr[last])
+            of_words.data[part] /= norms[of_words.indices[part]] + of_words.data[part]
+            of_words.data[part] *= np.repeat(self.idf[first:last], having[first:last])
         #: What a word adds to the score of a text, sparse `[words, texts]`.
-        self.weights = counts.T.tocsr()
+        self.weights = of_words
 
     def product(self, counts: sparse.csr_array, shares: sparse.csr_array, own: np.ndarray) -> np.ndarray:
         """The score of each text for each query, float32 `[queries, texts]`.

@@ -62,7 +62,7 @@ class WordSearch:
         self._neighbours = neighbours
         self._words = Words(language)
         wholes = WordCounts()
-        windows = WordCounts()
+        windows = WordCounts(window)
         spans: list[np.ndarray] = []
         for text in texts:
             cut = self._words.read(text)
