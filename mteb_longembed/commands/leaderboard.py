@@ -7,6 +7,18 @@ from pathlib import Path
 
 from mteb_longembed.commands import Options
 
+
+def _port(text: str) -> int:
+    """A port.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is no number from 1 to 65,535.
+    """
+    if not text.isdecimal() or not 0 < int(text) < 2**16:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to 65535, got {text!r}")
+    return int(text)
+
+
 DESCRIPTION = (
     "Show a folder of results in mteb's own leaderboard: LongEmbed+ and mteb's LongEmbed. It runs on this machine only "
     "and needs no network."
@@ -15,7 +27,7 @@ EPILOG = "example: mteb-longembed leaderboard results/"
 OPTIONS: Options = {
     "": [
         ("results", {"type": Path, "metavar": "RESULTS"}, "a folder that `mteb run` wrote (its default is results/)"),
-        ("--port", {"type": int, "default": 7860, "metavar": "N"}, "the port of the page (default: 7860)"),
+        ("--port", {"type": _port, "default": 7860, "metavar": "N"}, "the port of the page (default: 7860)"),
     ],
 }  # fmt: skip
 

@@ -37,20 +37,12 @@ def make_app(folder: Path) -> Any:
         InputError: if there are no results of these benchmarks, or a file is broken.
         LongEmbedError: if the extra is not installed, or mteb has moved a name.
     """
-    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-    logging.getLogger("mteb.leaderboard").addHandler(logging.NullHandler())
-    warnings.filterwarnings("ignore", ".*: Missing splits")  # the table has an empty cell for each
-    try:
-        importlib.import_module(_APP)
-    except ModuleNotFoundError as error:
-        raise LongEmbedError(
-            f"the leaderboard needs {error.name}: pip install 'mteb-longembed[leaderboard]'."
-        ) from error
     import mteb
     from mteb.benchmarks.benchmark import Benchmark
     from mteb.cache import ResultCache
 
-    benchmarks = list(mteb.get_benchmarks([*BENCHMARKS]))
+    warnings.filterwarnings("ignore", ".*: Missing splits")  # the table has an empty cell for each
+    benchmarks = mteb.get_benchmarks([*BENCHMARKS])
     tasks = [task for benchmark in benchmarks for task in benchmark.tasks]
     try:
         results = ResultCache(folder).load_results(tasks=tasks)
@@ -64,11 +56,11 @@ def make_app(folder: Path) -> Any:
         raise InputError(
             f"no results of LongEmbed tasks were found in {folder}: give the --output-folder of `mteb run`."
         )
+    _import_app()
     enter_models(results.model_results)
-    # its own pages with two private columns end in an error
     change(Benchmark, "_create_summary_table", _summary)
     change(Benchmark, "_create_per_task_table", _per_task)
-    # mteb's application fails where its first benchmark has no results
+    # mteb's application fails where the benchmark that it begins with has no results
     for module in (_APP, _SELECTOR):
         put(module, "DEFAULT_BENCHMARK_NAME", filled[0])
     menu = part("mteb.benchmarks._leaderboard_menu", "MenuEntry")
@@ -78,8 +70,19 @@ def make_app(folder: Path) -> Any:
     with tempfile.TemporaryDirectory() as temporary:
         cache = ResultCache(temporary)
         results.save_leaderboard_cache({"": frame}, cache.leaderboard_parquet_path)
-        # without a repository, mteb reads this file and not the hub
+        # without the name of a repository, mteb reads this file and not the hub
         return part(_APP, "get_leaderboard_app")(cache, cache_repo_id="")
+
+
+def _import_app() -> None:
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    logging.getLogger("mteb.leaderboard").addHandler(logging.NullHandler())  # it logs the time of each step
+    try:
+        importlib.import_module(_APP)
+    except ModuleNotFoundError as error:
+        raise LongEmbedError(
+            f"the leaderboard needs {error.name}: pip install 'mteb-longembed[leaderboard]'."
+        ) from error
 
 
 def start(app: Any, port: int) -> str:
@@ -102,7 +105,7 @@ def start(app: Any, port: int) -> str:
 
 
 def _summary(make: Callable[..., Any], benchmark: object, frame: object) -> Any:
-    """The table of a benchmark without its internal column, and with a name for each length."""
+    """The summary of a benchmark without its internal column, which is no score, and with a name for each length."""
     made = make(benchmark, frame)
     if made.is_empty:
         return made

@@ -131,9 +131,13 @@ def test_what_cannot_be_shown_is_told_in_one_sentence(tmp_path, monkeypatch, cap
         make_app(tmp_path)
     with pytest.raises(InputError, match="--port must be free on this machine, got 80"):
         start(Mock(launch=Mock(side_effect=OSError("taken"))), 80)
+    with pytest.raises(SystemExit):
+        cli.main(["leaderboard", str(tmp_path), "--port", "65536"])
+    assert "expected a number from 1 to 65535, got '65536'" in capsys.readouterr().err
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path, monkeypatch) -> None:
+    written(tmp_path, "LongEmbedPasskey", {"test_256": 0.9}, OURS)
     monkeypatch.setitem(sys.modules, "gradio", None)
     monkeypatch.delitem(sys.modules, "mteb.leaderboard", raising=False)
     monkeypatch.delitem(sys.modules, "mteb.leaderboard.app", raising=False)
