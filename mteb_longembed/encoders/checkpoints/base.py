@@ -93,7 +93,7 @@ class Base:
 
     @property
     def n_parameters(self) -> int | None:
-        """The number of weights in its own local files. None for a repository of the hub, and for an adapter."""
+        """The number of weights in the local files of its transformer. None on the hub, and for an adapter."""
         if self.files.adapter_base is not None:
             return None
         return sum(_weights_by_type(self.files, self.files.inside).values()) or None
