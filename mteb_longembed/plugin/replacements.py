@@ -1,4 +1,4 @@
-"""What replaces functions of mteb: for models of ours, and for our errors."""
+"""What replaces functions of mteb: for models of ours, for our errors, and for the last line of a run."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def run_and_say(run: Callable[[argparse.Namespace], None], args: argparse.Namesp
     finally:
         mteb.evaluate = evaluate
     scores = [
-        f"{result.task_name} {100 * result.get_score():.2f} (mean of {len(result.scores)} splits)"
+        f"{result.task_name} {100 * result.get_score():.2f} (splits: {len(result.scores)})"
         for model in done
         for result in model.task_results
         if result.task_name.startswith(PREFIXES)

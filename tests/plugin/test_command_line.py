@@ -75,7 +75,7 @@ def run_of(*tasks: str) -> SimpleNamespace:
 @pytest.mark.parametrize(
     ("tasks", "said"),
     [
-        (["LongEmbedPasskey", "NFCorpus"], "LongEmbedPasskey 62.50 (mean of 2 splits)"),
+        (["LongEmbedPasskey", "NFCorpus"], "LongEmbedPasskey 62.50 (splits: 2)"),
         (["NFCorpus"], None),
         ([], None),
     ],
