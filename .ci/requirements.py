@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 #: Extras whose packages the package itself imports.
-EXTRAS = ("api", "peft", "train")
+EXTRAS = ("api", "leaderboard", "peft", "train")
 
 
 def declared() -> list[str]:

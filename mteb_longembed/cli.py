@@ -24,13 +24,13 @@ COMMANDS = {
     "search": "the best documents of your own files for a question",
     "list": "strategies, aliases of models, tasks",
     "report": "what each strategy gains, from a folder of results",
+    "leaderboard": "mteb's leaderboard of a folder of results, in a browser",
     "export": "a plain checkpoint that needs none of our code",
     "doctor": "versions, hub, devices, caches, and what is wrong",
 }
 #: Commands that people look for here, and the sentence that says what to type instead.
 _ELSEWHERE = {
     "run": "there is no command run: type mteb run, or mteb-longembed compare.",
-    "leaderboard": "there is no command leaderboard: type mteb leaderboard.",
     "submit-check": "there is no command submit-check: type mteb submit-results.",
 }
 #: Commands that keep finished work and continue from it when they are started again.

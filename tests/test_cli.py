@@ -135,7 +135,10 @@ def test_the_stock_command_runs_our_task_on_an_extended_model(stock, empty_hub, 
     empty_hub.add("intfloat/e5-base-v2", base, sha=REVISION)
     env = empty_hub.env(tmp_path / "home", OMP_NUM_THREADS="1")
     command = ["-m", "mteb", "run", "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
-    stock.run(*command, "-m", "e5-base+ntk@1k", env=env, cwd=tmp_path)
+    done = stock.attempt(*command, "-m", "e5-base+ntk@1k", env=env, cwd=tmp_path)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("intfloat/e5-base-v2+ntk@1024: LongEmbedPasskey ") and done.returncode == 0
+    assert last.endswith(" (splits: 1). Table: mteb-longembed report results")
     results = (tmp_path / "results").rglob("*.json")
     [file] = [path for path in results if path.name != "model_meta.json"]
     folder = f"intfloat__e5-base-v2+ntk@1024/{REVISION}-{ALGORITHM}/LongEmbedPasskey.json"

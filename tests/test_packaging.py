@@ -154,6 +154,6 @@ def test_stems_are_of_one_major_version_and_the_newest_packages_are_tried_withou
     major = int(pinned[1])
     assert f"PyStemmer >={major}.0, <{major + 1}\n" in setup
     extra = setup.partition("test-without-peft =\n")[2].partition("\ntest =")[0]
-    assert "[api,train]" in extra and "peft" not in extra
+    assert "[api,leaderboard,train]" in extra and "peft" not in extra
     newest = (ROOT / "tox.ini").read_text().partition("[testenv:newest]")[2].partition("\n[")[0]
     assert "extras = test-without-peft\n" in newest

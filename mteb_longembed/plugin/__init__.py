@@ -24,7 +24,10 @@ _REGISTER: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("mteb.results:BenchmarkResults.get_benchmark_result", "replacements:list_ours"),
     ),
     "mteb.benchmarks.benchmarks": ("registries:register_benchmark",),
-    "mteb.cli": (("mteb.cli:main", "replacements:main_in_one_sentence"),),
+    "mteb.cli": (
+        ("mteb.cli:main", "replacements:main_in_one_sentence"),
+        ("mteb.cli.build_cli:run", "replacements:run_and_say"),
+    ),
 }
 
 

@@ -139,7 +139,7 @@ def model_meta(
 
 
 def _described_by_files(base: Base) -> ModelMeta:
-    """What the hub says of a base that mteb does not know; without the hub, the width in its configuration."""
+    """What the hub says of a base that mteb does not know; without the hub, its width and the size of its files."""
     if not base.files.local and base.path and hub_answers():
         try:
             return ModelMeta.from_hub(base.path, base.revision)
@@ -147,5 +147,9 @@ def _described_by_files(base: Base) -> ModelMeta:
             warnings.warn(
                 f"the hub says nothing of {base.path} ({error}): its facts stay empty.", stacklevel=2
             )
-    empty = ModelMeta.create_empty()
-    return empty.model_copy(update={"embed_dim": getattr(base.config, "hidden_size", None)})
+    width = getattr(base.config, "hidden_size", None)
+    words = getattr(base.config, "vocab_size", None)
+    known = {"embed_dim": width, "n_parameters": base.n_parameters}
+    if width and words:
+        known["n_embedding_parameters"] = words * width  # as mteb counts them
+    return ModelMeta.create_empty().model_copy(update=known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -12,11 +13,20 @@ from mteb_longembed.errors import LongEmbedError
 
 
 def part(module: str, name: str) -> Any:
-    """An object inside a module of mteb. The module is found even if a function of mteb has the same name."""
+    """An object inside a module of mteb, or an attribute of one, such as `ModelMeta.from_hub`.
+
+    The module is found even if a function of mteb has the same name.
+    """
     try:
-        return getattr(sys.modules[module], name)
+        return operator.attrgetter(name)(sys.modules[module])
     except (AttributeError, KeyError):
         raise moved(f"{module}.{name}") from None
+
+
+def put(module: str, name: str, value: object) -> None:
+    """Replace a global in one module of mteb."""
+    part(module, name)
+    setattr(sys.modules[module], name, value)
 
 
 def rebind(name: str, old: object, new: object) -> None:

@@ -1,4 +1,4 @@
-"""What replaces functions of mteb: for models of ours, and for our errors."""
+"""What replaces functions of mteb: for models of ours, for our errors, and for the last line of a run."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import functools
 import importlib
 import os
 import re
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError
 from mteb_longembed.names.grammar import is_extended_name
+from mteb_longembed.reports.results import PREFIXES
 
 from .mteb_parts import part
 
 if TYPE_CHECKING:
+    import argparse
+
     from mteb.models.model_meta import ModelMeta
+    from mteb.results import ModelResult
     from sentence_transformers import SentenceTransformer
 
 #: The ending of the revisions of extended models, also of models with their own repository.
@@ -89,24 +94,31 @@ def list_ours(summarise: Callable[[Any], Any], results: Any) -> Any:
     mteb shows only results of models in its registry, which it reads once in a process. That registry cannot list
     extended models, because their entries are made when they are looked up. So they enter it for this table only.
     """
-    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    known = {
-        result.model_name: result.model_meta or registry.get(result.model_name)
+    ours = enter_models(
+        result
         for result in results.model_results
         if is_extended_name(result.model_name) or _OURS.fullmatch(str(result.model_revision))
-    }
-    ours = {name: meta for name, meta in known.items() if meta and not dict.__contains__(registry, name)}
-    for name, meta in ours.items():
-        if meta.training_datasets is not None:  # a list if it comes from a file
-            ours[name] = meta.model_copy(update={"training_datasets": set(meta.training_datasets)})
-    _forget_models()
-    registry.update(ours)
+    )
     try:
         return summarise(results)
     finally:
+        registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
         for name in ours:
             del registry[name]
         _forget_models()
+
+
+def enter_models(results: Iterable[ModelResult]) -> list[str]:
+    """Enter the models of these results into mteb's registry, and return the names that are new there."""
+    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+    known = {result.model_name: result.model_meta or registry.get(result.model_name) for result in results}
+    new = {name: meta for name, meta in known.items() if meta and not dict.__contains__(registry, name)}
+    for name, meta in new.items():
+        if meta.training_datasets is not None:  # a list if it comes from a file
+            new[name] = meta.model_copy(update={"training_datasets": set(meta.training_datasets)})
+    registry.update(new)
+    _forget_models()
+    return list(new)
 
 
 def _forget_models() -> None:
@@ -129,3 +141,30 @@ def main_in_one_sentence(main: Callable[..., object], *args: object, **kwargs: o
             raise
         print(f"mteb-longembed: {INTERRUPTED if is_interrupt else error}", file=sys.stderr)
         sys.exit(130 if is_interrupt else 2)
+
+
+def run_and_say(run: Callable[[argparse.Namespace], None], args: argparse.Namespace) -> None:
+    """`mteb run`, which ends with the scores on LongEmbed's tasks, and with the command that shows them in a table."""
+    import mteb
+
+    evaluate = mteb.evaluate
+    done: list[ModelResult] = []
+
+    def evaluate_and_keep(*args: Any, **kwargs: Any) -> ModelResult:
+        done.append(evaluate(*args, **kwargs))
+        return done[-1]
+
+    mteb.evaluate = evaluate_and_keep
+    try:
+        run(args)
+    finally:
+        mteb.evaluate = evaluate
+    scores = [
+        f"{result.task_name} {100 * result.get_score():.2f} (splits: {len(result.scores)})"
+        for model in done
+        for result in model.task_results
+        if result.task_name.startswith(PREFIXES)
+    ]
+    if scores:
+        table = shlex.join(["mteb-longembed", "report", args.output_folder])
+        print(f"{done[0].model_name}: {', '.join(scores)}. Table: {table}", file=sys.stderr)

@@ -20,7 +20,7 @@ from mteb_longembed.names.parameters import read_tokens
 
 COLUMNS = ("model", "revision", "base", "strategy", "target", "task", "split", "length", "data", "score")
 #: How the names of LongEmbed's tasks begin, ours and mteb's own.
-_PREFIXES = ("LongEmbed", "LEMB")
+PREFIXES = ("LongEmbed", "LEMB")
 #: The four real tasks are the same data under mteb's names and ours. Passkey and Needle are not: ours are generated.
 _SAME_DATA = {
     "LEMBNarrativeQARetrieval": "LongEmbedNarrativeQA",
@@ -49,7 +49,7 @@ def load_results(folders: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
     rows: list[dict[str, Any]] = []
     problems = []
     for path in _paths(folders):
-        if not path.stem.startswith(_PREFIXES) or path.stem.endswith("_predictions"):
+        if not path.stem.startswith(PREFIXES) or path.stem.endswith("_predictions"):
             continue
         try:
             rows += _read_results(path)

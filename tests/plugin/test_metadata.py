@@ -10,9 +10,11 @@ import httpx2 as httpx
 import mteb
 import pytest
 from mteb.models.model_meta import ModelMeta, ScoringFunction
+from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
+from tests import tiny
 
 #: What a submission must say; of training data only mteb's own entry of a base can know.
 WANTED = {
@@ -44,6 +46,15 @@ def test_a_base_that_nobody_listed_is_described_by_its_card(online) -> None:
     assert (meta.name, meta.adapted_from, meta.max_tokens) == ("org/unlisted+pi@128", "org/unlisted", 128)
     assert re.fullmatch(rf"[0-9a-f]{{40}}-{ALGORITHM}", meta.revision)
     assert meta.reference == "https://huggingface.co/org/unlisted"
+
+
+def test_a_base_in_a_folder_is_described_by_the_size_of_its_files(tmp_path: Path) -> None:
+    base = tiny.saved("bert", tmp_path)
+    bert = SentenceTransformer(str(base), device="cpu")[0].auto_model
+    meta = mteb.get_model_meta(f"{base}+pi@1k")
+    assert meta.n_parameters == sum(weights.numel() for weights in bert.parameters())
+    assert meta.n_embedding_parameters == bert.get_input_embeddings().weight.numel()
+    assert mteb.get_model_meta("mini-rope").n_parameters > 3_000_000
 
 
 @pytest.mark.parametrize(("base", "origin"), [("e5-base", "intfloat/e5-base-v2"), ("org/unlisted",) * 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeGuard
@@ -89,6 +90,13 @@ class Base:
     def path(self) -> str:
         """What to load: a folder or a hub id."""
         return self.files.path
+
+    @property
+    def n_parameters(self) -> int | None:
+        """The number of weights in the local files of its transformer. None on the hub, and for an adapter."""
+        if self.files.adapter_base is not None:
+            return None
+        return sum(_weights_by_type(self.files, self.files.subfolder).values()) or None
 
     @property
     def origin(self) -> tuple[str, str | None]:
@@ -317,15 +325,21 @@ def _dtype_of(raw: Json, files: Files, folder: str) -> str | None:
     said = raw.get("dtype") or raw.get("torch_dtype")
     if isinstance(said, str):
         return said
-    kinds: set[str] = set()
-    if files.local:
-        for file in Path(files.path, folder).glob("*.safetensors"):
-            try:
-                kinds |= set(parse_local_safetensors_file_metadata(file).parameter_count)
-            # a header of another form raises errors of Python's own
-            except (SafetensorsParsingError, OSError, TypeError, AttributeError) as error:
-                raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error
+    kinds = _weights_by_type(files, folder)
     names = [name for kind, name in _SAFETENSORS_DTYPES.items() if kind in kinds]
     if len(names) == 1:
         return names[0]
     return None
+
+
+def _weights_by_type(files: Files, folder: str) -> Counter[str]:
+    """How many weights the local safetensors files have, by their type; none for a repository of the hub."""
+    counts: Counter[str] = Counter()
+    if files.local:
+        for file in Path(files.path, folder).glob("*.safetensors"):
+            try:
+                counts.update(parse_local_safetensors_file_metadata(file).parameter_count)
+            # a header of another form raises errors of Python's own
+            except (SafetensorsParsingError, OSError, TypeError, AttributeError) as error:
+                raise ModelError(f"{file} cannot be read as safetensors: {str(error)[:80]}.") from error
+    return counts

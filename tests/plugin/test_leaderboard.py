@@ -1,0 +1,149 @@
+"""mteb's leaderboard of a folder of results, served by our command and read as its users read it."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from unittest.mock import Mock
+
+import mteb
+import pytest
+from mteb.models.model_meta import ModelMeta
+
+from mteb_longembed import cli
+from mteb_longembed.errors import InputError, LongEmbedError
+from mteb_longembed.plugin import mteb_parts
+from mteb_longembed.plugin.leaderboard import make_app, start
+from tests.reports.made import write_result
+
+gradio_client = pytest.importorskip("gradio_client")
+
+ROOT = str(Path(__file__).parents[2])
+OURS, BASE = "intfloat/e5-base-v2+ntk@4096", "intfloat/e5-base-v2"
+SCORES = {
+    "LongEmbedPasskey": {"test_256": 0.9, "test_512": 0.5},
+    "LongEmbedNeedle": {"test_256": 0.3, "test_512": 0.2},
+}
+#: Where the tables begin among the outputs of the application's callback.
+SUMMARY = 9
+#: By hand: passkey 70, needle 25; their mean 47.5. At 256 tokens 90 and 30, at 512 tokens 50 and 20.
+ROW = [
+    "1",
+    "e5-base-v2+ntk@4096",
+    "⚠️ NA",
+    "0.500",
+    "2.0",
+    "",
+    "4096",
+    "47.50",
+    "47.50",
+    "47.50",
+    "60.00",
+    "35.00",
+]
+
+
+def written(folder: Path, task: str, scores: dict[str, float], name: str) -> None:
+    """A result, with all that mteb says of a model."""
+    path = write_result(folder / "results", task, scores, name=name)
+    facts = {"name": name, "revision": "r1", "n_parameters": 2_000_000_000, "max_tokens": 4096.0}
+    described = ModelMeta.create_empty().to_dict() | facts | {"n_embedding_parameters": 1_500_000_000}
+    path.with_name("model_meta.json").write_text(json.dumps(described))
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> Iterator[str]:
+    """The page of two models, one on our benchmark and one on mteb's."""
+    folder = tmp_path_factory.mktemp("folder")
+    for task, scores in SCORES.items():
+        written(folder, task, scores, OURS)
+    written(folder, "LEMBPasskeyRetrieval", {"test_256": 0.25}, BASE)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # a hub that nobody serves: each request would be refused
+    env = {**os.environ, "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "HF_ENDPOINT": "http://127.0.0.1:1"}
+    command = [sys.executable, "-m", "mteb_longembed", "leaderboard", str(folder), "--port", str(port)]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            assert line == f"http://127.0.0.1:{port}/ shows {folder}; Ctrl-C stops it.\n"
+            yield line.split()[0]
+        finally:
+            process.terminate()
+
+
+def tables(address: str, button: str) -> list[list[dict[str, str]]]:
+    """The rows of summary and tasks as they are shown, from the application's API after a click into the menu."""
+    page = gradio_client.Client(address, verbose=False)
+    page.predict(api_name=button)
+    outputs = page.predict(api_name="/on_benchmark_select")
+    values = [output["value"] for output in outputs[SUMMARY : SUMMARY + 2]]
+    return [
+        [dict(zip(value["headers"], row, strict=True)) for row in value["metadata"]["display_value"]]
+        for value in values
+    ]
+
+
+def test_our_benchmark_has_our_model_with_size_length_scores_by_length_and_the_mean(address) -> None:
+    (row,), (tasks,) = tables(address, "/_update_value")
+    lengths = [f"Mean ({length} tokens)" for length in ("256", "512", "1K", "2K", "4K", "8K", "16K", "32K")]
+    assert list(row)[-8:] == lengths
+    assert list(row.values()) == ROW + [""] * 6
+    assert tasks == {"Model": ROW[1], "LongEmbedPasskey": "70.00", "LongEmbedNeedle": "25.00"}
+
+
+def test_the_benchmark_of_mteb_has_its_own_model(address) -> None:
+    (row,), (tasks,) = tables(address, "/_update_value_1")
+    assert (row["Mean (Task)"], row["Max Tokens"], tasks["Model"]) == ("25.00", "512", "e5-base-v2")
+
+
+def test_a_browser_shows_the_row_and_the_mean(address, tmp_path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("there is no chromium on this machine")
+    command = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
+    command += ["--virtual-time-budget=30000", "--dump-dom", address]
+    page = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    seen = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
+    words = [unescape(word).strip() for word in re.split(r"<[^>]*>", seen)]
+    shown = [word for word in words if word]
+    assert {"LongEmbed+ and LongEmbed", "Long-context Retrieval, generated and real"} <= set(shown)
+    assert "|".join(filter(None, ROW)) in "|".join(shown)
+
+
+def test_what_cannot_be_shown_is_told_in_one_sentence(tmp_path, monkeypatch, capsys) -> None:
+    assert cli.main(["leaderboard", str(tmp_path)]) == 2
+    assert "no results of LongEmbed tasks were found" in capsys.readouterr().err
+    written(tmp_path, "LongEmbedPasskey", {"test_256": 0.9}, OURS)
+    next(tmp_path.rglob("LongEmbedPasskey.json")).write_text('{"scores"')
+    with pytest.raises(
+        InputError, match=r"cannot read all results in .*: mteb-longembed report .* names the file"
+    ):
+        make_app(tmp_path)
+    with pytest.raises(InputError, match="--port must be free on this machine, got 80"):
+        start(Mock(launch=Mock(side_effect=OSError("taken"))), 80)
+    with pytest.raises(SystemExit):
+        cli.main(["leaderboard", str(tmp_path), "--port", "65536"])
+    assert "expected a number from 1 to 65535, got '65536'" in capsys.readouterr().err
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path, monkeypatch) -> None:
+    written(tmp_path, "LongEmbedPasskey", {"test_256": 0.9}, OURS)
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    monkeypatch.delitem(sys.modules, "mteb.leaderboard", raising=False)
+    monkeypatch.delitem(sys.modules, "mteb.leaderboard.app", raising=False)
+    with pytest.raises(LongEmbedError, match=r"needs gradio: pip install 'mteb-longembed\[leaderboard\]'"):
+        make_app(tmp_path)
+
+
+def test_a_name_that_has_moved_is_told_before_anything_is_put_there() -> None:
+    with pytest.raises(LongEmbedError, match=r"has no mteb.cache.MENU, which mteb-longembed "):
+        mteb_parts.put("mteb.cache", "MENU", [])
+    assert not hasattr(mteb.cache, "MENU")
