@@ -114,6 +114,7 @@ def keep_scores(folder: Path, model: str) -> None:
     """Put the scores of a run in the place of those that the file has of the model."""
     rows = pd.DataFrame(json.loads((folder / "compare.json").read_text())["candidates"])
     shown = rows[["label", "score", "low", "high", "vectors", "share_read"]].round(3)
+    shown["label"] = shown["label"].str.replace(r"neighbours=.*/", "neighbours=", regex=True)
     shown.insert(0, "model", model)
     known = pd.read_csv(RUNS)
     pd.concat([known[known["model"] != model], shown]).to_csv(RUNS, index=False)

@@ -376,12 +376,15 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
     ends = {base: re.split(r"[/\\]", base.rstrip("/\\"))[-1] for base in bases}
     if len(set(ends.values())) < len(bases):
         ends = {base: base for base in bases}
+    by_neighbours = {f"neighbours={base}": f"neighbours={end}" for base, end in ends.items()}
     if len(bases) == 1:
         ends = {bases[0]: ""}
     labels = {}
     for candidate in candidates:
         end = ends.get(candidate.base, "")
         label = end + candidate.name.removeprefix(candidate.base)
+        for name, short in by_neighbours.items():
+            label = label.replace(name, short)
         if candidate.chunker_name:
             label = f"{end}+{candidate.chunker_name}"
             if candidate.kind == "fusion":

@@ -47,7 +47,7 @@ _LEGEND = {
     "standing": f"Standing: winner (best in at least {100 * WINNING_SHARE:g} %), good enough (within {MARGIN:g} "
     f"points in at least {100 * ENOUGH_SHARE:g} %), behind (the interval of the difference lies below 0), may be "
     "best (all others), - (no part of the choice).",
-    "tokens/s": "Tokens/s: the median of three rounds on the same documents (the JSON has all three). To count as "
+    "tokens/s": "Tokens/s: on the same documents, once for each pass. To count as "
     f"faster, a candidate must encode all documents in less than 1 / {CLEARLY:g} of the time.",
     "vectors": "Vectors and KB/doc: the mean of all documents.",
     "read": "Read: the share of the documents' tokens that is read; tokens that the tokenizer does not know "

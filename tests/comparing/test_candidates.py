@@ -135,6 +135,8 @@ def test_short_names_leave_out_what_all_have_in_common() -> None:
     ]
     assert list(short_names(one[:3]).values()) == ["base", "+gp@1k", "bm25:window=200"]
     assert short_names(one[3:])[one[3].id] == "+halves"
+    near = Candidate(f"bm25:window=200,neighbours={path}", "", "bm25")
+    assert short_names([*one, near])[near.id] == "bm25:window=200,neighbours=all-MiniLM-L6-v2"
     two = short_names([*one[:3], Candidate("e5-base+gp@1k", "e5-base", "strategy")])
     assert list(two.values()) == [
         "all-MiniLM-L6-v2",
