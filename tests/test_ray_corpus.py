@@ -177,8 +177,11 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(cluster, documents
     output, _ = job.communicate(timeout=900)
     one, other = sorted(line for line in output.splitlines() if line.endswith("finished shards stay."))
     assert job.returncode == 1 and set(finished(tmp_path / "windows")) == {"good.parquet"}
-    assert "cut.parquet cannot be read (" in one and "no-text.parquet cannot be read (" in other
-    assert one.endswith("repair it, then type the same command again; finished shards stay.")
+    assert (
+        "cut.parquet cannot be read or encoded (" in one
+        and "no-text.parquet cannot be read or encoded (" in other
+    )
+    assert one.endswith("repair or divide it, then type the same command again; finished shards stay.")
 
     (damaged / "no-text.parquet").unlink()
     (damaged / "cut.parquet").write_bytes(second.read_bytes())
@@ -188,7 +191,10 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(cluster, documents
 
 def test_workers_that_leave_no_core_for_reading_and_writing_are_refused(cluster, documents, tmp_path) -> None:
     status, output = run(cluster, "ray_corpus", WINDOWS, documents, tmp_path / "windows", "--workers", 3)
-    assert status == 1 and "\nworkers must be 1 to 2 here, got 3: one core reads and writes; give" in output
+    assert (
+        status == 1
+        and "\nworkers must be at most 2 here, because one core reads and writes, got 3: take" in output
+    )
 
 
 def test_sums_of_workers_fit_the_model_of_one_process(cluster, documents, tmp_path) -> None:
