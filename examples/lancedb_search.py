@@ -4,9 +4,10 @@ pip install mteb-longembed lancedb
 """
 
 import lancedb
+import pandas as pd
 from documents import DOCUMENTS, QUESTION, YEARS
 from lancedb.index import FTS, IvfFlat
-from lancedb.query import BooleanQuery, MatchQuery, Occur
+from lancedb.query import BooleanQuery, FullTextQuery, MatchQuery, Occur
 
 import mteb_longembed as longembed
 from mteb_longembed.retrieval.passages import passages_of
@@ -26,28 +27,45 @@ def rows_of(name: str, text: str) -> list[dict]:
     return rows
 
 
-table = lancedb.connect("lance").create_table(
-    "windows", [r for n, t in DOCUMENTS.items() for r in rows_of(n, t)]
+database = lancedb.connect("lance")
+table = database.create_table(
+    "windows", [row for name in DOCUMENTS for row in rows_of(name, DOCUMENTS[name])]
 )
 # lists: about the root of the number of rows; a search compares with the vectors of the nearest `nprobes` lists
 table.create_index("vector", config=IvfFlat(distance_type="cosine", num_partitions=1))
-table.create_index("text", config=FTS())  # LanceDB's own BM25
+# words count in windows and in whole documents
+whole = [{"document": name, "text": text, "year": YEARS[name]} for name, text in DOCUMENTS.items()]
+documents = database.create_table("documents", whole)
+for one in (table, documents):
+    one.create_index("text", config=FTS())
 
 
-def best_of_each(query, where: str | None = None, limit: int = 50) -> list[dict]:
-    """Each document once, with its best window; perhaps only of rows that a filter lets through."""
+def rows_found(query, where: str | None, limit: int = 50) -> pd.DataFrame:
+    """The best row of each document, best first; perhaps only of rows that a filter lets through."""
     if where:
         query = query.where(where, prefilter=True)
-    best = {}
-    for row in query.limit(limit).to_list():
-        best.setdefault(row["document"], row)
-    return list(best.values())
+    return query.limit(limit).to_pandas().drop_duplicates("document").set_index("document")
 
 
-def search(question: str, where: str | None = None) -> list[dict]:
-    """The best windows by vectors and by words, joined by their ranks."""
+def share(scores: pd.Series) -> pd.Series:
+    """Scores divided by the highest."""
+    return scores / scores.max()
+
+
+def by_words(asked: FullTextQuery, where: str | None = None) -> tuple[pd.Series, pd.DataFrame]:
+    """The scores of documents, the whole one and its best window added up, and these windows."""
+    windows = rows_found(table.search(asked), where)
+    of_whole = rows_found(documents.search(asked), where)["_score"]
+    return share(share(windows["_score"]).add(share(of_whole), fill_value=0)), windows
+
+
+def search(question: str, where: str | None = None) -> pd.DataFrame:
+    """The best window of each document, by vectors and words: the mean of their scaled scores."""
     vector = model.encode_query([question])[0][0].numpy()
-    return best_of_each(table.search(query_type="hybrid").vector(vector).text(question).nprobes(20), where)
+    near = rows_found(table.search(vector).distance_type("cosine").nprobes(20), where)
+    words, windows = by_words(MatchQuery(question, "text"), where)
+    scores = share(2 - near["_distance"]).add(words, fill_value=0) / 2
+    return near.combine_first(windows).loc[scores.sort_values(ascending=False).index]
 
 
 def boosted(words: dict[str, dict[str, float]]) -> BooleanQuery:
@@ -62,22 +80,24 @@ def update(name: str, text: str) -> None:
     """Replace the windows of one document."""
     table.delete(f"document = '{name}'")
     table.add(rows_of(name, text))
-    table.optimize()  # also brings both indexes up to date
+    documents.update(f"document = '{name}'", {"text": text})
+    for one in (table, documents):
+        one.optimize()  # brings the indexes up to date
 
 
 hits = search(QUESTION)
-RANKING = [hit["document"] for hit in hits]
-CHUNK = hits[0]["text"]
-print(RANKING, hits[0]["start"], hits[0]["end"])
+RANKING = list(hits.index)
+CHUNK = hits["text"].iloc[0]
+print(hits[["start", "end"]])
 
 # words alone: a model reads each different word once, and no document
 words = longembed.search("bm25:window=200,neighbours=mini-ape")
 words.add(DOCUMENTS, DOCUMENTS.values())
 weighted = words.scorer.weighted_words(QUESTION)  # {"keller": {"keller": 1.0, "ada": 0.4, ...}, ...}
-RANKING_BY_WORDS = [hit["document"] for hit in best_of_each(table.search(boosted(weighted)))]
+RANKING_BY_WORDS = list(by_words(boosted(weighted))[0].sort_values(ascending=False).index)
 print(RANKING_BY_WORDS)
 
-OLD = [hit["document"] for hit in search(QUESTION, "year < 2000")]
+OLD = list(search(QUESTION, "year < 2000").index)
 update("harbour", DOCUMENTS["harbour"].replace("Ada Brandt", "Mia Sorensen"))
-UPDATED = search("What is the pass key for Mia Sorensen?")[0]["document"]
+UPDATED = search("What is the pass key for Mia Sorensen?").index[0]
 print(OLD, UPDATED)

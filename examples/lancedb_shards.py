@@ -22,7 +22,7 @@ def opened(windows: Path, database: str) -> lancedb.table.Table:
     """The table of the windows. One that is gone is made again from the shards."""
     try:
         found = lancedb.connect(database)
-        if "windows" in found.table_names(limit=1_000):
+        if "windows" in found.list_tables().tables:
             return found.open_table("windows")
         table = found.create_table("windows", ds.dataset(windows, format="parquet").scanner().to_reader())
         if table.count_rows() >= INDEX_FROM:

@@ -3,8 +3,8 @@
 pip install mteb-longembed "ray[data]"
 python ray_corpus.py NAME documents/ windows/
 
-`documents/` holds Parquet files (shards) with the columns id and text. For each, `windows/` gets a file of the same name
-with a row for each vector: document, start, end, text, vector. All machines must see both folders.
+`documents/` holds Parquet files (shards) with the columns id and text. For each, `windows/` gets a file of the same
+name with a row for each vector: document, start, end, text, vector. All machines must see both folders.
 """
 
 import argparse
