@@ -19,7 +19,7 @@ import torch
 import mteb_longembed as longembed
 from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.errors import LongEmbedError, StorageError
+from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.retrieval.passages import passages_of
 
 #: A worker that dies is replaced so often, and its shard is encoded again. Ray's own number has no end.
@@ -65,14 +65,18 @@ def write(shard: dict, folder: Path) -> dict:
     """Write a finished shard. Its name appears when all of it is there, so a file that exists is finished."""
     target = folder / Path(shard["path"]).name
     unfinished = target.with_suffix(".unfinished")
+    written = {"problem": shard["problem"], "can_write": True}
     if not shard["problem"]:
         try:
             unfinished.write_bytes(shard["bytes"])
             unfinished.replace(target)
         except OSError as error:
             unfinished.unlink(missing_ok=True)
-            raise StorageError(f"{target} cannot be written ({error.strerror}): make room") from error
-    return {"problem": shard["problem"]}
+            written = {
+                "problem": f"{target} cannot be written ({error.strerror}): make room",
+                "can_write": False,
+            }
+    return written
 
 
 def workers(threads: int, asked: int | None = None) -> dict:
@@ -88,7 +92,7 @@ def workers(threads: int, asked: int | None = None) -> dict:
             f"workers must be at most {most} here, because one core reads and writes, got {asked or 1}: take fewer "
             "workers or threads, or more cores."
         )
-    return {**needs, "concurrency": asked or most}
+    return {**needs, "compute": ray.data.ActorPoolStrategy(size=asked or most)}
 
 
 def documents_of(shard: dict) -> dict[str, list]:
@@ -98,8 +102,6 @@ def documents_of(shard: dict) -> dict[str, list]:
 
 def reason(error: BaseException) -> str:
     """Why something failed, on one line."""
-    while error.__cause__ is not None and not isinstance(error, StorageError):
-        error = error.__cause__
     return str(error).strip().partition("\n")[0].rstrip(".")
 
 
@@ -132,16 +134,20 @@ def main() -> None:
     encoded = read.map(
         Encoder, fn_constructor_args=(args.name,), **restarts, **workers(args.threads, args.workers)
     )
+    problems = []
     try:
-        done = encoded.map(write, fn_args=(args.windows.resolve(),)).take_all()
-    except ray.exceptions.RayTaskError as error:
-        raise SystemExit(f"{reason(error)}, {AGAIN}") from error
+        for shard in encoded.map(write, fn_args=(args.windows.resolve(),)).iter_rows():
+            if shard["problem"]:
+                problems.append(f"{shard['problem']}, {AGAIN}")
+            if not shard["can_write"]:
+                break  # the next shards would be encoded for nothing
+    except ray.exceptions.RayTaskError:
+        raise  # a mistake in code, with its place
     except ray.exceptions.RayError as error:
         raise SystemExit(
             f"a worker died {RESTARTS + 1} times, perhaps for want of memory: take fewer workers or smaller shards, "
             f"{AGAIN}"
         ) from error
-    problems = [f"{shard['problem']}, {AGAIN}" for shard in done if shard["problem"]]
     if problems:
         raise SystemExit("\n".join(problems))
 
