@@ -7,7 +7,8 @@ import lancedb
 import pandas as pd
 from documents import DOCUMENTS, QUESTION, YEARS
 from lancedb.index import FTS, IvfFlat
-from lancedb.query import BooleanQuery, FullTextQuery, MatchQuery, Occur
+from lancedb.query import BooleanQuery, MatchQuery, Occur
+from lancedb_shards import best_windows, by_words
 
 import mteb_longembed as longembed
 from mteb_longembed.retrieval.passages import passages_of
@@ -31,7 +32,7 @@ database = lancedb.connect("lance")
 table = database.create_table(
     "windows", [row for name in DOCUMENTS for row in rows_of(name, DOCUMENTS[name])]
 )
-# lists: about the root of the number of rows; a search compares with the vectors of the nearest `nprobes` lists
+# one list for 256 vectors or more; a search compares with the vectors of the nearest `nprobes` lists
 table.create_index("vector", config=IvfFlat(distance_type="cosine", num_partitions=1))
 # words count in windows and in whole documents
 whole = [{"document": name, "text": text, "year": YEARS[name]} for name, text in DOCUMENTS.items()]
@@ -40,32 +41,10 @@ for one in (table, documents):
     one.create_index("text", config=FTS())
 
 
-def rows_found(query, where: str | None, limit: int = 50) -> pd.DataFrame:
-    """The best row of each document, best first; perhaps only of rows that a filter lets through."""
-    if where:
-        query = query.where(where, prefilter=True)
-    return query.limit(limit).to_pandas().drop_duplicates("document").set_index("document")
-
-
-def share(scores: pd.Series) -> pd.Series:
-    """Scores divided by the highest."""
-    return scores / scores.max()
-
-
-def by_words(asked: FullTextQuery, where: str | None = None) -> tuple[pd.Series, pd.DataFrame]:
-    """The scores of documents, the whole one and its best window added up, and these windows."""
-    windows = rows_found(table.search(asked), where)
-    of_whole = rows_found(documents.search(asked), where)["_score"]
-    return share(share(windows["_score"]).add(share(of_whole), fill_value=0)), windows
-
-
 def search(question: str, where: str | None = None) -> pd.DataFrame:
-    """The best window of each document, by vectors and words: the mean of their scaled scores."""
+    """The best window of each document, by vectors and words."""
     vector = model.encode_query([question])[0][0].numpy()
-    near = rows_found(table.search(vector).distance_type("cosine").nprobes(20), where)
-    words, windows = by_words(MatchQuery(question, "text"), where)
-    scores = share(2 - near["_distance"]).add(words, fill_value=0) / 2
-    return near.combine_first(windows).loc[scores.sort_values(ascending=False).index]
+    return best_windows(table, documents, vector, question, where)
 
 
 def boosted(words: dict[str, dict[str, float]]) -> BooleanQuery:
@@ -93,8 +72,8 @@ print(hits[["start", "end"]])
 # words alone: a model reads each different word once, and no document
 words = longembed.search("bm25:window=200,neighbours=mini-ape")
 words.add(DOCUMENTS, DOCUMENTS.values())
-weighted = words.scorer.weighted_words(QUESTION)  # {"keller": {"keller": 1.0, "ada": 0.4, ...}, ...}
-RANKING_BY_WORDS = list(by_words(boosted(weighted))[0].sort_values(ascending=False).index)
+weighted = words.scorer.weighted_words(QUESTION)  # {"what": {"ada": 0.16}, "keller": {"keller": 1.0}, ...}
+RANKING_BY_WORDS = list(by_words(table, documents, boosted(weighted))[0].index)
 print(RANKING_BY_WORDS)
 
 OLD = list(search(QUESTION, "year < 2000").index)

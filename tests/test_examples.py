@@ -50,7 +50,8 @@ def run(monkeypatch, tmp_path):
         monkeypatch.syspath_prepend(str(EXAMPLES))
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-        monkeypatch.delitem(sys.modules, "documents", raising=False)
+        for module in ("documents", "lancedb_shards"):
+            monkeypatch.delitem(sys.modules, module, raising=False)
         monkeypatch.setattr(sys, "argv", [name, *arguments])
         return runpy.run_path(str(EXAMPLES / f"{name}.py"))
 
@@ -101,6 +102,8 @@ def test_shards_are_asked_and_a_table_that_is_lost_is_made_again(run, tmp_path, 
     model: Any = longembed.load(name, device="cpu")
     windows = tmp_path / "windows"
     windows.mkdir()
+    whole = pa.table({"id": list(DOCUMENTS), "text": list(DOCUMENTS.values())})
+    pq.write_table(whole, tmp_path / "documents.parquet")
     for shard, (key, text) in enumerate(DOCUMENTS.items()):
         rows = []
         for (start, end), vector in zip(
@@ -111,7 +114,7 @@ def test_shards_are_asked_and_a_table_that_is_lost_is_made_again(run, tmp_path, 
         vectors = pa.array([row.pop("vector") for row in rows], pa.list_(pa.float32(), 192))
         table = pa.Table.from_pylist(rows).append_column("vector", vectors)
         pq.write_table(table, windows / f"{shard}.parquet")
-    asked = (str(windows), name, QUESTION)
+    asked = (str(tmp_path / "documents.parquet"), str(windows), name, QUESTION)
     run("lancedb_shards", *asked)["main"]()
     first = capsys.readouterr().out.splitlines()
     assert first[0].startswith("library\t") and "90577" in first[0] and len(first) == 3
@@ -120,6 +123,6 @@ def test_shards_are_asked_and_a_table_that_is_lost_is_made_again(run, tmp_path, 
     assert len(capsys.readouterr().out.splitlines()) == 2
     (tmp_path / "file").touch()
     with pytest.raises(
-        SystemExit, match=r"file cannot be opened or filled .*type the same command again; the shards"
+        SystemExit, match=r"file cannot be filled or asked .*type the same command again; the shards"
     ):
         run("lancedb_shards", *asked, "--database", "file")["main"]()
