@@ -51,7 +51,9 @@ def best_windows(
     near = rows_found(near, where)
     words, found = by_words(windows, documents, MatchQuery(question, "text"), where)
     scores = share(2 - near["_distance"]).add(words, fill_value=0) / 2
-    return near.combine_first(found).loc[scores.sort_values(ascending=False).index]
+    best = near.combine_first(found)
+    # a document of whose windows none was found has nothing to show
+    return best.loc[scores[scores.index.isin(best.index)].sort_values(ascending=False).index]
 
 
 def filled(database, documents: Path, windows: Path) -> tuple[Table, Table]:

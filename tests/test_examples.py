@@ -102,7 +102,9 @@ def test_shards_are_asked_and_a_table_that_is_lost_is_made_again(run, tmp_path, 
     model: Any = longembed.load(name, device="cpu")
     windows = tmp_path / "windows"
     windows.mkdir()
-    whole = pa.table({"id": list(DOCUMENTS), "text": list(DOCUMENTS.values())})
+    # the words of the last document are found, and it has no windows
+    texts = {**DOCUMENTS, "lost": QUESTION}
+    whole = pa.table({"id": list(texts), "text": list(texts.values())})
     pq.write_table(whole, tmp_path / "documents.parquet")
     for shard, (key, text) in enumerate(DOCUMENTS.items()):
         rows = []
