@@ -4,7 +4,11 @@ pip install mteb-longembed lancedb
 """
 
 import lancedb
+import pandas as pd
 from documents import DOCUMENTS, QUESTION, YEARS
+from lancedb.index import FTS, IvfFlat
+from lancedb.query import BooleanQuery, MatchQuery, Occur
+from lancedb_shards import best_windows, by_words
 
 import mteb_longembed as longembed
 from mteb_longembed.retrieval.passages import passages_of
@@ -24,38 +28,55 @@ def rows_of(name: str, text: str) -> list[dict]:
     return rows
 
 
-table = lancedb.connect("lance").create_table(
-    "windows", [r for n, t in DOCUMENTS.items() for r in rows_of(n, t)]
+database = lancedb.connect("lance")
+table = database.create_table(
+    "windows", [row for name in DOCUMENTS for row in rows_of(name, DOCUMENTS[name])]
 )
-table.create_fts_index("text")  # LanceDB's own BM25
+# one list for 256 vectors or more; a search compares with the vectors of the nearest `nprobes` lists
+table.create_index("vector", config=IvfFlat(distance_type="cosine", num_partitions=1))
+# words count in windows and in whole documents
+whole = [{"document": name, "text": text, "year": YEARS[name]} for name, text in DOCUMENTS.items()]
+documents = database.create_table("documents", whole)
+for one in (table, documents):
+    one.create_index("text", config=FTS())
 
 
-def search(question: str, where: str | None = None, limit: int = 50) -> list[dict]:
-    """The best windows by vectors and by words, joined by their ranks; each document once, with its best window."""
-    query = (
-        table.search(query_type="hybrid").vector(model.encode_query([question])[0][0].numpy()).text(question)
-    )
-    if where:
-        query = query.where(where, prefilter=True)
-    best = {}
-    for row in query.limit(limit).to_list():
-        best.setdefault(row["document"], row)
-    return list(best.values())
+def search(question: str, where: str | None = None) -> pd.DataFrame:
+    """The best window of each document, by vectors and words."""
+    vector = model.encode_query([question])[0][0].numpy()
+    return best_windows(table, documents, vector, question, where)
+
+
+def boosted(words: dict[str, dict[str, float]]) -> BooleanQuery:
+    """A query of words with neighbours; LanceDB adds up what matches."""
+    parts = []
+    for matches in words.values():
+        parts += [(Occur.SHOULD, MatchQuery(word, "text", boost=share)) for word, share in matches.items()]
+    return BooleanQuery(parts)
 
 
 def update(name: str, text: str) -> None:
     """Replace the windows of one document."""
     table.delete(f"document = '{name}'")
     table.add(rows_of(name, text))
-    table.optimize()  # also brings the index of words up to date
+    documents.update(f"document = '{name}'", {"text": text})
+    for one in (table, documents):
+        one.optimize()  # brings the indexes up to date
 
 
 hits = search(QUESTION)
-RANKING = [hit["document"] for hit in hits]
-CHUNK = hits[0]["text"]
-print(RANKING, hits[0]["start"], hits[0]["end"])
+RANKING = list(hits.index)
+CHUNK = hits["text"].iloc[0]
+print(hits[["start", "end"]])
 
-OLD = [hit["document"] for hit in search(QUESTION, "year < 2000")]
+# words alone: a model reads each different word once, and no document
+words = longembed.search("bm25:window=200,neighbours=mini-ape")
+words.add(DOCUMENTS, DOCUMENTS.values())
+weighted = words.scorer.weighted_words(QUESTION)  # {"what": {"ada": 0.16}, "keller": {"keller": 1.0}, ...}
+RANKING_BY_WORDS = list(by_words(table, documents, boosted(weighted))[0].index)
+print(RANKING_BY_WORDS)
+
+OLD = list(search(QUESTION, "year < 2000").index)
 update("harbour", DOCUMENTS["harbour"].replace("Ada Brandt", "Mia Sorensen"))
-UPDATED = search("What is the pass key for Mia Sorensen?")[0]["document"]
+UPDATED = search("What is the pass key for Mia Sorensen?").index[0]
 print(OLD, UPDATED)

@@ -2,16 +2,20 @@
 
 import importlib.util
 import json
+import os
 import pkgutil
 import re
+import subprocess
 import sys
 from pathlib import Path
 
+import mteb as mteb_library
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed import cli
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.positions import families
 from mteb_longembed.encoders.positions.strategies import STRATEGIES
 from tests import tiny
@@ -124,6 +128,61 @@ def test_the_script_of_serving_shows_where_a_server_cut(tmp_path, monkeypatch, c
         capsys.readouterr()
         exec(compile(code, name, "exec"), {})
     assert capsys.readouterr().out.startswith("long.txt cut after 256 {128: 0.")
+
+
+# ---- more than one machine --------------------------------------------------------------------------------------
+
+
+def blocks(name: str) -> dict[str, str]:
+    """The titled code of a page."""
+    return dict(re.findall(r'```python title="([\w.]+)"\n(.*?)```', page(name), re.DOTALL))
+
+
+def test_sums_of_two_workers_fit_one_model_as_the_page_shows() -> None:
+    names: dict = {}
+    exec(compile(blocks("more-machines.md")["sums.py"], "sums.py", "exec"), names)
+    one = names["longembed"].adapt(names["base"], [text for part in names["parts"] for text in part])
+    texts = ["The dog is under the mat.", "Where is it?"]
+    similar = [model.similarity(*2 * [model.encode(texts)]) for model in (one, names["model"])]
+    assert torch.allclose(*similar, atol=1e-5)
+
+
+def test_a_dis_max_has_the_share_of_each_word_and_its_neighbours() -> None:
+    names: dict = {}
+    exec(compile(blocks("more-machines.md")["dis_max.py"], "dis_max.py", "exec"), names)
+    (asked,) = names["query"]["query"]["bool"]["should"]
+    shares = {
+        one["match"]["text"]["query"]: one["match"]["text"]["boost"] for one in asked["dis_max"]["queries"]
+    }
+    assert shares == names["searcher"].scorer.weighted_words("monday")["monday"]
+    assert shares["monday"] == 1 and all(0 < share <= 1 for share in shares.values())
+
+
+def test_each_task_of_the_slurm_script_runs_its_own_name(tmp_path) -> None:
+    (script,) = re.findall(r"```bash\n(#!/bin/bash\n#SBATCH.*?)```", page("cookbook.md"), re.DOTALL)
+    first, last = re.findall(r"--array=(\d+)-(\d+)", script)[0]
+    (tmp_path / "job.sh").write_text(script, encoding="utf-8")
+    # what would run for hours
+    mteb = tmp_path / "mteb"
+    mteb.write_text(
+        '#!/bin/sh\nprintf "%s\\n" "$HF_HUB_OFFLINE" "$MTEB_LONGEMBED_STORE" "$@"\n', encoding="utf-8"
+    )
+    mteb.chmod(0o755)
+    names = []
+    for task in range(int(first), int(last) + 1):
+        environment = {
+            "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "HOME": "/home/me", "TMPDIR": f"/scratch/{task}",
+            "SLURM_ARRAY_TASK_ID": str(task),
+        }  # fmt: skip
+        command = ["bash", "-eu", str(tmp_path / "job.sh")]
+        ran = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        offline, store, *arguments = ran.stdout.splitlines()
+        assert (offline, store) == ("1", f"/scratch/{task}/store")
+        options = dict(zip(arguments[1::2], arguments[2::2], strict=True))
+        assert arguments[0] == "run" and options["--output-folder"] == "/home/me/results"
+        assert mteb_library.get_benchmark(options["-b"]).tasks
+        names.append(str(ModelSpec.parse(options["-m"])))
+    assert len(set(names)) == int(last) + 1 == 3
 
 
 # ---- links and commands ----------------------------------------------------------------------------------------

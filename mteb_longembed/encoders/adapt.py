@@ -17,11 +17,11 @@ from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.identity import digest
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.extend import load
-from mteb_longembed.encoders.heads.counting import count_tokens
+from mteb_longembed.encoders.heads.counting import count_tokens, vocabulary_of
 from mteb_longembed.encoders.heads.head import Head
-from mteb_longembed.encoders.heads.transforms import TRANSFORMS
+from mteb_longembed.encoders.heads.transforms import TRANSFORMS, Transform
 from mteb_longembed.encoders.heads.weights import RULES, TokenCounts, TokenWeights
-from mteb_longembed.encoders.heads.whitening import drawn_rows
+from mteb_longembed.encoders.heads.whitening import Moments, Whitening, drawn_rows
 from mteb_longembed.encoders.model import LongModelMixin, Model, with_head
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
 from mteb_longembed.encoders.publishing.card import ADAPTED, adapted_card
@@ -39,7 +39,7 @@ FEW_PIECES = 50
 
 def adapt(
     base: str | Path | Model,
-    documents: Iterable[str],
+    documents: Iterable[str] | TokenCounts | Moments,
     *,
     weights: Literal["idf", "sif"] | None = "idf",
     whiten: float = 0.5,
@@ -64,7 +64,9 @@ def adapt(
         base: a name such as `e5-base+ntk`, an alias, a hub id, a folder, or a loaded model, which is not changed (but
             moved, if `device` is given).
         documents: texts of the corpus, in any iterable. It is read once, and only what is drawn stays in memory: for a
-            stream in random order, `itertools.islice` reads a part of it alone.
+            stream in random order, `itertools.islice` reads a part of it alone. Or sums that several machines have
+            added up: `TokenCounts`, by `count_tokens`, give weights (with `whiten=0`); `Moments`, of the `pieces` of a
+            model that has its weights, give the map (with `weights=None`).
         weights: `idf` (`ln((N + 1) / (n + 0.5))` of documents), `sif` (`a / (a + share of the token)`), or None.
         whiten: the power of the map, from 0 (no map) to 1 (full whitening).
         queries: at least 10 example queries without judgements, such as those of a log. Queries are then centred on
@@ -79,13 +81,15 @@ def adapt(
         A new model. Its revision is a digest of all that it is.
 
     Raises:
-        InputError: if a setting breaks its rule, a document is no text, or the documents have no token.
+        InputError: if a setting breaks its rule, a document is no text, the documents have no token, or sums do not
+            fit the model.
         NumberError: if a vector is not finite.
         LongEmbedError: for the same reasons as `load`.
     """
     if weights is not None and weights not in RULES:
         raise InputError(f"weights must be one of {', '.join(RULES)}, or None, got {weights!r}.")
     key, setting = _asked_transform(whiten, transform)
+    _check_sums(documents, weights, key, setting)
     asked = None
     if queries is not None:
         asked = list(_read("queries", queries))
@@ -101,35 +105,29 @@ def adapt(
             f"{key} makes a map for one vector a text, got a model with several: give {key}=0, or write {key}= into "
             "the name of a search."
         )
-    drawn = draw(_read("documents", documents), getattr(model, "max_seq_length", None), max_tokens, seed)
-    texts = drawn.texts
-    if not any(text.strip() for text in texts):
-        raise InputError(
-            "adapting needs a corpus with at least 1 token, got 0: give documents that have text."
-        )
-    if len(texts) < drawn.n_documents:
-        logger.warning(
-            "adapting reads %s of %s documents, drawn with seed %d: they have max_tokens=%s tokens.",
-            f"{len(texts):,}",
-            f"{drawn.n_documents:,}",
-            seed,
-            f"{max_tokens:,}",
-        )
+    texts = []
+    if not isinstance(documents, (TokenCounts, Moments)):
+        texts = _drawn(documents, model, max_tokens, seed)
     head = Head.of(model)
     counts: TokenCounts | None = None
     if weights is not None and _averages(head):
-        counts = count_tokens(model, texts, show=show_progress_bar)
+        counts = _counts(model, documents, texts, show=show_progress_bar)
         head = head.weighted(TokenWeights.of_corpus(counts, weights, model.tokenizer))
     if setting:
         unscaled = head.unscaled()
-        rows = pieces(with_uncut(model, head), texts, show=show_progress_bar)
         of_queries = None
         if asked is not None:
             plain = cast("SentenceTransformer", with_uncut(model, unscaled))
             of_queries = np.asarray(plain.encode_query(asked))
-        made_map = TRANSFORMS[key].fit(rows, setting, of_queries)
+        made_map: Transform
+        if isinstance(documents, Moments):
+            _check_moments(documents, with_uncut(model, unscaled))
+            made_map = Whitening.fit(documents, setting, of_queries)
+        else:
+            rows = pieces(with_uncut(model, head), texts, show=show_progress_bar)
+            made_map = TRANSFORMS[key].fit(rows, setting, of_queries)
+            _warn_of_few(len(texts), len(rows))
         head = replace(unscaled, behind=(*unscaled.behind, *made_map.modules()))
-        _warn_of_few(len(texts), len(rows))
     made = with_head(model, head, stock=True)
     if setting:
         made.similarity_fn_name = "cosine"
@@ -139,11 +137,85 @@ def adapt(
     elif not head.has_exact_stock:
         logger.warning(
             "the base has a Dense with an activation behind its pooling, and stock modules count the weights of "
-            "prompts: vectors of texts with a long prompt are not exact; adapt(%r) gives exact ones.",
-            f"{known_as}+none",
+            "prompts: vectors of texts with a long prompt are not exact; adapt(load(%r), ...) gives exact ones.",
+            known_as,
         )
-    _describe(made, known_as, weights if counts else None, key, setting, len(texts))
+    _describe(made, known_as, weights if counts else None, key, setting, _amount(documents, texts))
     return made
+
+
+def _check_sums(documents: object, weights: str | None, key: str, setting: float) -> None:
+    """Refuse sums from which what is asked for does not follow."""
+    if isinstance(documents, TokenCounts) and setting:
+        raise InputError(
+            f"counts of tokens give weights and no map, got {key}={setting:g}: add {key}=0, and fit the map in a "
+            "second call, on the Moments of pieces of the model that has the weights."
+        )
+    if not isinstance(documents, Moments):
+        return
+    if weights is not None:
+        raise InputError(
+            f"moments give a map and no weights, got weights={weights!r}: add weights=None, after a call that fits the "
+            "weights on TokenCounts."
+        )
+    if key != "whiten":
+        raise InputError(f"moments are what whiten is fitted on, got {key}: give documents.")
+
+
+def _drawn(documents: Iterable[str], model: Model, max_tokens: int, seed: int) -> list[str]:
+    """The documents that are read. If they are not all, say so."""
+    drawn = draw(_read("documents", documents), getattr(model, "max_seq_length", None), max_tokens, seed)
+    if not any(text.strip() for text in drawn.texts):
+        raise InputError(
+            "adapting needs a corpus with at least 1 token, got 0: give documents that have text."
+        )
+    if len(drawn.texts) < drawn.n_documents:
+        logger.warning(
+            "adapting reads %s of %s documents, drawn with seed %d: they have max_tokens=%s tokens.",
+            f"{len(drawn.texts):,}",
+            f"{drawn.n_documents:,}",
+            seed,
+            f"{max_tokens:,}",
+        )
+    return drawn.texts
+
+
+def _counts(model: Model, documents: object, texts: list[str], *, show: bool) -> TokenCounts:
+    """The counts of the tokens of texts, or those that were given."""
+    if not isinstance(documents, TokenCounts):
+        return count_tokens(model, texts, show=show)
+    known = vocabulary_of(model)
+    if len(documents.tokens) != known:
+        raise InputError(
+            f"counts must be of this model, which has {known} tokens, got {len(documents.tokens)}: count with "
+            "this model."
+        )
+    return documents
+
+
+def _check_moments(moments: Moments, model: Model) -> None:
+    """Raise InputError for moments that are not those of a model's exact vectors."""
+    width = model.get_embedding_dimension()
+    if len(moments.total) != width:
+        raise InputError(
+            f"moments must be of this model, which has {width} dimensions, got {len(moments.total)}: encode with this "
+            "model."
+        )
+    weights = Head.of(model).weights
+    if weights is not None and not isinstance(weights, TokenWeights):
+        raise InputError(
+            f"moments need a model of this package, got the weights of a {type(weights).__name__}, which counts "
+            "prompts: fit the weights on load(NAME)."
+        )
+
+
+def _amount(documents: object, texts: list[str]) -> str:
+    """What was read, in words."""
+    if isinstance(documents, Moments):
+        return f"{documents.n:,} pieces of documents"
+    if isinstance(documents, TokenCounts):
+        return f"{documents.n_documents:,} documents"
+    return f"{len(texts):,} documents"
 
 
 def _asked_transform(whiten: float, others: Mapping[str, float]) -> tuple[str, float]:
@@ -241,7 +313,7 @@ def loaded(base: str | Path | Model, device: str | None) -> Model:
     return load(base, device=device)
 
 
-def _describe(model: Model, base: str, rule: str | None, key: str, setting: float, n_documents: int) -> None:
+def _describe(model: Model, base: str, rule: str | None, key: str, setting: float, read: str) -> None:
     """Say in the model's name and on its card what was fitted. The revision is a digest: no other model has it."""
     card = model.model_card_data
     short = base.replace("\\", "/").rstrip("/").rpartition("/")[2]
@@ -252,7 +324,7 @@ def _describe(model: Model, base: str, rule: str | None, key: str, setting: floa
         parts.append(f"vectors are whitened (power {setting:g})")
     elif setting:
         parts.append(f"vectors are mapped ({key}={setting:g})")
-    how = f"{' and '.join(parts) or 'nothing was fitted'}, by {n_documents:,} documents"
+    how = f"{' and '.join(parts) or 'nothing was fitted'}, by {read}"
     card.model_name = f"local/{short}-adapted"
     card.base_model = base
     card.base_model_revision = f"{digest(model)}-{ALGORITHM}"

@@ -25,7 +25,7 @@ from .word_search import Join, WordSearch
 #: Words of a window. Neighbouring windows share half of them.
 WINDOW = 200
 #: Version of this file's algorithm, part of the revision.
-VERSION = "p2"
+VERSION = "p3"
 
 
 @dataclass(frozen=True)

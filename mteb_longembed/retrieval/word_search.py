@@ -60,7 +60,8 @@ class WordSearch:
     ) -> None:
         self._join = join
         self._neighbours = neighbours
-        self._words = Words(language)
+        # a model finds other forms of a word by itself, and does better without stems (experiments/tried.md)
+        self._words = Words(language, stems=neighbours is None)
         wholes = WordCounts()
         windows = WordCounts(window)
         spans: list[np.ndarray] = []

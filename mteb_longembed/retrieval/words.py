@@ -54,11 +54,12 @@ class Words:
 
     Args:
         language: as mteb writes it, such as `deu-Latn`.
+        stems: whether forms with one stem are one word, where there is a stemmer for the language.
     """
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, *, stems: bool = True) -> None:
         of_mteb = BM25Tokenizer(language.partition("-")[0])
-        self._stemmer = of_mteb.stemmer
+        self._stemmer = of_mteb.stemmer if stems else None
         self._stop_words = frozenset(Tokenizer(stopwords=of_mteb.stopwords_key or []).stopwords)
         #: Word -> its number.
         self.numbers: dict[str, int] = {}

@@ -27,8 +27,6 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
     The tokens of the model's own prompts count as in every document: they stand before each text and say nothing
     about it.
     """
-    table = cast("Transformer", model[0]).model.get_input_embeddings()
-    vocabulary = max(cast("nn.Embedding", table).num_embeddings, len(model.tokenizer))
     prompts = [text for text in model.prompts.values() if text]
     in_prompts = [np.array(ids, np.int32) for ids in _plain_ids(model, prompts)]
     always = np.concatenate([np.zeros(0, np.int32), *in_prompts])
@@ -40,7 +38,13 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
                     bar.update()
                     yield np.concatenate([ids, always])
 
-    return TokenCounts.of(read(), vocabulary)
+    return TokenCounts.of(read(), vocabulary_of(model))
+
+
+def vocabulary_of(model: BaseModel) -> int:
+    """How many tokens a model knows."""
+    table = cast("Transformer", model[0]).model.get_input_embeddings()
+    return max(cast("nn.Embedding", table).num_embeddings, len(model.tokenizer))
 
 
 def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:

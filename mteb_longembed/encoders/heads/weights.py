@@ -31,6 +31,8 @@ NO_WEIGHT = 1e-7
 class TokenCounts:
     """How often the tokens of a vocabulary occur in a corpus. Special tokens and prompts are not counted.
 
+    Those of several machines are added up.
+
     Args:
         tokens: occurrences of each token, `[vocabulary]`.
         documents: documents that have the token at least once, `[vocabulary]`.
@@ -58,6 +60,11 @@ class TokenCounts:
             in_documents += occurrences > 0
             n_documents += 1
         return cls(tokens, in_documents, n_documents)
+
+    def __add__(self, other: TokenCounts) -> TokenCounts:
+        return TokenCounts(
+            self.tokens + other.tokens, self.documents + other.documents, self.n_documents + other.n_documents
+        )
 
     @property
     def n_tokens(self) -> int:

@@ -1,0 +1,156 @@
+"""Encode a corpus on all cores or GPUs of a Ray cluster. Killed workers are replaced, and finished shards stay.
+
+pip install mteb-longembed "ray[data]"
+python ray_corpus.py NAME documents/ windows/
+
+`documents/` holds Parquet files (shards) with the columns id and text. For each, `windows/` gets a file of the same
+name with a row for each vector: document, start, end, text, vector. All machines must see both folders.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import ray
+import torch
+
+import mteb_longembed as longembed
+from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.errors import LongEmbedError
+from mteb_longembed.retrieval.passages import passages_of
+
+#: A worker that dies is replaced so often, and its shard is encoded again. Ray's own number has no end.
+RESTARTS = 3
+AGAIN = "then type the same command again; finished shards stay."
+
+
+class Encoder:
+    """A worker: it loads the model once, and makes of a file of documents a file of windows, both as bytes."""
+
+    def __init__(self, name: str) -> None:
+        self.model = longembed.load(name)
+
+    def __call__(self, shard: dict) -> dict:
+        """What is wrong with one shard does not stop the others."""
+        done = {"path": shard["path"], "bytes": b"", "problem": ""}
+        try:
+            written = pa.BufferOutputStream()
+            pq.write_table(self.windows(documents_of(shard)), written)
+            done["bytes"] = written.getvalue().to_pybytes()
+        except (pa.ArrowException, OSError, LongEmbedError, MemoryError) as error:
+            done["problem"] = (
+                f"{shard['path']} cannot be read or encoded ({reason(error)}): repair or divide it"
+            )
+        return done
+
+    def windows(self, documents: dict[str, list]) -> pa.Table:
+        """A row for each vector. `encode_document` adds the model's prompt."""
+        rows = []
+        of_documents = []
+        encoded = self.model.encode_document(documents["text"])
+        for name, text, vectors in zip(documents["id"], documents["text"], encoded, strict=True):
+            vectors = np.atleast_2d(torch.as_tensor(vectors).float().cpu())
+            of_documents.append(vectors)
+            for (start, end), _ in zip(passages_of(self.model, text), vectors, strict=True):
+                rows.append({"document": name, "start": start, "end": end, "text": text[start:end]})
+        flat = np.concatenate(of_documents)
+        vector = pa.FixedSizeListArray.from_arrays(flat.ravel(), flat.shape[1])
+        return pa.Table.from_pylist(rows).append_column("vector", vector)
+
+
+def write(shard: dict, folder: Path) -> dict:
+    """Write a finished shard. Its name appears when all of it is there, so a file that exists is finished."""
+    target = folder / Path(shard["path"]).name
+    unfinished = target.with_suffix(".unfinished")
+    written = {"problem": shard["problem"], "can_write": True}
+    if not shard["problem"]:
+        try:
+            unfinished.write_bytes(shard["bytes"])
+            unfinished.replace(target)
+        except OSError as error:
+            unfinished.unlink(missing_ok=True)
+            written = {
+                "problem": f"{target} cannot be written ({error.strerror}): make room",
+                "can_write": False,
+            }
+    return written
+
+
+def workers(threads: int, asked: int | None = None) -> dict:
+    """What Ray is asked for: an actor for each GPU; else one for each `threads` cores, but one core stays free.
+
+    Ray reads and writes files in tasks of their own. Where actors hold all cores, these wait for ever.
+    """
+    cluster = ray.cluster_resources()
+    most = int(cluster.get("GPU", 0)) or int(cluster["CPU"] - 1) // threads
+    needs = {"num_gpus": 1} if "GPU" in cluster else {"num_cpus": threads}
+    if not 0 < (asked or most) <= most:
+        raise SystemExit(
+            f"workers must be at most {most} here, because one core reads and writes, got {asked or 1}: take fewer "
+            "workers or threads, or more cores."
+        )
+    return {**needs, "compute": ray.data.ActorPoolStrategy(size=asked or most)}
+
+
+def documents_of(shard: dict) -> dict[str, list]:
+    """The ids and texts of a shard."""
+    return pq.read_table(pa.BufferReader(shard["bytes"]), columns=["id", "text"]).to_pydict()
+
+
+def reason(error: BaseException) -> str:
+    """Why something failed, on one line."""
+    return str(error).strip().partition("\n")[0].rstrip(".")
+
+
+def main() -> None:
+    """Encode the shards that are not finished."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", help="such as a folder, or e5-base+pcw@32k:vectors=window")
+    parser.add_argument("documents", type=Path)
+    parser.add_argument("windows", type=Path)
+    parser.add_argument("--workers", type=int, help="default: all GPUs, or all cores but one")
+    parser.add_argument("--threads", type=int, default=1, help="of a worker without a GPU")
+    args = parser.parse_args()
+    args.windows.mkdir(parents=True, exist_ok=True)
+    shards = sorted(args.documents.resolve().glob("*.parquet"))
+    todo = [str(shard) for shard in shards if not (args.windows / shard.name).exists()]
+    print(f"{len(shards)} shards, {len(shards) - len(todo)} finished", flush=True)
+    if not shards:
+        raise SystemExit(
+            f"{args.documents} must hold Parquet files (*.parquet), and has none: name another folder."
+        )
+    if not todo:
+        return
+    try:
+        open_checkpoint(ModelSpec.parse(args.name))  # a wrong name is told before workers start
+    except LongEmbedError as error:
+        raise SystemExit(str(error)) from error
+    ray.init(ignore_reinit_error=True)
+    read = ray.data.read_binary_files(todo, include_paths=True, override_num_blocks=len(todo))
+    restarts = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
+    encoded = read.map(
+        Encoder, fn_constructor_args=(args.name,), **restarts, **workers(args.threads, args.workers)
+    )
+    problems = []
+    try:
+        for shard in encoded.map(write, fn_args=(args.windows.resolve(),)).iter_rows():
+            if shard["problem"]:
+                problems.append(f"{shard['problem']}, {AGAIN}")
+            if not shard["can_write"]:
+                break  # the next shards would be encoded for nothing
+    except ray.exceptions.RayTaskError:
+        raise  # a mistake in code, with its place
+    except ray.exceptions.RayError as error:
+        raise SystemExit(
+            f"a worker died {RESTARTS + 1} times, perhaps for want of memory: take fewer workers or smaller shards, "
+            f"{AGAIN}"
+        ) from error
+    if problems:
+        raise SystemExit("\n".join(problems))
+
+
+if __name__ == "__main__":
+    main()

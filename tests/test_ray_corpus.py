@@ -1,0 +1,232 @@
+"""The examples for a cluster, on a real local Ray: workers and jobs are killed, and the rows are those of one process.
+
+`tox -e examples` installs Ray. Elsewhere these tests are skipped.
+"""
+
+import errno
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import mteb_longembed as longembed
+from mteb_longembed.retrieval.passages import passages_of
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+MODEL = "mini-ape+pcw@32k:size=128"
+WINDOWS = f"{MODEL},vectors=window"
+SHARDS = 20
+#: How Ray names the process of a worker of ours.
+WORKER = "ray::MapWorker(Map(Encoder))"
+
+if importlib.util.find_spec("ray") is None:
+    assert os.environ.get("LONGEMBED_EXAMPLES") != "all", "ray is not installed"
+    pytest.skip("needs ray: tox -e examples", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[dict[str, str]]:
+    """A Ray of three cores, two of them for workers; the environment of a job that uses it."""
+    import ray
+
+    context = ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+    yield {**os.environ, "RAY_ADDRESS": context.address_info["gcs_address"], "HF_HUB_OFFLINE": "1"}
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shards of four documents of several windows."""
+    folder = tmp_path_factory.mktemp("documents")
+    essays = sorted((EXAMPLES.parent / "mteb_longembed/tasks/generated/data/essays").glob("*.txt"))
+    texts = [essay.read_text(encoding="utf-8") for essay in essays]
+    while len(texts) < 4 * SHARDS:
+        texts.append(texts[-24][len(texts) :])
+    for shard in range(SHARDS):
+        rows = range(4 * shard, 4 * shard + 4)
+        table = pa.table({"id": [f"d{row}" for row in rows], "text": [texts[row] for row in rows]})
+        pq.write_table(table, folder / f"part-{shard}.parquet")
+    return folder
+
+
+def start(cluster: dict[str, str], name: str, *arguments: object) -> subprocess.Popen[str]:
+    """A job, as a user starts it."""
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
+    return subprocess.Popen(
+        command,
+        env=cluster,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def run(cluster: dict[str, str], name: str, *arguments: object) -> tuple[int, str]:
+    """The exit status of a job, and what it printed."""
+    job = start(cluster, name, *arguments)
+    output, _ = job.communicate(timeout=900)
+    return job.returncode, output
+
+
+def workers() -> list[psutil.Process]:
+    """The workers of our cluster that have loaded a model."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if WORKER in " ".join(process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            continue  # it has just ended
+    return found
+
+
+def wait_for(condition: Callable[[], object], job: subprocess.Popen[str]) -> None:
+    for _ in range(6000):
+        if condition() or job.poll() is not None:
+            return
+        time.sleep(0.05)
+    raise AssertionError("nothing happened in five minutes")
+
+
+def finished(folder: Path) -> dict[str, int]:
+    """The names of finished shards, and when they were written."""
+    return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}
+
+
+def rows_of_one_process(folder: Path, model: Any) -> list[dict]:
+    """Each document encoded alone."""
+    rows = []
+    for file in sorted(folder.glob("*.parquet")):
+        for document in pq.read_table(file).to_pylist():
+            (vectors,) = model.encode_document([document["text"]])
+            for (start, end), vector in zip(passages_of(model, document["text"]), vectors, strict=True):
+                text = document["text"][start:end]
+                rows.append(
+                    {"document": document["id"], "start": start, "end": end, "text": text, "vector": vector}
+                )
+    return rows
+
+
+def assert_equal(folder: Path, wanted: list[dict]) -> None:
+    rows = pq.read_table(sorted(folder.glob("*.parquet"))).to_pylist()
+    places = [{key: row[key] for key in ("document", "start", "end", "text")} for row in rows]
+    assert places == [{key: row[key] for key in ("document", "start", "end", "text")} for row in wanted]
+    vectors = np.array([row["vector"] for row in rows])
+    assert np.abs(vectors - np.stack([np.asarray(row["vector"]) for row in wanted])).max() < 1e-5
+
+
+def test_a_killed_worker_is_replaced_and_a_killed_job_goes_on_where_it_stopped(
+    cluster, documents, tmp_path
+) -> None:
+    folder = tmp_path / "windows"
+    command = ("ray_corpus", WINDOWS, documents, folder, "--workers", 2)
+    job = start(cluster, *command)
+    wait_for(lambda: finished(folder) and len(workers()) == 2, job)
+    other, killed = workers()
+    other.suspend()  # else it may do all the work before the new worker is there
+    killed.send_signal(signal.SIGKILL)
+    wait_for(lambda: len(workers()) == 2 and killed.pid not in {worker.pid for worker in workers()}, job)
+    other.resume()
+    wait_for(lambda: len(finished(folder)) >= 4, job)
+    assert job.poll() is None
+    job.kill()
+    job.wait()
+    kept = finished(folder)
+    assert 4 <= len(kept) < SHARDS
+
+    status, output = run(cluster, *command)
+    assert status == 0, output
+    assert len(finished(folder)) == SHARDS and kept.items() <= finished(folder).items()
+    assert_equal(folder, rows_of_one_process(documents, longembed.load(WINDOWS, device="cpu")))
+
+
+def test_workers_that_die_again_and_again_end_the_job_in_one_sentence(cluster, documents, tmp_path) -> None:
+    folder = tmp_path / "windows"
+    folder.mkdir()
+    (folder / "part-0.parquet").touch()
+    kept = finished(folder)
+    job = start(cluster, "ray_corpus", WINDOWS, documents, folder, "--workers", 1)
+    killed = set()
+    while job.poll() is None:
+        for worker in workers():  # none has loaded its model yet
+            worker.send_signal(signal.SIGKILL)
+            killed.add(worker.pid)
+        time.sleep(0.1)
+    output, _ = job.communicate()
+    (said,) = [line for line in output.splitlines() if line.endswith("finished shards stay.")] or [output]
+    assert job.returncode == 1 and "a worker died 4 times" in said and "type the same command again" in said
+    assert len(killed) == 4 and finished(folder) == kept
+
+
+def test_a_shard_that_cannot_be_read_does_not_stop_the_others(cluster, documents, tmp_path) -> None:
+    damaged = tmp_path / "documents"
+    damaged.mkdir()
+    first, second = sorted(documents.glob("*.parquet"))[:2]
+    (damaged / "good.parquet").write_bytes(first.read_bytes())
+    (damaged / "cut.parquet").write_bytes(second.read_bytes()[:-10])
+    pq.write_table(pa.table({"id": ["a"]}), damaged / "no-text.parquet")
+    command = ("ray_corpus", WINDOWS, damaged, tmp_path / "windows")
+    job = start(cluster, *command)
+    output, _ = job.communicate(timeout=900)
+    one, other = sorted(line for line in output.splitlines() if line.endswith("finished shards stay."))
+    assert job.returncode == 1 and set(finished(tmp_path / "windows")) == {"good.parquet"}
+    assert (
+        "cut.parquet cannot be read or encoded (" in one
+        and "no-text.parquet cannot be read or encoded (" in other
+    )
+    assert one.endswith("repair or divide it, then type the same command again; finished shards stay.")
+
+    (damaged / "no-text.parquet").unlink()
+    (damaged / "cut.parquet").write_bytes(second.read_bytes())
+    assert run(cluster, *command)[0] == 0
+    assert set(finished(tmp_path / "windows")) == {"good.parquet", "cut.parquet"}
+
+
+def test_workers_that_leave_no_core_for_reading_and_writing_are_refused(cluster, documents, tmp_path) -> None:
+    status, output = run(cluster, "ray_corpus", WINDOWS, documents, tmp_path / "windows", "--workers", 3)
+    assert (
+        status == 1
+        and "\nworkers must be at most 2 here, because one core reads and writes, got 3: take" in output
+    )
+
+
+def test_sums_of_workers_fit_the_model_of_one_process(cluster, documents, tmp_path) -> None:
+    status, output = run(cluster, "ray_fit", MODEL, documents, tmp_path / "my-model")
+    assert status == 0, output
+    texts = [row["text"] for row in pq.read_table(documents).to_pylist()]
+    one: Any = longembed.adapt(longembed.load(MODEL, device="cpu"), texts, show_progress_bar=False)
+    many: Any = longembed.load(tmp_path / "my-model", device="cpu")
+    queries = [text[:80] for text in texts[:10]]
+    asked = np.stack([np.asarray(rows)[0] for rows in many.encode_query(queries)])
+    for text in texts[:6]:
+        ((start, end),) = passages_of(one, text[:400])
+        short = text[start:end]
+        document = np.asarray(many.encode_document([short])[0])
+        wanted = np.asarray(one.encode_query(queries)) @ np.asarray(one.encode_document([short])).T
+        assert np.abs(asked @ document.T - wanted).max() < 1e-5
+
+
+def test_a_disk_that_is_full_leaves_no_half_of_a_shard(tmp_path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from ray_corpus import write
+
+    def full(path: Path, content: bytes) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    done = write({"path": "/documents/part.parquet", "bytes": b"abc", "problem": ""}, tmp_path)
+    assert not done["can_write"] and not list(tmp_path.iterdir())
+    assert done["problem"].endswith("part.parquet cannot be written (No space left on device): make room")
