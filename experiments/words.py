@@ -187,7 +187,8 @@ def page() -> None:
         lines.append(line)
     head = ["collection", *WAYS[:2], *(f"neighbours by {model}" for model in models)]
     write_part(PAGE, "neighbours", table(head, lines))
-    growth = pd.read_csv(GROWTH)
+    growth = pd.read_csv(GROWTH).sort_values("documents")
+    growth["memory MB"] = growth["memory MB"].round().astype(int)
     write_part(PAGE, "growth", table(list(growth.columns), growth.astype(object).values.tolist()))
 
 

@@ -186,3 +186,18 @@ def test_documents_without_words_and_no_documents_are_scored() -> None:
         assert search.of_documents(asked).tolist() == [[0.0] * len(texts)]
         if texts:
             assert search.of_windows(asked).tolist() == [[0.0] * len(texts)]
+
+
+def test_with_neighbours_a_model_finds_other_forms_and_not_stems() -> None:
+    texts = ["The lamps were lit.", "A lamp was lit.", "Nobody came."]
+
+    def far(words: Sequence[str]) -> np.ndarray:
+        """Vectors of words that are all far from each other."""
+        known = {"lamps": 0, "lamp": 1}
+        return np.eye(8, dtype=np.float32)[[known.get(word, 2 + len(word) % 6) for word in words]]
+
+    plain = WordSearch(texts, "eng-Latn")
+    assert (plain.of_documents(plain.ask(["lamp"]))[0] > 0).tolist() == [True, True, False]
+    search = WordSearch(texts, "eng-Latn", neighbours=Neighbours(far))
+    assert (search.of_documents(search.ask(["lamp"]))[0] > 0).tolist() == [False, True, False]
+    assert search.weighted("lamps")["lamps"] == {"lamps": 1.0}
