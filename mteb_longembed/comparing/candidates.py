@@ -415,7 +415,7 @@ def _of_checkpoint(checkpoint: Checkpoint, settings: SearchSettings, base: str) 
         kind = "fusion"
     elif settings:
         kind = "search"
-    elif replace(spec, trust_remote_code=False, dtype=None) == plain:
+    elif replace(spec, trust_remote_code=False) == plain:
         kind = "base"
     # the base as the user wrote it, then the strategy and parameters of the canonical name
     name = typed_name(replace(spec, base=base), settings)

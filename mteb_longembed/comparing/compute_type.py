@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -83,7 +83,8 @@ def in_compute_type(
             sentences.append(found.sentence(base, n_tokens))
     if dtype is None:
         return list(candidates), sentences
-    return [one.with_settings(f"dtype={dtype}") for one in candidates], sentences
+    # the base stays the base
+    return [replace(one.with_settings(f"dtype={dtype}"), kind=one.kind) for one in candidates], sentences
 
 
 def speeds(base: str, splits: Sequence[Split], n_tokens: int, device: str) -> Speeds:

@@ -83,9 +83,9 @@ def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
 @pytest.mark.parametrize(
     ("tail", "kind", "similarity", "revision"),
     [
-        ("+pi@128,index=ivf", "dense", "cosine", "-se4"),
+        ("+pi@128,index=ivf", "dense", "cosine", "-se5"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", ""),
-        ("+pi@128,fuse=bm25,index=ivf,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se4-bm25_0_3_0p2"),
+        ("+pi@128,fuse=bm25,index=ivf,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se5-bm25_0_3_0p3"),
     ],
 )
 def test_mteb_knows_name_kind_and_revision(folder, tail, kind, similarity, revision):
