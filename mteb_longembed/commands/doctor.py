@@ -120,7 +120,7 @@ def devices() -> Section:
 
     section: Section = {"cpu": f"{torch.get_num_threads()} threads"}
     for dtype in ("bf16", "fp16"):
-        section[f"cpu, {dtype}"] = f"{_gain(dtype):.1f} times as fast as fp32 in products of matrices"
+        section[f"cpu, {dtype}"] = f"{_gain(dtype):.2g} times as fast as fp32 in products of matrices"
     kind = torch.accelerator.current_accelerator()
     if kind is not None:
         for number in range(torch.accelerator.device_count()):

@@ -404,7 +404,8 @@ def _run_all(
 
 def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -> list[Candidate]:
     """The best candidate so far with BM25 added; and, where queries have several sentences, by sentence."""
-    dense = [one for one in done if not one.candidate.matches_words]
+    # to a scorer of the user's nothing is added
+    dense = [one for one in done if not one.candidate.matches_words and one.candidate.kind != "own"]
     if not dense:
         return []
     means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means

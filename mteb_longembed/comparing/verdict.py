@@ -272,8 +272,10 @@ def _price(row: Any, best: Any) -> str:
     """What a candidate costs, what that saves against the best, and how much of the text it reads."""
     if row.kind == "bm25":
         return "It encodes nothing and keeps no vectors; its index holds the words."
-    if row.kind == "own":
+    if row.kind == "own" and not is_number(row.bytes):
         return "What it costs is not known here."
+    if row.kind == "own":
+        return f"It stores {row.bytes / 1024:,.1f} KB a document, as was stated."
     parts = []
     if is_number(row.tokens_per_second):
         parts.append(f"encodes {row.tokens_per_second:,.0f} tokens a second")

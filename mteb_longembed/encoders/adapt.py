@@ -75,7 +75,7 @@ def adapt(
         seed: of this draw.
         device: where the model goes. Default: the best device of this machine.
         show_progress_bar: show how many documents are counted and encoded.
-        transform: the setting of another map of `heads/transforms.py` in the place of `whiten`.
+        transform: another map of `heads/transforms.py` in the place of `whiten`, by its own name, such as `centre=0.5`.
 
     Returns:
         A new model. Its revision is a digest of all that it is.

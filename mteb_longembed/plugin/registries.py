@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -116,7 +117,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         from mteb_longembed.encoders.positions.strategies import ALGORITHM
         from mteb_longembed.retrieval.settings import SearchSettings
 
-        revision = revision and revision.removesuffix(f"-{ALGORITHM}")
+        revision = revision and re.sub(rf"-{ALGORITHM}(\.[0-9a-f]+)?$", "", revision)
         if name.count("/") != 1 or name.startswith((".", "/", "~")) or Path(name).is_dir():
             return None
         try:

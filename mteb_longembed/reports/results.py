@@ -33,7 +33,7 @@ _SAME_DATA = {
 _MOVED = {"86ac5a6437198a94ecd666440c78b3e78f258274": "6e346642246bfb4928c560ee08640dc84d074e8c"}
 
 
-def load_results(folders: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
+def load_results(folders: Sequence[str | Path]) -> tuple[pd.DataFrame, list[str]]:
     """All results of LongEmbed's tasks below the folders, and one sentence for each that was skipped.
 
     Args:
@@ -48,7 +48,7 @@ def load_results(folders: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
     """
     rows: list[dict[str, Any]] = []
     problems = []
-    for path in _paths(folders):
+    for path in _paths(map(Path, folders)):
         if not path.stem.startswith(PREFIXES) or path.stem.endswith("_predictions"):
             continue
         try:

@@ -31,7 +31,7 @@ def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
     """
     frame = results[~(results["length"] > LONGEST)]
     # the revisions of our models are a commit and the versions of the algorithms (`-le3`, `-le3-se3`)
-    frame = frame.assign(commit=frame["revision"].str.replace("-le[0-9]+(-.*)?$", "", regex=True))
+    frame = frame.assign(commit=frame["revision"].str.replace("-le[0-9]+([.-].*)?$", "", regex=True))
     known = frame.groupby("task")["split"].agg(set)
     cells = frame.groupby([*_MODEL, "task"], dropna=False).agg(mean=("score", "mean"), done=("split", set))
     cells = cells.reset_index()

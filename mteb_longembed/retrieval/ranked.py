@@ -101,9 +101,9 @@ class Ranked:
         if len(asked) < len(queries):
             sentences.append(_without_queries(name, "ranking", len(queries) - len(asked), len(queries)))
         if unknown:
+            what = "document that is" if len(unknown) == 1 else "documents that are"
             sentences.append(
-                f"{name} has {len(unknown):,} documents that are not in the corpus, such as {min(unknown)}: they do "
-                "not count."
+                f"{name} has {len(unknown):,} {what} not in the corpus, such as {min(unknown)}: not counted."
             )
         if short:
             sentences.append(
@@ -133,8 +133,10 @@ class Points:
         Raises:
             DataError: if a score is not a number from 0 to 1.
         """
+        frame = _with_index(frame)
         columns = _columns(frame, ("query", "score"), f"the run {name}")
-        of_query = {str(key): float(score) for key, score in frame[columns].itertuples(index=False)}
+        where = f"the run {name}"
+        of_query = {str(key): _number(score, where) for key, score in frame[columns].itertuples(index=False)}
         for key, score in of_query.items():
             if not 0 <= score <= 1:
                 raise DataError(
@@ -169,7 +171,7 @@ def as_scorer(
     Raises:
         DataError, InputError: as `read_run` and `Points.read` do.
     """
-    if isinstance(source, pd.DataFrame) and not set(_COLUMNS["document"]) & set(source.columns):
+    if isinstance(source, pd.DataFrame) and not set(_COLUMNS["document"]) & set(_with_index(source).columns):
         return Points.read(name, source, n_bytes)
     return Ranked(name, read_run(name, source), queries, n_bytes)
 
@@ -223,20 +225,28 @@ def _read_trec(file: Path) -> dict[str, dict[str, float]]:
     return rankings
 
 
-def _number(text: str, where: str) -> float:
+def _number(text: Any, where: str) -> float:
     try:
         return float(text)
-    except ValueError:
+    except (TypeError, ValueError):
         raise DataError(f"{where}: a score must be a number, got {text!r}.") from None
 
 
 def _of_frame(frame: pd.DataFrame, where: str) -> dict[str, dict[str, float]]:
+    frame = _with_index(frame)
     rankings: dict[str, dict[str, float]] = {}
     chosen = frame[_columns(frame, _COLUMNS, where)]
     for query, document, score in chosen.itertuples(index=False):
-        rankings.setdefault(str(query), {})[str(document)] = float(score)
+        rankings.setdefault(str(query), {})[str(document)] = _number(score, where)
     _check_finite(rankings, where)
     return rankings
+
+
+def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame whose index, if it has a name, is a column."""
+    if any(name is not None for name in frame.index.names):
+        return frame.reset_index()
+    return frame
 
 
 def _columns(frame: pd.DataFrame, wanted: Iterable[str], where: str) -> list[str]:

@@ -81,9 +81,27 @@ def test_scores_by_query_are_a_candidate_without_a_ranking(data: Path, tmp_path:
     )
 
 
+def test_a_run_that_is_best_is_not_fused_and_its_stated_size_is_its_cost(data: Path, tmp_path: Path) -> None:
+    result = longembed.compare(
+        data=data, runs={"engine": trec(tmp_path / "a.trec", 30)}, run_bytes={"engine": 2048.0}, metric="nDCG@10",
+        folder=tmp_path / "out", show=False, on_message=lambda text: None,
+    )  # fmt: skip
+    assert {"run/engine", "bm25:window=200"} <= set(result.summary.index)
+    assert not [name for name in result.summary.index if "fuse" in name]
+    alone = longembed.compare(
+        data=data, runs={"engine": trec(tmp_path / "a.trec", 30)}, run_bytes={"engine": 2048.0}, metric="nDCG@10",
+        bm25=False, folder=tmp_path / "out", show=False, on_message=lambda text: None,
+    )  # fmt: skip
+    assert alone.advice.answer[2] == "It stores 2.0 KB a document, as was stated."
+
+
 def test_scores_by_query_are_numbers_from_0_to_1() -> None:
     with pytest.raises(DataError, match=r"the score of a query must lie between 0 and 1, got 64\.0 for q1"):
         Points.read("own", pd.DataFrame({"qid": ["q1"], "score": [64]}))
+    with pytest.raises(DataError, match="a score must be a number, got 'much'"):
+        Points.read("own", pd.DataFrame({"qid": ["q1"], "score": ["much"]}))
+    indexed = pd.DataFrame({"score": [0.5]}, index=pd.Index(["q1"], name="query"))
+    assert Points.read("own", indexed).of_query == {"q1": 0.5}
     with pytest.raises(DataError, match="needs a column query, got name, score"):
         Points.read("own", pd.DataFrame({"name": ["q1"], "score": [0.5]}))
 
@@ -112,7 +130,7 @@ def test_what_a_run_lacks_is_told() -> None:
     assert ranked.scores(["aa", "bb"]).tolist() == [[1.0, -np.inf], [-np.inf, -np.inf]]
     assert ranked.missing(["q0", "q1"], documents, 2) == [
         "run/mine has no ranking for 1 of 2 queries: they score 0.",
-        "run/mine has 1 documents that are not in the corpus, such as gone: they do not count.",
+        "run/mine has 1 document that is not in the corpus, such as gone: not counted.",
         "run/mine has fewer than 2 documents for 1 of 2 queries.",
     ]
     with pytest.raises(InputError, match=r"^queries with one text must have one ranking, got two"):

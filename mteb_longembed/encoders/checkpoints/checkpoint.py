@@ -9,7 +9,7 @@ from transformers.utils.import_utils import is_peft_available
 
 from mteb_longembed.encoders.heads.grouping import Vectors, grouping_of
 from mteb_longembed.encoders.heads.head import check_averages
-from mteb_longembed.encoders.positions.strategies import ALGORITHM, Strategy
+from mteb_longembed.encoders.positions.strategies import ALGORITHM, Strategy, code_of
 from mteb_longembed.encoders.positions.strategies.pi import PositionInterpolation
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.names.zoo import entry_of
@@ -45,8 +45,8 @@ class Checkpoint:
 
     @property
     def revision(self) -> str:
-        """The base's commit or hash, and the version of our algorithms."""
-        return f"{self.base.revision}-{ALGORITHM}"
+        """The base's commit or hash, and the version of our algorithms, or of the code of somebody's strategy."""
+        return f"{self.base.revision}-{ALGORITHM}{code_of(type(self.strategy))}"
 
 
 def open_checkpoint(spec: ModelSpec) -> Checkpoint:

@@ -17,7 +17,7 @@ from torch import nn
 from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
 from mteb_longembed.encoders.features import Ids
 from mteb_longembed.encoders.heads.head import Head
-from mteb_longembed.encoders.positions.strategies import ALGORITHM
+from mteb_longembed.encoders.positions.strategies import ALGORITHM, code_of
 from mteb_longembed.encoders.trunk import LongTransformer
 
 _PLAIN = (str, int, float, bool, type(None))
@@ -64,7 +64,8 @@ def row_keys(model: Keyed, device: torch.device, form: str, kwargs: Mapping[str,
     accepted = {name for module in model for name in getattr(module, "forward_kwargs", ())}
     given = sorted((name, value) for name, value in kwargs.items() if name in accepted)
     short = _digest("rows", ALGORITHM, source, _how_it_runs(device), head.key(), form, given)
-    long = _digest(short, type(strategy).__qualname__, asdict(strategy))
+    kind = type(strategy)
+    long = _digest(short, kind.__qualname__ + code_of(kind), asdict(strategy))
 
     def keys(ids: Sequence[Ids], prompt: str | None) -> list[bytes]:
         n_prompt = 0  # a pooling may leave out so many tokens

@@ -3,8 +3,9 @@
 import json
 import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -20,7 +21,7 @@ from mteb_longembed.encoders.checkpoints.checkpoint import (
 )
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.extend import extend, load
-from mteb_longembed.encoders.positions.strategies import STRATEGIES
+from mteb_longembed.encoders.positions.strategies import ALGORITHM, STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError, UnknownNameError
 from mteb_longembed.names.grammar import is_extended_name
 from tests import tiny
@@ -253,3 +254,27 @@ def test_a_folder_beats_an_alias_of_its_name(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     model = load("e5-base-4k", device="cpu")
     assert model.model_card_data.model_name == "local/e5-base-4k+none@16"
+
+
+def test_a_strategy_of_somebody_else_has_its_code_in_the_revision(
+    folders: dict[str, Path], monkeypatch: Any
+) -> None:
+    def revision(code: str) -> str:
+        own: dict[str, Any] = {
+            "__name__": "own",
+            "Strategy": Strategy,
+            "dataclass": dataclass,
+            "ClassVar": ClassVar,
+        }
+        exec(  # the file of a user
+            "@dataclass(frozen=True, kw_only=True)\nclass Own(Strategy):\n    KEY: ClassVar[str] = 'own'\n"
+            f"    def position_ids(self, p, n):\n        return {code}\n",
+            own,
+        )
+        monkeypatch.setitem(STRATEGIES, "own", own["Own"])
+        return open_checkpoint(ModelSpec(str(folders["bert"]), "own", 64)).revision
+
+    ours = open_checkpoint(ModelSpec(str(folders["bert"]), "pi", 64)).revision
+    assert ours.endswith(f"-{ALGORITHM}")
+    one, other = revision("p // 2"), revision("p // 4")
+    assert one != other and one.startswith(f"{ours}.") and other.startswith(f"{ours}.")

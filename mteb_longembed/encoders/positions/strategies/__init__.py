@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+
 from mteb_longembed.errors import UnknownNameError
 
 from .gp import GroupedPositions
@@ -34,6 +37,21 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }
 
 
+def code_of(kind: type[Strategy]) -> str:
+    """A hash of the code of a strategy that is not ours, so that its results and vectors never mix with older ones.
+
+    Ours have the version `ALGORITHM`.
+    """
+    if kind.__module__.startswith(__name__):
+        return ""
+    try:
+        text = inspect.getsource(kind)
+    except (OSError, TypeError):  # typed in a shell
+        codes = [getattr(value, "__code__", None) for value in vars(kind).values()]
+        text = repr([(code.co_name, code.co_code, code.co_consts) for code in codes if code is not None])
+    return f".{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
 def get_strategy(key: str) -> type[Strategy]:
     """The strategy class of a registry key.
 
@@ -46,4 +64,4 @@ def get_strategy(key: str) -> type[Strategy]:
         raise UnknownNameError("strategy", key, STRATEGIES) from None
 
 
-__all__ = ["ALGORITHM", "STRATEGIES", "Strategy", "get_strategy"]
+__all__ = ["ALGORITHM", "STRATEGIES", "Strategy", "code_of", "get_strategy"]
