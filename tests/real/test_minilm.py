@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 from mteb.abstasks.retrieval import AbsTaskRetrieval
-from peft import LoraConfig, get_peft_model
 from sentence_transformers import SentenceTransformer
 from transformers import BertModel, JinaEmbeddingsV3Model
 
@@ -175,11 +174,12 @@ def test_half_precision_stays_close(minilm: Path) -> None:
 
 
 def test_a_merged_adapter_is_saved(minilm: Path, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
     model = longembed.load(f"{minilm}+ntk@{TARGET}")
     bare = model.encode(TEXTS)
     torch.manual_seed(0)
-    adapter = get_peft_model(
-        model[0].model, LoraConfig(r=4, init_lora_weights=False, target_modules="all-linear")
+    adapter = peft.get_peft_model(
+        model[0].model, peft.LoraConfig(r=4, init_lora_weights=False, target_modules="all-linear")
     )
     adapted = model.encode(TEXTS)
     assert gap(adapted, bare) > 1e-3
