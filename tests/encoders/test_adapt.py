@@ -17,6 +17,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 from sklearn.covariance import LedoitWolf
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.heads import counting
 from mteb_longembed.encoders.heads.counting import count_tokens
 from mteb_longembed.encoders.heads.weights import LEAST_IDF, NO_WEIGHT, SIF_A
 from mteb_longembed.encoders.publishing.card import adapted_card
@@ -237,6 +238,20 @@ def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(
     got = longembed.adapt(f"{plain}+pi@64", iter(CORPUS), max_tokens=40, seed=1, **quiet)
     assert gap(got.encode(TEXTS), want.encode(TEXTS)) == 0
     assert f"{len(drawn)} of {len(CORPUS)} documents, drawn with seed 1" in caplog.text
+
+
+def test_a_plain_base_is_counted_as_far_as_it_reads(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = SentenceTransformer(str(plain), device="cpu")
+    text = tiny.text(5_000, 1)
+    read: list[int] = []
+    tokenise = counting._plain_ids
+    monkeypatch.setattr(
+        counting, "_plain_ids", lambda model, texts: read.extend(map(len, texts)) or tokenise(model, texts)
+    )
+    room = model.max_seq_length - len(model.tokenizer("")["input_ids"])
+    (ids,) = counting.content_ids(model, [text])
+    assert ids.tolist() == model.tokenizer(text, add_special_tokens=False)["input_ids"][:room]
+    assert not read  # the text was never tokenised whole
 
 
 def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
