@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 #: The ending of the revisions of extended models, also of models with their own repository.
-_OURS = re.compile(r".*-le[0-9]+")
+_OURS = re.compile(r".*-le[0-9]+(\.[0-9a-f]{8})?")
 #: `1` also shows the traceback of our errors.
 TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"
 
