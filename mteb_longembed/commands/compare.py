@@ -12,11 +12,8 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
-
 from mteb_longembed.commands import DEVICE, JSON, Options
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import read
 
 if TYPE_CHECKING:
     from mteb_longembed.comparing.compare import Comparison
@@ -76,6 +73,10 @@ def _bytes(name: str, text: str, runs: Mapping[str, str]) -> float:
     Raises:
         InputError: if it is no number above 0, or there is no such run.
     """
+    from pydantic import Field
+
+    from mteb_longembed.names.parameters import read
+
     if name not in runs:
         raise InputError(f"--run-bytes needs the name of a --run, got {name}.")
     n_bytes: float = read(f"--run-bytes of {name}", Annotated[float, Field(gt=0)], text)

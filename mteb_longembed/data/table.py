@@ -58,7 +58,7 @@ def read_table(source: Source, name: str, *, judgements: bool = False) -> pd.Dat
             values.
     """
     if isinstance(source, pd.DataFrame):
-        table = _of_frame(source)
+        table = with_index(source)
     elif isinstance(source, Mapping):
         table = _of_dict(source, name)
     elif hasattr(source, "to_pandas"):
@@ -78,8 +78,8 @@ def read_table(source: Source, name: str, *, judgements: bool = False) -> pd.Dat
     return table
 
 
-def _of_frame(source: pd.DataFrame) -> pd.DataFrame:
-    """A copy. What its index has as named levels are columns; a filtered or shuffled table has gaps in its index."""
+def with_index(source: pd.DataFrame) -> pd.DataFrame:
+    """A copy in which named levels of the index are columns. A filtered or shuffled table has gaps in its index."""
     table = source.copy()
     for number, level in enumerate(source.index.names):
         if level is not None and level not in table:
@@ -127,7 +127,7 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> pd.DataFrame:
             return pd.DataFrame(list(rows.values()), index=list(rows), dtype=object)
         if ending == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
-                return _of_frame(file.read().to_pandas())
+                return with_index(file.read().to_pandas())
         if ending in _SEPARATED:
             return _of_separated(path, name, ending)
         if ending in trec:

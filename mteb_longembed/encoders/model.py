@@ -255,15 +255,15 @@ def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
     Raises:
         IncompatibleError: if the trunk has no such head.
     """
-    first = model[0]
+    trunk = model[0]
     settings = settings_of(model)
-    if not isinstance(first, LongTransformer):
+    if not isinstance(trunk, LongTransformer):
         modules = head.stock_modules() if stock else head.modules()
-        stock_model: Any = type(model)(modules=[first, *modules], device=str(model.device), **settings)
+        stock_model: Any = type(model)(modules=[trunk, *modules], device=str(model.device), **settings)
         return cast("Model", stock_model)
     if head.vectors is not None:
         settings.pop("similarity_fn_name", None)
-    modules = [first, *head.modules(cuts=first.cuts)]
+    modules = [trunk, *head.modules(cuts=trunk.cuts)]
     made = of_modules(modules, settings, str(model.device), has_several_vectors=head.vectors is not None)
     if isinstance(model, LongModelMixin) and model.checkpoint is not None and model.is_unchanged():
         spec = replace(model.checkpoint.spec, vectors=head.vectors)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from mteb.models.model_meta import ModelMeta
 
+from mteb_longembed.data.table import with_index
 from mteb_longembed.errors import DataError, InputError
 
 from .scorer import Documents, Span, whole_documents
@@ -133,14 +134,12 @@ class Points:
         Raises:
             DataError: if a score is not a number from 0 to 1.
         """
-        frame = _with_index(frame)
-        columns = _columns(frame, ("query", "score"), f"the run {name}")
         where = f"the run {name}"
-        of_query = {str(key): _number(score, where) for key, score in frame[columns].itertuples(index=False)}
+        of_query = {str(key): _number(score, where) for key, score in _rows(frame, ("query", "score"), where)}
         for key, score in of_query.items():
             if not 0 <= score <= 1:
                 raise DataError(
-                    f"the run {name}: the score of a query must lie between 0 and 1, got {score} for {key}."
+                    f"{where}: the score of a query must lie between 0 and 1, got {score} for {key}."
                 )
         return cls(name, of_query, n_bytes)
 
@@ -171,7 +170,7 @@ def as_scorer(
     Raises:
         DataError, InputError: as `read_run` and `Points.read` do.
     """
-    if isinstance(source, pd.DataFrame) and not set(_COLUMNS["document"]) & set(_with_index(source).columns):
+    if isinstance(source, pd.DataFrame) and not set(_COLUMNS["document"]) & set(with_index(source).columns):
         return Points.read(name, source, n_bytes)
     return Ranked(name, read_run(name, source), queries, n_bytes)
 
@@ -233,31 +232,24 @@ def _number(text: Any, where: str) -> float:
 
 
 def _of_frame(frame: pd.DataFrame, where: str) -> dict[str, dict[str, float]]:
-    frame = _with_index(frame)
     rankings: dict[str, dict[str, float]] = {}
-    chosen = frame[_columns(frame, _COLUMNS, where)]
-    for query, document, score in chosen.itertuples(index=False):
+    for query, document, score in _rows(frame, _COLUMNS, where):
         rankings.setdefault(str(query), {})[str(document)] = _number(score, where)
     _check_finite(rankings, where)
     return rankings
 
 
-def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame whose index, if it has a name, is a column."""
-    if any(name is not None for name in frame.index.names):
-        return frame.reset_index()
-    return frame
-
-
-def _columns(frame: pd.DataFrame, wanted: Iterable[str], where: str) -> list[str]:
-    """The names that a frame has for these columns."""
+def _rows(frame: pd.DataFrame, wanted: Iterable[str], where: str) -> Iterable[Any]:
+    """The values of these columns, by whichever names the frame has for them, row by row."""
+    table = with_index(frame)
     columns = []
     for column in wanted:
-        found = [name for name in _COLUMNS[column] if name in frame.columns]
+        found = [name for name in _COLUMNS[column] if name in table.columns]
         if not found:
-            raise DataError(f"{where} needs a column {column}, got {', '.join(map(str, frame.columns))}.")
+            raise DataError(f"{where} needs a column {column}, got {', '.join(map(str, table.columns))}.")
         columns.append(found[0])
-    return columns
+    rows: Iterable[Any] = table[columns].itertuples(index=False)
+    return rows
 
 
 def _check_finite(rankings: Rankings, where: str) -> None:

@@ -80,16 +80,13 @@ class CorpusVectors:
 
     def drawn(self) -> np.ndarray:
         """The vectors that a map is fitted on, `[m, d]`: all, or some that are drawn with a seed."""
-        shape = int(self._counts.sum()), self._width
-        rows = np.memmap(self._file, np.float32, mode="r", shape=shape)
+        rows = self._rows()
         return np.array(rows[drawn_rows(len(rows))])
 
     def document(self, number: int) -> np.ndarray:
         """The vectors of one document, `[vectors, d]`."""
         start = int(self._counts[:number].sum())
-        shape = int(self._counts.sum()), self._width
-        rows = np.memmap(self._file, np.float32, mode="r", shape=shape)
-        return np.array(rows[start : start + int(self._counts[number])])
+        return np.array(self._rows()[start : start + int(self._counts[number])])
 
     def blocks(self) -> Iterator[Block]:
         """All documents in their order. A document is never split between blocks."""
@@ -98,9 +95,7 @@ class CorpusVectors:
         counts = self._counts
         ends = np.cumsum(counts)
         most = max(BLOCK_BYTES // (4 * self._width), 1)
-        # a map has no position in the file that threads would share
-        shape = int(ends[-1]), self._width
-        rows = np.memmap(self._file, np.float32, mode="r", shape=shape)
+        rows = self._rows()
         first = 0
         start = 0
         while first < len(ends):
@@ -109,6 +104,11 @@ class CorpusVectors:
             yield Block(first, counts[first:last], np.asarray(rows[start:end]))
             first = last
             start = end
+
+    def _rows(self) -> np.ndarray:
+        """All vectors, `[m, d]`, on disk. A map has no position in the file that threads would share."""
+        shape = int(self._counts.sum()), self._width
+        return np.memmap(self._file, np.float32, mode="r", shape=shape)
 
 
 def best_vector(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
