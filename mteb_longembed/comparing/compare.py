@@ -22,6 +22,7 @@ from mteb_longembed.data.task import OwnData
 from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.engine.progress import shared_bar
+from mteb_longembed.encoders.engine.speed import duration
 from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.scoring import read_metric
@@ -49,7 +50,7 @@ from .candidates import (
     with_chunkers,
 )
 from .compute_type import in_compute_type
-from .costs import Cost, covering_len, document_lengths, duration
+from .costs import Cost, covering_len, document_lengths
 from .notes import Note, cautions, findings
 from .run import CandidateError, Done, OverBudgetError, Runner, share_shown
 from .summary import by_split, expected, resamples_of, summarise

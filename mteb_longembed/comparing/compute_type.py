@@ -12,6 +12,7 @@ from sentence_transformers.util import get_device_name
 
 from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.engine.speed import duration, measure
 from mteb_longembed.encoders.extend import load
 from mteb_longembed.encoders.heads.whitening import unit
 from mteb_longembed.encoders.model import LongModel
@@ -20,7 +21,7 @@ from mteb_longembed.evaluation.split import Split
 
 from .cache import Cache
 from .candidates import Candidate
-from .costs import duration, measure, sample
+from .costs import sample
 
 #: How many times as fast as fp32 it must be, and the least mean cosine of both vectors of a text.
 LEAST_GAIN = 2.0

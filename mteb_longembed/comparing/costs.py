@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike
-from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.engine.batches import TOKENS, TOKENS_ELSEWHERE
@@ -28,8 +26,6 @@ from mteb_longembed.word_borders import count_pieces
 #: Candidates are measured one after the other, so that other work on the machine may slow one of them: a speed must be
 #: so many times as high to count as higher.
 CLEARLY = 1.2
-#: The text before the clock starts, in trained lengths.
-_WARM = 1.25
 #: The share of the text that windows read by default.
 COVERING = 0.95
 #: Documents that are counted together.
@@ -62,45 +58,6 @@ class Cost:
     tokens_per_second: float | None = None
     bytes: float | None = None
     device: str = ""
-
-
-def duration(seconds: float) -> str:
-    """A time in words: seconds, and from two minutes on minutes."""
-    if seconds < 120:
-        return f"{seconds:,.0f} seconds"
-    return f"{seconds / 60:,.0f} minutes"
-
-
-def measure(model: LongModel, texts: Sequence[str]) -> tuple[float, int]:
-    """The tokens of documents that a model encodes in a second, and the bytes of one vector.
-
-    The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base. The first
-    call of a new model makes things that are made only once, so a text that is a little longer than the trained length
-    runs before the clock starts.
-
-    Args:
-        model: its store is not used here.
-        texts: documents, or their chunks.
-    """
-    rows = model.trunk.token_ids(texts, document_prompt(model))
-    if rows is None:
-        n_tokens = sum(len(text.split()) for text in texts)
-    else:
-        n_tokens = sum(map(len, rows))
-    n_chars = int(_WARM * CHARS_PER_TOKEN * model.trunk.strategy.trained_len)
-    store = model.store
-    model.store = None  # embeddings that are stored already would say nothing about speed
-    try:
-        model.encode_document([max(texts, key=len)[:n_chars]], show_progress_bar=False)
-        started = time.perf_counter()
-        embeddings = model.encode_document(texts, show_progress_bar=False)
-        speed = n_tokens / (time.perf_counter() - started)
-    finally:
-        model.store = store
-    first = embeddings[0]
-    if isinstance(first, Tensor):
-        first = first.cpu()
-    return speed, np.atleast_2d(first)[0].nbytes
 
 
 def sample(splits: Sequence[Split], device_type: str) -> list[str]:

@@ -17,6 +17,7 @@ import torch
 from sentence_transformers.util import get_device_name
 
 from mteb_longembed.encoders.engine.progress import no_bar
+from mteb_longembed.encoders.engine.speed import duration, measure
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
@@ -41,7 +42,7 @@ from mteb_longembed.retrieval.settings import SearchSettings
 
 from .cache import Cache
 from .candidates import Candidate
-from .costs import Cost, chunk_texts, count, duration, measure, sample, share_of_words
+from .costs import Cost, chunk_texts, count, sample, share_of_words
 
 
 class CandidateError(LongEmbedError):

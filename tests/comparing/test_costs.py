@@ -13,6 +13,7 @@ from mteb_longembed.comparing.candidates import named
 from mteb_longembed.comparing.costs import covering_len, document_lengths
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.data.texts import texts_of
+from mteb_longembed.encoders.engine.speed import measure
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import scorer
 from tests import tiny
@@ -75,32 +76,6 @@ def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, pro
     assert counted.share_read == share(target)
 
 
-def test_only_a_new_model_runs_once_before_the_clock_and_nothing_is_stored(base, monkeypatch) -> None:
-    model: Any = mteb_longembed.load(f"{base}+gp@64")
-    texts, encoded, stores = [tiny.text(60, 1), tiny.text(9, 2)], [], []
-
-    def recorded(given: list[str], **kw: Any) -> Any:
-        encoded.append(list(given))
-        stores.append(model.store)
-        return type(model).encode_document(model, given, **kw)
-
-    monkeypatch.setattr(model, "encode_document", recorded)
-    store = model.store
-    assert costs.measure(model, texts)[0] > 0
-    short = encoded.pop(0)
-    assert encoded == [texts] and len(short) == 1 and texts[0].startswith(short[0])
-    assert 4.5 * 16 <= len(short[0]) < len(texts[0])  # longer than the trained length of 16 tokens
-    assert stores == [None] * 2 and model.store is store
-
-
-def test_a_vector_has_the_bytes_that_the_search_keeps(base) -> None:
-    texts = [tiny.text(40, 1), tiny.text(9, 2)]
-    for tail in ("gp@64", "gp@64:vectors=5"):
-        model: Any = mteb_longembed.load(f"{base}+{tail}")
-        rate, size = costs.measure(model, texts)
-        assert rate > 0 and size == np.atleast_2d(np.asarray(model.encode_document(texts)[0]))[0].nbytes
-
-
 def test_the_covering_length_reads_nearly_all_text() -> None:
     lengths = np.array([100] * 20 + [5000] * 2 + [30_000])
     length = covering_len(lengths)
@@ -143,7 +118,6 @@ def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() ->
 
 def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base, task, tmp_path, monkeypatch):
     calls = []
-    measure = costs.measure
 
     def recorded(model: Any, texts: list[str]) -> tuple[float, int]:
         calls.append((str(model.checkpoint.spec.strategy), tuple(texts)))
