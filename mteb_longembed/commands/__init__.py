@@ -16,6 +16,11 @@ Option = tuple[str, dict[str, Any], str]
 Options = dict[str, list[Option]]
 JSON: Option = ("--json", {"action": "store_true"}, "print JSON")
 DEVICE: Option = ("--device", {}, "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)")
+DTYPE: Option = (
+    "--dtype",
+    {"choices": ("fp32", "bf16", "fp16")},
+    "the compute type (default: bf16 where it is at least twice as fast here and vectors agree)",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
 
-from mteb_longembed.commands import DEVICE, JSON, Options
+from mteb_longembed.commands import DEVICE, DTYPE, JSON, Options
 from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
@@ -136,8 +136,7 @@ OPTIONS: Options = {
         ("--budget", {"type": _budget, "metavar": "TIME"},
          "such as 20m, 90s or 2h: skip everything that would take longer"),
         DEVICE,
-        ("--dtype", {"choices": ("fp32", "bf16", "fp16")},
-         "the compute type (default: bf16 where it is at least twice as fast here and vectors agree)"),
+        DTYPE,
     ],
     "output": [
         ("--output-folder", {"dest": "folder", "type": Path, "default": RESULTS, "metavar": "DIR"},

@@ -8,7 +8,6 @@ import os
 import platform
 import subprocess
 import sys
-import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,8 @@ _PACKAGES = (
 )  # fmt: skip
 #: Whether a new Python has the hook that waits for `import mteb`.
 _WATCHES = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload' for f in sys.meta_path))"
-#: Rows of the matrices by which types are measured, and how often. The best time counts.
+#: The width of the model by whose products types are measured.
 _WIDTH = 768
-_ROUNDS = 5
 DESCRIPTION = (
     "Show versions, the hub, devices and caches. The exit status is 1 if there is a problem, otherwise 0."
 )
@@ -120,7 +118,7 @@ def devices() -> Section:
 
     section: Section = {"cpu": f"{torch.get_num_threads()} threads"}
     for dtype in ("bf16", "fp16"):
-        section[f"cpu, {dtype}"] = f"{_gain(dtype):.2g} times as fast as fp32 in products of matrices"
+        section[f"cpu, {dtype}"] = f"{_gain(dtype):.2f} times as fast as fp32 in products of matrices"
     kind = torch.accelerator.current_accelerator()
     if kind is not None:
         for number in range(torch.accelerator.device_count()):
@@ -136,17 +134,9 @@ def _gain(dtype: str) -> float:
     import torch
 
     from mteb_longembed.encoders.checkpoints.spec import DTYPES
+    from mteb_longembed.encoders.engine.speed import product_rate
 
-    seconds = []
-    for kind in (torch.float32, getattr(torch, DTYPES[dtype])):
-        matrix = torch.ones(_WIDTH, _WIDTH, dtype=kind)
-        times = []
-        for _ in range(_ROUNDS):
-            began = time.perf_counter()
-            matrix @ matrix
-            times.append(time.perf_counter() - began)
-        seconds.append(min(times))
-    return seconds[0] / seconds[1]
+    return product_rate(_WIDTH, getattr(torch, DTYPES[dtype])) / product_rate(_WIDTH, torch.float32)
 
 
 def caches() -> Section:

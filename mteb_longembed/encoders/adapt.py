@@ -16,6 +16,7 @@ from mteb_longembed.encoders.building import load_base
 from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.identity import digest
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.compute_type import why_bf16
 from mteb_longembed.encoders.extend import load
 from mteb_longembed.encoders.heads.counting import count_tokens, vocabulary_of
 from mteb_longembed.encoders.heads.head import Head
@@ -47,6 +48,7 @@ def adapt(
     max_tokens: int = MAX_TOKENS,
     seed: int = 0,
     device: str | None = None,
+    dtype: str | None = None,
     show_progress_bar: bool = True,
     **transform: float,
 ) -> Model:
@@ -74,6 +76,9 @@ def adapt(
         max_tokens: documents are drawn until they have as many tokens.
         seed: of this draw.
         device: where the model goes. Default: the best device of this machine.
+        dtype: the compute type of a base that is given by its name. Default: that of its files; but if all this takes
+            about a minute or more in fp32, the pieces are encoded in bf16 where that is at least twice as fast on this
+            machine and vectors agree (mean cosine .999). The result keeps its type.
         show_progress_bar: show how many documents are counted and encoded.
         transform: another map of `heads/transforms.py` in the place of `whiten`, by its own name, such as `centre=0.5`.
 
@@ -97,7 +102,7 @@ def adapt(
             raise InputError(
                 "queries centre the queries of a map, so they need whiten= above 0: leave them out."
             )
-    model = loaded(base, device)
+    model = loaded(base, device, dtype)
     card = model.model_card_data
     known_as = str(card.model_name or card.base_model or ("model" if base is model else base))
     if setting and isinstance(model, MultiVectorEncoder):
@@ -124,7 +129,8 @@ def adapt(
             _check_moments(documents, with_uncut(model, unscaled))
             made_map = Whitening.fit(documents, setting, of_queries)
         else:
-            rows = pieces(with_uncut(model, head), texts, show=show_progress_bar)
+            reader = model if dtype is not None else _reader(base, model, texts, device)
+            rows = pieces(with_uncut(reader, head), texts, show=show_progress_bar)
             made_map = TRANSFORMS[key].fit(rows, setting, of_queries)
             _warn_of_few(len(texts), len(rows))
         head = replace(unscaled, behind=(*unscaled.behind, *made_map.modules()))
@@ -297,20 +303,35 @@ def checked(what: str, texts: Iterable[str]) -> Iterator[str]:
         yield text
 
 
-def loaded(base: str | Path | Model, device: str | None) -> Model:
+def _reader(base: str | Path | Model, model: Model, texts: list[str], device: str | None) -> Model:
+    """The model that encodes the pieces: the given one, or its base in bf16 if that is better for these texts."""
+    if not isinstance(base, (str, Path)):
+        return model
+    why = why_bf16(ModelSpec.parse(str(base)), texts, device)
+    if why is None:
+        return model
+    logger.warning("%s", why)
+    return loaded(base, device, "bf16")
+
+
+def loaded(base: str | Path | Model, device: str | None, dtype: str | None = None) -> Model:
     """The model: of sentence-transformers' own classes, unless its name asks for a strategy."""
     if isinstance(base, (SentenceTransformer, MultiVectorEncoder)):
+        if dtype is not None:
+            raise InputError(
+                f"dtype can be set only when a base is loaded, got {dtype!r} with a loaded model: set it when you load."
+            )
         return base if device is None else base.to(device)
     if not isinstance(base, (str, Path)):
         raise InputError(
             f"adapt takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
     spec = ModelSpec.parse(str(base))
-    checkpoint = open_checkpoint(spec)
+    checkpoint = open_checkpoint(replace(spec, dtype=dtype or spec.dtype))
     is_plain = ModelSpec(spec.base, revision=spec.revision) == spec and checkpoint.base.saved_as is None
     if is_plain:
-        return cast("Model", load_base(checkpoint.base, None, device))
-    return load(base, device=device)
+        return cast("Model", load_base(checkpoint.base, dtype, device))
+    return load(base, device=device, model_kwargs={"dtype": dtype or "auto"})
 
 
 def _describe(model: Model, base: str, rule: str | None, key: str, setting: float, read: str) -> None:

@@ -13,7 +13,8 @@ from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.heads.head import check_averages
 from mteb_longembed.encoders.heads.transforms import TRANSFORMS
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.grammar import SEARCH_SETTINGS, split_search
+from mteb_longembed.files import holds_model
+from mteb_longembed.names.grammar import SEARCH_SETTINGS, is_bm25_name, is_extended_name, split_search
 from mteb_longembed.names.parameters import read_fields
 
 #: The encoder's share of a fused score if the name gives none; experiments/tried.md says how it was chosen.
@@ -127,3 +128,22 @@ def typed_name(
     spec = replace(spec, **cast("dict[str, Any]", dict.fromkeys(left_out)))
     text = spec.with_settings((settings or SearchSettings()).given)
     return spec.base + text[len(spec.base) :].replace(",", ":", 1)
+
+
+def is_ours(name: str) -> bool:
+    """Whether a name is that of a model that we load: an alias, a folder, or a name with a strategy."""
+    return (is_extended_name(name) or holds_model(name)) and not is_bm25_name(name)
+
+
+def in_type(name: str, dtype: str) -> str:
+    """The name of a search whose model has a compute type.
+
+    Raises:
+        InputError: if we do not load this model, or there is no such type.
+    """
+    if not is_ours(name):
+        raise InputError(
+            f"dtype needs an alias, a folder or a name with +STRATEGY, got dtype={dtype} with {name!r}: leave it out."
+        )
+    spec, settings = read_name(name)
+    return typed_name(replace(spec, dtype=dtype), settings)

@@ -31,7 +31,7 @@ def test_everything_is_in_the_json(offline, capsys, monkeypatch) -> None:
     assert output["hub"]["answers"] is False and output["hub"]["offline (HF_HUB_OFFLINE)"] is True
     assert output["caches"]["embeddings"] == f"{offline / 'store'}, 3 MiB"
     assert output["devices"]["cpu"].endswith("threads")
-    assert re.match(r"[0-9]+\.[0-9] times as fast as fp32", output["devices"]["cpu, bf16"])
+    assert re.match(r"[0-9]+\.[0-9]{2} times as fast as fp32", output["devices"]["cpu, bf16"])
     assert output["problems"] == []
 
 

@@ -227,3 +227,11 @@ def test_the_language_of_the_documents_reaches_bm25(files, capsys) -> None:
 def test_a_question_without_a_common_word_has_no_hit(files, capsys) -> None:
     assert cli.main(["search", "bm25", "zebra", "--corpus", str(files[1])]) == 0
     assert capsys.readouterr().out == "No document has a word of the question.\n"
+
+
+def test_the_compute_type_is_asked_for_or_chosen_and_said(files, machine, capsys, caplog) -> None:
+    name, corpus = files
+    chosen = asked([name, "--corpus", str(corpus)], capsys)
+    assert [record.message for record in caplog.records if "runs in bf16: about 0 seconds" in record.message]
+    assert asked([name, "--corpus", str(corpus), "--dtype", "bf16"], capsys) == chosen
+    assert asked([name, "--corpus", str(corpus), "--dtype", "fp32"], capsys) != chosen

@@ -17,6 +17,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 from sklearn.covariance import LedoitWolf
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders import adapt as adapt_file
 from mteb_longembed.encoders.heads import counting
 from mteb_longembed.encoders.heads.counting import count_tokens
 from mteb_longembed.encoders.heads.weights import LEAST_IDF, NO_WEIGHT, SIF_A
@@ -483,3 +484,53 @@ def test_the_card_of_an_adapted_model_keeps_base_and_tag_and_links_no_path(
     assert (
         "base_model: intfloat/e5-base-v2" in text and "(https://huggingface.co/intfloat/e5-base-v2)" in text
     )
+
+
+@pytest.fixture
+def readers(monkeypatch) -> list[torch.dtype]:
+    """The compute types of the models that encode pieces."""
+    types: list[torch.dtype] = []
+    encode = adapt_file.pieces
+
+    def noting(model: Any, texts: list[str], **options: Any) -> np.ndarray:
+        types.append(model.dtype)
+        return encode(model, texts, **options)
+
+    monkeypatch.setattr(adapt_file, "pieces", noting)
+    return types
+
+
+@pytest.mark.parametrize("tail", ["", "+pi@64"])
+def test_pieces_are_encoded_in_bf16_where_that_wins_and_the_result_keeps_its_type(
+    plain, machine, readers, caplog, tail
+) -> None:
+    options = {"device": "cpu", "show_progress_bar": False}
+    made = longembed.adapt(f"{plain}{tail}", CORPUS, **options)
+    (line,) = [record.message for record in caplog.records if "bf16" in record.message]
+    assert line.startswith(
+        f"{plain}{tail} runs in bf16: about 0 seconds, and 0 seconds in fp32; vectors agree"
+    )
+    assert readers == [torch.bfloat16] and made.dtype == torch.float32
+    measured = len(machine.measured)
+    full = longembed.adapt(f"{plain}{tail}", CORPUS, dtype="fp32", **options)
+    half = longembed.adapt(f"{plain}{tail}", CORPUS, dtype="bf16", **options)
+    assert readers[1:] == [full.dtype, half.dtype] == [torch.float32, torch.bfloat16]
+    longembed.adapt(longembed.load(f"{plain}{tail}", device="cpu"), CORPUS, show_progress_bar=False)
+    assert readers[-1] == torch.float32 and len(machine.measured) == measured
+    # its scores are nearly those of a map from rows in fp32; the axes of a map may turn
+    rows, wanted = made.encode(TEXTS), full.encode(TEXTS)
+    assert np.abs(rows @ rows.T - wanted @ wanted.T).max() < 0.05
+
+
+def test_where_bf16_gains_nothing_adapt_says_nothing(plain, machine, readers, caplog) -> None:
+    machine.products[torch.bfloat16] = 1.0
+    longembed.adapt(plain, CORPUS, device="cpu", show_progress_bar=False)
+    assert readers == [torch.float32] and "bf16" not in caplog.text
+
+
+def test_a_loaded_model_has_its_type(plain) -> None:
+    model = longembed.load(plain, device="cpu")
+    with pytest.raises(
+        InputError, match="dtype can be set only when a base is loaded, got 'bf16' with a loaded"
+    ):
+        longembed.adapt(model, CORPUS, dtype="bf16")

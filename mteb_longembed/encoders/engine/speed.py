@@ -1,4 +1,4 @@
-"""How fast a model encodes on this machine."""
+"""How fast a model encodes on this machine, and how fast matrices are multiplied."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
+from torch.utils.benchmark import Timer
 
 from mteb_longembed.encoders.text.drawing import CHARS_PER_TOKEN
 from mteb_longembed.encoders.text.inputs import document_prompt
 
 #: The text before the clock starts, in trained lengths.
 _WARM = 1.25
+#: Rows of the matrices that are multiplied, and how often. The best time counts.
+_ROWS = {"cpu": 32}
+_ROWS_ELSEWHERE = 8192
+_ROUNDS = 3
 
 
 def duration(seconds: float) -> str:
@@ -57,3 +63,20 @@ def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
     if isinstance(first, Tensor):
         first = first.cpu()
     return speed, np.atleast_2d(first)[0].nbytes
+
+
+def product_rate(width: int, dtype: torch.dtype, device: str = "cpu") -> float:
+    """Operations (FLOP) a second in products of matrices of a model's width. It takes less than a second.
+
+    Args:
+        width: of a model, in numbers a token.
+        dtype: of the numbers.
+        device: where they are multiplied.
+    """
+    n_rows = _ROWS.get(torch.device(device).type, _ROWS_ELSEWHERE)
+    tokens = torch.ones(n_rows, width, dtype=dtype, device=device)
+    weights = torch.ones(width, width, dtype=dtype, device=device)
+    known = {"tokens": tokens, "weights": weights}
+    timer = Timer("tokens @ weights", globals=known, num_threads=torch.get_num_threads())
+    seconds = min(timer.timeit(1).median for _ in range(_ROUNDS))
+    return 2 * n_rows * width**2 / seconds

@@ -1,0 +1,144 @@
+"""Whether the passes of a model run in bf16: it must be at least twice as fast here, and its vectors must agree."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from sentence_transformers.util import get_device_name
+
+from mteb_longembed.encoders.building import build
+from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.engine.speed import duration, measure, product_rate
+from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.heads.whitening import unit
+from mteb_longembed.encoders.text.drawing import CHARS_PER_TOKEN, draw, estimated_tokens
+
+M = TypeVar("M", "Rates", "Speeds")
+#: How many times as fast as fp32 bf16 must be, and the least mean cosine of both vectors of a text.
+LEAST_GAIN = 2.0
+LEAST_COSINE = 0.999
+#: A model is loaded in bf16 only where plain products are so many times as fast: they gain less than its passes do.
+LEAST_GAIN_OF_PRODUCTS = 1.2
+#: A run that takes fewer seconds in fp32 stays as it is.
+LEAST_SECONDS = 60.0
+#: Tokens of the texts that are measured.
+_TOKENS = 2048
+_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Operations (FLOP) a second in plain products of matrices of a model's width."""
+
+    fp32: float
+    bf16: float
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, device: str) -> Rates:
+        """Measured now, in less than a second: where a processor only imitates bf16, a model would take minutes."""
+        width = checkpoint.base.config.get_text_config().hidden_size
+        return cls(*(product_rate(width, dtype, device) for dtype in (torch.float32, torch.bfloat16)))
+
+    def may_gain(self, checkpoint: Checkpoint, n_tokens: int) -> bool:
+        """Whether bf16 is worth a try: it may be faster, and a run over so many tokens takes long in fp32."""
+        config = checkpoint.base.config.get_text_config()
+        operations = 24 * config.num_hidden_layers * config.hidden_size**2 * n_tokens
+        return self.bf16 >= LEAST_GAIN_OF_PRODUCTS * self.fp32 and operations / self.fp32 >= LEAST_SECONDS
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """Tokens of documents a second in fp32 and in bf16, and the mean cosine of both vectors of a text."""
+
+    fp32: float
+    bf16: float
+    cosine: float
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, texts: Sequence[str], device: str) -> Speeds:
+        """Measured now, on pieces of these texts that are drawn with a seed."""
+        models = [build(_in(checkpoint, dtype), device=device) for dtype in ("fp32", "bf16")]
+        pieces = _pieces(texts, checkpoint.strategy.target_len)
+        found = [[measure(model, pieces)[0] for model in models] for _ in range(_ROUNDS)]
+        fp32, bf16 = np.max(found, axis=0).tolist()
+        rows: list[Any] = [unit(np.asarray(model.encode_document(pieces))) for model in models]
+        return cls(fp32, bf16, float((rows[0] * rows[1]).sum(1).mean()))
+
+    @property
+    def prefers_bf16(self) -> bool:
+        """Whether bf16 is worth it."""
+        return self.bf16 >= LEAST_GAIN * self.fp32 and self.cosine >= LEAST_COSINE
+
+    def sentence(self, name: str, n_tokens: int) -> str:
+        """What is chosen and what it saves."""
+        times = [duration(n_tokens / speed) for speed in (self.bf16, self.fp32)]
+        return (
+            f"{name} runs in bf16: about {times[0]}, and {times[1]} in fp32; vectors agree (mean cosine "
+            f"{self.cosine:.4f}). dtype='fp32' or --dtype fp32 keeps fp32."
+        )
+
+
+def has_choice(checkpoint: Checkpoint) -> bool:
+    """Whether the compute type of a model is open: no name and no file says another one than fp32."""
+    base = checkpoint.base
+    return checkpoint.spec.dtype is None and base.saved_as is None and base.dtype in (None, "float32")
+
+
+def why_bf16(spec: ModelSpec, texts: Sequence[str], device: str | None = None) -> str | None:
+    """A sentence with both times if a model should read these texts in bf16; None if it stays as it is.
+
+    The store of embeddings keeps what was measured, so that a later call chooses the same type and finds its rows.
+
+    Args:
+        spec: of the model.
+        texts: all documents of the run.
+        device: where it runs. None: the best device of this machine.
+    """
+    checkpoint = open_checkpoint(replace(spec, vectors=None))
+    if not has_choice(checkpoint):
+        return None
+    place = device or str(get_device_name())
+    kept_len = checkpoint.strategy.target_len
+    n_tokens = sum(min(estimated_tokens(text), kept_len) for text in texts)
+    rates = _kept(Rates, checkpoint, place, lambda: Rates.of(checkpoint, place))
+    if not rates.may_gain(checkpoint, n_tokens):
+        return None
+    speeds = _kept(Speeds, checkpoint, place, lambda: Speeds.of(checkpoint, texts, place))
+    if not speeds.prefers_bf16:
+        return None
+    return speeds.sentence(str(spec), n_tokens)
+
+
+def _kept(kind: type[M], checkpoint: Checkpoint, device: str, measured: Callable[[], M]) -> M:
+    """What an earlier call measured on this machine, from the store of embeddings; else what is measured now."""
+    store = EmbeddingStore.from_environment()
+    if store is None:
+        return measured()
+    machine: tuple[object, ...] = (platform.node(), device, torch.get_num_threads(), torch.__version__)
+    parts = repr((kind.__name__, checkpoint.name, checkpoint.revision, *machine))
+    key = hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+    rows = store.get_many([key])
+    if key in rows:
+        return kind(*rows[key].tolist())
+    found = measured()
+    store.put_many([key], [np.array(astuple(found))])
+    return found
+
+
+def _in(checkpoint: Checkpoint, dtype: str) -> Checkpoint:
+    """The model in a compute type."""
+    return replace(checkpoint, spec=replace(checkpoint.spec, dtype=dtype))
+
+
+def _pieces(texts: Sequence[str], kept_len: int) -> list[str]:
+    """Pieces of texts, each as long as the model reads and no longer than all together may be."""
+    size = int(min(kept_len, _TOKENS) * CHARS_PER_TOKEN)
+    pieces = (text[start : start + size] for text in texts for start in range(0, len(text), size))
+    return draw(pieces, None, _TOKENS).texts
