@@ -6,8 +6,10 @@ import hashlib
 import json
 import os
 import re
+import tempfile
 import unicodedata
 from pathlib import Path
+from typing import BinaryIO
 
 from mteb_longembed.errors import DataError, InputError, StorageError
 
@@ -74,6 +76,28 @@ def write_file(path: Path, content: str | bytes) -> None:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(f"{str(path)!r} cannot be written: {error.strerror or error}.") from None
+
+
+def write_at(file: BinaryIO, place: int, data: bytes, what: str) -> None:
+    """Write bytes at a place of a temporary file, which has no buffer; a `StorageError` if the disk refuses.
+
+    With a buffer, a write that fails would leave something behind that a later call would write.
+    """
+    rest = memoryview(data)
+    try:
+        file.seek(place)
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError as error:
+        raise no_room(what, error) from error
+
+
+def no_room(what: str, error: OSError) -> StorageError:
+    """The error of a temporary file that cannot be written."""
+    return StorageError(
+        f"{what} cannot be written to {tempfile.gettempdir()} ({error.strerror or error}): free disk space there, or "
+        "set TMPDIR to another folder."
+    )
 
 
 def make_folder(what: str, folder: Path) -> None:

@@ -32,7 +32,8 @@ def bm25(task: Any, **options: Any) -> TaskResult:
 
 def read_passages(judgements: Path, corpus: Path) -> Passages:
     """The judged passages of two files."""
-    return judged_passages(read_judgement_rows(judgements), read_corpus(corpus))
+    documents = {document.id: document for document in read_corpus(corpus)}
+    return judged_passages(read_judgement_rows(judgements), documents)
 
 
 def words_of(texts: Sequence[str], language: str) -> list[list[str]]:

@@ -16,6 +16,7 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from mteb.models.model_meta import ModelMeta
 
     from mteb_longembed.retrieval.searcher import Hit
@@ -34,7 +35,7 @@ OPTIONS: Options = {"": [
     ("model", {"metavar": "MODEL"}, "any name for mteb run -m, such as mini-rope+pcw@32k:vectors=window"),
     ("query", {"nargs": "+", "metavar": "QUESTION"}, "questions"),
     ("--corpus", {"type": Path, "required": True, "metavar": "FILE_OR_FOLDER"},
-     "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files"),
+     "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"),
     ("-k", {"type": int, "default": 5}, "documents for a question (default: 5)"),
     ("--language", {"metavar": "CODE"},
      "the language of the documents, such as deu or zho-Hans; BM25 cuts words by it (default: English)"),
@@ -58,12 +59,13 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"-k must be at least 1 document, got {args.k}.")
     if not all(query.strip() for query in args.query):
         raise InputError("a query must be a text with words, got ''.")
-    from mteb_longembed.data.check import read_documents
+    from mteb_longembed.data.check import read_texts
     from mteb_longembed.data.table import ignored_files
+    from mteb_longembed.data.text_table import stored_table
     from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
     from mteb_longembed.retrieval.searcher import search
 
-    documents = read_documents(args.corpus)
+    documents = stored_table(read_texts(args.corpus))
     searcher = search(
         args.model,
         device=args.device,
@@ -74,7 +76,7 @@ def main(args: argparse.Namespace) -> int:
     is_cut = _is_cut(args.model, searcher.scorer.meta, documents)
     if is_cut:
         _note(is_cut)
-    searcher.add(documents, documents.values())
+    searcher.read(documents)
     queries = [without_surrogates(query) for query in args.query]
     hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
     if searcher.empty:
@@ -90,15 +92,16 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _is_cut(typed: str, model: ModelMeta, documents: Mapping[str, str]) -> str:
+def _is_cut(typed: str, model: ModelMeta, documents: Dataset) -> str:
     """What to type if much of the documents is not read; an empty text if enough is. Estimated from characters."""
+    from mteb_longembed.data.texts import texts_of
     from mteb_longembed.encoders.text.drawing import estimated_tokens
     from mteb_longembed.names.grammar import is_bm25_name, split_name
 
     most = model.max_tokens
     if not most or is_bm25_name(typed):
         return ""
-    lengths = [estimated_tokens(text) for text in documents.values()]
+    lengths = [estimated_tokens(text) for texts in texts_of(documents) for text in texts]
     share = sum(max(length - most, 0) for length in lengths) / max(sum(lengths), 1)
     if share <= _MOST_CUT:
         return ""

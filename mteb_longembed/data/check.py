@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
-import pyarrow
-from datasets import Dataset
-from datasets.table import InMemoryTable
 
-from mteb_longembed.data.table import TEXTS, Source, read_table
+from mteb_longembed.data.table import TEXTS, Part, Source, read_parts, read_table
 from mteb_longembed.errors import DataError
 
 # The names of columns are those of BEIR, of the LongEmbed data set, and plain ones.
@@ -28,51 +24,60 @@ _SCORE = ("score", "relevance", "rel", "label")
 _PASSAGE = ("start", "end", "answer")
 #: Query id -> document id -> passages that answer, each as its first character and the one behind its last.
 Passages = dict[str, dict[str, list[tuple[int, int]]]]
-#: Document id -> title, text.
-Corpus = dict[str, tuple[str, str]]
 #: Where each judgement stands, and its query, document, score and passage.
 Rows = list[tuple[str, dict[str, Any]]]
 #: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
 MOST = 10_000
 
-_CHUNK = 256  # documents
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _WHOLE = re.compile(r"([+-]?[0-9]{1,4000})(\.0+)?")
 
 
+class Document(NamedTuple):
+    """A document of a corpus. It has a title or none, which is empty then."""
+
+    id: str
+    title: str
+    text: str
+
+    @property
+    def joined(self) -> str:
+        """Title and text, as models read them."""
+        return f"{self.title} {self.text}".strip()
+
+
 def read_documents(source: Source, name: str = "") -> dict[str, str]:
-    """Document id -> title and text.
+    """Document id -> title and text. Arguments and errors as for `read_corpus`."""
+    return dict(read_texts(source, name))
+
+
+def read_texts(source: Source, name: str = "") -> Iterator[tuple[str, str]]:
+    """The id of each document, and its title and text together. Arguments and errors as for `read_corpus`."""
+    return ((document.id, document.joined) for document in read_corpus(source, name))
+
+
+def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
+    """Documents, one after the other: no more than some of them are in memory.
 
     Args:
         source: rows with an id (`_id`, `id`, `doc_id`, `docid`), `text` or `contents`, and perhaps `title`: a file
-            (JSON Lines, CSV, TSV, Parquet), a folder of `.txt` and `.md` files, a DataFrame; or a dict of texts.
+            (JSON Lines, CSV, TSV, Parquet, Arrow), a folder of `.txt` and `.md` files or of Parquet or Arrow files, a
+            table, a stream of rows, or a dict of texts.
         name: what messages call it; by default the path.
 
     Raises:
         DataError: the source cannot be read, or a row breaks a rule; the message says the file and the row.
     """
-    return joined(read_corpus(source, name))
-
-
-def joined(corpus: Corpus) -> dict[str, str]:
-    """Document id -> title and text."""
-    return {key: f"{title} {text}".strip() for key, (title, text) in corpus.items()}
-
-
-def read_corpus(source: Source, name: str = "") -> Corpus:
-    """Document id -> title, text. Arguments and errors as for `read_documents`."""
-    name = name or name_of(source, "corpus")
-    table = read_table(source, name)
-    titles: Sequence[object] = [None] * len(table)
-    if "title" in table:
-        titles = list(table["title"])
-    texts = _column(table, ("text", "contents"), name)
-    corpus = {}
-    for (where, key), title, text in zip(_ids(table, _DOCUMENT, name), titles, texts, strict=True):
-        read = "" if _is_missing(title) else _text(title, "title", where)
-        corpus[key] = read, _text(text, "text", where)
-    return corpus
+    known: set[str] = set()
+    for part in read_parts(source, name or name_of(source, "corpus")):
+        titles: Sequence[object] = [None] * len(part.rows)
+        if "title" in part.rows:
+            titles = list(part.rows["title"])
+        texts = _column(part, ("text", "contents"))
+        for (where, key), title, text in zip(_ids(part, _DOCUMENT, known), titles, texts, strict=True):
+            read = "" if _is_missing(title) else _text(title, "title", where)
+            yield Document(key, read, _text(text, "text", where))
 
 
 def read_queries(source: Source, name: str = "") -> dict[str, str]:
@@ -81,14 +86,14 @@ def read_queries(source: Source, name: str = "") -> dict[str, str]:
     Raises:
         DataError: as there, and for a query without text.
     """
-    name = name or name_of(source, "queries")
-    table = read_table(source, name)
-    texts = _column(table, ("text", "query", "query_text"), name)
     queries: dict[str, str] = {}
-    for (where, key), text in zip(_ids(table, _QUERY, name), texts, strict=True):
-        queries[key] = _text(text, "text", where)
-        if not queries[key].strip():
-            raise DataError(f"{where}: expected a query, got an empty text.")
+    known: set[str] = set()
+    for part in read_parts(source, name or name_of(source, "queries")):
+        texts = _column(part, ("text", "query", "query_text"))
+        for (where, key), text in zip(_ids(part, _QUERY, known), texts, strict=True):
+            queries[key] = _text(text, "text", where)
+            if not queries[key].strip():
+                raise DataError(f"{where}: expected a query, got an empty text.")
     return queries
 
 
@@ -153,15 +158,16 @@ def read_judgement_rows(source: Source, name: str = "") -> Rows:
     """Where each judgement stands, and its query, document, score, and the columns of a passage."""
     name = name or name_of(source, "qrels")
     table = read_table(source, name, judgements=True)
+    part = Part(name, table)
     columns = {
-        "query": _column(table, _JUDGED_QUERY, name),
-        "document": _column(table, _JUDGED_DOCUMENT, name),
+        "query": _column(part, _JUDGED_QUERY),
+        "document": _column(part, _JUDGED_DOCUMENT),
         "score": [1] * len(table),
         **{column: [None] * len(table) for column in _PASSAGE},
     }
     columns.update({column: table[column] for column in _PASSAGE if column in table})
     if any(column in table for column in _SCORE):
-        columns["score"] = _column(table, _SCORE, name)
+        columns["score"] = _column(part, _SCORE)
     elif set(table.columns) - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT, *_PASSAGE}:  # one of them may be a score
         raise DataError(
             f"{name}: a judgement has a query, a document and a score ({', '.join(_SCORE)}), got "
@@ -181,30 +187,39 @@ def read_judgement_rows(source: Source, name: str = "") -> Rows:
     return rows
 
 
-def judged_passages(rows: Rows, corpus: Corpus) -> Passages:
+def judged_passages(rows: Rows, corpus: Mapping[str, Document]) -> Passages:
     """The judged passages of rows of judgements, in characters of the title and text of a document together.
 
     In the rows they are `start` and `end`, characters of the text alone, or an `answer` that stands in the text word by
     word. Several rows for a query and a document, and several places of an answer, are alternatives.
+
+    Args:
+        rows: of judgements.
+        corpus: at least the documents of rows with a passage, by their ids.
 
     Raises:
         DataError: if a passage is not inside the text.
     """
     passages: Passages = {}
     for where, row in rows:
-        if all(row[column] is None for column in _PASSAGE):
+        if not has_passage(row):
             continue
-        title, text = corpus[row["document"]]
-        found = _passages_of_row(row, text, where)
+        document = corpus[row["document"]]
+        found = _passages_of_row(row, document.text, where)
         if row["score"] <= 0:
             continue
-        full_text = f"{title} {text}"
+        full_text = f"{document.title} {document.text}"
         n_stripped = len(full_text) - len(full_text.lstrip())
-        shift = len(title) + 1 - n_stripped
-        length = len(full_text.strip())
+        shift = len(document.title) + 1 - n_stripped
+        length = len(document.joined)
         spans = passages.setdefault(row["query"], {}).setdefault(row["document"], [])
         spans += [(max(start + shift, 0), min(end + shift, length)) for start, end in found]
     return passages
+
+
+def has_passage(row: Mapping[str, Any]) -> bool:
+    """Whether a row of judgements says which passage answers."""
+    return any(row[column] is not None for column in _PASSAGE)
 
 
 def _passages_of_row(row: Mapping[str, Any], text: str, where: str) -> list[tuple[int, int]]:
@@ -231,19 +246,6 @@ def _passages_of_row(row: Mapping[str, Any], text: str, where: str) -> list[tupl
     return places
 
 
-def text_table(texts: Mapping[str, str]) -> Dataset:
-    """Ids and texts as mteb has them, in chunks, because one array of all texts is built in twice its size."""
-    ids = list(texts)
-    schema = pyarrow.schema([("id", pyarrow.string()), ("text", pyarrow.large_string())])
-    batches = []
-    for start in range(0, len(ids), _CHUNK):
-        chunk = ids[start : start + _CHUNK]
-        batches.append(pyarrow.record_batch([chunk, [texts[name] for name in chunk]], schema=schema))
-    table = InMemoryTable(pyarrow.Table.from_batches(batches, schema=schema))
-    # with a fingerprint the datasets library does not copy everything to hash it
-    return Dataset(table, fingerprint=uuid.uuid4().hex)
-
-
 # ---- columns and values ------------------------------------------------------------------------------------
 
 
@@ -254,23 +256,22 @@ def name_of(source: Source, kind: str) -> str:
     return f"the {kind}"
 
 
-def _column(table: pd.DataFrame, names: Sequence[str], where: str) -> pd.Series:
+def _column(part: Part, names: Sequence[str]) -> pd.Series:
     """The first of these columns that a table has."""
     for name in names:
-        if name in table:
-            return table[name]
-    raise DataError(f"{where}: expected a column {' or '.join(names)}, got {_names(table.columns)}.")
+        if name in part.rows:
+            return part.rows[name]
+    raise DataError(f"{part.name}: expected a column {' or '.join(names)}, got {_names(part.rows.columns)}.")
 
 
 def _names(columns: pd.Index) -> str:
     return ascii(", ".join(map(str, columns)))[1:200].rstrip("'")
 
 
-def _ids(table: pd.DataFrame, names: Sequence[str], name: str) -> Iterator[tuple[str, str]]:
-    """Where each row stands, and its id. Each id comes once."""
-    known: set[str] = set()
-    for row, value in _column(table, names, name).items():
-        where = f"{name}, row {row}"
+def _ids(part: Part, names: Sequence[str], known: set[str]) -> Iterator[tuple[str, str]]:
+    """Where each row stands, and its id. Each id comes once, and is then known."""
+    for row, value in _column(part, names).items():
+        where = f"{part.name}, row {row}"
         key = _id(value, "id", where)
         if key in known:
             raise DataError(f"{where}: expected each id once, got {key!r} again.")

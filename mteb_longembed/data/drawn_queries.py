@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mteb_longembed.errors import DataError
@@ -19,6 +19,8 @@ _NO_MARKS = ("tha", "khm", "lao")
 _SHINGLE = 8
 #: Documents that share more of their shingles than this are near-duplicates.
 _SHARED = 0.2
+#: Characters of the documents that may give a sentence: their shingles are in memory.
+_MOST = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,13 @@ _WITHOUT_MARKS = _Script("characters", 10, 80, r"\w", has_spaces=False, has_mark
 
 
 def draw_queries(
-    corpus: Mapping[str, str], n_queries: int = 200, seed: int = 0, language: str = "eng"
+    ids: Sequence[str], texts: Sequence[str], n_queries: int = 200, seed: int = 0, language: str = "eng"
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Draw sentences that only one document has. Documents that are near-duplicates of others give no sentence.
 
     Args:
-        corpus: document id -> text.
+        ids: of the documents.
+        texts: the documents, in memory or on disk; all are read. Of many, drawn ones give sentences.
         n_queries: how many at most, each from another document.
         seed: of the drawing.
         language: such as `deu` or `zho-Hans`.
@@ -84,28 +87,42 @@ def draw_queries(
         script = _WITHOUT_SPACES
     elif code in _NO_MARKS:
         script = _WITHOUT_MARKS
-    by_document = {name: script.shingles(text) for name, text in corpus.items()}
+    by_document = {number: script.shingles(texts[number]) for number in _candidates(texts, seed)}
+    asked = set().union(*by_document.values())
     counts: Counter[int] = Counter()
-    for shingles in by_document.values():
-        counts.update(shingles)
+    for text in texts:
+        counts.update(script.shingles(text) & asked)
     rng = random.Random(seed)
     queries: dict[str, str] = {}
     answers: dict[str, str] = {}
-    distinct = sorted(name for name, shingles in by_document.items() if _is_distinct(shingles, counts))
-    for name in rng.sample(distinct, len(distinct)):
+    distinct = [number for number, shingles in by_document.items() if _is_distinct(shingles, counts)]
+    distinct.sort(key=ids.__getitem__)
+    for number in rng.sample(distinct, len(distinct)):
         if len(queries) == n_queries:
             break
-        sentences = _own_sentences(corpus[name], script, counts)
+        sentences = _own_sentences(texts[number], script, counts)
         if sentences:
             query = f"synthetic-{len(queries)}"
             queries[query] = rng.choice(sentences)
-            answers[query] = name
+            answers[query] = ids[number]
     if not queries:
         raise DataError(
             f"to draw queries, a document needs a sentence of {script.least} to {script.most} {script.units} that no "
-            f"other document has, but none of the {len(corpus)} documents has one: give --queries and --qrels."
+            f"other document has, but none of the {len(ids)} documents has one: give --queries and --qrels."
         )
     return queries, answers
+
+
+def _candidates(texts: Sequence[str], seed: int) -> list[int]:
+    """The numbers of the documents that may give a sentence: all, or drawn ones with `_MOST` characters."""
+    kept = []
+    left = _MOST
+    for number in random.Random(seed).sample(range(len(texts)), len(texts)):
+        if left <= 0:
+            break
+        kept.append(number)
+        left -= len(texts[number])
+    return kept
 
 
 def _is_distinct(shingles: set[int], counts: Counter[int]) -> bool:

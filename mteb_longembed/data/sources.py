@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast
 
@@ -15,11 +16,13 @@ from mteb.abstasks import AbsTask
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.types import PromptType
 
-from mteb_longembed.data.check import read_documents
+from mteb_longembed.data.check import read_texts
 from mteb_longembed.data.drawn_queries import draw_queries
 from mteb_longembed.data.table import Source
-from mteb_longembed.data.task import beir_task, files_task
-from mteb_longembed.data.texts import ENGLISH
+from mteb_longembed.data.task import OwnData, beir_task, files_task, stem_of
+from mteb_longembed.data.text_file import TextFile
+from mteb_longembed.data.text_table import stored_table
+from mteb_longembed.data.texts import ENGLISH, texts_of
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import make_folder, write_file
 
@@ -30,7 +33,7 @@ class DataOptions(TypedDict, total=False):
     tasks: Sequence[str | AbsTaskRetrieval]  #: retrieval tasks of mteb
     benchmarks: Sequence[str]  #: their tasks
     eval_splits: Sequence[str] | None  #: only these splits of the tasks
-    corpus: Source | None  #: one's own documents: a file, a DataFrame or a dict
+    corpus: Source | None  #: one's own documents: a file, a folder, a table, a stream of rows, or a dict
     queries: Source | None
     qrels: Source | None  #: which document answers which query
     n_synthetic_queries: int | None  #: with a corpus only: so many sentences are drawn from it as queries
@@ -102,7 +105,9 @@ class Data:
         Raises:
             DataError: the file is missing or breaks a rule, or no sentence can be drawn.
         """
-        queries, answers = draw_queries(read_documents(corpus), n_queries, language=language)
+        stored = stored_table(read_texts(corpus))
+        texts = TextFile(chain.from_iterable(texts_of(stored)))
+        queries, answers = draw_queries(stored["id"][:], texts, n_queries, language=language)
         asked = [{"_id": query, "text": text} for query, text in queries.items()]
         pairs = [{"query-id": query, "corpus-id": name, "score": 1} for query, name in answers.items()]
         lines = [_json_lines(asked), _json_lines(pairs)]
@@ -112,7 +117,7 @@ class Data:
         paths = drawn / "queries.jsonl", drawn / "qrels.jsonl"
         for path, text in zip(paths, lines, strict=True):
             write_file(path, text)
-        task = files_task(corpus, *paths, language=language)
+        task = OwnData(stem_of(corpus), stored, paths[0], {"test": paths[1]}, language)
         if len(queries) < n_queries:
             task.unjudged["test"].append(f"only {len(queries):,} of {n_queries:,} queries could be drawn.")
         return cls((task,), has_synthetic_queries=True)

@@ -1,4 +1,4 @@
-"""A table from a file, a folder of texts, a DataFrame or a dict. What its columns mean is in `check.py`."""
+"""Tables from files, folders, DataFrames, dicts or streams. What their columns mean is in `check.py`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import json
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias
+from typing import IO, Any, NamedTuple, Protocol, TypeAlias
 
 import pandas as pd
+import pyarrow.ipc
 import pyarrow.parquet
 
 from mteb_longembed.errors import DataError
@@ -25,12 +27,14 @@ class Table(Protocol):
     def to_pandas(self) -> Any: ...
 
 
-#: A file, a folder of texts, a table, or a dict: id -> text, id -> {"title": ..., "text": ...} as BEIR has it, or query
-#: id -> document id -> score.
-Source: TypeAlias = "str | Path | pd.DataFrame | Table | Mapping[str, Any]"
+#: A file, a folder of texts or of Parquet or Arrow files, a table, a stream of rows, or a dict: id -> text,
+#: id -> {"title": ..., "text": ...} as BEIR has it, or query id -> document id -> score.
+Source: TypeAlias = "str | Path | pd.DataFrame | Table | Iterable[Mapping[str, Any]] | Mapping[str, Any]"
 
-#: The formats that have names for their columns. Each may be compressed by gzip.
-ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+#: The formats that have names for their columns. Each text format may be compressed by gzip.
+ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow")
+#: Those that a folder of files, its shards, may have.
+SHARDS = (".parquet", ".arrow")
 #: TREC's judgements have none: query, a number that nothing reads, document and score, with white space between them.
 TREC = (".trec", ".qrels", ".txt", "")
 _TREC_COLUMNS = ["query-id", "iteration", "corpus-id", "score"]
@@ -40,10 +44,27 @@ TEXTS = (".txt", ".md")
 _SEPARATED: dict[str, Any] = {".csv": {}, ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE}}
 #: Characters of a value in these two; Python's own limit is 131,072.
 _LONGEST = 2**31 - 1
+#: Rows that are in memory at the same time.
+_ROWS = 256
+
+
+class Part(NamedTuple):
+    """Some rows of a source: what messages call where they stand, and a table with their numbers as its index."""
+
+    name: str
+    rows: pd.DataFrame
 
 
 def read_table(source: Source, name: str, *, judgements: bool = False) -> pd.DataFrame:
     """The rows of a source, with the names of its columns, and numbers of rows for messages as its index.
+
+    Arguments and errors as for `read_parts`, which gives the rows of a source that memory does not hold.
+    """
+    return pd.concat([part.rows for part in read_parts(source, name, judgements=judgements)])
+
+
+def read_parts(source: Source, name: str, *, judgements: bool = False) -> Iterator[Part]:
+    """The rows of a source, some after the others. Those of files and streams are never all in memory.
 
     Values of text formats are texts. A line of JSON Lines and of TREC's format counts as a row, also an empty one.
     Names of an index become columns.
@@ -57,25 +78,65 @@ def read_table(source: Source, name: str, *, judgements: bool = False) -> pd.Dat
         DataError: it cannot be read, has no rows, a name of a column occurs twice, or a row has too few or too many
             values.
     """
-    if isinstance(source, pd.DataFrame):
-        table = with_index(source)
-    elif isinstance(source, Mapping):
-        table = _of_dict(source, name)
-    elif hasattr(source, "to_pandas"):
-        return read_table(source.to_pandas(), name)
-    elif not isinstance(source, (str, Path)):
-        raise DataError(
-            f"{name}: expected a file, a folder, a dict or a table with to_pandas(), got a {type(source).__name__}."
-        )
-    elif Path(source).is_dir():
-        table = pd.DataFrame(_texts(Path(source), name), dtype=object)
-        table.index = pd.RangeIndex(1, len(table) + 1)
-    else:
-        table = _of_file(Path(source), name, TREC if judgements else ())
-    _check_columns(table.columns, name)
-    if table.empty:
+    n_rows = 0
+    for part in _parts(source, name, TREC if judgements else ()):
+        _check_columns(part.rows.columns, part.name)
+        n_rows += len(part.rows)
+        yield part
+    if not n_rows:
         raise DataError(f"{name}: expected rows, got none.")
-    return table
+
+
+def _parts(source: Any, name: str, trec: Sequence[str]) -> Iterator[Part]:
+    """The parts of any source. `trec` has the endings of TREC's format, where that may be."""
+    if isinstance(source, pd.DataFrame):
+        yield Part(name, with_index(source))
+    elif isinstance(source, Mapping):
+        yield Part(name, _of_dict(source, name))
+    elif isinstance(source, (str, Path)):
+        path = Path(source)
+        yield from _of_folder(path, name) if path.is_dir() else _of_file(path, name, trec)
+    elif hasattr(source, "iter"):  # a data set of Hugging Face, perhaps in streaming mode
+        yield from _numbered(name, map(pd.DataFrame, source.iter(_ROWS)))
+    elif hasattr(source, "to_batches"):  # Arrow's tables and data sets
+        yield from _numbered(name, (batch.to_pandas() for batch in source.to_batches()))
+    elif hasattr(source, "to_pandas"):
+        yield Part(name, with_index(source.to_pandas()))
+    elif isinstance(source, Iterable):
+        yield from _of_rows(name, enumerate(_dicts(source, name), start=1))
+    else:
+        raise DataError(
+            f"{name}: expected a file, a folder, a dict, a table with to_pandas() or rows, got a "
+            f"{type(source).__name__}."
+        )
+
+
+def _numbered(name: str, tables: Iterable[pd.DataFrame]) -> Iterator[Part]:
+    """Tables whose rows are numbered through."""
+    n_before = 0
+    for table in map(with_index, tables):
+        table.index += n_before
+        n_before += len(table)
+        yield Part(name, table)
+
+
+def _of_rows(
+    name: str, rows: Iterable[tuple[int, Any]], columns: Sequence[str] | None = None
+) -> Iterator[Part]:
+    """Parts from rows with their numbers. Rows that are no dicts have these columns."""
+    numbered = iter(rows)
+    while block := dict(islice(numbered, _ROWS)):
+        yield Part(name, pd.DataFrame(list(block.values()), list(block), columns, dtype=object))
+
+
+def _dicts(rows: Iterable[Any], name: str) -> Iterator[dict[str, Any]]:
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, Mapping):
+            raise DataError(
+                f"{name}, row {number}: expected a dict such as {{'id': ..., 'text': ...}}, got a "
+                f"{type(row).__name__}."
+            )
+        yield dict(row)
 
 
 def with_index(source: pd.DataFrame) -> pd.DataFrame:
@@ -101,7 +162,7 @@ def _check_columns(columns: pd.Index, name: str) -> None:
 def _of_dict(source: Mapping[str, Any], name: str) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for key, value in source.items():
-        if hasattr(value, "to_pandas") or isinstance(value, pd.DataFrame):
+        if hasattr(value, "to_pandas") or hasattr(value, "iter") or isinstance(value, pd.DataFrame):
             raise DataError(
                 f"{name}: expected one table, got a dict of tables ({', '.join(map(str, source))})."
             )
@@ -116,26 +177,26 @@ def _of_dict(source: Mapping[str, Any], name: str) -> pd.DataFrame:
     return table
 
 
-def _of_file(path: Path, name: str, trec: Sequence[str]) -> pd.DataFrame:
-    """The table in a file. `trec` has the endings of TREC's format, where that may be."""
+def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
+    """The rows of a file. `trec` has the endings of TREC's format, where that may be."""
     if path.exists() and not path.is_file():  # it can be read only once
         raise DataError(f"{name}: expected a file or a folder, got a pipe or a device: write it to a file.")
     ending = ending_of(path)
     try:
         if ending in (".jsonl", ".ndjson"):
-            rows = dict(_json_rows(path, name))
-            return pd.DataFrame(list(rows.values()), index=list(rows), dtype=object)
-        if ending == ".parquet":
+            yield from _of_rows(name, _json_rows(path, name))
+        elif ending == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
-                return with_index(file.read().to_pandas())
-        if ending in _SEPARATED:
-            return _of_separated(path, name, ending)
-        if ending in trec:
-            judged = dict(_trec_rows(path, name))
-            return pd.DataFrame(
-                list(judged.values()), index=list(judged), columns=_TREC_COLUMNS, dtype=object
-            )
-        raise DataError(f"{name}: its ending must be one of {', '.join(ENDINGS)}, got {ending!r}.")
+                yield from _numbered(name, (batch.to_pandas() for batch in file.iter_batches(_ROWS)))
+        elif ending == ".arrow":
+            with pyarrow.memory_map(str(path)) as file:
+                yield from _numbered(name, (batch.to_pandas() for batch in _arrow_batches(file)))
+        elif ending in _SEPARATED:
+            yield from _of_separated(path, name, ending)
+        elif ending in trec:
+            yield from _of_rows(name, _trec_rows(path, name), _TREC_COLUMNS)
+        else:
+            raise DataError(f"{name}: its ending must be one of {', '.join(ENDINGS)}, got {ending!r}.")
     except UnicodeDecodeError:
         raise DataError(f"{name}: expected UTF-8 text, got other bytes.") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -149,6 +210,16 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> pd.DataFrame:
         ) from None
 
 
+def _arrow_batches(file: pyarrow.NativeFile) -> Iterator[pyarrow.RecordBatch]:
+    """The batches of one of Arrow's two kinds of files: a stream, as Hugging Face's data sets have it, or a file."""
+    try:
+        yield from pyarrow.ipc.open_stream(file)
+    except pyarrow.ArrowInvalid:
+        file.seek(0)
+        reader = pyarrow.ipc.open_file(file)
+        yield from map(reader.get_batch, range(reader.num_record_batches))
+
+
 def _opened(path: Path) -> IO[bytes]:
     """The bytes of a file, also of one that gzip has compressed."""
     if path.suffix.lower() == ".gz":
@@ -156,39 +227,40 @@ def _opened(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def _of_separated(path: Path, name: str, ending: str) -> pd.DataFrame:
-    """The table in a CSV or TSV file. pandas' own reader fills rows that are too short, and does not say so."""
+def _of_separated(path: Path, name: str, ending: str) -> Iterator[Part]:
+    """The rows of a CSV or TSV file. pandas' own reader fills rows that are too short, and does not say so."""
     csv.field_size_limit(_LONGEST)
-    rows: list[list[str]] = []
     with _opened(path) as file:
-        lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), strict=True, **_SEPARATED[ending])
-        try:
-            for row in lines:
-                if len(row) < 2 and not "".join(row).strip():  # an empty line
-                    continue
-                if rows and len(row) != len(rows[0]):
-                    _refuse_length(row, rows, name, ending)
-                rows.append(row)
-        except csv.Error as error:
-            reason = f"a readable line ({error})"
-            if "unexpected end" in str(error):
-                reason = "a value that ends with its quote, got the end of the file"
-            raise DataError(f"{name}, row {max(len(rows), 1)}: expected {reason}.") from None
-    if not rows:
-        return pd.DataFrame()
-    table = pd.DataFrame(rows[1:], columns=rows[0], dtype=object)
-    table.index = pd.RangeIndex(1, len(table) + 1)
-    return table
+        text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        lines = _lines(csv.reader(text, strict=True, **_SEPARATED[ending]), name, ending)
+        _, columns = next(lines, (0, []))
+        yield from _of_rows(name, lines, columns)
 
 
-def _refuse_length(row: Sequence[str], rows: Sequence[Sequence[str]], name: str, ending: str) -> None:
-    hint = ""
-    if ending == ".tsv":
-        hint = ": a TSV file has no quotes, so texts with tabs or line breaks need another format"
-    names = ", ".join(rows[0])[:100]
-    raise DataError(
-        f"{name}, row {len(rows)}: expected {len(rows[0])} values ({names}), got {len(row)}{hint}."
-    )
+def _lines(lines: Iterator[list[str]], name: str, ending: str) -> Iterator[tuple[int, list[str]]]:
+    """The number and the values of each line that is not empty; the first one has the names of the columns."""
+    names: list[str] = []
+    number = 0
+    try:
+        for line in lines:
+            if len(line) < 2 and not "".join(line).strip():
+                continue
+            names = names or line
+            if len(line) != len(names):
+                hint = ""
+                if ending == ".tsv":
+                    hint = ": a TSV file has no quotes, so texts with tabs or line breaks need another format"
+                raise DataError(
+                    f"{name}, row {number}: expected {len(names)} values ({', '.join(names)[:100]}), got "
+                    f"{len(line)}{hint}."
+                )
+            yield number, line
+            number += 1
+    except csv.Error as error:
+        reason = f"a readable line ({error})"
+        if "unexpected end" in str(error):
+            reason = "a value that ends with its quote, got the end of the file"
+        raise DataError(f"{name}, row {max(number, 1)}: expected {reason}.") from None
 
 
 def _trec_rows(path: Path, name: str) -> Iterator[tuple[int, list[str]]]:
@@ -246,13 +318,12 @@ def ending_of(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _texts(folder: Path, name: str) -> list[dict[str, str]]:
-    """A row for each text file of a folder; its id is the path in the folder, such as `library/argparse.txt`.
+def _of_folder(folder: Path, name: str) -> Iterator[Part]:
+    """The texts of a folder, or the rows of its shards, in the order of their names.
 
-    macOS may write the letters of a name in parts (NFD); ids have whole letters (NFC), as tables usually have. A folder
-    that also has tables is refused: it may be a clone of a data set with its README.
+    A folder that has texts and tables is refused: it may be a clone of a data set with its README. So is one with the
+    queries or judgements of a data set.
     """
-    rows = []
     files = _visible(folder)
     texts = [file for file in files if _is_text(file)]
     tables = [file for file in files if ending_of(file) in ENDINGS]
@@ -261,17 +332,32 @@ def _texts(folder: Path, name: str) -> list[dict[str, str]]:
             f"{name}: expected texts or tables, got both, such as {texts[0].name} and {tables[0].name}: give the path "
             "of the tables, or of a folder of texts alone."
         )
+    for file in tables:
+        if file.suffix.lower() not in SHARDS or file.name.startswith(("queries", "qrels")):
+            raise DataError(
+                f"{name}: a folder of tables must have the shards of one table ({', '.join(SHARDS)}), got {file.name}: "
+                "give the path of the file."
+            )
+    for file in tables:
+        yield from _of_file(file, f"{name}/{file.relative_to(folder).as_posix()}", ())
+    yield from _of_rows(name, enumerate(_texts(folder, name, texts), start=1))
+
+
+def _texts(folder: Path, name: str, texts: Sequence[Path]) -> Iterator[dict[str, str]]:
+    """A row for each text file of a folder; its id is the path in the folder, such as `library/argparse.txt`.
+
+    macOS may write the letters of a name in parts (NFD); ids have whole letters (NFC), as tables usually have.
+    """
     for file in texts:
         inner = unicodedata.normalize("NFC", file.relative_to(folder).as_posix())
         if _has_surrogates(inner):
             raise DataError(f"{name}: expected names of files in UTF-8, got {inner!a}: rename it.")
         try:
-            rows.append({"id": inner, "text": file.read_bytes().decode("utf-8-sig")})
+            yield {"id": inner, "text": file.read_bytes().decode("utf-8-sig")}
         except UnicodeDecodeError:
             raise DataError(f"{name}/{inner}: expected UTF-8 text, got other bytes.") from None
         except OSError as error:
             raise DataError(f"{name}/{inner}: expected a readable file, got: {error.strerror}.") from None
-    return rows
 
 
 def _has_surrogates(name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mteb.abstasks.retrieval import AbsTaskRetrieval
@@ -13,8 +13,9 @@ from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.languages import check_language_code
 
 from mteb_longembed.data import check
-from mteb_longembed.data.check import Passages, text_table
+from mteb_longembed.data.check import Passages
 from mteb_longembed.data.table import ENDINGS, TREC, Source, ending_of
+from mteb_longembed.data.text_table import stored_table, text_table
 from mteb_longembed.data.texts import ENGLISH, K_VALUES, data_identity
 from mteb_longembed.errors import DataError, InputError
 
@@ -54,7 +55,7 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
     Its name has a hash of what was read, so that results of different data never mix.
 
     Args:
-        corpus: as for `check.read_documents`.
+        corpus: as for `check.read_corpus`. Its texts go to a temporary file.
         queries: as for `check.read_queries`.
         qrels: as for `check.read_judgements`; perhaps with `start` and `end` of the passage that answers, in
             characters of `text`, or with the `answer`.
@@ -64,10 +65,14 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
         DataError: a file is missing or breaks a rule of `check.py`.
         InputError: the language is not known.
     """
-    stem = "data"
+    return OwnData(stem_of(corpus), _absolute(corpus), _kept(queries), {"test": _kept(qrels)}, language)
+
+
+def stem_of(corpus: Source) -> str:
+    """The first part of the name of a task of own documents."""
     if isinstance(corpus, (str, Path)):
-        stem = Path(corpus).name.partition(".")[0]
-    return OwnData(stem, _absolute(corpus), _absolute(queries), {"test": _absolute(qrels)}, language)
+        return Path(corpus).name.partition(".")[0]
+    return "data"
 
 
 def _absolute(source: Source) -> Source:
@@ -78,6 +83,13 @@ def _absolute(source: Source) -> Source:
     if not (path.is_file() or (path.is_dir() and any(path.iterdir()))):
         raise DataError(f"{path}: expected a file or a folder with files, found none.")
     return path
+
+
+def _kept(source: Source) -> Source:
+    """A source that also can be read again, for what is small."""
+    if isinstance(source, Iterator):
+        return list(source)
+    return _absolute(source)
 
 
 def _find(root: Path, kind: str, stems: Sequence[str]) -> Path:
@@ -170,16 +182,30 @@ class OwnData(AbsTaskRetrieval):
         self.metadata = metadata
 
     def _read(self) -> None:
-        read = check.read_corpus(self.corpus_source)
-        documents = check.joined(read)
         queries = check.read_queries(self.query_source)
-        corpus = text_table(documents)
+        rows_of = {
+            split: check.read_judgement_rows(source) for split, source in self.judgement_sources.items()
+        }
+        with_passage = {
+            row["document"] for rows in rows_of.values() for _, row in rows if check.has_passage(row)
+        }
+        judged_texts: dict[str, check.Document] = {}
+
+        def texts() -> Iterator[tuple[str, str]]:
+            for document in check.read_corpus(self.corpus_source):
+                if document.id in with_passage:
+                    judged_texts[document.id] = document
+                yield document.id, document.joined
+
+        corpus = stored_table(texts())
+        if isinstance(self.corpus_source, Iterator):  # it can be read only once
+            self.corpus_source = corpus
+        documents = dict.fromkeys(corpus["id"][:])
         self.dataset = {"default": {}}
         self.unjudged = {}
         self._passages = {}
-        for split, source in self.judgement_sources.items():
-            name = check.name_of(source, "qrels")
-            rows = check.read_judgement_rows(source)
+        for split, rows in rows_of.items():
+            name = check.name_of(self.judgement_sources[split], "qrels")
             judgements = check.judged_scores(rows, queries, documents)
             judged = {query: scores for query, scores in judgements.items() if any(scores.values())}
             if not judged:
@@ -190,7 +216,7 @@ class OwnData(AbsTaskRetrieval):
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=corpus, queries=text_table(asked), relevant_docs=judged, top_ranked=None
             )
-            self._passages[split] = check.judged_passages(rows, read)
+            self._passages[split] = check.judged_passages(rows, judged_texts)
             n = len(queries) - len(asked)
             self.unjudged[split] = []
             if n:

@@ -92,7 +92,7 @@ class WindowedEncoder:
         """Encode texts, as mteb calls every encoder: `[texts, d]`, the mean over the windows of each text."""
         from torch.utils.data import DataLoader
 
-        from mteb_longembed.data.check import text_table
+        from mteb_longembed.data.text_table import text_table
 
         cut = [self.windows(text) for batch in inputs for text in batch["text"]]
         pieces = [piece for windows in cut for piece in windows]

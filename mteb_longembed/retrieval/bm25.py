@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
-from mteb_longembed.data.check import text_table
+from mteb_longembed.data.text_table import text_table
 
 from .passage_bm25 import PassageBM25
 from .scorer import Documents

@@ -10,7 +10,7 @@ from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.sentences import sentences
 
-from .scorer import Documents, Scorer, Span
+from .scorer import Documents, Scorer, Span, add_to
 
 #: The share of a query's rarity that BM25's best document has where BM25 counts fully.
 ENOUGH = 0.5
@@ -41,8 +41,8 @@ class Fused:
 
     def add(self, documents: Documents) -> None:
         """Both read further documents."""
-        for scorer in (self.first, self.second):
-            scorer.add(documents)  # type: ignore[attr-defined]  # a name's scorers have it
+        add_to(self.first, documents)
+        add_to(self.second, documents)
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The weighted sum of the scaled scores, float32 `[queries, documents]`."""
@@ -74,7 +74,7 @@ class BySentence:
 
     def add(self, documents: Documents) -> None:
         """The inner scorer reads further documents."""
-        self.inner.add(documents)  # type: ignore[attr-defined]  # a name's scorers have it
+        add_to(self.inner, documents)
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The mean of the scores of each query's sentences, float32 `[queries, documents]`."""

@@ -11,7 +11,8 @@ import torch
 from datasets import Dataset
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.data.check import text_table
+from mteb_longembed.data.text_file import TextFile
+from mteb_longembed.data.text_table import text_table
 from mteb_longembed.data.texts import language_of, query_texts, texts_of
 
 from .scorer import Documents, Scorer, Span, whole_documents
@@ -119,7 +120,7 @@ def documents_of(
     corpus: Dataset, metadata: TaskMetadata, subset: str, options: Mapping[str, Any] | None = None
 ) -> Documents:
     """The documents of a task's corpus."""
-    texts = list(chain.from_iterable(texts_of(corpus)))
+    texts = TextFile(chain.from_iterable(texts_of(corpus)))
     language = language_of(metadata, subset)
     return Documents(list(corpus["id"]), texts, language, metadata, options or {})
 
@@ -139,10 +140,6 @@ class ForeignSearch:
         if documents is not self._documents:
             self._documents = documents
             self._index(documents)
-
-    def add(self, documents: Documents) -> None:
-        """Index all documents again, and further ones."""
-        self.fit(documents if self._documents is None else self._documents + documents)
 
     def _index(self, documents: Documents) -> None:
         table = text_table(dict(zip(documents.ids, documents.texts, strict=True)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, Literal, cast
@@ -118,17 +118,10 @@ class PassageBM25:
         self._words: WordSearch | None = None
 
     def fit(self, documents: Documents) -> None:
-        """Read documents; they are indexed when a query asks for them."""
+        """Read documents; they are indexed when a query asks for them, and only words that are new are encoded."""
         if documents is not self._documents:
             self._documents = documents
             self._words = None
-
-    def add(self, documents: Documents) -> None:
-        """Read further documents. All are indexed again, because rarity is that in all of them.
-
-        Only words that are new are encoded.
-        """
-        self.fit(documents if self._documents is None else self._documents + documents)
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""
@@ -181,10 +174,10 @@ class PassageBM25:
     def _search(self) -> WordSearch:
         documents = self._read()
         if self._words is None:
-            texts: Sequence[str] = documents.texts
+            texts: Iterable[str] = documents.texts
             if self.settings.target_len is not None:
                 n_words = int(self.settings.target_len * WORDS_PER_TOKEN)
-                texts = [first_pieces(text, n_words) for text in texts]
+                texts = (first_pieces(text, n_words) for text in texts)
             self._words = WordSearch(
                 texts,
                 documents.language,

@@ -13,7 +13,7 @@ import torch
 from mteb.types import PromptType
 from torch.utils.data import DataLoader
 
-from mteb_longembed.data.check import text_table
+from mteb_longembed.data.text_table import text_table
 from mteb_longembed.encoders.engine.progress import no_bar
 from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.encoders.model import LongModelMixin
@@ -96,7 +96,6 @@ class Pass:
 
     def _forget(self) -> None:
         self.documents = Documents([], [])
-        self._fitted: Documents | None = None
         self._counts: TokenCounts | None = None
         self._made: dict[HeadKey, LongModel] = {}
         #: Of a model that we cannot change: vectors of texts that several heads need.
@@ -137,21 +136,19 @@ class Pass:
 
     def fit(self, documents: Documents) -> None:
         """Encode documents, and forget those of the last call. Heads that know these documents read nothing."""
-        if documents is not self._fitted:
+        if documents is not self.documents:
             self._forget()
-            self._fitted = documents
             self.documents = documents
         late = [head for head in self._ordered() if len(head.vectors) < len(documents)]
         if late:
             self._append(late, documents)
 
     def add(self, documents: Documents) -> None:
-        """Encode further documents. A call that fails changes nothing."""
-        self._append(self._ordered(), documents)
-        self.documents = documents if not len(self.documents) else self.documents + documents
-        self._fitted = None
+        """Encode the documents behind those of before. A call that fails changes nothing."""
+        self._append(self._ordered(), documents, len(self.documents))
+        self.documents = documents
 
-    def _append(self, missing: Sequence[Head], documents: Documents) -> None:
+    def _append(self, missing: Sequence[Head], documents: Documents, first: int = 0) -> None:
         before = [len(head.vectors) for head in missing]
         if self.is_ours:
             check_as_described(self.model)
@@ -159,9 +156,9 @@ class Pass:
             if self._counts is None and self._needs_counts():
                 self._counts = heads.counted(self.model, documents)
             size = self._documents_a_call(missing)
-            for start in range(0, len(documents), size):
+            for start in range(first, len(documents), size):
                 self.before_call()
-                self._append_part(missing, documents, slice(start, start + size))
+                self._append_part(missing, documents, slice(start, min(start + size, len(documents))))
         except BaseException:
             for head, n in zip(missing, before, strict=True):
                 head.vectors.keep_first(n)

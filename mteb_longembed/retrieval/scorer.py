@@ -26,7 +26,7 @@ class Documents:
 
     Args:
         ids: one for each document, all different.
-        texts: as models read them: title first.
+        texts: as models read them: title first. A sequence on disk may have further ones behind those of the ids.
         language: of stop words, stems and word borders, as mteb writes it.
         task: the task to which they belong: some models have prompts for some tasks.
         options: what mteb hands to encoders, such as `batch_size`.
@@ -54,11 +54,6 @@ class Documents:
         fields = {"name": "Search", "eval_langs": [self.language]}
         return LongEmbedPasskey.metadata.model_copy(update=fields)
 
-    def __add__(self, others: Documents) -> Documents:
-        """These documents and further ones."""
-        ids = [*self.ids, *others.ids]
-        return Documents(ids, [*self.texts, *others.texts], self.language, self.task, self.options)
-
 
 def whole_documents(documents: Documents, numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
     """The passages of a scorer that knows of none: all of each document."""
@@ -69,7 +64,8 @@ def whole_documents(documents: Documents, numbers: Sequence[Sequence[int]]) -> l
 class Scorer(Protocol):
     """A way to search. Fusion, evaluation, ties and comparisons are arithmetic on its scores.
 
-    If it also has `add(documents)`, documents can be added and what was fitted stays. Otherwise it is fitted again.
+    If it also has `add(documents)`, that gets those of before and further ones behind them, and what was fitted stays.
+    Otherwise it is fitted again.
     """
 
     #: mteb's description: name and revision.
@@ -87,3 +83,9 @@ class Scorer(Protocol):
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
         """For each query, the best passage of each of these documents, by their numbers."""
+
+
+def add_to(scorer: Scorer, documents: Documents) -> None:
+    """Let a scorer read further documents, which stand behind those of before."""
+    add = getattr(scorer, "add", scorer.fit)
+    add(documents)

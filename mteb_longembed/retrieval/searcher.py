@@ -1,4 +1,4 @@
-"""Search over one's own documents, in memory: add them, ask, and see the passage that answers."""
+"""Search over one's own documents: add them, ask, and see the passage that answers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import logging
 import threading
 import unicodedata
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from typing import Any, overload
 
+from mteb_longembed.data.check import read_texts
+from mteb_longembed.data.table import Source
 from mteb_longembed.data.task import check_language
+from mteb_longembed.data.text_file import TextFile
 from mteb_longembed.data.texts import ENGLISH
 from mteb_longembed.encoders.adapt import checked
 from mteb_longembed.encoders.compute_type import why_bf16
@@ -25,15 +28,16 @@ from .fused import Fused
 from .make import make_scorer
 from .mteb_search import MTEBSearch, best_documents
 from .passage_bm25 import PassageBM25
-from .scorer import Documents, Scorer
+from .scorer import Documents, Scorer, add_to
 from .settings import in_type, is_ours, read_name
 from .windows import Windows
 
 logger = logging.getLogger(__name__)
 #: Gives a scorer that is better for these texts than the one at hand, or None.
 Faster = Callable[[Sequence[str]], Scorer | None]
-#: Characters of the documents that show their script.
+#: Characters of the first documents, and how many of these, that show their script.
 _SAMPLE = 2_000
+_SAMPLES = 100
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Hit:
 
 
 class Searcher:
-    """Documents in memory, and the scorer that finds them. `search` makes one.
+    """Documents, and the scorer that finds them. `search` makes one. Their texts are in a temporary file.
 
     Threads may share it: one call runs at a time. An `add` that fails changes nothing.
 
@@ -77,12 +81,14 @@ class Searcher:
         self.scorer = scorer
         self._language = language
         self._faster = faster
-        self._texts: dict[str, str] = {}
+        #: The texts of the documents that have any, in the order in which the scorer knows them.
+        self._texts = TextFile()
+        self._documents = self._as_documents([])
+        #: The ids of documents without text. They are kept and never found.
+        self.empty: list[str] = []
         self._vectors = _windows_in(scorer)
         if self._vectors is not None:
             self._vectors.finds_windows = passages
-        #: The documents that have text, as the scorer knows them.
-        self._documents = self._as_documents({})
         self._lock = threading.RLock()
 
     @property
@@ -91,20 +97,16 @@ class Searcher:
         return MTEBSearch(self.scorer)
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._documents) + len(self.empty)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.scorer.meta.name}, {len(self):,} documents)"
 
-    @property
-    def empty(self) -> list[str]:
-        """The ids of documents without text. They are kept and never found."""
-        return [key for key, text in self._texts.items() if _is_empty(text)]
-
     def add(self, ids: Iterable[str], texts: Iterable[str]) -> None:
         """Encode documents and add them.
 
-        With `weights=` the first call counts the tokens of its documents; `refit` counts those of all documents.
+        Both iterables are read once, side by side, and no more than one text of them is in memory. With `weights=` the
+        first call counts the tokens of its documents; `refit` counts those of all documents.
 
         Args:
             ids: one for each text; new ones.
@@ -114,34 +116,55 @@ class Searcher:
             InputError: if an id is known, given twice or no text; if a text is none; or if the numbers differ.
             StorageError: if the disk refuses a write.
         """
-        ids = list(checked("ids", ids))
-        texts = list(checked("documents", texts))
-        if len(ids) != len(texts):
-            raise InputError(f"every document needs an id, got {len(texts)} documents and {len(ids)} ids.")
+        self._add_all(_pairs(ids, texts))
+
+    def read(self, source: Source) -> None:
+        """Add the documents of a file, of a folder of texts or of Parquet files, of a table, or of a stream of rows.
+
+        Args:
+            source: rows with `id` and `text`, and perhaps `title`, as `compare` takes them for its corpus.
+
+        Raises:
+            DataError: if the source cannot be read, or a row breaks a rule.
+            InputError, StorageError: as for `add`.
+        """
+        self._add_all(read_texts(source))
+
+    def _add_all(self, documents: Iterable[tuple[str, str]]) -> None:
+        """Add documents, each with its id."""
         with self._lock, silence():  # of bars for tables that are made in no time
-            self._check_new(ids)
-            new = {key: without_surrogates(text) for key, text in zip(ids, texts, strict=True)}
-            if self._language is None and self._matches_words:
-                _warn_of_other_scripts(texts)
-            filled = self._as_documents(new)
-            if len(filled):
-                self._add(filled)
-            self._texts |= new
+            n_before = len(self._texts)
+            known = {*self._documents.ids, *self.empty}
+            new: list[str] = []
+            empty: list[str] = []
+            try:
+                for key, text in documents:
+                    _check_id(key, known)
+                    known.add(key)
+                    if _is_empty(text):
+                        empty.append(key)
+                    else:
+                        new.append(key)
+                        self._texts.append(without_surrogates(text))
+                if self._language is None and self._matches_words:
+                    _warn_of_other_scripts(self._texts[n_before : n_before + _SAMPLES])
+                if new:
+                    self._add(self._as_documents([*self._documents.ids, *new]))
+            except BaseException:
+                self._texts.keep_first(n_before)
+                raise
+            self.empty += empty
 
     def _add(self, documents: Documents) -> None:
-        """Hand further documents to the scorer. If that fails, it knows those of before."""
-        everything = documents if not len(self._documents) else self._documents + documents
-        add = getattr(self.scorer, "add", None)
-        if not len(self._documents):
+        """Hand documents to the scorer, those of before among them. If that fails, it knows those of before."""
+        if len(self._documents):
+            add_to(self.scorer, documents)
+        else:
             scorer = self._best_for(documents)
             scorer.fit(documents)
             self.scorer = scorer
             self._vectors = _windows_in(scorer)
-        elif add is None:
-            self.scorer.fit(everything)
-        else:
-            add(documents)
-        self._documents = everything
+        self._documents = documents
 
     def _best_for(self, documents: Documents) -> Scorer:
         """The scorer that the first documents get, with the settings of this search."""
@@ -154,10 +177,8 @@ class Searcher:
             found.example_queries = self._vectors.example_queries
         return scorer
 
-    def _as_documents(self, texts: Mapping[str, str]) -> Documents:
-        """The documents that have text."""
-        filled = {key: text for key, text in texts.items() if not _is_empty(text)}
-        return Documents(list(filled), list(filled.values()), self._language or ENGLISH)
+    def _as_documents(self, ids: list[str]) -> Documents:
+        return Documents(ids, self._texts, self._language or ENGLISH)
 
     @property
     def _matches_words(self) -> bool:
@@ -188,7 +209,7 @@ class Searcher:
                 raise InputError(
                     "refit needs a name with weights= or whiten=, such as e5-base+ntk:whiten=0.5."
                 )
-            self._documents = self._as_documents(self._texts)
+            self._documents = self._as_documents(list(self._documents.ids))
             self.scorer.fit(self._documents)
 
     @overload
@@ -213,7 +234,7 @@ class Searcher:
                 raise InputError(f"a query must be a text with words, got {text!r}.")
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InputError(f"k must be a whole number of at least 1 document, got {k!r}.")
-        if all(map(_is_empty, self._texts.values())):
+        if not len(self._documents):
             raise InputError("search needs documents with text: add some first.")
         if not queries:
             return []
@@ -236,25 +257,36 @@ class Searcher:
         for query, ranking, of_query in zip(queries, rankings, spans, strict=True):
             found = []
             for (score, number), (start, end) in zip(ranking, of_query, strict=True):
-                key = documents.ids[number]
-                text = self._texts[key]
+                text = documents.texts[number]
                 passage = text[start:end]
-                found.append(Hit(key, float(score), start, end, passage, text, matches(query, passage)))
+                words = matches(query, passage)
+                found.append(Hit(documents.ids[number], float(score), start, end, passage, text, words))
             hits.append(found)
         return hits
 
-    def _check_new(self, ids: list[str]) -> None:
-        for key in ids:
-            if not key or key != without_surrogates(key):
-                raise InputError(
-                    f"an id must have at least one character and no half ones, got {key!r}: give another id."
-                )
-        known = [key for key in ids if key in self._texts]
-        twice = [key for key, n in Counter(ids).items() if n > 1]
-        for key in known + twice:
-            raise InputError(
-                f"ids must be new, got {key!r} a second time: give the document another id, or start a new search."
-            )
+
+def _pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each id with its text."""
+    counts = [0, 0]
+    missing: Any = None  # neither an id nor a text may be None
+    for key, text in zip_longest(checked("ids", ids), checked("documents", texts), fillvalue=missing):
+        counts[0] += key is not missing
+        counts[1] += text is not missing
+        if counts[0] == counts[1]:
+            yield key, text
+    if counts[0] != counts[1]:
+        raise InputError(f"every document needs an id, got {counts[1]:,} documents and {counts[0]:,} ids.")
+
+
+def _check_id(key: str, known: Container[str]) -> None:
+    if not key or key != without_surrogates(key):
+        raise InputError(
+            f"an id must have at least one character and no half ones, got {key!r}: give another id."
+        )
+    if key in known:
+        raise InputError(
+            f"ids must be new, got {key!r} a second time: give the document another id, or start a new search."
+        )
 
 
 def _windows_in(scorer: Any) -> Windows | None:
@@ -277,7 +309,7 @@ def _is_empty(text: str) -> bool:
 
 def _warn_of_other_scripts(texts: list[str]) -> None:
     """Say that BM25 reads texts as English if most of their letters are not Latin."""
-    letters = [sign for text in texts[:100] for sign in text[:_SAMPLE] if sign.isalpha()][:_SAMPLE]
+    letters = [sign for text in texts for sign in text[:_SAMPLE] if sign.isalpha()][:_SAMPLE]
     latin = sum(unicodedata.name(sign, "").startswith("LATIN") for sign in letters)
     if 2 * latin < len(letters):
         warnings.warn(
@@ -297,10 +329,10 @@ def search(
     queries: Sequence[str] = (),
     dtype: str | None = None,
 ) -> Searcher:
-    """A search over your own documents in memory, by the name of a model. docs/search.md has recipes for databases.
+    """A search over your own documents by the name of a model. docs/search.md has recipes for databases.
 
-    `add(ids, texts)` adds documents, `search(query, k=10)` finds them. `protocol` is the same search as mteb's search
-    protocol.
+    `add(ids, texts)` and `read(source)` add documents, `search(query, k=10)` finds them. `protocol` is the same search
+    as mteb's search protocol.
 
     Args:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without parameters of search; a folder; or any

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from mteb_longembed.encoders.heads.whitening import check_finite, drawn_rows
-from mteb_longembed.errors import StorageError
+from mteb_longembed.files import write_at
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
@@ -39,7 +39,6 @@ class CorpusVectors:
     """
 
     def __init__(self) -> None:
-        # without a buffer: a write that fails leaves nothing behind that a later call would write
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it lives as long as this object
         self._counts = np.zeros(0, int)
         self._width = 0
@@ -56,21 +55,14 @@ class CorpusVectors:
         """
         counts = []
         width = self._width
-        try:
-            self._file.seek(4 * int(self._counts.sum()) * self._width)
-            for document in documents:
-                rows = np.atleast_2d(np.asarray(document, np.float32))
-                check_finite(rows)
-                width = rows.shape[1]
-                counts.append(len(rows))
-                data = memoryview(rows.tobytes())
-                while data:
-                    data = data[self._file.write(data) :]
-        except OSError as error:
-            raise StorageError(
-                f"the vectors of the documents cannot be written to {tempfile.gettempdir()} "
-                f"({error.strerror or error}): free disk space there, or set TMPDIR to another folder."
-            ) from error
+        place = 4 * int(self._counts.sum()) * self._width
+        for document in documents:
+            rows = np.atleast_2d(np.asarray(document, np.float32))
+            check_finite(rows)
+            width = rows.shape[1]
+            counts.append(len(rows))
+            write_at(self._file, place, rows.tobytes(), "the vectors of the documents")
+            place += rows.nbytes
         self._width = width
         self._counts = np.concatenate([self._counts, np.array(counts, int)])
 

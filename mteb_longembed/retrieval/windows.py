@@ -92,7 +92,7 @@ class Windows:
         self.encoded.fit(documents)
 
     def add(self, documents: Documents) -> None:
-        """Encode further documents. Weights and map stay. A call that fails changes nothing."""
+        """Encode the documents behind those of before. Weights and map stay. A call that fails changes nothing."""
         self.encoded.add(documents)
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mteb_longembed.data import drawn_queries
 from mteb_longembed.data.drawn_queries import draw_queries
 from mteb_longembed.errors import DataError
 
@@ -35,7 +36,7 @@ ENDS = {"eng": ".?!", "hin-Deva": "।", "ara-Arab": "؟.", "zho-Hans": "。"}
 def test_every_script_gives_whole_sentences(language: str) -> None:
     corpus = {str(i): text for i, text in enumerate(TEXTS[language])}
     for seed in range(8):
-        queries, answers = draw_queries(corpus, seed=seed, language=language)
+        queries, answers = draw_queries(list(corpus), list(corpus.values()), seed=seed, language=language)
         assert len(queries) == len(corpus)
         for query, sentence in queries.items():
             text = corpus[answers[query]]
@@ -48,7 +49,7 @@ def test_a_heading_is_not_drawn() -> None:
         "a": "How the keepers of the lighthouse lived\nThey wrote down every ship that passed the rocks."
     }
     for seed in range(5):
-        (query,) = draw_queries(corpus, seed=seed)[0].values()
+        (query,) = draw_queries(list(corpus), list(corpus.values()), seed=seed)[0].values()
         assert query == "They wrote down every ship that passed the rocks."
 
 
@@ -59,7 +60,7 @@ def story(n: int, start: int = 0) -> str:
 
 def test_each_query_is_a_sentence_of_the_document_that_answers_it() -> None:
     corpus = {"a": story(10), "b": story(30, 20)}
-    queries, answers = draw_queries(corpus)
+    queries, answers = draw_queries(list(corpus), list(corpus.values()))
     assert len(queries) == 2
     for name, text in queries.items():
         document = answers[name]
@@ -68,16 +69,26 @@ def test_each_query_is_a_sentence_of_the_document_that_answers_it() -> None:
 
 def test_near_duplicates_are_left_out() -> None:
     copy = story(10) + " One more sentence stands here at the very end."
-    _, answers = draw_queries({"a": story(10), "copy": copy, "b": story(30, 20)})
+    _, answers = draw_queries(["a", "copy", "b"], [story(10), copy, story(30, 20)])
     assert list(answers.values()) == ["b"]
 
 
 def test_the_draw_is_the_same_for_the_same_seed() -> None:
-    corpus = {str(i): story(10 * i + 10, 10 * i) for i in range(8)}
-    assert draw_queries(corpus, 4) == draw_queries(corpus, 4) != draw_queries(corpus, 4, seed=1)
-    assert len(draw_queries(corpus, 4)[0]) == 4
+    ids = list(map(str, range(8)))
+    texts = [story(10 * i + 10, 10 * i) for i in range(8)]
+    first = draw_queries(ids, texts, 4)
+    assert first == draw_queries(ids, texts, 4) != draw_queries(ids, texts, 4, seed=1)
+    assert len(first[0]) == 4
+
+
+def test_of_many_documents_drawn_ones_give_sentences_that_no_other_has(monkeypatch) -> None:
+    ids = list(map(str, range(8)))
+    texts = [story(10 * i + 10, 10 * i) for i in range(8)]
+    monkeypatch.setattr(drawn_queries, "_MOST", 3 * len(texts[1]))
+    _, answers = draw_queries(ids, [*texts[:7], texts[6]])
+    assert len(answers) + 2 >= 3 and set(answers.values()) < set(ids) - {"6", "7"}
 
 
 def test_documents_without_a_sentence_say_so() -> None:
     with pytest.raises(DataError, match="none of the 2 documents has one"):
-        draw_queries({"a": "too short.", "b": ""})
+        draw_queries(["a", "b"], ["too short.", ""])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow
+import pyarrow.dataset
 import pytest
 from datasets import Dataset
 
@@ -144,7 +144,7 @@ def test_endings_may_be_written_in_capitals(tmp_path: Path, name: str) -> None:
 
 
 def test_another_ending_is_refused_with_those_that_are_read(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"its ending must be one of \.jsonl, .*\.parquet, got '\.xlsx'"):
+    with pytest.raises(DataError, match=r"its ending must be one of \.jsonl, .*\.arrow, got '\.xlsx'"):
         read_documents(made(tmp_path / "docs.xlsx", "a"))
 
 
@@ -188,9 +188,11 @@ def test_a_damaged_csv_gets_one_sentence(tmp_path: Path, text: str) -> None:
 
 
 def test_a_gzip_file_that_is_cut_off_gets_one_sentence(tmp_path: Path) -> None:
-    for ending in ("jsonl", "csv"):
+    rows = [{"id": f"d{number}", "text": "a"} for number in range(900)]
+    lines = "".join(["id,text\n", *(f"{row['id']},a\n" for row in rows)])
+    for ending, whole in (("jsonl", json_lines(rows)), ("csv", lines.encode())):
         path = tmp_path / f"corpus.{ending}.gz"
-        path.write_bytes(gzip.compress(b'{"id": "d1", "text": "a"}\n' * 900, mtime=0)[:-12])
+        path.write_bytes(gzip.compress(whole, mtime=0)[:-12])
         with pytest.raises(DataError, match=r"gz: the gzip file is cut off or damaged"):
             read_documents(path)
 
@@ -234,6 +236,65 @@ def test_dicts_of_beir_and_tables_of_other_libraries_are_read() -> None:
     assert read_judgements(judged, {"q1": "a"}, want) == {"q1": {"d2": 1}}
 
 
+#: More than are in memory at the same time.
+MANY = [{"id": f"d{number}", "title": "One", "text": f"text {number}"} for number in range(700)]
+
+
+def shards(folder: Path) -> Path:
+    folder.mkdir()
+    for number, start in enumerate(range(0, len(MANY), 300)):
+        pd.DataFrame(MANY[start : start + 300]).to_parquet(folder / f"part-{number}.parquet")
+    return folder
+
+
+def saved(folder: Path) -> Path:
+    Dataset.from_list(MANY).save_to_disk(folder)
+    return folder
+
+
+def arrow_file(path: Path) -> Path:
+    table = pyarrow.Table.from_pylist(MANY)
+    with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=100)
+    return path
+
+
+MANY_FORMS: dict[str, Any] = {
+    "generator": lambda path: iter(MANY),
+    "list": lambda path: MANY,
+    "streamed data set": lambda path: Dataset.from_list(MANY).to_iterable_dataset(),
+    "data set of arrow": lambda path: pyarrow.dataset.dataset(shards(path / "shards")),
+    "shards": lambda path: shards(path / "shards"),
+    "saved data set": lambda path: saved(path / "saved"),
+    "arrow file": lambda path: arrow_file(path / "docs.arrow"),
+    "json lines": lambda path: made(path / "d.jsonl", "".join(f"{json.dumps(row)}\n" for row in MANY)),
+}
+
+
+@pytest.mark.parametrize("form", MANY_FORMS)
+def test_streams_and_shards_are_read_as_tables_are(tmp_path: Path, form: str) -> None:
+    source = MANY_FORMS[form](tmp_path)
+    assert read_documents(source) == {row["id"]: f"One {row['text']}" for row in MANY}
+
+
+def test_a_mistake_in_a_stream_or_a_shard_is_named_with_its_row(tmp_path: Path) -> None:
+    rows = [*MANY[:600], {"id": "x", "text": 5}]
+    with pytest.raises(DataError, match=r"^the corpus, row 601: the text must be a text, got 5"):
+        read_documents(iter(rows))
+    folder = shards(tmp_path / "shards")
+    pd.DataFrame([{"id": "d0", "text": "again"}]).to_parquet(folder / "part-9.parquet")
+    with pytest.raises(DataError, match=r"shards/part-9\.parquet, row 1: expected each id once, got 'd0'"):
+        read_documents(folder)
+
+
+@pytest.mark.parametrize("name", ["queries.parquet", "more.jsonl"])
+def test_a_folder_of_tables_has_the_shards_of_one(tmp_path: Path, name: str) -> None:
+    folder = shards(tmp_path / "shards")
+    (folder / name).write_bytes(b"")
+    with pytest.raises(DataError, match=f"must have the shards of one table .*, got {name}: give the path"):
+        read_documents(folder)
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -241,7 +302,11 @@ def test_dicts_of_beir_and_tables_of_other_libraries_are_read() -> None:
             {"train": pd.DataFrame({"id": ["a"]})},
             r"^the corpus: expected one table, got a dict of tables \(train\)",
         ),
-        (["a", "b"], "^the corpus: expected a file, a folder, a dict or a table .*, got a list"),
+        (["a", "b"], "^the corpus, row 1: expected a dict such as .*, got a str"),
+        (7, "^the corpus: expected a file, a folder, a dict, a table .* or rows, got a int"),
+        ({"train": Dataset.from_dict({"id": ["a"]})}, "got a dict of tables"),
+        ({"train": Dataset.from_dict({"id": ["a"]}).to_iterable_dataset()}, "got a dict of tables"),
+        (iter([]), "^the corpus: expected rows, got none"),
     ],
 )
 def test_what_is_no_table_is_one_sentence(source, message) -> None:

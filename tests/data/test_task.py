@@ -1,13 +1,16 @@
 """A task from local files: which files of a folder are read, and what the task is called."""
 
 import re
+import tracemalloc
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.data.texts import data_identity
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.evaluation.split import splits_of
 from tests.data_formats import DOCUMENTS, HEADING, JUDGED, QUERY_ROWS, content, json_lines, parquet, write
 
 
@@ -78,3 +81,31 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         beir_task(root)
     with pytest.raises(DataError, match=r"nothing\.jsonl: expected a file or a folder with files, found"):
         files_task(tmp_path / "nothing.jsonl", root / "queries.parquet", root / "qrels.parquet")
+
+
+def test_documents_of_a_stream_are_on_disk_and_never_in_memory_as_a_whole() -> None:
+    n, text = 4_000, "word " * 1_000
+    stream = ({"id": f"d{number}", "text": f"{number} {text}"} for number in range(n))
+    before = pyarrow.total_allocated_bytes()
+    tracemalloc.start()
+    try:
+        task = files_task(stream, {"q": "word"}, [{"qid": "q", "docid": f"d{n - 1}"}])
+        (split,) = splits_of(task)
+        assert len(split.documents.texts) == n
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert split.documents.texts[n - 1] == f"{n - 1} {text}".strip()
+    # some hundred documents at a time, and the ids
+    assert peak + pyarrow.total_allocated_bytes() - before < 0.4 * n * len(text)
+
+
+def test_what_can_be_read_only_once_is_read_again_from_what_was_kept() -> None:
+    rows = [{"id": "d0", "text": "a"}, {"id": "d1", "text": "b"}]
+    judged = [{"qid": "q", "docid": "d1"}]
+    task = files_task(iter(rows), iter([{"qid": "q", "text": "b"}]), iter(judged))
+    assert task.metadata.name == files_task(rows, {"q": "b"}, judged).metadata.name
+    want = content(task)
+    task.unload_data()
+    task.load_data()
+    assert content(task) == want

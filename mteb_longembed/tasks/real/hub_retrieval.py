@@ -18,7 +18,8 @@ from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundE
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
-from mteb_longembed.data.check import read_documents, read_judgements, read_queries, text_table
+from mteb_longembed.data.check import read_documents, read_judgements, read_queries
+from mteb_longembed.data.text_table import text_table
 from mteb_longembed.data.texts import K_VALUES
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.hub import download
