@@ -35,6 +35,7 @@ GENERATED = {
     "needle": "LongEmbedNeedle-queries100",
     "paraphrase": "LongEmbedNeedle-paraphrase-queries100",
 }
+PARTS = {"qmsum": 30, "chapters": 60}
 LENGTHS = (1024, 4096, 8192, 32_768)  # tokens
 
 
@@ -145,6 +146,17 @@ def generated(short: str, lengths: Sequence[int], out: Path) -> None:
         write(out / f"{short}_{length}", corpus, queries, qrels)
 
 
+def part(collection: Path, n: int) -> None:
+    """The first documents of a collection and their queries, in a folder of their own: for slow models."""
+    corpus, queries, qrels = (read(collection / f"{name}.jsonl") for name in ("corpus", "queries", "qrels"))
+    corpus = corpus[:n]
+    kept = {row["doc_id"] for row in corpus}
+    qrels = [row for row in qrels if row["doc_id"] in kept]
+    asked = {row["qid"] for row in qrels}
+    queries = [row for row in queries if row["qid"] in asked]
+    write(collection.with_name(f"{collection.name}_{n}"), corpus, queries, qrels)
+
+
 def main() -> None:
     """Write all collections."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -158,6 +170,8 @@ def main() -> None:
     chapters(args.books, args.out / "chapters", draw)
     sections(args.proposals, args.out / "proposals", draw)
     asked(args.proposals, args.out / "questions")
+    for name, n in PARTS.items():
+        part(args.out / name, n)
     for short in GENERATED:
         generated(short, LENGTHS if short != "paraphrase" else LENGTHS[:3], args.out)
 

@@ -102,7 +102,7 @@ OPTIONS: Options = {
         ("--eval-splits", {"nargs": "+", "metavar": "SPLIT"}, "only these splits of the tasks"),
         ("--data", {"type": Path, "metavar": "FOLDER"}, "a folder in BEIR's layout"),
         ("--corpus", {"type": Path, "metavar": "FILE_OR_FOLDER"},
-         f"documents {_ROWS}, or a folder of .txt and .md files"),
+         f"documents {_ROWS}, or a folder of such Parquet files, or of .txt and .md files"),
         ("--queries", {"type": Path, "metavar": "FILE"}, f"queries {_ROWS}"),
         ("--qrels", {"type": Path, "metavar": "FILE"},
          "query id, document id and score: the same formats, or TREC's"),

@@ -1,8 +1,10 @@
 """Search over one's own documents: the scores of mteb, passages of the text, safe in threads and when a call fails."""
 
+import tracemalloc
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mteb
 import numpy as np
@@ -21,6 +23,7 @@ from mteb_longembed.retrieval import passages
 from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.passages import passages_of
 from mteb_longembed.retrieval.rows import Pass
+from mteb_longembed.retrieval.scorer import Documents, Scorer
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.vectors import CorpusVectors
 from tests import tiny
@@ -246,6 +249,53 @@ def test_generators_and_halves_of_characters_are_read(folder: Path) -> None:
     assert {hit.passage for hit in made.search("a\udfff")} == {"a \ufffdb", "c d"}
     made.add((f"n{i}" for i in range(2)), (text for text in ["e f", "g h"]))
     assert {hit.id for hit in made.search("a")} == {"d1", "d2", "n0", "n1"}
+
+
+def test_a_stream_that_breaks_off_changes_nothing(folder: Path) -> None:
+    made = searcher(f"{folder}+pi@32", {"d1": "a b", "d2": "c d"})
+    want = made.search(QUERY)
+
+    def texts() -> Iterator[str]:
+        yield "e f"
+        raise ConnectionError("gone")
+
+    with pytest.raises(ConnectionError, match="gone"):
+        made.add(["n1", "n2"], texts())
+    assert len(made) == 2 and made.search(QUERY) == want
+    made.add(["n1"], ["g h"])
+    assert {hit.id: hit.document for hit in made.search("a")} == {"d1": "a b", "d2": "c d", "n1": "g h"}
+
+
+def test_what_compare_takes_as_a_corpus_is_read(tmp_path: Path) -> None:
+    rows = [{"id": key, "title": "One", "text": text} for key, text in DOCUMENTS.items()]
+    Dataset.from_list(rows).to_parquet(tmp_path / "shards" / "part-0.parquet")
+    hits = []
+    for source in (tmp_path / "shards", Dataset.from_list(rows).to_iterable_dataset(), iter(rows)):
+        made = longembed.search("bm25:window=8")
+        made.read(source)
+        hits.append(made.search(QUERY))
+    assert hits[0] == hits[1] == hits[2] and hits[0][0].document == f"One {DOCUMENTS[hits[0][0].id]}"
+    with pytest.raises(InputError, match="ids must be new, got 'd0' a second time"):
+        made.read(rows)
+
+
+def test_texts_are_on_disk_and_never_in_memory_as_a_whole() -> None:
+    class Nothing:
+        meta: Any = None
+        lowest = None
+
+        def fit(self, documents: Documents) -> None:
+            self.n = len(documents)
+
+    n, text = 4_000, "word " * 1_000
+    made = Searcher(cast("Scorer", Nothing()), language="eng-Latn")
+    tracemalloc.start()
+    try:
+        made.add(map(str, range(n)), (f"{number} {text}" for number in range(n)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(made) == cast("Any", made.scorer).n == n and peak < 0.1 * n * len(text)
 
 
 @pytest.mark.parametrize("tail", ["+pi@64", "+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,index=ivf"])
