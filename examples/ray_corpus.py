@@ -101,8 +101,8 @@ def documents_of(shard: dict) -> dict[str, list]:
 
 
 def reason(error: BaseException) -> str:
-    """Why something failed, on one line."""
-    return str(error).strip().partition("\n")[0].rstrip(".")
+    """Why something failed, on one line. Python's own MemoryError has no text."""
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
 
 
 def main() -> None:

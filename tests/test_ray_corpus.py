@@ -194,6 +194,56 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(cluster, documents
     assert set(finished(tmp_path / "windows")) == {"good.parquet", "cut.parquet"}
 
 
+#: A job whose workers have memory for batches of 12,000 tokens.
+SHORT_OF_MEMORY = f"""
+import sys
+
+import torch
+from ray import cloudpickle
+
+sys.path.insert(0, {str(EXAMPLES)!r})
+import ray_corpus
+
+cloudpickle.register_pickle_by_value(ray_corpus)
+
+def allocate(module, inputs):
+    if inputs[0]["input_ids"].numel() > 12_000:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+
+class Encoder(ray_corpus.Encoder):
+    def __init__(self, name):
+        super().__init__(name)
+        self.model[0].register_forward_pre_hook(allocate)
+
+ray_corpus.Encoder = Encoder
+ray_corpus.main()
+"""
+
+
+def test_a_worker_out_of_memory_is_one_sentence_and_finished_shards_stay(
+    cluster, documents, tmp_path
+) -> None:
+    (tmp_path / "short_of_memory.py").write_text(SHORT_OF_MEMORY)
+    given, folder = tmp_path / "documents", tmp_path / "windows"
+    given.mkdir()
+    good = pq.read_table(min(documents.glob("*.parquet")))
+    long = pa.table({"id": ["short", "long"], "text": ["word", "word " * 30_000]})
+    for name, table in {"a-long": long, "b-good": good}.items():
+        pq.write_table(table, given / f"{name}.parquet")
+    status, output = run(cluster, f"{tmp_path}/short_of_memory", WINDOWS, given, folder, "--workers", 1)
+    (said,) = [line for line in output.splitlines() if "a-long.parquet" in line] or [output]
+    assert (
+        status == 1 and "a document of 30002 tokens does not fit into memory even alone (CUDA out of" in said
+    )
+    assert said.endswith("repair or divide it, then type the same command again; finished shards stay.")
+    kept = finished(folder)
+    assert set(kept) == {"b-good.parquet"} and "Traceback" not in output
+
+    pq.write_table(long.slice(0, 1), given / "a-long.parquet")
+    assert run(cluster, "ray_corpus", WINDOWS, given, folder, "--workers", 1)[0] == 0
+    assert len(finished(folder)) == 2 and kept.items() <= finished(folder).items()
+
+
 def test_workers_that_leave_no_core_for_reading_and_writing_are_refused(cluster, documents, tmp_path) -> None:
     status, output = run(cluster, "ray_corpus", WINDOWS, documents, tmp_path / "windows", "--workers", 3)
     assert (
@@ -216,6 +266,13 @@ def test_sums_of_workers_fit_the_model_of_one_process(cluster, documents, tmp_pa
         document = np.asarray(many.encode_document([short])[0])
         wanted = np.asarray(one.encode_query(queries)) @ np.asarray(one.encode_document([short])).T
         assert np.abs(asked @ document.T - wanted).max() < 1e-5
+
+
+def test_an_error_without_a_text_has_its_name(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from ray_corpus import reason
+
+    assert (reason(MemoryError()), reason(OSError("a.\nb"))) == ("MemoryError", "a")
 
 
 def test_a_disk_that_is_full_leaves_no_half_of_a_shard(tmp_path, monkeypatch) -> None:
