@@ -3,6 +3,8 @@
 - `encoding`: our engine compared with sentence-transformers' own loop at its best batch size, on LongEmbed's lengths.
 - `precision`: the same on documents of full length, for the number types of `:dtype=`.
 - `tokenising`: the ids of the first tokens of long documents.
+- `processor`: real models (`--models FOLDER ...`) in stock modules, in ours and in OpenVINO, on one thread, without
+  tokenising. `pip install openvino` first, in an environment of its own.
 - `strategies`: a forward pass of each strategy, compared with the base's own at the same number of tokens.
 - `utilisation`: FLOP/s of encoding divided by FLOP/s of matrix products of the same shapes.
 - `memory`: the peak of one document's forward pass, each in its own process.
@@ -14,12 +16,15 @@
 from __future__ import annotations
 
 import argparse
+import math
 import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +34,13 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from experiments.materials import MIXES, SIZES, base_model, documents, rotary_model, tokenizer
 from experiments.measuring import interleaved, table
+from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
+from mteb_longembed.encoders.checkpoints.spec import DTYPES, ModelSpec
+from mteb_longembed.encoders.compute_type import LEAST_GAIN_OF_PRODUCTS
+from mteb_longembed.encoders.engine.speed import product_rate
+from mteb_longembed.encoders.features import BOUNDS, Features
 from mteb_longembed.encoders.text.prefix_tokenizer import RECENT, PrefixTokenizer, RecentIds
+from mteb_longembed.encoders.trunk import LongTransformer
 
 Row = list[object]
 BATCH_SIZES = (1, 4, 8, 32)
@@ -116,18 +127,94 @@ def strategy_rows(
             yield [family, key, n, base_s, strategy_s, strategy_s / base_s]
 
 
-def forward(model: SentenceTransformer, n: int) -> Callable[[], object]:
-    """A function that runs one document of `n` tokens through the model. A first pass is made here."""
-    ids = torch.randint(5, 4000, (1, n))
-    ids[0, 0], ids[0, -1] = 2, 3
-    ids = ids.to(model.device)
+def forward(model: SentenceTransformer, n: int, n_texts: int = 1) -> Callable[[], object]:
+    """A function that runs texts of `n` tokens through the model. A first pass is made here."""
+    ids = torch.randint(5, 4000, (n_texts, n))
+    ids[:, 0], ids[:, -1] = 2, 3
+    features: Features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    features = {key: value.to(model.device) for key, value in features.items()}
+    features["modality"] = "text"
+    trunk = model[0]
+    if isinstance(trunk, LongTransformer):
+        features[BOUNDS] = trunk.bounds_of(list(ids.int().numpy()))
 
     def run() -> object:
         with torch.inference_mode():
-            return model({"input_ids": ids, "attention_mask": torch.ones_like(ids), "modality": "text"})
+            return model(dict(features))
 
     run()
     return run
+
+
+PROCESSOR = ["model", "what is read", "way", "s", "stock in fp32 / it"]
+
+
+def readings(trained: int, n: int) -> list[tuple[str, str, tuple[int, int], tuple[int, int]]]:
+    """What is read, how our name ends, and the ids `[texts, tokens]` that ours and the others get."""
+    windows = math.ceil((n - 2) / (trained - 2))  # each has two special tokens
+    return [
+        ("4 texts of 512 tokens", "+none@512:trained_len=512", (4, 512), (4, 512)),
+        (f"{n:,} tokens in windows of {trained}", f"+pcw@{n}", (1, n), (windows, trained)),
+        (f"{n:,} tokens at once (ntk)", f"+ntk@{n}", (1, n), (1, n)),
+    ]
+
+
+def processor(args: argparse.Namespace) -> Iterator[Row]:
+    """The stock form of `ntk` is the exported folder. bf16 is left out where its plain products gain nothing."""
+    torch.set_num_threads(1)
+    bf16, fp32 = (product_rate(768, dtype) for dtype in (torch.bfloat16, torch.float32))
+    print(f"products of width 768: bf16 has {bf16 / fp32:.2g} of the speed of fp32")
+    dtypes = ["fp32", "bf16"] if bf16 >= LEAST_GAIN_OF_PRODUCTS * fp32 else ["fp32"]
+    for folder in args.models:
+        trained = open_checkpoint(ModelSpec.parse(f"{folder}+none")).strategy.trained_len
+        for what, tail, shape, stock_shape in readings(trained, max(args.tokens)):
+            runs: dict[str, Callable[[], object]] = {}
+            with tempfile.TemporaryDirectory() as exported:
+                path = folder
+                if tail.startswith("+ntk"):
+                    longembed.export(f"{folder}{tail}", exported)
+                    path = exported
+                for dtype in dtypes:
+                    stock = SentenceTransformer(path, device="cpu", model_kwargs={"dtype": DTYPES[dtype]})
+                    ours = longembed.load(
+                        f"{folder}{tail}", device="cpu", model_kwargs={"dtype": DTYPES[dtype]}
+                    )
+                    runs[f"stock, {dtype}"] = forward(stock, stock_shape[1], stock_shape[0])
+                    runs[f"ours, {dtype}"] = forward(ours, shape[1], shape[0])
+                stock = SentenceTransformer(path, device="cpu", model_kwargs={"dtype": "float32"})
+                runs |= openvino_runs(stock[0].model, stock_shape)
+            seconds = interleaved(args.rounds, *runs.values())
+            for way, own in zip(runs, seconds, strict=True):
+                yield [Path(folder).name, what, way, own, seconds[0] / own]
+
+
+def openvino_runs(model: torch.nn.Module, shape: tuple[int, int]) -> dict[str, Callable[[], object]]:
+    """A transformer in OpenVINO, in fp32 and in the shorter types that it says the processor has."""
+    import openvino
+
+    ids = torch.randint(5, 4000, shape)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    converted = openvino.convert_model(
+        model, example_input={key: value[:, :64] for key, value in inputs.items()}
+    )
+    core = openvino.Core()
+    found = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    print(f"OpenVINO finds {', '.join(found)}")
+    with torch.inference_mode():
+        wanted = model(**inputs).last_hidden_state
+    runs: dict[str, Callable[[], object]] = {}
+    for precision in ("f32", *({"BF16": "bf16", "FP16": "f16"}.get(name) for name in found)):
+        if precision is None:
+            continue
+        settings = {
+            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+            "INFERENCE_PRECISION_HINT": precision,
+        }
+        compiled = core.compile_model(converted, "CPU", settings)
+        difference = np.abs(compiled(inputs)[0] - wanted.numpy()).max()
+        print(f"OpenVINO in {precision}: largest difference of a token's numbers {difference:.1g}")
+        runs[f"OpenVINO, {precision}"] = partial(compiled, inputs)
+    return runs
 
 
 def strategies(args: argparse.Namespace) -> Iterator[Row]:
@@ -294,6 +381,7 @@ PARTS: dict[str, tuple[list[str], Callable[[argparse.Namespace], Iterable[Row]]]
     "encoding": (ENCODING, encoding),
     "precision": (ENCODING, precision),
     "tokenising": (["tokens kept", "stock ms", "ours ms", "stock / ours"], tokenising),
+    "processor": (PROCESSOR, processor),
     "strategies": (STRATEGIES, strategies),
     "utilisation": (UTILISATION, utilisation),
     "memory": (MEMORY, memory),
@@ -309,6 +397,7 @@ def main() -> None:
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--tokens", type=int, nargs="+", default=[512, 4096])
     parser.add_argument("--docs", type=int, default=8, help="documents; 16 times as many queries")
+    parser.add_argument("--models", nargs="+", default=[], help="folders, for `processor`")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     for part in args.parts:
