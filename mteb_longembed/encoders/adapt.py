@@ -76,9 +76,9 @@ def adapt(
         max_tokens: documents are drawn until they have as many tokens.
         seed: of this draw.
         device: where the model goes. Default: the best device of this machine.
-        dtype: the compute type of a base that is given by its name. Default: that of its files; but if all this takes
-            about a minute or more in fp32, the pieces are encoded in bf16 where that is at least twice as fast on this
-            machine and vectors agree (mean cosine .999). The result keeps its type.
+        dtype: the compute type of a base that is given by its name. Default: that of its files; but if reading them takes
+            about a minute or more in fp32, a base without a strategy reads the documents in bf16 where that is at least
+            twice as fast on this machine and vectors agree (mean cosine .999). The result keeps its type.
         show_progress_bar: show how many documents are counted and encoded.
         transform: another map of `heads/transforms.py` in the place of `whiten`, by its own name, such as `centre=0.5`.
 
@@ -304,8 +304,11 @@ def checked(what: str, texts: Iterable[str]) -> Iterator[str]:
 
 
 def _reader(base: str | Path | Model, model: Model, texts: list[str], device: str | None) -> Model:
-    """The model that encodes the pieces: the given one, or its base in bf16 if that is better for these texts."""
-    if not isinstance(base, (str, Path)):
+    """The model that encodes the pieces: the given one, or a stock base in bf16 if that is better for these texts.
+
+    A search with one of our models reads the same rows in the type of the model.
+    """
+    if not isinstance(base, (str, Path)) or isinstance(model, LongModelMixin):
         return model
     why = why_bf16(ModelSpec.parse(str(base)), texts, device)
     if why is None:
