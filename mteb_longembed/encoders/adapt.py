@@ -76,9 +76,9 @@ def adapt(
         max_tokens: documents are drawn until they have as many tokens.
         seed: of this draw.
         device: where the model goes. Default: the best device of this machine.
-        dtype: the compute type of a base that is given by its name. Default: that of its files; but if reading them takes
-            about a minute or more in fp32, a base without a strategy reads the documents in bf16 where that is at least
-            twice as fast on this machine and vectors agree (mean cosine .999). The result keeps its type.
+        dtype: the compute type of a base that is given by its name. Default: that of its files; but if documents take
+            about a minute or more in fp32, a base without a strategy reads them in bf16 where that is at least twice as
+            fast on this machine and vectors agree (mean cosine .999). The result keeps its type.
         show_progress_bar: show how many documents are counted and encoded.
         transform: another map of `heads/transforms.py` in the place of `whiten`, by its own name, such as `centre=0.5`.
 
