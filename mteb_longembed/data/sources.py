@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from mteb.types import PromptType
 from mteb_longembed.data.check import read_texts
 from mteb_longembed.data.drawn_queries import draw_queries
 from mteb_longembed.data.table import Source
-from mteb_longembed.data.task import OwnData, beir_task, files_task, stem_of
+from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.data.text_file import TextFile
 from mteb_longembed.data.text_table import stored_table
 from mteb_longembed.data.texts import ENGLISH, texts_of
@@ -117,7 +117,8 @@ class Data:
         paths = drawn / "queries.jsonl", drawn / "qrels.jsonl"
         for path, text in zip(paths, lines, strict=True):
             write_file(path, text)
-        task = OwnData(stem_of(corpus), stored, paths[0], {"test": paths[1]}, language)
+        source = stored if isinstance(corpus, Iterator) else corpus  # that can be read only once
+        task = files_task(source, *paths, language=language)
         if len(queries) < n_queries:
             task.unjudged["test"].append(f"only {len(queries):,} of {n_queries:,} queries could be drawn.")
         return cls((task,), has_synthetic_queries=True)

@@ -65,14 +65,10 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
         DataError: a file is missing or breaks a rule of `check.py`.
         InputError: the language is not known.
     """
-    return OwnData(stem_of(corpus), _absolute(corpus), _kept(queries), {"test": _kept(qrels)}, language)
-
-
-def stem_of(corpus: Source) -> str:
-    """The first part of the name of a task of own documents."""
+    stem = "data"
     if isinstance(corpus, (str, Path)):
-        return Path(corpus).name.partition(".")[0]
-    return "data"
+        stem = Path(corpus).name.partition(".")[0]
+    return OwnData(stem, _absolute(corpus), _kept(queries), {"test": _kept(qrels)}, language)
 
 
 def _absolute(source: Source) -> Source:
