@@ -38,6 +38,7 @@ SIZES = (12, 25, 50, 100)
 DRAWS = 200
 #: What the page shows, and how it calls it.
 COLUMNS = {
+    "model": "model",
     "collection": "collection",
     "queries": "queries",
     "compare": "compare",
@@ -136,8 +137,8 @@ def keep_scores(folder: Path, model: str) -> None:
 def page() -> None:
     """Write the table of the page."""
     rows = pd.read_csv(RESULTS)
-    rows = rows[rows["version"] == VERSION].sort_values(["collection", "queries"])[list(COLUMNS)]
-    numbers = rows.columns.drop(["collection", "queries"])
+    rows = rows[rows["version"] == VERSION].sort_values(["model", "collection", "queries"])[list(COLUMNS)]
+    numbers = rows.columns.drop(["model", "collection", "queries"])
     rows[numbers] = rows[numbers].map("{:z.1f}".format)
     rows = rows.rename(columns=COLUMNS)
     write_part(PAGE, "regret", rows.to_markdown(index=False, disable_numparse=True))
