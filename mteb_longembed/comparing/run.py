@@ -282,7 +282,7 @@ class Runner:
             return count(None, self.splits, candidate.target_len, cut)
         model = cast("LongModel", base)
         if candidate.parts is not None and candidate.parts[0].vectors is not None:
-            model = heads.plain(model, cast("Any", candidate.parts[0].vectors))
+            model = heads.raw(model, cast("Any", candidate.parts[0].vectors))
         cost = count(model, self.splits, candidate.target_len, cut)
         if candidate.passes not in self._speeds:
             texts = sample(self.splits, torch.device(device).type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -37,7 +37,7 @@ def check_weighable(model: Any) -> None:
 
 
 def raw(
-    model: LongModel, vectors: Vectors | None, rule: Rule | None, counts: Callable[[], TokenCounts]
+    model: LongModel, vectors: Vectors | None, rule: Rule | None = None, counts: TokenCounts | None = None
 ) -> LongModel:
     """The model that pools in another way. It shares the trunk. Its vectors have the length that the pooling gives.
 
@@ -45,20 +45,11 @@ def raw(
         model: with one vector a text; one with several keeps them.
         vectors: content tokens for each vector, or `window`; None for one vector.
         rule: of corpus weights; None for none.
-        counts: counts the tokens of the corpus.
+        counts: the tokens of the corpus, which a rule needs.
     """
-    head = model.head
-    if rule is not None:
-        head = head.weighted(TokenWeights.of_corpus(counts(), rule, model.tokenizer))
-    return _several(model, head.unscaled(), vectors)
-
-
-def plain(model: LongModel, vectors: Vectors | None) -> LongModel:
-    """The model with several vectors a document, as its name gives it."""
-    return _several(model, replace(model.head, normalize=is_scaled(model)), vectors)
-
-
-def _several(model: LongModel, head: Head, vectors: Vectors | None) -> LongModel:
+    head = model.head.unscaled()
+    if rule is not None and counts is not None:
+        head = head.weighted(TokenWeights.of_corpus(counts, rule, model.tokenizer))
     if vectors is not None and isinstance(model, LongSentenceTransformer):
         head = replace(head, vectors=vectors, dims=model.truncate_dim)
     return cast("LongModel", with_head(cast("Any", model), head))

@@ -253,7 +253,7 @@ class Pass:
         key = head.key
         if key not in self._made:
             model = self.model
-            made = heads.raw(model, key.vectors, key.rule, lambda: cast("TokenCounts", self._counts))
+            made = heads.raw(model, key.vectors, key.rule, self._counts)
             made.store = model.store or self._own_store()
             self._made[key] = made
         return self._made[key]

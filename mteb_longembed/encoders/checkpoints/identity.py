@@ -1,4 +1,4 @@
-"""What a model in memory is: one digest of its weights and its configuration."""
+"""What a model in memory is: one digest of its weights and its configuration; and that of one module."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from dataclasses import dataclass
 import torch
 import xxhash
 from sentence_transformers.base.modules import Module
+from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor, nn
 
 #: Settings of a whole model that change its embeddings, or how they are compared.
 _SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "max_seq_length", "truncate_dim")
 #: Entries of a transformers configuration that change no embedding.
 _UNREAD = ("_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype")
+#: Entries of a module's configuration that are in its weights, or in the token ids that it gets.
+_IN_TENSORS = ("vocab", "word_weights", "counted", "max_seq_length", "do_lower_case")
+#: Buffers that transformers makes as long as a table of positions.
+_AS_LONG_AS_TABLE = ("position_ids", "token_type_ids")
 #: Rope types whose buffers transformers itself changes while a model runs.
 _STATEFUL = ("dynamic", "longrope")
 
@@ -44,11 +49,39 @@ def digest(model: nn.Sequential) -> str:
     for name, module in model.named_modules():
         add(name, type(module).__qualname__)
     for name, parameter in model.named_parameters():
-        add(name, str(parameter.dtype), tuple(parameter.shape), _bits(parameter))
+        add(name, str(parameter.dtype), tuple(parameter.shape), bits(parameter))
     for module in model.modules():
         if getattr(module, "rope_type", None) not in _STATEFUL:
-            add([_bits(buffer) for buffer in module.buffers(recurse=False)])
+            add([bits(buffer) for buffer in module.buffers(recurse=False)])
     add([getattr(model, name, None) for name in _SETTINGS], [_configuration(module) for module in model])
+    return hasher.hexdigest()
+
+
+def content(module: nn.Module, table: Tensor | None = None) -> str:
+    """32 hex digits over what a module makes of token ids or vectors: its weights and its configuration.
+
+    Args:
+        module: of a `SentenceTransformer`.
+        table: a weight that is left out, with what grows with it.
+    """
+    config = module.get_config_dict() if isinstance(module, Module) else {}
+    entries = module.config.to_dict() if isinstance(module, Transformer) else {}
+    unread = [*_UNREAD, *_IN_TENSORS]
+    if table is not None:
+        unread.append("max_position_embeddings")
+    for key in unread:
+        config.pop(key, None)
+        entries.pop(key, None)
+    described = [{key: config[key] for key in config if config[key] is not None}, entries]
+    tensors: dict[str, Tensor] = dict(module.named_parameters())
+    for name, part in module.named_modules():
+        if getattr(part, "rope_type", None) not in _STATEFUL:
+            own = dict(part.named_buffers(recurse=False))
+            tensors.update({f"{name}.{key}": own[key] for key in own if key not in _AS_LONG_AS_TABLE})
+    hasher = hashlib.blake2b(json.dumps(described, sort_keys=True, default=str).encode(), digest_size=16)
+    for name, tensor in sorted(tensors.items()):
+        if table is None or tensor.data_ptr() != table.data_ptr():
+            hasher.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode() + bits(tensor))
     return hasher.hexdigest()
 
 
@@ -82,6 +115,7 @@ def _configuration(module: nn.Module) -> str:
     return json.dumps([config, repr(strategy), entries, words, side], sort_keys=True, default=str)
 
 
-def _bits(tensor: Tensor) -> bytes:
+def bits(tensor: Tensor) -> bytes:
+    """A hash of the numbers of a tensor."""
     flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
     return xxhash.xxh3_128_digest(flat.numpy().data)

@@ -1,20 +1,26 @@
-"""The engine: runs the texts of one call through a trunk in batches by tokens, and pools each pass by several heads."""
+"""The engine: runs the texts of one call through a trunk in batches by tokens, and pools each pass by several heads.
+
+A store keeps what the poolings give. What is behind a pooling maps the vectors of each document on their own, so a row
+that is read ends in the same bits as a new one.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 from weakref import WeakSet
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mteb_longembed.encoders.features import BOUNDS, Features, Ids, to_device
+from mteb_longembed.encoders.heads.head import stages
 from mteb_longembed.encoders.text.drawing import estimated_tokens
+from mteb_longembed.encoders.token_batch import BATCH, TokenBatch, batch_of
 from mteb_longembed.errors import NumberError
 
 from .batches import Budget, Runner, divide, plan
@@ -31,7 +37,7 @@ _WARNED: WeakSet[Any] = WeakSet()
 class EncodeSettings:
     """The prompt, how many texts may run together, and which arrays are returned, on the host or where they are.
 
-    `forward_kwargs` go to the modules' `forward`. The store keeps the arrays of each form separately.
+    `forward_kwargs` go to the modules' `forward`.
     """
 
     prompt: str | None = None
@@ -53,36 +59,46 @@ class EncodeSettings:
         return [row[indices] for row, indices in zip(rows, real, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class KeptToo:
-    """A model whose head pools the same pass, and the keys of its rows, which the store keeps."""
+class KeptHead:
+    """A head of the pass: what the store keeps of a text, under which key, and what becomes of it.
 
-    model: Any
-    keys: RowKeys
-    settings: EncodeSettings
+    Args:
+        model: one of ours.
+        keys: of its rows.
+        settings: of the call.
+    """
 
-    def collect(self, tokens: Features) -> list[Tensor]:
-        """One array for each document, from what the trunk gave, which stays as it is."""
-        return self.settings.collect(pooled(self.model, tokens, self.settings.forward_kwargs))
+    def __init__(self, model: Any, keys: RowKeys, settings: EncodeSettings) -> None:
+        self.keys = keys
+        self._settings = settings
+        self._pooling, self._behind = stages(model)
 
-    def put(self, store: EmbeddingStore, ids: Sequence[Ids], arrays: Sequence[Tensor]) -> None:
-        """Keep the rows of these texts. One that is not finite is left to the model's own call."""
-        kept: dict[bytes, np.ndarray] = {}
-        for key, array in zip(self.keys(ids, self.settings.prompt), arrays, strict=True):
-            numbers = _as_numpy(array)
-            if np.isfinite(numbers).all():
-                kept[key] = numbers
-        store.put_many(list(kept), list(kept.values()))
+    def rows(self, tokens: Features) -> list[Tensor]:
+        """What the pooling makes of each text, `[vectors, d]`, from what the trunk gave, which stays as it is."""
+        features = self._run(self._pooling, tokens)
+        vectors = features["sentence_embedding"]
+        if vectors.dtype == torch.bfloat16:
+            vectors = vectors.float()  # numpy has no bfloat16
+        counts = batch_of(features if BATCH in features else tokens).vectors
+        if counts is None:
+            counts = torch.ones(len(vectors), dtype=torch.long)
+        # copies: a part of the batch would keep all of it in memory, and may be added up in another order
+        return [rows.clone() for rows in vectors.split(counts.tolist())]
 
+    def finished(self, rows: Tensor) -> Tensor:
+        """The array of a text, from what its pooling gave."""
+        batch = TokenBatch(torch.zeros(1, 3), vectors=torch.tensor([len(rows)]))
+        features = {"sentence_embedding": rows, "modality": "text", BATCH: batch}
+        (array,) = self._settings.collect(self._run(self._behind, features))
+        return array
 
-def pooled(model: Any, tokens: Features, kwargs: Mapping[str, object]) -> Features:
-    """The features after a model's last module, from what its trunk gave."""
-    features = dict(tokens)
-    for module in list(model)[1:]:
-        accepted = getattr(module, "forward_kwargs", ())
-        given = {key: value for key, value in kwargs.items() if key in accepted}
-        features = module(features, **given)
-    return features
+    def _run(self, modules: Sequence[nn.Module], features: Features) -> Features:
+        features = dict(features)
+        for module in modules:
+            accepted = getattr(module, "forward_kwargs", ())
+            given = {key: value for key, value in self._settings.forward_kwargs.items() if key in accepted}
+            features = module(features, **given)
+        return features
 
 
 @dataclass(eq=False)
@@ -102,28 +118,22 @@ class Engine:
     store: EmbeddingStore | None = None
 
     def __post_init__(self) -> None:
-        model = self.model
-        self.row_keys = None
-        #: The other heads of the pass.
-        self.kept_too: list[KeptToo] = []
+        self.heads: list[KeptHead] = []
         if self.store is not None:
-            self.row_keys = row_keys(model, self.device, self.settings.form, self.settings.forward_kwargs)
-        if self.row_keys is not None:
-            self.kept_too = [kept for other in model.also if (kept := self._kept_too(other)) is not None]
-        self.budget = Budget.of(model.trunk, self.device.type, self.settings.batch_size)
+            self.heads = self._kept_heads()
+        self.budget = Budget.of(self.model.trunk, self.device.type, self.settings.batch_size)
         self.runner = Runner(self._forward, self.budget.cost)
 
-    def _kept_too(self, other: Any) -> KeptToo | None:
-        """Another head of this pass. None if it has another trunk, or its rows no keys."""
-        if other.trunk is not self.model.trunk or other.head.key() == self.model.head.key():
-            return None
-        settings = replace(
-            self.settings, form="vectors" if other.has_several_vectors else "sentence_embeddings"
-        )
-        keys = row_keys(other, self.device, settings.form, settings.forward_kwargs)
-        if keys is None:
-            return None
-        return KeptToo(other, keys, settings)
+    def _kept_heads(self) -> list[KeptHead]:
+        """The heads of the pass whose rows are kept, that of the call first. None if nobody could find its rows."""
+        found: dict[RowKeys, Any] = {}
+        for model in (self.model, *self.model.also):
+            if model.trunk is self.model.trunk:
+                keys = row_keys(model, self.device, self.settings.forward_kwargs)
+                if keys is None:
+                    break
+                found.setdefault(keys, model)  # heads may differ only behind the pooling
+        return [KeptHead(model, keys, self.settings) for keys, model in found.items()]
 
     def encode(self, texts: list[str], *, show: bool) -> Iterator[tuple[list[int], list[Tensor]]]:
         """Encode texts, longest first: the indices of some texts, and the finite array of each.
@@ -177,31 +187,32 @@ class Engine:
 
         First come those that the store has, then the others in as few pieces as memory allows.
         """
-        keys = []
-        stored = {}
-        if self.store is not None and self.row_keys is not None:
-            keys = self.row_keys(ids, self.settings.prompt)
-            stored = self.store.get_many(keys)
-        known = [i for i, key in enumerate(keys) if key in stored]
+        keys: list[list[bytes]] = [head.keys(ids, self.settings.prompt) for head in self.heads]
+        stored: dict[bytes, np.ndarray] = {}
+        if self.store is not None and keys:
+            stored = self.store.get_many(keys[0])
+        known = [i for i, key in enumerate(keys[0] if keys else ()) if key in stored]
         missing = sorted(set(range(len(ids))) - set(known))
         self._bar.skip(sum(len(ids[i]) for i in known))
         if known:
-            yield known, [self._placed(torch.from_numpy(stored[keys[i]])) for i in known]
+            rows_read = [torch.from_numpy(stored[keys[0][i]]).to(self.device, copy=True) for i in known]
+            yield known, [self._placed(self.heads[0].finished(rows)) for rows in rows_read]
         new: dict[bytes, np.ndarray] = {}
         waiting = iter(missing)
-        for size, (arrays, others) in self.runner([ids[i] for i in missing]) if missing else ():
-            rows = list(islice(waiting, size))
+        for size, (arrays, kept) in self.runner([ids[i] for i in missing]) if missing else ():
+            places = list(islice(waiting, size))
             for place in not_finite(arrays):
-                self._refuse(indices[rows[place]], ids[rows[place]], texts)
-            if self.store is not None and keys:
-                new.update({keys[i]: _as_numpy(array) for i, array in zip(rows, arrays, strict=True)})
-                for kept, own in zip(self.kept_too, others, strict=True):
-                    kept.put(self.store, [ids[i] for i in rows], own)
-            yield rows, [self._placed(array) for array in arrays]
+                self._refuse(indices[places[place]], ids[places[place]], texts)
+            for of_head, rows_of_head in zip(keys, kept, strict=True):
+                new.update(
+                    {of_head[i]: rows.cpu().numpy() for i, rows in zip(places, rows_of_head, strict=True)}
+                )
+            yield places, [self._placed(array) for array in arrays]
         if self.store is not None:
             # the whole batch at once: after a kill the store has all of it or nothing
-            if new:
-                self.store.put_many(list(new), list(new.values()))
+            finite = {key: rows for key, rows in new.items() if np.isfinite(rows).all()}
+            if finite:
+                self.store.put_many(list(finite), list(finite.values()))
             self.store.counts.add([len(ids[i]) for i in missing], [len(ids[i]) for i in known])
 
     def _placed(self, array: Tensor) -> Tensor:
@@ -211,19 +222,17 @@ class Engine:
         return array.to(self.device)
 
     def _forward(self, ids: Sequence[Ids]) -> tuple[list[Tensor], list[list[Tensor]]]:
-        """One pass: the arrays of the call, and those of each other head."""
-        trunk = self.model.trunk
-        features = trunk.features_of(ids, self.settings.prompt)
+        """One pass: the arrays of the call, and what is kept of each head."""
+        features = self.model.trunk.features_of(ids, self.settings.prompt)
         for key, value in features.items():
             if isinstance(value, Tensor) and key != BOUNDS:
                 features[key] = to_device(value, self.device)
-        kwargs = self.settings.forward_kwargs
-        if not self.kept_too:
+        if not self.heads:
             # by __call__, so that model.compile() has an effect
-            return self.settings.collect(self.model(features, **kwargs)), []
-        tokens: Features = trunk(features)
-        arrays = self.settings.collect(pooled(self.model, tokens, kwargs))
-        return arrays, [kept.collect(tokens) for kept in self.kept_too]
+            return self.settings.collect(self.model(features, **self.settings.forward_kwargs)), []
+        tokens: Features = self.model.trunk(features)
+        kept = [head.rows(tokens) for head in self.heads]
+        return [self.heads[0].finished(rows) for rows in kept[0]], kept
 
     def _refuse(self, index: int, ids: Ids, texts: list[str]) -> None:
         """Raise NumberError for a document whose embedding is not finite."""
@@ -242,10 +251,3 @@ def not_finite(arrays: Sequence[Tensor]) -> list[int]:
     """The places of arrays that hold NaN or infinity. The host waits once for all of them."""
     finite = torch.stack([torch.isfinite(array).all() for array in arrays])
     return [place for place, fine in enumerate(finite.tolist()) if not fine]
-
-
-def _as_numpy(array: Tensor) -> np.ndarray:
-    """An array on the host, for numpy, which has no bfloat16."""
-    if array.dtype == torch.bfloat16:
-        array = array.float()
-    return array.cpu().numpy()

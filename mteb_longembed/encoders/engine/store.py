@@ -1,4 +1,4 @@
-"""Embeddings on disk, one row for each document. A document that was encoded before is read back, bit for bit."""
+"""Pooled vectors on disk, one row for each document. A document that was encoded before is read back, bit for bit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STORE_VARIABLE = "MTEB_LONGEMBED_STORE"
 #: The largest size of the file, in GiB.
 SIZE_VARIABLE = "MTEB_LONGEMBED_STORE_GIB"
 _DEFAULT_GIB = 8.0
-FILE = "embeddings-2.sqlite"
+FILE = "embeddings-3.sqlite"
 #: Seconds that a process waits for the transaction of another process.
 _PATIENCE = 60.0
 _CHECKSUM = 16

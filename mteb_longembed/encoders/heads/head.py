@@ -8,14 +8,24 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sentence_transformers.base.modules import Router
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, WordWeights
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Dropout,
+    LayerNorm,
+    Normalize,
+    Pooling,
+    WordWeights,
+)
 from torch import nn
 
 from mteb_longembed.errors import IncompatibleError
 
 from .grouping import Vectors
 from .pooling import GroupByDocument, HeadPooling
-from .weights import TokenWeights, digest
+from .weights import TokenWeights
+
+#: Modules that map each vector on its own, as most Denses do.
+_BY_VECTOR = (Normalize, LayerNorm, Dropout, GroupByDocument)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,14 +181,17 @@ class Head:
         behind = [part for part in self.behind if not _is_linear(part, "sentence_embedding")]
         return self.weights is None or all(isinstance(part, Normalize) for part in behind)
 
-    def key(self) -> object:
-        """All that makes another vector of the same tokens, as far as it is not in the weights of the model."""
-        weights = None
-        if self.weights is not None:
-            weights = digest(self.weights.emb_layer.weight)
-        behind = [f"{type(part).__name__}{getattr(part, 'get_config_dict', str)()}" for part in self.behind]
-        several = (self.normalize, self.dims) if self.vectors is not None else None
-        return self.vectors, weights, behind, several
+
+def stages(modules: Iterable[nn.Module]) -> tuple[list[nn.Module], list[nn.Module]]:
+    """The modules behind the trunk of a model in two parts: those that pool, and those that map each vector alone.
+
+    The vectors in between are what a store keeps: the maps behind are cheap, and a fitted one is new each time.
+    """
+    pooling = list(modules)[1:]
+    behind: list[nn.Module] = []
+    while pooling and _maps_vectors(pooling[-1]):
+        behind.insert(0, pooling.pop())
+    return pooling, behind
 
 
 def check_averages(what: str, model: str, mode: str | Iterable[str] | None) -> None:
@@ -198,17 +211,32 @@ def check_averages(what: str, model: str, mode: str | Iterable[str] | None) -> N
     )
 
 
+def _routes(module: nn.Module) -> list[nn.Module]:
+    """A module, or all those of a router, which has some for queries and some for documents."""
+    if isinstance(module, Router):
+        return [part for route in module.sub_modules.values() for part in route.children()]
+    return [module]
+
+
+def _maps(part: nn.Module, feature: str) -> bool:
+    """Whether a module is a Dense that maps this feature."""
+    return isinstance(part, Dense) and {part.module_input_name, part.module_output_name} == {feature}
+
+
 def _is_linear(module: nn.Module, feature: str) -> bool:
     """Whether a module is a linear map of this feature, or one map for queries and one for documents."""
-    parts: list[nn.Module] = [module]
-    if isinstance(module, Router):
-        parts = [part for route in module.sub_modules.values() for part in route.children()]
-    for part in parts:
-        if not isinstance(part, Dense) or not isinstance(part.activation_function, nn.Identity):
-            return False
-        if {part.module_input_name, part.module_output_name} != {feature}:
-            return False
-    return True
+    return all(
+        _maps(part, feature) and isinstance(cast("Dense", part).activation_function, nn.Identity)
+        for part in _routes(module)
+    )
+
+
+def _maps_vectors(module: nn.Module) -> bool:
+    """Whether a module maps each vector on its own. Of another class nobody knows what it reads."""
+    return all(
+        type(part) in _BY_VECTOR or (type(part) is Dense and _maps(part, "sentence_embedding"))
+        for part in _routes(module)
+    )
 
 
 def _acting_on(module: nn.Module, feature: str) -> nn.Module:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-import torch
 from sentence_transformers.sentence_transformer.modules import WordWeights
-from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.features import Features, Ids
@@ -203,9 +200,3 @@ class TokenWeights(WordWeights):
         if BATCH in features:
             weighted[BATCH] = replace(features[BATCH], weights=weights)
         return weighted
-
-
-def digest(weights: Tensor) -> str:
-    """A short hash of a table of weights. Vectors that two tables made never count as the same."""
-    numbers = weights.detach().to(device="cpu", dtype=torch.float32).numpy()
-    return hashlib.sha256(np.ascontiguousarray(numbers, "<f4").tobytes()).hexdigest()[:12]

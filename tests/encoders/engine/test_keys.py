@@ -17,10 +17,10 @@ CPU = torch.device("cpu")
 SHORT, LONG = np.arange(5, 15, dtype=np.int32), np.arange(5, 55, dtype=np.int32)
 
 
-def keys(model: Any, form: str = "sentence_embedding", prompt: str | None = None, **kwargs) -> list[bytes]:
+def keys(model: Any, prompt: str | None = None, **kwargs) -> list[bytes]:
     """The keys of a short and of a long document."""
     with warnings.catch_warnings(action="error"):
-        keys_of = row_keys(model, CPU, form, kwargs)
+        keys_of = row_keys(model, CPU, kwargs)
     assert keys_of is not None
     return keys_of([SHORT, LONG], prompt)
 
@@ -38,11 +38,11 @@ def test_a_strategy_that_changes_short_documents_too_gives_them_another_key() ->
     assert keys(plain)[0] != keys(ntk)[0]
 
 
-def test_a_row_depends_on_form_arguments_prompt_and_how_torch_computes(base_folder: Path) -> None:
+def test_a_row_depends_on_prompt_and_how_torch_computes(base_folder: Path) -> None:
     model: Any = longembed.extend(base_folder, "pi")
     model[1].include_prompt = False
     model.remember(model.checkpoint)
-    pairs = [keys(model), keys(model, "vectors"), keys(model, prompt="query : ")]
+    pairs = [keys(model), keys(model, prompt="query : ")]
     old = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")

@@ -55,6 +55,8 @@ class Absolute(Family):
         if kind in FROM_PADDING:
             self.padding_idx = embeddings.padding_idx
             self.first_row = embeddings.padding_idx + 1
+        plain_len = strategy.trained_len if strategy.overrides() else strategy.target_len
+        self.n_plain_rows = self.first_row + plain_len
         self.acts = bool(strategy.overrides() & {"position_ids", "long_rows"})
         self.has_long_rows = self.acts and not strategy.depends_on_length
         if self.has_long_rows:

@@ -21,6 +21,8 @@ class Family:
 
     name: ClassVar[str]
     actions: ClassVar[frozenset[str]]
+    #: The first rows of its table of positions, which a document reads that the strategy leaves as it is.
+    n_plain_rows: int = 0
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy) -> None:
         self.strategy = strategy
