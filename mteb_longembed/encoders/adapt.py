@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,9 @@ from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.identity import digest
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.compute_type import why_bf16
+from mteb_longembed.encoders.engine.batches import TOKENS, TOKENS_ELSEWHERE
+from mteb_longembed.encoders.engine.speed import duration
+from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.encoders.extend import load
 from mteb_longembed.encoders.heads.counting import count_tokens, vocabulary_of
 from mteb_longembed.encoders.heads.head import Head
@@ -26,7 +31,7 @@ from mteb_longembed.encoders.heads.whitening import Moments, Whitening, drawn_ro
 from mteb_longembed.encoders.model import LongModelMixin, Model, with_head
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
 from mteb_longembed.encoders.publishing.card import ADAPTED, adapted_card
-from mteb_longembed.encoders.text.drawing import MAX_TOKENS, draw
+from mteb_longembed.encoders.text.drawing import MAX_TOKENS, draw, estimated_tokens
 from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
 from mteb_longembed.encoders.trunk import LongTransformer
 from mteb_longembed.errors import InputError
@@ -36,6 +41,8 @@ logger = logging.getLogger(__name__)
 #: With fewer documents or pieces of them, adapting is no sure gain, and a loss on some collections (docs/adapt.md).
 FEW_DOCUMENTS = 12
 FEW_PIECES = 50
+#: The first part that is encoded has at most one of so many parts of the tokens.
+_PARTS = 20
 
 
 def adapt(
@@ -130,7 +137,7 @@ def adapt(
             made_map = Whitening.fit(documents, setting, of_queries)
         else:
             reader = model if dtype is not None else _reader(base, model, texts, device)
-            rows = pieces(with_uncut(reader, head), texts, show=show_progress_bar)
+            rows = pieces(_keeping(with_uncut(reader, head)), texts, show=show_progress_bar)
             made_map = TRANSFORMS[key].fit(rows, setting, of_queries)
             _warn_of_few(len(texts), len(rows))
         head = replace(unscaled, behind=(*unscaled.behind, *made_map.modules()))
@@ -250,12 +257,40 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     trunk = model[0]
     cuts = isinstance(trunk, LongTransformer) and trunk.cuts
     encoder = with_uncut(model, Head.of(model).of_pieces(cuts=cuts))
-    rows: list[np.ndarray] = []
-    for vectors in encoder.encode_document(texts, show_progress_bar=show):
-        rows.append(np.atleast_2d(np.asarray(torch.as_tensor(vectors).float().cpu())))
+    vectors: dict[str, Any] = {}
+    # a first part says how long the others will take
+    kept_len = getattr(model, "max_seq_length", None)
+    at_once = TOKENS.get(model.device.type, TOKENS_ELSEWHERE)
+    n_tokens = _about(texts, kept_len)
+    first = draw(texts, kept_len, max(min(at_once, n_tokens // _PARTS), 1)).texts
+    started = time.perf_counter()
+    vectors.update(zip(first, encoder.encode_document(first, show_progress_bar=False), strict=True))
+    n_left = n_tokens - _about(first, kept_len)
+    seconds = (time.perf_counter() - started) * n_left / _about(first, kept_len)
+    if seconds >= 60:
+        logger.warning(
+            "encoding another %s tokens takes about %s on this machine.", f"{n_left:,}", duration(seconds)
+        )
+    rest = [text for text in texts if text not in vectors]
+    if rest:
+        vectors.update(zip(rest, encoder.encode_document(rest, show_progress_bar=show), strict=True))
+    rows = [np.atleast_2d(np.asarray(torch.as_tensor(vectors[text]).float().cpu())) for text in texts]
     every: np.ndarray = np.concatenate(rows)
     chosen: np.ndarray = every[drawn_rows(len(every))]
     return chosen
+
+
+def _about(texts: Iterable[str], kept_len: int | None) -> int:
+    """About how many tokens a model reads that keeps so many of a text."""
+    return sum(min(estimated_tokens(text), kept_len or sys.maxsize) for text in texts)
+
+
+def _keeping(model: Model) -> Model:
+    """The model. If it is one of ours, the store gets its vectors of pieces and its one vector: a search reads them."""
+    if isinstance(model, LongModelMixin) and model.checkpoint is not None:
+        model.store = model.store or EmbeddingStore.from_environment()
+        model.also = (model,)
+    return model
 
 
 def _averages(head: Head) -> bool:
