@@ -2,8 +2,10 @@
 
 import copy
 import math
+import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -538,3 +540,17 @@ def test_a_loaded_model_has_its_type(plain) -> None:
         InputError, match="dtype can be set only when a base is loaded, got 'bf16' with a loaded"
     ):
         longembed.adapt(model, CORPUS, dtype="bf16")
+
+
+def test_a_long_time_is_told_before_it_passes(plain, monkeypatch, caplog) -> None:
+    quick = {"device": "cpu", "show_progress_bar": False}
+    documents = CORPUS * 5 + [tiny.text(30, seed) for seed in range(40)]
+    longembed.adapt(f"{plain}+pcw@64", documents, **quick)
+    assert "on this machine" not in caplog.text
+    hours = iter((0.0, 3600.0))
+    monkeypatch.setattr(
+        "mteb_longembed.encoders.adapt.time", SimpleNamespace(perf_counter=lambda: next(hours))
+    )
+    longembed.adapt(f"{plain}+pcw@64", documents, **quick)
+    (line,) = [record.message for record in caplog.records if "on this machine" in record.message]
+    assert re.fullmatch(r"encoding another [\d,]+ tokens takes about [\d,]+ minutes on this machine\.", line)

@@ -8,10 +8,11 @@ import pytest
 from datasets import Dataset
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.engine.store import Counts, EmbeddingStore
 from mteb_longembed.encoders.heads.whitening import LEAST_SHRINKAGE, Whitening
 from mteb_longembed.encoders.model import with_head
 from mteb_longembed.errors import InputError, NumberError
+from mteb_longembed.retrieval.encoder import LongEncoder
 from mteb_longembed.retrieval.vectors import TEMPERATURE
 from tests import tiny
 from tests.retrieval.test_searching import QUERIES, WHERE, check, corpus
@@ -157,6 +158,41 @@ def test_a_power_outside_of_its_range_is_told_before_weights_load(value) -> None
 def test_a_vector_that_is_not_finite_is_refused() -> None:
     with pytest.raises(NumberError, match="vectors must be finite numbers"):
         Whitening.fit(np.array([[1.0, np.nan], [0.0, 1.0]]), 0.5)
+
+
+@pytest.mark.parametrize("weights", ["idf", None])
+@pytest.mark.parametrize("tail", ["+pcw@128:size=9", "+pi@128"])
+def test_a_search_reads_what_adapt_has_encoded(folder, tail, weights, tmp_path, monkeypatch) -> None:
+    """Through search and through mteb's encoder; and the scores are those without a store."""
+    texts = corpus(0)["text"]
+    counted: list[tuple[int, int]] = []
+    add = Counts.add
+    monkeypatch.setattr(
+        Counts, "add", lambda own, ran, read: (counted.append((len(ran), len(read))), add(own, ran, read))
+    )
+
+    def rows() -> tuple[int, int]:
+        """How many rows were encoded and read since the last call."""
+        ran, read = np.array(counted or [(0, 0)]).sum(0).tolist()
+        counted.clear()
+        return ran, read
+
+    found = []
+    for store in ("off", str(tmp_path / "store")):
+        monkeypatch.setenv("MTEB_LONGEMBED_STORE", store)
+        saved = tmp_path / f"saved {len(found)}"
+        model: Any = longembed.adapt(
+            f"{folder}{tail}", texts, weights=weights, device="cpu", show_progress_bar=False
+        )
+        model.save_pretrained(str(saved))
+        adapting = rows()
+        searcher = longembed.search(str(saved), device="cpu", passages=False)
+        searcher.add(corpus(0)["id"], texts)
+        found.append({hit.id: hit.score for hit in searcher.search("aa bb", k=40)})
+        searching = rows()
+        LongEncoder(longembed.load(saved, device="cpu")).model.encode_document(texts)
+    assert (adapting, searching, rows()) == ((12, 0), (0, 12), (0, 12))
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
 
 
 # ---- queries by sentence -----------------------------------------------------------------------------------
