@@ -43,6 +43,8 @@ FEW_DOCUMENTS = 12
 FEW_PIECES = 50
 #: The first part that is encoded has at most one of so many parts of the tokens.
 _PARTS = 20
+#: Seconds from which on a time is told.
+_LONG = 60
 
 
 def adapt(
@@ -63,8 +65,9 @@ def adapt(
 
     First each token counts by how rare it is in the documents (`weights`; only where the model averages its tokens).
     Then all vectors pass through an affine map, from mean and covariance of the pieces of documents that the model
-    reads: windows, where it cuts them (`whiten`). Without a strategy the result has sentence-transformers' own modules
-    (Transformer, WordWeights, Pooling, Dense, Normalize), and a saved folder opens without this package.
+    reads: windows, where it cuts them (`whiten`). A model with a strategy keeps these in the store. Without a strategy
+    the result has sentence-transformers' own modules (Transformer, WordWeights, Pooling, Dense, Normalize), and a saved
+    folder opens without this package.
 
     Source: Arora et al. 2017, ICLR (weights); Su et al. 2021, arXiv:2103.15316 (whitening), here with the counts and
         the windows of the corpus that is searched.
@@ -257,32 +260,35 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     trunk = model[0]
     cuts = isinstance(trunk, LongTransformer) and trunk.cuts
     encoder = with_uncut(model, Head.of(model).of_pieces(cuts=cuts))
-    vectors: dict[str, Any] = {}
-    # a first part says how long the others will take
-    kept_len = getattr(model, "max_seq_length", None)
-    at_once = TOKENS.get(model.device.type, TOKENS_ELSEWHERE)
-    n_tokens = _about(texts, kept_len)
-    first = draw(texts, kept_len, max(min(at_once, n_tokens // _PARTS), 1)).texts
-    started = time.perf_counter()
-    vectors.update(zip(first, encoder.encode_document(first, show_progress_bar=False), strict=True))
-    n_left = n_tokens - _about(first, kept_len)
-    seconds = (time.perf_counter() - started) * n_left / _about(first, kept_len)
-    if seconds >= 60:
-        logger.warning(
-            "encoding another %s tokens takes about %s on this machine.", f"{n_left:,}", duration(seconds)
-        )
-    rest = [text for text in texts if text not in vectors]
-    if rest:
-        vectors.update(zip(rest, encoder.encode_document(rest, show_progress_bar=show), strict=True))
+    vectors = _encoded(encoder, texts, show=show)
     rows = [np.atleast_2d(np.asarray(torch.as_tensor(vectors[text]).float().cpu())) for text in texts]
     every: np.ndarray = np.concatenate(rows)
     chosen: np.ndarray = every[drawn_rows(len(every))]
     return chosen
 
 
-def _about(texts: Iterable[str], kept_len: int | None) -> int:
-    """About how many tokens a model reads that keeps so many of a text."""
-    return sum(min(estimated_tokens(text), kept_len or sys.maxsize) for text in texts)
+def _encoded(encoder: Model, texts: list[str], *, show: bool) -> dict[str, Any]:
+    """The vectors of each text. A first part says how long the others take, and if that is long, so does a line."""
+    kept_len = getattr(encoder, "max_seq_length", None) or sys.maxsize
+
+    def about(some: Iterable[str]) -> int:
+        return sum(min(estimated_tokens(text), kept_len) for text in some)
+
+    n_tokens = about(texts)
+    at_once = TOKENS.get(encoder.device.type, TOKENS_ELSEWHERE)
+    first = draw(texts, kept_len, max(min(at_once, n_tokens // _PARTS), 1)).texts
+    started = time.perf_counter()
+    vectors = dict(zip(first, encoder.encode_document(first, show_progress_bar=False), strict=True))
+    n_left = n_tokens - about(first)
+    seconds = (time.perf_counter() - started) * n_left / about(first)
+    if seconds >= _LONG:
+        logger.warning(
+            "encoding another %s tokens takes about %s on this machine.", f"{n_left:,}", duration(seconds)
+        )
+    rest = [text for text in texts if text not in vectors]
+    if rest:
+        vectors.update(zip(rest, encoder.encode_document(rest, show_progress_bar=show), strict=True))
+    return vectors
 
 
 def _keeping(model: Model) -> Model:

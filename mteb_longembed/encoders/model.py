@@ -45,7 +45,7 @@ class LongModelMixin(BaseModel):
     checkpoint: Checkpoint | None = None
     #: The digest of the model when it was built. None for a model whose name does not hold.
     built_digest: str | None = None
-    #: Where finished embeddings are kept. mteb runs set it, plain `encode` does not.
+    #: Where pooled vectors are kept. mteb runs, searches and `adapt` set it, plain `encode` does not.
     store: EmbeddingStore | None = None
     #: Models with the same trunk whose rows are kept in the store too, when this one encodes for it.
     also: Sequence[LongModelMixin] = ()
@@ -245,7 +245,7 @@ def of_modules(
 def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
     """A model with the same trunk and another head. The given one stays as it is.
 
-    It has the store and the name of a model of ours, but for `vectors`; its rows in the store have keys of their own.
+    It has the store and the name of a model of ours, but for `vectors`. Heads that pool alike share rows there.
 
     Args:
         model: one of ours, or of sentence-transformers' own.

@@ -65,7 +65,9 @@ def content(module: nn.Module, table: Tensor | None = None) -> str:
         table: a weight that is left out, with what grows with it.
     """
     config = module.get_config_dict() if isinstance(module, Module) else {}
-    entries = module.config.to_dict() if isinstance(module, Transformer) else {}
+    entries = {}
+    if isinstance(module, Transformer):
+        entries = {**module.config.to_dict(), "attention": module.config._attn_implementation}
     unread = [*_UNREAD, *_IN_TENSORS]
     if table is not None:
         unread.append("max_position_embeddings")

@@ -103,13 +103,13 @@ class KeptHead:
 
 @dataclass(eq=False)
 class Engine:
-    """One call of `encode` on one device, with a model in evaluation mode. Finished rows are kept in the store.
+    """One call of `encode` on one device, with a model in evaluation mode. Pooled rows are kept in the store.
 
     Args:
         model: one of ours.
         device: where it runs.
         settings: of the call.
-        store: where finished rows are. None: they are not kept.
+        store: where pooled rows are. None: they are not kept.
     """
 
     model: Any
@@ -187,15 +187,16 @@ class Engine:
 
         First come those that the store has, then the others in as few pieces as memory allows.
         """
-        keys: list[list[bytes]] = [head.keys(ids, self.settings.prompt) for head in self.heads]
+        keys = [head.keys(ids, self.settings.prompt) for head in self.heads]
+        own = keys[0] if keys else []
         stored: dict[bytes, np.ndarray] = {}
-        if self.store is not None and keys:
-            stored = self.store.get_many(keys[0])
-        known = [i for i, key in enumerate(keys[0] if keys else ()) if key in stored]
+        if self.store is not None:
+            stored = self.store.get_many(own)
+        known = [i for i, key in enumerate(own) if key in stored]
         missing = sorted(set(range(len(ids))) - set(known))
         self._bar.skip(sum(len(ids[i]) for i in known))
         if known:
-            rows_read = [torch.from_numpy(stored[keys[0][i]]).to(self.device, copy=True) for i in known]
+            rows_read = [torch.from_numpy(stored[own[i]]).to(self.device, copy=True) for i in known]
             yield known, [self._placed(self.heads[0].finished(rows)) for rows in rows_read]
         new: dict[bytes, np.ndarray] = {}
         waiting = iter(missing)
@@ -203,10 +204,8 @@ class Engine:
             places = list(islice(waiting, size))
             for place in not_finite(arrays):
                 self._refuse(indices[places[place]], ids[places[place]], texts)
-            for of_head, rows_of_head in zip(keys, kept, strict=True):
-                new.update(
-                    {of_head[i]: rows.cpu().numpy() for i, rows in zip(places, rows_of_head, strict=True)}
-                )
+            for of_head, rows in zip(keys, kept, strict=True):
+                new.update({of_head[i]: row.cpu().numpy() for i, row in zip(places, rows, strict=True)})
             yield places, [self._placed(array) for array in arrays]
         if self.store is not None:
             # the whole batch at once: after a kill the store has all of it or nothing

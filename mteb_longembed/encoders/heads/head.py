@@ -24,8 +24,8 @@ from .grouping import Vectors
 from .pooling import GroupByDocument, HeadPooling
 from .weights import TokenWeights
 
-#: Modules that map each vector on its own, as most Denses do.
-_BY_VECTOR = (Normalize, LayerNorm, Dropout, GroupByDocument)
+#: Modules that map each vector on its own, if vectors are what they read.
+_BY_VECTOR = (Dense, Normalize, LayerNorm, Dropout, GroupByDocument)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,24 +218,25 @@ def _routes(module: nn.Module) -> list[nn.Module]:
     return [module]
 
 
-def _maps(part: nn.Module, feature: str) -> bool:
-    """Whether a module is a Dense that maps this feature."""
-    return isinstance(part, Dense) and {part.module_input_name, part.module_output_name} == {feature}
+def _reads_only(part: nn.Module, feature: str) -> bool:
+    """Whether this feature is all that a module reads and writes."""
+    return {getattr(part, f"module_{end}_name", feature) for end in ("input", "output")} == {feature}
 
 
 def _is_linear(module: nn.Module, feature: str) -> bool:
     """Whether a module is a linear map of this feature, or one map for queries and one for documents."""
-    return all(
-        _maps(part, feature) and isinstance(cast("Dense", part).activation_function, nn.Identity)
-        for part in _routes(module)
-    )
+    for part in _routes(module):
+        if not isinstance(part, Dense) or not isinstance(part.activation_function, nn.Identity):
+            return False
+        if not _reads_only(part, feature):
+            return False
+    return True
 
 
 def _maps_vectors(module: nn.Module) -> bool:
     """Whether a module maps each vector on its own. Of another class nobody knows what it reads."""
     return all(
-        type(part) in _BY_VECTOR or (type(part) is Dense and _maps(part, "sentence_embedding"))
-        for part in _routes(module)
+        type(part) in _BY_VECTOR and _reads_only(part, "sentence_embedding") for part in _routes(module)
     )
 
 
