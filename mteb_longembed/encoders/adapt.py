@@ -283,7 +283,7 @@ def _encoded(encoder: Model, texts: list[str], *, show: bool) -> dict[str, Any]:
     seconds = (time.perf_counter() - started) * n_left / about(first)
     if seconds >= _LONG:
         logger.warning(
-            "encoding another %s tokens takes about %s on this machine.", f"{n_left:,}", duration(seconds)
+            "encoding about %s more tokens takes about %s on this machine.", f"{n_left:,}", duration(seconds)
         )
     rest = [text for text in texts if text not in vectors]
     if rest:
