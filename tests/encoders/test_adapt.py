@@ -553,4 +553,6 @@ def test_a_long_time_is_told_before_it_passes(plain, monkeypatch, caplog) -> Non
     )
     longembed.adapt(f"{plain}+pcw@64", documents, **quick)
     (line,) = [record.message for record in caplog.records if "on this machine" in record.message]
-    assert re.fullmatch(r"encoding about [\d,]+ more tokens takes about [\d,]+ minutes on this machine\.", line)
+    assert re.fullmatch(
+        r"encoding about [\d,]+ more tokens takes about [\d,]+ minutes on this machine\.", line
+    )
