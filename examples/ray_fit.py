@@ -15,10 +15,10 @@ import ray
 from ray_corpus import documents_of, workers
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.adapt import pieces
 from mteb_longembed.encoders.heads.counting import count_tokens
 from mteb_longembed.encoders.heads.whitening import Moments
 from mteb_longembed.encoders.model import with_head
+from mteb_longembed.encoders.pieces import pieces
 
 
 class Counts:

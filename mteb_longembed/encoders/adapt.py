@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
-import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from mteb_longembed.encoders.building import load_base
@@ -19,21 +16,18 @@ from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.identity import digest
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.compute_type import why_bf16
-from mteb_longembed.encoders.engine.batches import TOKENS, TOKENS_ELSEWHERE
-from mteb_longembed.encoders.engine.speed import duration
-from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.encoders.extend import load
 from mteb_longembed.encoders.heads.counting import count_tokens, vocabulary_of
 from mteb_longembed.encoders.heads.head import Head
 from mteb_longembed.encoders.heads.transforms import TRANSFORMS, Transform
 from mteb_longembed.encoders.heads.weights import RULES, TokenCounts, TokenWeights
-from mteb_longembed.encoders.heads.whitening import Moments, Whitening, drawn_rows
+from mteb_longembed.encoders.heads.whitening import Moments, Whitening
 from mteb_longembed.encoders.model import LongModelMixin, Model, with_head
+from mteb_longembed.encoders.pieces import keeping, pieces, with_uncut
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
 from mteb_longembed.encoders.publishing.card import ADAPTED, adapted_card
-from mteb_longembed.encoders.text.drawing import MAX_TOKENS, draw, estimated_tokens
-from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
-from mteb_longembed.encoders.trunk import LongTransformer
+from mteb_longembed.encoders.text.drawing import MAX_TOKENS, draw
+from mteb_longembed.encoders.text.given import read_given
 from mteb_longembed.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -41,10 +35,6 @@ logger = logging.getLogger(__name__)
 #: With fewer documents or pieces of them, adapting is no sure gain, and a loss on some collections (docs/adapt.md).
 FEW_DOCUMENTS = 12
 FEW_PIECES = 50
-#: The first part that is encoded has at most one of so many parts of the tokens.
-_PARTS = 20
-#: Seconds from which on a time is told.
-_LONG = 60
 
 
 def adapt(
@@ -107,7 +97,7 @@ def adapt(
     _check_sums(documents, weights, key, setting)
     asked = None
     if queries is not None:
-        asked = list(_read("queries", queries))
+        asked = list(read_given("queries", queries))
         if not setting:
             raise InputError(
                 "queries centre the queries of a map, so they need whiten= above 0: leave them out."
@@ -140,7 +130,7 @@ def adapt(
             made_map = Whitening.fit(documents, setting, of_queries)
         else:
             reader = model if dtype is not None else _reader(base, model, texts, device)
-            rows = pieces(_keeping(with_uncut(reader, head)), texts, show=show_progress_bar)
+            rows = pieces(keeping(with_uncut(reader, head)), texts, show=show_progress_bar)
             made_map = TRANSFORMS[key].fit(rows, setting, of_queries)
             _warn_of_few(len(texts), len(rows))
         head = replace(unscaled, behind=(*unscaled.behind, *made_map.modules()))
@@ -180,7 +170,7 @@ def _check_sums(documents: object, weights: str | None, key: str, setting: float
 
 def _drawn(documents: Iterable[str], model: Model, max_tokens: int, seed: int) -> list[str]:
     """The documents that are read. If they are not all, say so."""
-    drawn = draw(_read("documents", documents), getattr(model, "max_seq_length", None), max_tokens, seed)
+    drawn = draw(read_given("documents", documents), getattr(model, "max_seq_length", None), max_tokens, seed)
     if not any(text.strip() for text in drawn.texts):
         raise InputError(
             "adapting needs a corpus with at least 1 token, got 0: give documents that have text."
@@ -243,62 +233,6 @@ def _asked_transform(whiten: float, others: Mapping[str, float]) -> tuple[str, f
     return key, TRANSFORMS[key].read(value) if value else 0.0
 
 
-def with_uncut(model: Model, head: Head) -> Model:
-    """The model with a head, and all dimensions: a map is fitted on whole vectors, and cut behind it."""
-    made = with_head(model, head)
-    if isinstance(made, SentenceTransformer):
-        made.truncate_dim = None
-    return made
-
-
-def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
-    """The vectors on which a map is fitted, `[n, d]`: of the windows as the model cuts them, of text that it reads.
-
-    Of more than `MAX_VECTORS` some are drawn with a seed. A name with `whiten=` fits its map on the same vectors, which
-    a search has anyway (`Head.of_pieces`).
-    """
-    trunk = model[0]
-    cuts = isinstance(trunk, LongTransformer) and trunk.cuts
-    encoder = with_uncut(model, Head.of(model).of_pieces(cuts=cuts))
-    vectors = _encoded(encoder, texts, show=show)
-    rows = [np.atleast_2d(np.asarray(torch.as_tensor(vectors[text]).float().cpu())) for text in texts]
-    every: np.ndarray = np.concatenate(rows)
-    chosen: np.ndarray = every[drawn_rows(len(every))]
-    return chosen
-
-
-def _encoded(encoder: Model, texts: list[str], *, show: bool) -> dict[str, Any]:
-    """The vectors of each text. A first part says how long the others take, and if that is long, so does a line."""
-    kept_len = getattr(encoder, "max_seq_length", None) or sys.maxsize
-
-    def about(some: Iterable[str]) -> int:
-        return sum(min(estimated_tokens(text), kept_len) for text in some)
-
-    n_tokens = about(texts)
-    at_once = TOKENS.get(encoder.device.type, TOKENS_ELSEWHERE)
-    first = draw(texts, kept_len, max(min(at_once, n_tokens // _PARTS), 1)).texts
-    started = time.perf_counter()
-    vectors = dict(zip(first, encoder.encode_document(first, show_progress_bar=False), strict=True))
-    n_left = n_tokens - about(first)
-    seconds = (time.perf_counter() - started) * n_left / about(first)
-    if seconds >= _LONG:
-        logger.warning(
-            "encoding about %s more tokens takes about %s on this machine.", f"{n_left:,}", duration(seconds)
-        )
-    rest = [text for text in texts if text not in vectors]
-    if rest:
-        vectors.update(zip(rest, encoder.encode_document(rest, show_progress_bar=show), strict=True))
-    return vectors
-
-
-def _keeping(model: Model) -> Model:
-    """The model. If it is one of ours, the store gets its vectors of pieces and its one vector: a search reads them."""
-    if isinstance(model, LongModelMixin) and model.checkpoint is not None:
-        model.store = model.store or EmbeddingStore.from_environment()
-        model.also = (model,)
-    return model
-
-
 def _averages(head: Head) -> bool:
     """Whether the tokens of a model can have weights. If not, say so."""
     if head.mode == "mean":
@@ -317,31 +251,6 @@ def _warn_of_few(n_documents: int, n_pieces: int) -> None:
             FEW_PIECES,
             FEW_DOCUMENTS,
         )
-
-
-def _read(what: str, texts: Iterable[str]) -> Iterator[str]:
-    """Texts one after the other, without half characters. A dictionary is refused: its keys, or its values?"""
-    if isinstance(texts, Mapping):
-        raise InputError(f"{what} must be texts in a list or another iterable, got a dict: use its values().")
-    return map(without_surrogates, checked(what, texts))
-
-
-def checked(what: str, texts: Iterable[str]) -> Iterator[str]:
-    """Texts of any iterable, one after the other.
-
-    Raises:
-        InputError: if it is one text, no iterable, or holds something else than texts.
-    """
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise InputError(
-            f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: use a list."
-        )
-    for place, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                f"{what} must be texts, got a {type(text).__name__} at place {place}: give a text."
-            )
-        yield text
 
 
 def _reader(base: str | Path | Model, model: Model, texts: list[str], device: str | None) -> Model:

@@ -549,7 +549,7 @@ def test_a_long_time_is_told_before_it_passes(plain, monkeypatch, caplog) -> Non
     assert "on this machine" not in caplog.text
     hours = iter((0.0, 3600.0))
     monkeypatch.setattr(
-        "mteb_longembed.encoders.adapt.time", SimpleNamespace(perf_counter=lambda: next(hours))
+        "mteb_longembed.encoders.pieces.time", SimpleNamespace(perf_counter=lambda: next(hours))
     )
     longembed.adapt(f"{plain}+pcw@64", documents, **quick)
     (line,) = [record.message for record in caplog.records if "on this machine" in record.message]
