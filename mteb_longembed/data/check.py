@@ -281,6 +281,8 @@ def _ids(part: Part, names: Sequence[str], known: set[str]) -> Iterator[tuple[st
 
 def _brief(value: object) -> str:
     """The beginning of a value, for a message."""
+    if _is_missing(value):
+        return "none"
     return ascii(value)[:60]
 
 

@@ -179,7 +179,9 @@ def _of_dict(source: Mapping[str, Any], name: str) -> pd.DataFrame:
 
 def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
     """The rows of a file. `trec` has the endings of TREC's format, where that may be."""
-    if path.exists() and not path.is_file():  # it can be read only once
+    if not path.exists():
+        raise DataError(f"{name}: expected a file or a folder, found none.")
+    if not path.is_file():  # it can be read only once
         raise DataError(f"{name}: expected a file or a folder, got a pipe or a device: write it to a file.")
     ending = ending_of(path)
     try:
@@ -204,10 +206,8 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
     except DataError:
         raise
     except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0]
-        raise DataError(
-            f"{name}: expected a readable {ending or 'TREC'} file, got: {reason[:100]}."
-        ) from None
+        reason = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0][:100].rstrip(".")
+        raise DataError(f"{name}: expected a readable {ending or 'TREC'} file, got: {reason}.") from None
 
 
 def _arrow_batches(file: pyarrow.NativeFile) -> Iterator[pyarrow.RecordBatch]:
@@ -379,11 +379,11 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def ignored_files(folder: Path) -> dict[str, int]:
-    """What is not read of a folder of texts, by ending, and how often; linked folders by name. Hidden files aside."""
+    """What is not read of a folder, by ending, and how often; linked folders by name. Hidden files aside."""
     counts = Counter[str]()
     for path in _visible(folder):
         if path.is_dir() and path.is_symlink():
             counts[f"{path.relative_to(folder).as_posix()}/ (a link)"] += 1
-        elif path.is_file() and not _is_text(path):
+        elif path.is_file() and not _is_text(path) and path.suffix.lower() not in SHARDS:
             counts[path.suffix.lower()] += 1
     return dict(counts)

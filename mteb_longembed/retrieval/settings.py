@@ -139,11 +139,13 @@ def in_type(name: str, dtype: str) -> str:
     """The name of a search whose model has a compute type.
 
     Raises:
-        InputError: if we do not load this model, or there is no such type.
+        InputError: if we do not load this model, its name has another type, or there is no such type.
     """
     if not is_ours(name):
         raise InputError(
             f"dtype needs an alias, a folder or a name with +STRATEGY, got dtype={dtype} with {name!r}: leave it out."
         )
     spec, settings = read_name(name)
+    if spec.dtype not in (None, dtype):
+        raise InputError(f"dtype must be that of the name, {spec.dtype}, got {dtype}: leave one of them out.")
     return typed_name(replace(spec, dtype=dtype), settings)

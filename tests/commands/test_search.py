@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from datasets import Dataset
 
 import mteb_longembed as longembed
 from mteb_longembed import cli
@@ -235,3 +236,17 @@ def test_the_compute_type_is_asked_for_or_chosen_and_said(files, machine, capsys
     assert [record.message for record in caplog.records if "runs in bf16: about 0 seconds" in record.message]
     assert asked([name, "--corpus", str(corpus), "--dtype", "bf16"], capsys) == chosen
     assert asked([name, "--corpus", str(corpus), "--dtype", "fp32"], capsys) != chosen
+
+
+def test_shards_of_parquet_are_searched_and_a_folder_that_is_missing_is_told(files, capsys, tmp_path) -> None:
+    rows = [{"id": key, "text": text} for key, text in read(files[1]).items()]
+    for number in range(2):
+        Dataset.from_list(rows[number::2]).to_parquet(tmp_path / "shards" / f"part-{number}.parquet")
+    call = ["search", "bm25:window=20", QUERY, "--corpus"]
+    outputs = []
+    for corpus in (files[1], tmp_path / "shards"):
+        assert cli.main([*call, str(corpus)]) == 0
+        outputs.append(capsys.readouterr())
+    assert sorted(outputs[0].out.splitlines()) == sorted(outputs[1].out.splitlines()) and not outputs[1].err
+    assert cli.main([*call, str(tmp_path / "gone")]) == 2
+    assert "gone: expected a file or a folder, found none." in capsys.readouterr().err

@@ -106,11 +106,11 @@ def bare(text: str) -> Callable[[bytes], bytes]:
 #: File, what happens to it, and the rule that its message must name; `counted` for those that are counted.
 CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("corpus.jsonl", swap('"word0 word1"', "5"), "row 1: the text must be a text, got 5"),
-    ("corpus.jsonl", swap('"word0 word1"', "null"), "row 1: the text must be a text, got None"),
+    ("corpus.jsonl", swap('"word0 word1"', "null"), "row 1: the text must be a text, got none"),
     ("corpus.jsonl", swap('"word0 word1"', '"\\ud800"'), "half a surrogate pair"),
     ("corpus.jsonl", swap('"word0 word1"', '" "'), "counted"),
     ("corpus.jsonl", swap('"title": ""', '"title": 3'), "row 1: the title must be a text, got 3"),
-    ("corpus.jsonl", swap('"text": "word2', '"body": "word2'), "row 3: the text must be a text, got nan"),
+    ("corpus.jsonl", swap('"text": "word2', '"body": "word2'), "row 3: the text must be a text, got none"),
     ("corpus.jsonl", swap('"_id": "d1"', '"_id": "d0"'), "row 2: expected each id once, got 'd0' again"),
     ("corpus.jsonl", swap('"_id": "d0"', '"_id": "d\\u00000"'), "row 1: the id must be .* control characters"),
     ("corpus.jsonl", swap('"_id": "d0"', '"_id": ""'), "row 1: the id must be .* not empty"),
@@ -195,7 +195,7 @@ def test_no_mistake_in_a_file_changes_a_score_unsaid(tmp_path: Path, name, chang
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"corpus": {"d0": None}}, "^the corpus, row 1: the text must be a text, got None"),
+        ({"corpus": {"d0": None}}, "^the corpus, row 1: the text must be a text, got none"),
         ({"corpus": pd.DataFrame([DOCUMENTS[0]] * 2)}, "^the corpus, row 2: expected each id once"),
         ({"corpus": pd.DataFrame([{"_id": 0.5, "text": "x"}])}, "^the corpus, row 1: the id must be"),
         ({"queries": pd.DataFrame([{"_id": "q0"}])}, "^the queries: expected a column text or query"),

@@ -75,3 +75,8 @@ def test_bm25_and_models_of_others_have_no_compute_type(machine) -> None:
     for name in ("bm25", "bm25:window=20"):
         with pytest.raises(InputError, match=f"got dtype=fp32 with '{name}': leave it out"):
             longembed.search(name, dtype="fp32")
+
+
+def test_a_type_that_contradicts_the_name_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"^dtype must be that of the name, bf16, got fp32: leave one"):
+        longembed.search(f"{folder}+pi@64:dtype=bf16", dtype="fp32")
