@@ -5,17 +5,26 @@ python lancedb_shards.py documents/ windows/ my-model "Where is the key?"
 """
 
 import argparse
+from itertools import islice
 from pathlib import Path
 
 import lancedb
 import pandas as pd
+import pyarrow as pa
 import pyarrow.dataset as ds
+import torch
 from lancedb.index import FTS, IvfPq
 from lancedb.query import FullTextQuery, MatchQuery
 from lancedb.table import Table
 
 import mteb_longembed as longembed
+from mteb_longembed.data.check import read_corpus
+from mteb_longembed.errors import LongEmbedError
 
+#: The table of whole documents.
+DOCUMENTS = pa.schema({"document": pa.string(), "text": pa.string()})
+#: Documents that are added together.
+AT_ONCE = 1_000
 #: Fewer vectors are compared one by one.
 INDEX_FROM = 20_000
 
@@ -56,20 +65,56 @@ def best_windows(
     return best.loc[scores[scores.index.isin(best.index)].sort_values(ascending=False).index]
 
 
+def n_rows(folder: Path) -> int:
+    """The rows of all shards. Their ends alone are read."""
+    try:
+        return ds.dataset(folder, format="parquet").count_rows()
+    except (OSError, ValueError) as error:
+        raise SystemExit(
+            f"{folder} cannot be read ({reason(error)}): repair that shard, or delete it if it is one of windows, then "
+            "type the command of ray_corpus.py again."
+        ) from error
+
+
+def add_documents(database, documents: Path) -> None:
+    """Make the table of whole documents. An id that occurs twice is an error."""
+    table = database.create_table("documents", schema=DOCUMENTS)
+    rows = ({"document": document.id, "text": document.text} for document in read_corpus(documents))
+    while some := list(islice(rows, AT_ONCE)):
+        table.add(some)
+    table.create_index("text", config=FTS())
+
+
+def add_windows(database, windows: Path) -> None:
+    """Make the table of windows."""
+    rows = ds.dataset(windows, format="parquet").scanner().to_reader()
+    table = database.create_table("windows", rows)
+    if table.count_rows() >= INDEX_FROM:
+        width = table.schema.field("vector").type.list_size
+        table.create_index("vector", config=IvfPq(distance_type="cosine", num_sub_vectors=width // 4))
+    table.create_index("text", config=FTS())
+
+
 def filled(database, documents: Path, windows: Path) -> tuple[Table, Table]:
     """The tables of windows and documents, made from the shards if they are not there."""
     made = []
-    id_and_text = {"document": ds.field("id"), "text": ds.field("text")}
-    for name, folder, columns in (("windows", windows, None), ("documents", documents, id_and_text)):
+    for name, folder, add in (("windows", windows, add_windows), ("documents", documents, add_documents)):
+        wanted = n_rows(folder)
         if name not in database.list_tables().tables:
-            rows = ds.dataset(folder, format="parquet").scanner(columns).to_reader()
-            table = database.create_table(name, rows)
-            if columns is None and table.count_rows() >= INDEX_FROM:
-                width = table.schema.field("vector").type.list_size
-                table.create_index("vector", config=IvfPq(distance_type="cosine", num_sub_vectors=width // 4))
-            table.create_index("text", config=FTS())
-        made.append(database.open_table(name))
+            add(database, folder)
+        table = database.open_table(name)
+        if table.count_rows() != wanted:
+            raise SystemExit(
+                f"the table of {name} must have the {wanted:,} rows of {folder}, and has {table.count_rows():,}: "
+                f"delete {database.uri}, then type the same command again."
+            )
+        made.append(table)
     return made[0], made[1]
+
+
+def reason(error: Exception) -> str:
+    """The last line of an error: LanceDB's may hold a traceback."""
+    return str(error).strip().rpartition("\n")[2].rstrip(".")
 
 
 def main() -> None:
@@ -82,15 +127,17 @@ def main() -> None:
     parser.add_argument("--database", default="lance")
     parser.add_argument("--where", help="a filter, such as \"document != 'a'\"")
     args = parser.parse_args()
-    vector = longembed.load(args.name).encode_query([args.question])[0].reshape(-1).cpu().numpy()
     try:
+        (vector,) = longembed.load(args.name).encode_query([args.question])
+        vector = torch.as_tensor(vector).flatten().float().cpu().numpy()
         tables = filled(lancedb.connect(args.database), args.documents, args.windows)
         best = best_windows(*tables, vector, args.question, args.where)
+    except LongEmbedError as error:
+        raise SystemExit(str(error)) from error
     except (OSError, RuntimeError, ValueError) as error:
-        why = str(error).partition("\n")[0].rstrip(".")
         raise SystemExit(
-            f"{args.database} cannot be filled or asked ({why}): bring it back or delete it, then type the same "
-            f"command again; the shards in {args.windows} stay."
+            f"{args.database} cannot be filled or asked ({reason(error)}): bring it back or delete it, then type the "
+            f"same command again; the shards in {args.windows} stay."
         ) from error
     for name, row in best.head(10).iterrows():
         print(name, row["start"], row["end"], " ".join(row["text"].split()), sep="\t")

@@ -8,6 +8,7 @@ name with a row for each vector: document, start, end, text, vector. All machine
 """
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,41 +18,51 @@ import ray
 import torch
 
 import mteb_longembed as longembed
+from mteb_longembed.data.check import read_corpus
 from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.retrieval.passages import passages_of
 
-#: A worker that dies is replaced so often, and its shard is encoded again. Ray's own number has no end.
+#: A worker that dies is replaced so often, and its shard is read again. Ray's own number has no end.
 RESTARTS = 3
-AGAIN = "then type the same command again; finished shards stay."
+AGAIN = "then type the same command again."
 
 
-class Encoder:
-    """A worker: it loads the model once, and makes of a file of documents a file of windows, both as bytes."""
+class Worker:
+    """It loads the model once, and makes bytes of each shard, a file of documents."""
 
     def __init__(self, name: str) -> None:
         self.model = longembed.load(name)
 
     def __call__(self, shard: dict) -> dict:
         """What is wrong with one shard does not stop the others."""
-        done = {"path": shard["path"], "bytes": b"", "problem": ""}
+        done = {"path": shard["item"], "bytes": b"", "problem": ""}
         try:
-            written = pa.BufferOutputStream()
-            pq.write_table(self.windows(documents_of(shard)), written)
-            done["bytes"] = written.getvalue().to_pybytes()
-        except (pa.ArrowException, OSError, LongEmbedError, MemoryError) as error:
+            documents = read_corpus(shard["item"], "shard")
+            done["bytes"] = self.made({document.id: document.text for document in documents})
+        except (LongEmbedError, pa.ArrowException, OSError, MemoryError) as error:
             done["problem"] = (
-                f"{shard['path']} cannot be read or encoded ({reason(error)}): repair or divide it"
+                f"{shard['item']} cannot be read or encoded ({reason(error)}): repair, divide or delete it, {AGAIN}"
             )
         return done
 
-    def windows(self, documents: dict[str, list]) -> pa.Table:
+
+class Encoder(Worker):
+    """It makes a file of windows."""
+
+    def made(self, documents: dict[str, str]) -> bytes:
+        """The bytes of a Parquet file."""
+        written = pa.BufferOutputStream()
+        pq.write_table(self.windows(documents), written)
+        return written.getvalue().to_pybytes()
+
+    def windows(self, documents: dict[str, str]) -> pa.Table:
         """A row for each vector. `encode_document` adds the model's prompt."""
         rows = []
         of_documents = []
-        encoded = self.model.encode_document(documents["text"])
-        for name, text, vectors in zip(documents["id"], documents["text"], encoded, strict=True):
+        encoded = self.model.encode_document(list(documents.values()))
+        for (name, text), vectors in zip(documents.items(), encoded, strict=True):
             vectors = np.atleast_2d(torch.as_tensor(vectors).float().cpu())
             of_documents.append(vectors)
             for (start, end), _ in zip(passages_of(self.model, text), vectors, strict=True):
@@ -73,36 +84,73 @@ def write(shard: dict, folder: Path) -> dict:
         except OSError as error:
             unfinished.unlink(missing_ok=True)
             written = {
-                "problem": f"{target} cannot be written ({error.strerror}): make room",
+                "problem": f"{target} cannot be written ({error.strerror}): make room, {AGAIN}",
                 "can_write": False,
             }
     return written
 
 
-def workers(threads: int, asked: int | None = None) -> dict:
+def workers(threads: int, asked: int | None) -> dict:
     """What Ray is asked for: an actor for each GPU; else one for each `threads` cores, but one core stays free.
 
-    Ray reads and writes files in tasks of their own. Where actors hold all cores, these wait for ever.
+    Ray writes files in tasks of its own. Where actors hold all cores, these wait for ever.
     """
     cluster = ray.cluster_resources()
     most = int(cluster.get("GPU", 0)) or int(cluster["CPU"] - 1) // threads
     needs = {"num_gpus": 1} if "GPU" in cluster else {"num_cpus": threads}
     if not 0 < (asked or most) <= most:
         raise SystemExit(
-            f"workers must be at most {most} here, because one core reads and writes, got {asked or 1}: take fewer "
+            f"workers must be at most {most} here, because one core writes, got {asked or 1}: take fewer "
             "workers or threads, or more cores."
         )
-    return {**needs, "compute": ray.data.ActorPoolStrategy(size=asked or most)}
+    restarts = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
+    return {**needs, **restarts, "compute": ray.data.ActorPoolStrategy(size=asked or most)}
 
 
-def documents_of(shard: dict) -> dict[str, list]:
-    """The ids and texts of a shard."""
-    return pq.read_table(pa.BufferReader(shard["bytes"]), columns=["id", "text"]).to_pydict()
+def shards_for(name: str, documents: Path) -> list[Path]:
+    """The shards of a folder. A wrong folder or name of a model is told before workers start."""
+    shards = sorted(documents.resolve().glob("*.parquet"))
+    if not shards:
+        raise SystemExit(
+            f"{documents} must hold Parquet files (*.parquet), and has none: name another folder."
+        )
+    for shard in shards:
+        if shard.name.startswith(("queries", "qrels")):
+            raise SystemExit(
+                f"{documents} must hold documents alone, and has {shard.name}: move it elsewhere."
+            )
+    try:
+        open_checkpoint(ModelSpec.parse(name))
+    except LongEmbedError as error:
+        raise SystemExit(str(error)) from error
+    return shards
+
+
+def mapped(
+    worker: type[Worker], name: str, shards: list[Path], threads: int, asked: int | None = None
+) -> ray.data.Dataset:
+    """What workers will make of shards, a row for each."""
+    ray.init(ignore_reinit_error=True)
+    paths = ray.data.from_items([str(shard) for shard in shards], override_num_blocks=len(shards))
+    return paths.map(worker, fn_constructor_args=(name,), **workers(threads, asked))
+
+
+def rows_of(data: ray.data.Dataset) -> Iterator[dict]:
+    """The rows, as they are finished."""
+    try:
+        yield from data.iter_rows()
+    except ray.exceptions.RayTaskError:
+        raise  # a mistake in code, with its place
+    except ray.exceptions.RayError as error:
+        raise SystemExit(
+            f"a worker died {RESTARTS + 1} times, perhaps for want of memory: take fewer workers or smaller shards, "
+            f"{AGAIN}"
+        ) from error
 
 
 def reason(error: BaseException) -> str:
     """Why something failed, on one line. Python's own MemoryError has no text."""
-    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+    return (str(error).strip() or type(error).__name__).splitlines()[-1].rstrip(".")
 
 
 def main() -> None:
@@ -114,42 +162,25 @@ def main() -> None:
     parser.add_argument("--workers", type=int, help="default: all GPUs, or all cores but one")
     parser.add_argument("--threads", type=int, default=1, help="of a worker without a GPU")
     args = parser.parse_args()
+    shards = shards_for(args.name, args.documents)
     args.windows.mkdir(parents=True, exist_ok=True)
-    shards = sorted(args.documents.resolve().glob("*.parquet"))
-    todo = [str(shard) for shard in shards if not (args.windows / shard.name).exists()]
+    todo = [shard for shard in shards if not (args.windows / shard.name).exists()]
     print(f"{len(shards)} shards, {len(shards) - len(todo)} finished", flush=True)
-    if not shards:
-        raise SystemExit(
-            f"{args.documents} must hold Parquet files (*.parquet), and has none: name another folder."
-        )
     if not todo:
         return
-    try:
-        open_checkpoint(ModelSpec.parse(args.name))  # a wrong name is told before workers start
-    except LongEmbedError as error:
-        raise SystemExit(str(error)) from error
-    ray.init(ignore_reinit_error=True)
-    read = ray.data.read_binary_files(todo, include_paths=True, override_num_blocks=len(todo))
-    restarts = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
-    encoded = read.map(
-        Encoder, fn_constructor_args=(args.name,), **restarts, **workers(args.threads, args.workers)
-    )
+    encoded = mapped(Encoder, args.name, todo, args.threads, args.workers)
     problems = []
     try:
-        for shard in encoded.map(write, fn_args=(args.windows.resolve(),)).iter_rows():
+        for shard in rows_of(encoded.map(write, fn_args=(args.windows.resolve(),))):
             if shard["problem"]:
-                problems.append(f"{shard['problem']}, {AGAIN}")
+                problems.append(shard["problem"])
             if not shard["can_write"]:
                 break  # the next shards would be encoded for nothing
-    except ray.exceptions.RayTaskError:
-        raise  # a mistake in code, with its place
-    except ray.exceptions.RayError as error:
-        raise SystemExit(
-            f"a worker died {RESTARTS + 1} times, perhaps for want of memory: take fewer workers or smaller shards, "
-            f"{AGAIN}"
-        ) from error
+    finally:  # also where the job ends because workers die
+        for problem in problems:
+            print(problem)
     if problems:
-        raise SystemExit("\n".join(problems))
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

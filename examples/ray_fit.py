@@ -7,12 +7,9 @@ python ray_corpus.py my-model documents/ windows/
 
 import argparse
 import pickle
-from functools import reduce
-from operator import add
 from pathlib import Path
 
-import ray
-from ray_corpus import documents_of, workers
+from ray_corpus import Worker, mapped, rows_of, shards_for
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.heads.counting import count_tokens
@@ -21,28 +18,33 @@ from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.pieces import pieces
 
 
-class Counts:
-    """A worker: how often each token occurs in its documents."""
+class Counts(Worker):
+    """How often each token occurs in its documents."""
 
-    def __init__(self, name: str) -> None:
-        self.model = longembed.load(name)
-
-    def __call__(self, shard: dict) -> dict:
-        return {"sums": pickle.dumps(count_tokens(self.model, documents_of(shard)["text"]))}
+    def made(self, documents: dict[str, str]) -> bytes:
+        return pickle.dumps(count_tokens(self.model, list(documents.values())))
 
 
-class Sums(Counts):
-    """A worker: number, sum and sum of outer products of the vectors of its windows."""
+class Sums(Worker):
+    """Number, sum and sum of outer products of the vectors of its windows."""
 
-    def __call__(self, shard: dict) -> dict:
-        return {"sums": pickle.dumps(Moments.of(pieces(self.model, documents_of(shard)["text"])))}
+    def made(self, documents: dict[str, str]) -> bytes:
+        return pickle.dumps(Moments.of(pieces(self.model, list(documents.values()))))
 
 
-def summed(worker: type, model: str, shards: list[str], threads: int) -> object:
-    """What workers send, added up."""
-    read = ray.data.read_binary_files(shards, include_paths=True, override_num_blocks=len(shards))
-    sent = read.map(worker, fn_constructor_args=(model,), **workers(threads, None))
-    return reduce(add, (pickle.loads(row["sums"]) for row in sent.iter_rows()))
+def summed(worker: type[Worker], model: str, shards: list[Path], threads: int) -> object:
+    """What workers send, added up. A fit without some shards would be another one, so each problem ends it."""
+    total = None
+    problems = []
+    for row in rows_of(mapped(worker, model, shards, threads)):
+        if row["problem"]:
+            problems.append(row["problem"])
+        else:
+            sums = pickle.loads(row["bytes"])
+            total = sums if total is None else total + sums
+    if problems:
+        raise SystemExit("\n".join(problems))
+    return total
 
 
 def main() -> None:
@@ -53,8 +55,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="the folder of the fitted model")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
-    ray.init(ignore_reinit_error=True)
-    shards = [str(shard) for shard in sorted(args.documents.resolve().glob("*.parquet"))]
+    shards = shards_for(args.name, args.documents)
     weighted = longembed.adapt(args.name, summed(Counts, args.name, shards, args.threads), whiten=0)
     to_share = f"{args.model.resolve()}-weighted"
     weighted.save_pretrained(to_share)  # all machines see this folder

@@ -165,8 +165,10 @@ def test_workers_that_die_again_and_again_end_the_job_in_one_sentence(cluster, d
             killed.add(worker.pid)
         time.sleep(0.1)
     output, _ = job.communicate()
-    (said,) = [line for line in output.splitlines() if line.endswith("finished shards stay.")] or [output]
-    assert job.returncode == 1 and "a worker died 4 times" in said and "type the same command again" in said
+    (said,) = [line for line in output.splitlines() if line.endswith("type the same command again.")] or [
+        output
+    ]
+    assert job.returncode == 1 and "a worker died 4 times" in said
     assert len(killed) == 4 and finished(folder) == kept
 
 
@@ -176,19 +178,29 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(cluster, documents
     first, second = sorted(documents.glob("*.parquet"))[:2]
     (damaged / "good.parquet").write_bytes(first.read_bytes())
     (damaged / "cut.parquet").write_bytes(second.read_bytes()[:-10])
-    pq.write_table(pa.table({"id": ["a"]}), damaged / "no-text.parquet")
+    none = pa.array([], pa.string())
+    wrong = {
+        "no-text": pa.table({"id": ["a"]}),
+        "no-rows": pa.table({"id": none, "text": none}),
+        "number": pa.table({"id": ["a"], "text": [3]}),
+        "null": pa.table({"id": ["a"], "text": pa.array([None], pa.string())}),
+        "null-id": pa.table({"id": pa.array([None], pa.string()), "text": ["a"]}),
+        "twice": pa.table({"id": ["a", "a"], "text": ["a", "b"]}),
+    }
+    for name, table in wrong.items():
+        pq.write_table(table, damaged / f"{name}.parquet")
     command = ("ray_corpus", WINDOWS, damaged, tmp_path / "windows")
-    job = start(cluster, *command)
-    output, _ = job.communicate(timeout=900)
-    one, other = sorted(line for line in output.splitlines() if line.endswith("finished shards stay."))
-    assert job.returncode == 1 and set(finished(tmp_path / "windows")) == {"good.parquet"}
-    assert (
-        "cut.parquet cannot be read or encoded (" in one
-        and "no-text.parquet cannot be read or encoded (" in other
-    )
-    assert one.endswith("repair or divide it, then type the same command again; finished shards stay.")
+    status, output = run(cluster, *command)
+    said = [line for line in output.splitlines() if line.endswith("type the same command again.")]
+    assert status == 1 and set(finished(tmp_path / "windows")) == {"good.parquet"}
+    assert "Traceback" not in output and ".:" not in output
+    problems = {Path(line.partition(" cannot be read or encoded (shard")[0]).stem: line for line in said}
+    assert set(problems) == {"cut", *wrong} and len(said) == len(problems)
+    assert "row 1: the text must be a text, got 3): repair, divide or delete it, then" in problems["number"]
+    assert "expected rows, got none)" in problems["no-rows"]
 
-    (damaged / "no-text.parquet").unlink()
+    for name in wrong:
+        (damaged / f"{name}.parquet").unlink()
     (damaged / "cut.parquet").write_bytes(second.read_bytes())
     assert run(cluster, *command)[0] == 0
     assert set(finished(tmp_path / "windows")) == {"good.parquet", "cut.parquet"}
@@ -235,7 +247,7 @@ def test_a_worker_out_of_memory_is_one_sentence_and_finished_shards_stay(
     assert (
         status == 1 and "a document of 30002 tokens does not fit into memory even alone (CUDA out of" in said
     )
-    assert said.endswith("repair or divide it, then type the same command again; finished shards stay.")
+    assert said.endswith("repair, divide or delete it, then type the same command again.")
     kept = finished(folder)
     assert set(kept) == {"b-good.parquet"} and "Traceback" not in output
 
@@ -246,10 +258,7 @@ def test_a_worker_out_of_memory_is_one_sentence_and_finished_shards_stay(
 
 def test_workers_that_leave_no_core_for_reading_and_writing_are_refused(cluster, documents, tmp_path) -> None:
     status, output = run(cluster, "ray_corpus", WINDOWS, documents, tmp_path / "windows", "--workers", 3)
-    assert (
-        status == 1
-        and "\nworkers must be at most 2 here, because one core reads and writes, got 3: take" in output
-    )
+    assert status == 1 and "\nworkers must be at most 2 here, because one core writes, got 3: take" in output
 
 
 def test_sums_of_workers_fit_the_model_of_one_process(cluster, documents, tmp_path) -> None:
@@ -268,11 +277,92 @@ def test_sums_of_workers_fit_the_model_of_one_process(cluster, documents, tmp_pa
         assert np.abs(asked @ document.T - wanted).max() < 1e-5
 
 
+def test_a_fit_says_each_wrong_shard(cluster, documents, tmp_path) -> None:
+    (tmp_path / "good.parquet").write_bytes(min(documents.glob("*.parquet")).read_bytes())
+    for name in ("one", "other"):
+        pq.write_table(pa.table({"id": ["a"], "text": [3]}), tmp_path / f"{name}.parquet")
+    status, output = run(cluster, "ray_fit", MODEL, tmp_path, tmp_path / "my-model")
+    assert status == 1 and "Traceback" not in output and not (tmp_path / "my-model").exists()
+    assert output.count("row 1: the text must be a text, got 3): repair, divide or delete it, then") == 2
+
+
+def test_a_folder_without_documents_or_with_queries_is_refused(monkeypatch, tmp_path) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from ray_corpus import shards_for
+
+    with pytest.raises(SystemExit, match="missing must hold Parquet files"):
+        shards_for(MODEL, tmp_path / "missing")
+    (tmp_path / "documents.parquet").touch()
+    assert [shard.name for shard in shards_for(MODEL, tmp_path)] == ["documents.parquet"]
+    (tmp_path / "qrels-test.parquet").touch()
+    with pytest.raises(SystemExit, match=r"documents alone, and has qrels-test\.parquet: move"):
+        shards_for(MODEL, tmp_path)
+
+
+def test_one_vector_a_document_is_asked_and_wrong_shards_are_told(monkeypatch, tmp_path, capsys) -> None:
+    pytest.importorskip("lancedb")
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import lancedb_shards
+    from ray_corpus import Encoder
+
+    given, windows = tmp_path / "documents", tmp_path / "windows"
+    encoder = Encoder("mini-ape")
+
+    def add(name: str, texts: dict[str, str]) -> None:
+        table = pa.table({"id": list(texts), "text": list(texts.values())})
+        for folder in (given, windows):
+            folder.mkdir(exist_ok=True)
+        pq.write_table(table, given / f"{name}.parquet")
+        (windows / f"{name}.parquet").write_bytes(encoder({"item": str(given / f"{name}.parquet")})["bytes"])
+
+    def ask(database: str = "lance") -> list[list[str]]:
+        arguments = ["", given, windows, "mini-ape", "Where is the key?", "--database", tmp_path / database]
+        monkeypatch.setattr(sys, "argv", list(map(str, arguments)))
+        lancedb_shards.main()
+        return [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+
+    long = "The key is under the mat. " * 200
+    add("one", {"long": long, "short": "A cat."})
+    model: Any = encoder.model
+    assert_equal(
+        windows,
+        [
+            {
+                "document": name,
+                "start": 0,
+                "end": end,
+                "text": text[:end],
+                "vector": model.encode_document(text),
+            }
+            for name, text in {"long": long, "short": "A cat."}.items()
+            for ((_, end),) in [passages_of(model, text)]
+        ],
+    )
+    assert [row[:2] for row in ask()] == [["long", "0"], ["short", "0"]]
+
+    add("two", {"new": "The key is here."})
+    with pytest.raises(
+        SystemExit, match=r"windows must have the 3 rows of .*, and has 2: delete .*lance, then"
+    ):
+        ask()
+    assert {row[0] for row in ask("other")} == {"long", "short", "new"}
+    good = (windows / "two.parquet").read_bytes()
+    (windows / "two.parquet").write_bytes(good[:-10])
+    with pytest.raises(
+        SystemExit, match=r"two.parquet.*delete it.*type the command of ray_corpus.py again\.$"
+    ):
+        ask()
+    (windows / "two.parquet").write_bytes(good)
+    add("three", {"new": "The same id in another shard."})
+    with pytest.raises(SystemExit, match=r"two.parquet, row 1: expected each id once, got 'new' again\.$"):
+        ask("third")
+
+
 def test_an_error_without_a_text_has_its_name(monkeypatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
     from ray_corpus import reason
 
-    assert (reason(MemoryError()), reason(OSError("a.\nb"))) == ("MemoryError", "a")
+    assert (reason(MemoryError()), reason(OSError("a\nb."))) == ("MemoryError", "b")
 
 
 def test_a_disk_that_is_full_leaves_no_half_of_a_shard(tmp_path, monkeypatch) -> None:
@@ -286,4 +376,6 @@ def test_a_disk_that_is_full_leaves_no_half_of_a_shard(tmp_path, monkeypatch) ->
     monkeypatch.setattr(Path, "write_bytes", full)
     done = write({"path": "/documents/part.parquet", "bytes": b"abc", "problem": ""}, tmp_path)
     assert not done["can_write"] and not list(tmp_path.iterdir())
-    assert done["problem"].endswith("part.parquet cannot be written (No space left on device): make room")
+    assert done["problem"].endswith(
+        "part.parquet cannot be written (No space left on device): make room, then type the same command again."
+    )
