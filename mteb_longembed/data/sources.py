@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast
 
@@ -22,7 +21,7 @@ from mteb_longembed.data.table import Source
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.data.text_file import TextFile
 from mteb_longembed.data.text_table import stored_table
-from mteb_longembed.data.texts import ENGLISH, texts_of
+from mteb_longembed.data.texts import ENGLISH
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import make_folder, write_file
 
@@ -105,9 +104,14 @@ class Data:
         Raises:
             DataError: the file is missing or breaks a rule, or no sentence can be drawn.
         """
-        stored = stored_table(read_texts(corpus))
-        texts = TextFile(chain.from_iterable(texts_of(stored)))
-        queries, answers = draw_queries(stored["id"][:], texts, n_queries, language=language)
+        if isinstance(corpus, Iterator):  # it can be read only once
+            corpus = stored_table(read_texts(corpus))
+        ids: list[str] = []
+        texts = TextFile()
+        for key, text in read_texts(corpus):
+            ids.append(key)
+            texts.append(text)
+        queries, answers = draw_queries(ids, texts, n_queries, language=language)
         asked = [{"_id": query, "text": text} for query, text in queries.items()]
         pairs = [{"query-id": query, "corpus-id": name, "score": 1} for query, name in answers.items()]
         lines = [_json_lines(asked), _json_lines(pairs)]
@@ -117,8 +121,7 @@ class Data:
         paths = drawn / "queries.jsonl", drawn / "qrels.jsonl"
         for path, text in zip(paths, lines, strict=True):
             write_file(path, text)
-        source = stored if isinstance(corpus, Iterator) else corpus  # that can be read only once
-        task = files_task(source, *paths, language=language)
+        task = files_task(corpus, *paths, language=language)
         if len(queries) < n_queries:
             task.unjudged["test"].append(f"only {len(queries):,} of {n_queries:,} queries could be drawn.")
         return cls((task,), has_synthetic_queries=True)
