@@ -106,7 +106,7 @@ def why_bf16(spec: ModelSpec, texts: Sequence[str], device: str | None = None) -
         return None
     place = device or str(get_device_name())
     kept_len = checkpoint.strategy.target_len
-    n_tokens = sum(min(estimated_tokens(text), kept_len) for text in texts)
+    n_tokens = sum(estimated_tokens(text, kept_len) for text in texts)
     rates = _kept(Rates, checkpoint, place, lambda: Rates.of(checkpoint, place))
     if not rates.may_gain(checkpoint, n_tokens):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -55,10 +54,10 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
 
 def _encoded(encoder: Model, texts: list[str], *, show: bool) -> dict[str, Any]:
     """The vectors of each text. A first part says how long the others take, and if that is long, so does a line."""
-    kept_len = getattr(encoder, "max_seq_length", None) or sys.maxsize
+    kept_len = getattr(encoder, "max_seq_length", None)
 
     def about(some: Iterable[str]) -> int:
-        return sum(min(estimated_tokens(text), kept_len) for text in some)
+        return sum(estimated_tokens(text, kept_len) for text in some)
 
     n_tokens = about(texts)
     at_once = TOKENS.get(encoder.device.type, TOKENS_ELSEWHERE)

@@ -111,7 +111,7 @@ def divide(texts: Sequence[str], max_len: int, batch_tokens: int) -> list[list[i
             room = batch_tokens * _BATCHES
             blocks.append([])
         blocks[-1].append(i)
-        room -= min(estimated_tokens(texts[i]), max_len)
+        room -= estimated_tokens(texts[i], max_len)
     return blocks
 
 

@@ -148,7 +148,7 @@ class Engine:
         """Indices and ids of the texts of each batch. They depend only on texts and settings."""
         trunk = self.model.trunk
         kept_len = trunk.kept_len
-        expected = [min(estimated_tokens(text), kept_len) for text in texts]
+        expected = [estimated_tokens(text, kept_len) for text in texts]
         with TokenBar(sum(expected), show=show) as self._bar:
             bar = self._bar
             for indices in divide(texts, kept_len, self.budget.tokens):

@@ -14,10 +14,13 @@ CHARS_PER_TOKEN = 4.5
 MAX_TOKENS = 10_000_000
 
 
-def estimated_tokens(text: str) -> int:
-    """About how many tokens a text has, estimated without reading it."""
+def estimated_tokens(text: str, kept_len: int | None = None) -> int:
+    """About how many tokens a text has, estimated without reading it; how many are read of it, if that is limited."""
     special = 2  # one before the text and one behind it
-    return int(len(text) / CHARS_PER_TOKEN) + special
+    n_tokens = int(len(text) / CHARS_PER_TOKEN) + special
+    if kept_len is None:
+        return n_tokens
+    return min(n_tokens, kept_len)
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,7 @@ def draw(
     n_tokens = 0
     n_documents = 0
     for text in documents:
-        tokens = estimated_tokens(text)
-        if kept_len is not None:
-            tokens = min(tokens, kept_len)
+        tokens = estimated_tokens(text, kept_len)
         heapq.heappush(kept, (-numbers.random(), n_documents, tokens, text))
         n_documents += 1
         n_tokens += tokens
