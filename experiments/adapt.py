@@ -1,4 +1,4 @@
-"""What corpus weights, whitening and BM25 by passage are worth on real models: the tables of docs/adapt.md.
+"""What corpus weights, whitening and BM25 by passage are worth on real models: the tables of experiments/adapt.md.
 
     python -m experiments.adapt measure STATES COLLECTIONS
     python -m experiments.adapt prompts MODEL COLLECTION
@@ -7,7 +7,7 @@
 STATES has a folder for each model and, in it, one for each collection (`experiments.token_states`), COLLECTIONS those
 of `experiments.measured_collections`. `prompts` prints what `adapt` gives a model with and without E5's prompts.
 `measure` writes the points of each query to `points.parquet` in STATES, and a row for each setting to
-`experiments/adapt.csv`; `page` writes the tables from the second.
+`experiments/adapt.csv`; `page` writes the tables from the second, and the short one of docs/adapt.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from mteb_longembed.retrieval.vectors import all_vectors, best_vector
 from mteb_longembed.statistics.intervals import Interval
 
 RESULTS = Path("experiments/adapt.csv")
-PAGE = Path("docs/adapt.md")
+PAGE = Path("experiments/adapt.md")
+SHORT = Path("docs/adapt.md")
 #: Windows that a map is fitted on, beside all of them.
 FEWER = (12, 50, 300)
 #: Documents of a small corpus; all documents of `SMALL` are divided into corpora of so many.
@@ -340,6 +341,8 @@ NAMES = {
     "needle_4096": "Needle, 4,096",
     "needle_32768": "Needle, 32,768",
 }
+#: Those of the short tables.
+SHORT_NAMES = ("qmsum", "chapters", "proposals", "questions", "paraphrase_4096")
 #: Small corpora of the page.
 SHOWN_SIZES = (8, 60)
 WAYS = ("one vector", "best window", "all windows")
@@ -361,6 +364,7 @@ def page() -> None:
     whole = rows[rows["fitted on"].isin(["", "all"])]
     for model, own in whole.groupby("model"):
         write_part(PAGE, str(model), of_model(own))
+    write_part(SHORT, "vectors", all_windows(whole[whole["collection"].isin(SHORT_NAMES)]))
     write_part(PAGE, "few", few_windows(rows[rows["pooling"] == "mean"]))
     write_part(PAGE, "small", small(rows[rows["way"].isin([f"corpora of {size}" for size in SHOWN_SIZES])]))
     write_part(PAGE, "words", words(rows[rows["way"].str.startswith("BM25")]))
@@ -381,6 +385,19 @@ def of_model(rows: pd.DataFrame) -> str:
         [name, *(ways(own, *setting) for setting in columns.values())] for name, own in by_collection(rows)
     ]
     return markdown(["collection", *columns], lines)
+
+
+def all_windows(rows: pd.DataFrame) -> str:
+    """All windows, plain and adapted by both steps, a row for each collection."""
+    columns = {name: COLUMNS[name] for name in ("plain", "`idf`, whitened")}
+    models = list(rows["model"].unique())
+    lines = []
+    for name, own in by_collection(rows[rows["way"] == "all windows"]):
+        by_setting = own.set_index(["model", "pooling", "whiten"])
+        lines.append(
+            [name, *(cell(by_setting.loc[model, *key]) for model in models for key in columns.values())]
+        )
+    return markdown(["collection", *(f"{model}, {name}" for model in models for name in columns)], lines)
 
 
 def ways(rows: pd.DataFrame, pooling: str, power: float) -> str:

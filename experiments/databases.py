@@ -6,7 +6,7 @@
 
 COLLECTION is a folder of `experiments.measured_collections`. `encode` keeps the vectors of each document in the folder
 KEPT, and goes on where it was stopped. `measure` writes rows of `experiments/databases.csv` (words have neighbours by
-MODEL), and `page` the table of docs/more-machines.md.
+MODEL), and `page` the table of experiments/databases.md.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mteb_longembed.retrieval.passages import passages_of
 from mteb_longembed.retrieval.scorer import Documents
 
 RESULTS = Path("experiments/databases.csv")
-PAGE = Path("docs/more-machines.md")
+PAGE = Path("experiments/databases.md")
 #: Queries that are asked, drawn with a seed: Qdrant's local mode is slow.
 QUERIES = 500
 #: Windows that a search of a database gives.

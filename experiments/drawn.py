@@ -1,4 +1,4 @@
-"""Do sentences drawn from the documents choose among ways to embed as real queries do? The table of docs/compare.md.
+"""Do drawn sentences choose among ways to embed as real queries do? A table of experiments/verdicts.md.
 
     python -m experiments.drawn measure STATES COLLECTIONS MODELS
     python -m experiments.drawn page
@@ -26,7 +26,7 @@ from mteb_longembed.encoders.heads.whitening import Whitening
 from mteb_longembed.sentences import sentences
 
 RESULTS = Path("experiments/drawn.csv")
-PAGE = Path("docs/compare.md")
+PAGE = Path("experiments/verdicts.md")
 COLLECTIONS = ("qmsum", "chapters", "proposals")
 POWERS = (0.0, 0.5, 1.0)
 SENTENCES_A_DOCUMENT = 3

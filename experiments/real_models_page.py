@@ -11,7 +11,7 @@ from experiments.real_models import NEEDLE, PARAPHRASE, PASSKEY, QMSUM, RESULTS,
 from mteb_longembed.statistics.intervals import Interval
 from mteb_longembed.statistics.resampling import mean_interval, resample
 
-PAGE = Path("docs/real-models.md")
+PAGE = Path("experiments/real-models.md")
 BASE = "all-MiniLM-L6-v2"
 #: The second model: 110 million parameters, measured in bf16.
 LARGER = "all-mpnet-base-v2"

@@ -6,7 +6,8 @@
 
 COLLECTIONS has the folders of `experiments.measured_collections`, MODEL is any name for `mteb run -m`; no document is
 encoded. `measure` writes rows to `experiments/words.csv`, `grow` a row for a number of documents of 48,000 characters
-to `experiments/words_growth.csv`, and `page` writes the tables of docs/adapt.md from both.
+to `experiments/words_growth.csv`, and `page` writes the tables of experiments/adapt.md from both,
+and the short one of docs/adapt.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 import mteb_longembed  # noqa: F401 (makes its names known to mteb)
-from experiments.adapt import NAMES, right_documents
+from experiments.adapt import NAMES, SHORT, SHORT_NAMES, right_documents
 from experiments.materials import sentences
 from experiments.measured_collections import read
 from experiments.measuring import table, write_part
@@ -33,7 +34,7 @@ from mteb_longembed.retrieval.scorer import Documents
 
 RESULTS = Path("experiments/words.csv")
 GROWTH = Path("experiments/words_growth.csv")
-PAGE = Path("docs/adapt.md")
+PAGE = Path("experiments/adapt.md")
 #: The ways in the order of the page. The first is what the others are compared with.
 WAYS = ("best passage", "all passages", "with neighbours")
 #: Documents of a small corpus; those of `SMALL` are divided into corpora of so many.
@@ -187,6 +188,8 @@ def page() -> None:
         lines.append(line)
     head = ["collection", *WAYS[:2], *(f"neighbours by {model}" for model in models)]
     write_part(PAGE, "neighbours", table(head, lines))
+    short = [NAMES[collection] for collection in SHORT_NAMES]
+    write_part(SHORT, "neighbours", table(head, [line for line in lines if line[0] in short]))
     growth = pd.read_csv(GROWTH).sort_values("documents")
     growth["memory MB"] = growth["memory MB"].round().astype(int)
     write_part(PAGE, "growth", table(list(growth.columns), growth.astype(object).values.tolist()))
