@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 import pandas as pd
 import torch
@@ -21,7 +20,8 @@ from mteb_longembed.evaluation.evaluate import VERSION
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.files import make_folder, slug, write_file
 
-M = TypeVar("M")
+from .costs import Cost
+
 #: Folder inside the output folder, with scores by model, revision, split and identity of the data.
 SCORES = "scores"
 #: The lock of an evaluation: a second comparison at the same folder waits for it.
@@ -61,28 +61,20 @@ class Cache:
                 write_file(path, out.getvalue())
         return scores
 
-    def measured(
-        self, kind: type[M], meta: ModelMeta, splits: Sequence[Split], device: str, measure: Callable[[], M]
-    ) -> M:
-        """What an earlier run measured on the same data with the same versions, machine and device, or what is now.
-
-        Args:
-            kind: a dataclass, such as `Cost`.
-            meta: of the model.
-            splits: the data.
-            device: where the model runs.
-            measure: gives one of this kind.
-        """
+    def cost(
+        self, meta: ModelMeta, splits: Sequence[Split], device: str, measured: Callable[[], Cost]
+    ) -> Cost:
+        """What an earlier run measured on the same data with the same versions, machine and device, or what is now."""
         data = _hash(*(split.digest for split in splits))
         machine = (platform.node(), platform.processor(), device, torch.get_num_threads())
         place = _hash(*machine, version("mteb-longembed"), torch.__version__)
-        path = self._folder(meta) / f"{kind.__name__.lower()}-{data}-{place}.json"
+        path = self._folder(meta) / f"cost-{data}-{place}.json"
         try:
-            return kind(**json.loads(path.read_bytes()))
+            return Cost(**json.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError):  # there is none, it is cut off, or another program wrote it
-            found = measure()
+            found = measured()
         make_folder("the folder of scores", path.parent)
-        write_file(path, json.dumps(asdict(cast("Any", found))))
+        write_file(path, json.dumps(asdict(found)))
         return found
 
     def _scores(self, meta: ModelMeta, split: Split) -> Path:

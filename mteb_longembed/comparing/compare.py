@@ -217,7 +217,7 @@ def compare(
         own = [one for one in candidates if one.base == base and not one.is_named]
         others = [one for one in candidates if one not in own]
         _, n_tokens = _work(own, splits, *measured[base])
-        in_type, chosen = in_compute_type(own, dtype, splits, n_tokens, cache, device)
+        in_type, chosen = in_compute_type(own, dtype, splits, n_tokens, device)
         candidates = others + in_type
         notes += [Note("finding", text) for text in chosen]
     candidates += with_chunkers(candidates, chunkers or {})
@@ -239,8 +239,9 @@ def compare(
             f"{', '.join(candidate.id for candidate in candidates) or 'none'}."
         )
     runner = Runner(cache, splits, candidates, device, until)
-    n_passes, n_tokens = _work(candidates, splits, lengths, scale)
-    done = _run_all(runner, (n_passes, n_tokens), notes, on_message, bm25=bm25, show=show)
+    unfinished = [candidate for candidate in candidates if not runner.is_finished(candidate)]
+    work = _work(unfinished, splits, lengths, scale)
+    done = _run_all(runner, work, notes, on_message, bm25=bm25, show=show)
     runner.free()
     if not done:
         reasons = [note.text for note in notes if note.kind in ("left out", "skipped")]
@@ -331,7 +332,13 @@ def _prepared(
 def _expectation(n_tokens: int, n_passes: int, cost: Cost) -> str:
     """How much is read and how long that takes on this machine, by the first measured speed."""
     seconds = n_tokens / (cost.tokens_per_second or 1.0)
-    sentence = f"About {n_tokens:,} tokens in {n_passes} passes, about {duration(seconds)} on this machine"
+    passes = "1 pass"
+    if n_passes > 1:
+        passes = f"{n_passes} passes"
+    sentence = (
+        f"About {n_tokens:,} tokens of documents in {passes}, about {duration(seconds)} on this machine, "
+        "less where the store has them"
+    )
     if seconds > _LONG:
         return f"{sentence}: --budget TIME leaves out what takes longer, --sample N reads fewer documents."
     return f"{sentence}."

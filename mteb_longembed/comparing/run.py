@@ -116,6 +116,13 @@ class Runner:
                 reason = f"{type(error).__name__}: {reason}"
             raise CandidateError(reason) from error
 
+    def is_finished(self, candidate: Candidate) -> bool:
+        """Whether earlier runs have all its scores."""
+        try:
+            return all(self.cache.find(candidate.meta, split) is not None for split in self.splits)
+        except Exception:  # what is wrong with it is said when it runs
+            return False
+
     def _run(self, candidate: Candidate) -> Done:
         began = time.monotonic()
         meta = candidate.meta
@@ -270,7 +277,7 @@ class Runner:
         if candidate.chunker is None:
             meta = replace(candidate, name=candidate.encoder).meta
         device = self.device or str(get_device_name())
-        return self.cache.measured(Cost, meta, self.splits, device, lambda: self._measured(candidate, device))
+        return self.cache.cost(meta, self.splits, device, lambda: self._measured(candidate, device))
 
     def _measured(self, candidate: Candidate, device: str) -> Cost:
         """The cost of a model with the documents, or with their chunks."""

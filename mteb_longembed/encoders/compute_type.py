@@ -85,28 +85,29 @@ class Speeds:
         )
 
 
-def has_choice(checkpoint: Checkpoint) -> bool:
-    """Whether the compute type of a model is open: no name and no file says another one than fp32."""
-    base = checkpoint.base
-    return checkpoint.spec.dtype is None and base.saved_as is None and base.dtype in (None, "float32")
-
-
-def why_bf16(spec: ModelSpec, texts: Sequence[str], device: str | None = None) -> str | None:
+def why_bf16(
+    spec: ModelSpec, texts: Sequence[str], device: str | None = None, n_tokens: int | None = None
+) -> str | None:
     """A sentence with both times if a model should read these texts in bf16; None if it stays as it is.
 
     The store of embeddings keeps what was measured, so that a later call chooses the same type and finds its rows.
 
     Args:
         spec: of the model.
-        texts: all documents of the run.
+        texts: all documents of the run, or some of them.
         device: where it runs. None: the best device of this machine.
+        n_tokens: of the run. None: those of the texts, as far as the model reads them.
     """
     checkpoint = open_checkpoint(replace(spec, vectors=None))
-    if not has_choice(checkpoint):
+    base = checkpoint.base
+    # no name and no file says another type than fp32
+    has_choice = spec.dtype is None and base.saved_as is None and base.dtype in (None, "float32")
+    if not has_choice or not texts:
         return None
     place = device or str(get_device_name())
-    kept_len = checkpoint.strategy.target_len
-    n_tokens = sum(estimated_tokens(text, kept_len) for text in texts)
+    if n_tokens is None:
+        kept_len = checkpoint.strategy.target_len
+        n_tokens = sum(estimated_tokens(text, kept_len) for text in texts)
     rates = _kept(Rates, checkpoint, place, lambda: Rates.of(checkpoint, place))
     if not rates.may_gain(checkpoint, n_tokens):
         return None

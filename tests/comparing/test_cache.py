@@ -93,9 +93,9 @@ def test_a_cost_belongs_to_its_machine_device_threads_and_versions(base, tmp_pat
     cache = Cache(tmp_path / "out")
 
     def kept(device: str) -> Cost:
-        return cache.measured(Cost, meta, splits, device, Cost)
+        return cache.cost(meta, splits, device, Cost)
 
-    cache.measured(Cost, meta, splits, "cpu", lambda: Cost(tokens=5, device="cpu"))
+    cache.cost(meta, splits, "cpu", lambda: Cost(tokens=5, device="cpu"))
     assert kept("cpu") == Cost(tokens=5, device="cpu")
     assert kept("cuda") == Cost()
     for module, name in ((caching.platform, "node"), (caching.torch, "get_num_threads")):

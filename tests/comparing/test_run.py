@@ -154,9 +154,17 @@ def test_before_the_first_pass_one_line_says_how_much_is_read_and_how_long_that_
     lines: list[str] = []
     compare([base], task, tmp_path, strategies=["gp"], on_message=lines.append)
     # 38 tokens of 12 documents by gp, and 16 of them by the base
-    (line,) = [line for line in lines if "tokens in" in line]
-    assert line.startswith("About 648 tokens in 2 passes, about 11 minutes on this machine: --budget TIME")
+    (line,) = [line for line in lines if "tokens of" in line]
+    assert line.startswith(
+        "About 648 tokens of documents in 2 passes, about 11 minutes on this machine, less where the store has them: "
+        "--budget TIME"
+    )
     assert "--sample N" in line
+    # what an earlier run has finished is not announced again
+    lines.clear()
+    compare([base], task, tmp_path, strategies=["gp", "rp"], on_message=lines.append)
+    (line,) = [line for line in lines if "tokens of" in line]
+    assert line.startswith("About 456 tokens of documents in 1 pass, about")
 
 
 def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, task, tmp_path) -> None:
