@@ -15,6 +15,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from mteb_longembed.encoders.extend import load
 from mteb_longembed.encoders.heads.head import Head
+from mteb_longembed.encoders.heads.weights import TokenWeights
 from mteb_longembed.encoders.model import settings_of
 from mteb_longembed.encoders.positions.families import Family
 from mteb_longembed.encoders.positions.families.absolute import Absolute
@@ -84,7 +85,9 @@ def export(
     else:
         length = source.max_seq_length
         trunk = first
-    modules = [trunk, *head.plain_modules()]
+    modules = [trunk, *head.modules()]
+    if isinstance(head.weights, TokenWeights):
+        modules[1] = head.weights.stock()
     check_old_readers(modules)
     plain = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
     if isinstance(first, LongTransformer):
@@ -167,11 +170,12 @@ def _take_longer_inputs(family: Family, config: PretrainedConfig, strategy: Stra
     kind = rope.get("rope_type", "default")
     if kind == "dynamic" or (kind in ("yarn", "longrope") and rope.get("factor") is None):
         reason = f"its rope scaling of type {kind} is made for at most {limit} tokens"
-        raise _refuse(family, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
-    if isinstance(family, UnknownPositions):
+    elif isinstance(family, UnknownPositions):
         reason = f"its files limit inputs to {limit} tokens"
-        raise _refuse(family, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
-    config.max_position_embeddings = strategy.target_len
+    else:
+        config.max_position_embeddings = strategy.target_len
+        return
+    raise _refuse(family, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
 
 
 def _write_table(

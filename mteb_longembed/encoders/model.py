@@ -6,7 +6,7 @@ happens to a document: first the trunk, then the head. `with_head` gives the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -30,12 +30,8 @@ from mteb_longembed.errors import InputError
 
 #: What our engine gives for a text. What else `encode` may be asked for is sentence-transformers' own matter.
 _ARRAYS = ("sentence_embedding", "token_embeddings")
-#: What is done with the arrays of some texts before they are returned.
-Finish = Callable[[list[Tensor]], list[Tensor]]
 #: A model of sentence-transformers' own, or one of ours.
 Model = SentenceTransformer | MultiVectorEncoder
-#: The arguments of one call of `_inference`, by their names in sentence-transformers.
-Call = dict[str, Any]
 
 
 class LongModelMixin(BaseModel):
@@ -92,11 +88,6 @@ class LongModelMixin(BaseModel):
         return cast("LongTransformer", self[0])
 
     @property
-    def has_several_vectors(self) -> bool:
-        """Whether a document has several vectors."""
-        return isinstance(self, MultiVectorEncoder)
-
-    @property
     def head(self) -> Head:
         """What becomes of token embeddings."""
         return Head.of(self)
@@ -122,25 +113,30 @@ class LongModelMixin(BaseModel):
                     f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
                     f"place {index}."
                 )
-        asked = EncodeSettings(call["prompt"], call["batch_size"], kwargs, to_host=call["save_to_cpu"])
-        settings, finish = self._form(asked, call)
+        has_several = isinstance(self, MultiVectorEncoder)
+        of_tokens = call["output_value"] == "token_embeddings" and not has_several
+        # vectors are pooled where they are
+        to_host = call["save_to_cpu"] and not of_tokens and call.get("token_pooling") is None
+        settings = EncodeSettings(
+            call["prompt"], call["batch_size"], kwargs, by_row=has_several or of_tokens, to_host=to_host
+        )
         store = self.store
         # to find one question again costs as much as to encode it
         is_one_question = len(inputs) == 1 and arguments.get("task") == "query"
-        if settings.form == "tokens" or is_one_question:
+        if of_tokens or is_one_question:
             store = None
         engine = Engine(self.eval(), self._resolve_inference_device(device), settings, store)
         texts = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
         for indices, arrays in engine.encode(texts, show=call["show_progress_bar"]):
-            done.update(zip([texts[i] for i in indices], finish(arrays), strict=True))
+            done.update(zip([texts[i] for i in indices], self._finished(arrays, call), strict=True))
         embeddings = [done[text] for text in inputs]
         if call["output_value"] == "sentence_embedding":
             return torch.stack(embeddings)
         return embeddings
 
-    def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
-        """The settings with the arrays that a call asks for, and what is done with these."""
+    def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
+        """The arrays of some texts as `_inference` returns them, whose arguments are `call`."""
         raise NotImplementedError
 
     def _create_model_card(self, path: str, model_name: str | None = None, *args: Any) -> None:
@@ -165,19 +161,15 @@ class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
 
     OF_CALL = LongModelMixin.OF_CALL | {"truncate_dim"}
 
-    def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
+    def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
         if call["output_value"] == "token_embeddings":
-            return replace(settings, form="tokens", to_host=False), list
-
-        def finish(arrays: list[Tensor]) -> list[Tensor]:
-            embeddings = torch.stack(arrays)
-            if call["truncate_dim"] is not None:
-                embeddings = truncate_embeddings(embeddings, call["truncate_dim"])
-            if call["normalize_embeddings"]:
-                embeddings = torch.nn.functional.normalize(embeddings, p=2, dim=1)
-            return list(embeddings.cpu() if call["save_to_cpu"] else embeddings)
-
-        return settings, finish
+            return arrays
+        embeddings = torch.stack(arrays)
+        if call["truncate_dim"] is not None:
+            embeddings = truncate_embeddings(embeddings, call["truncate_dim"])
+        if call["normalize_embeddings"]:
+            embeddings = torch.nn.functional.normalize(embeddings, p=2, dim=1)
+        return list(embeddings)
 
     def cut_dimensions(self, dims: int | None) -> None:
         """Keep only so many leading dimensions of a vector. None keeps all."""
@@ -198,22 +190,14 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
 
     OF_CALL = LongModelMixin.OF_CALL | {"token_pooling", "task"}
 
-    def _form(self, settings: EncodeSettings, call: Call) -> tuple[EncodeSettings, Finish]:
-        task = call["task"]
-        pooling = call["token_pooling"]
-        to_host = call["save_to_cpu"]
-
-        def finish(vectors: list[Tensor]) -> list[Tensor]:
-            if call["normalize_embeddings"]:
-                vectors = [torch.nn.functional.normalize(rows, dim=-1) for rows in vectors]
-            if pooling is not None:
-                vectors = pooling.pool(vectors, task=task)
-            if to_host:
-                return [rows.cpu() for rows in vectors]
-            return vectors
-
-        to_host_first = to_host and pooling is None
-        return replace(settings, form="vectors", to_host=to_host_first), finish
+    def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
+        if call["normalize_embeddings"]:
+            arrays = [torch.nn.functional.normalize(rows, dim=-1) for rows in arrays]
+        if call["token_pooling"] is not None:
+            arrays = call["token_pooling"].pool(arrays, task=call["task"])
+        if call["save_to_cpu"]:
+            return [rows.cpu() for rows in arrays]
+        return arrays
 
 
 #: Our models: with one vector a document, or several.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,12 +41,13 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     """The vectors on which a map is fitted, `[n, d]`: of the windows as the model cuts them, of text that it reads.
 
     Of more than `MAX_VECTORS` some are drawn with a seed. A name with `whiten=` fits its map on the same vectors, which
-    a search has anyway (`Head.of_pieces`).
+    a search has anyway.
     """
     trunk = model[0]
-    cuts = isinstance(trunk, LongTransformer) and trunk.cuts
-    encoder = with_uncut(model, Head.of(model).of_pieces(cuts=cuts))
-    vectors = _encoded(encoder, texts, show=show)
+    head = Head.of(model).unscaled()
+    if isinstance(trunk, LongTransformer) and trunk.cuts and head.vectors is None:
+        head = replace(head, vectors="window")
+    vectors = _encoded(with_uncut(model, head), texts, show=show)
     rows = [np.atleast_2d(np.asarray(torch.as_tensor(vectors[text]).float().cpu())) for text in texts]
     every: np.ndarray = np.concatenate(rows)
     chosen: np.ndarray = every[drawn_rows(len(every))]

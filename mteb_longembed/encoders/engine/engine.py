@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -37,21 +37,22 @@ _WARNED: WeakSet[Any] = WeakSet()
 class EncodeSettings:
     """The prompt, how many texts may run together, and which arrays are returned, on the host or where they are.
 
-    `forward_kwargs` go to the modules' `forward`.
+    `forward_kwargs` go to the modules' `forward`. `by_row`: a text gets all rows of the last features, those of its
+    tokens or of its vectors, and not one embedding.
     """
 
-    prompt: str | None = None
-    batch_size: int = 32
-    forward_kwargs: Mapping[str, object] = field(default_factory=dict)
-    form: Literal["sentence_embeddings", "tokens", "vectors"] = "sentence_embeddings"
-    to_host: bool = False
+    prompt: str | None
+    batch_size: int
+    forward_kwargs: Mapping[str, object]
+    by_row: bool
+    to_host: bool
 
     def collect(self, features: Features) -> list[Tensor]:
         """One array for each document of a batch, from the features after the last module.
 
         Several vectors are copied, so the padding of the batch does not stay in memory.
         """
-        if self.form == "sentence_embeddings":
+        if not self.by_row:
             return list(features["sentence_embedding"])
         rows = features["token_embeddings"]
         masks = features["attention_mask"].bool().cpu()  # the host waits once, not for each text
@@ -60,13 +61,7 @@ class EncodeSettings:
 
 
 class KeptHead:
-    """A head of the pass: what the store keeps of a text, under which key, and what becomes of it.
-
-    Args:
-        model: one of ours.
-        keys: of its rows.
-        settings: of the call.
-    """
+    """A head of the pass: what the store keeps of a text, under which key, and what becomes of it."""
 
     def __init__(self, model: Any, keys: RowKeys, settings: EncodeSettings) -> None:
         self.keys = keys
@@ -103,14 +98,7 @@ class KeptHead:
 
 @dataclass(eq=False)
 class Engine:
-    """One call of `encode` on one device, with a model in evaluation mode. Pooled rows are kept in the store.
-
-    Args:
-        model: one of ours.
-        device: where it runs.
-        settings: of the call.
-        store: where pooled rows are. None: they are not kept.
-    """
+    """One call of `encode` on one device, with a model in evaluation mode. Pooled rows are kept in the store."""
 
     model: Any
     device: torch.device
@@ -202,16 +190,19 @@ class Engine:
         waiting = iter(missing)
         for size, (arrays, kept) in self.runner([ids[i] for i in missing]) if missing else ():
             places = list(islice(waiting, size))
-            for place in not_finite(arrays):
-                self._refuse(indices[places[place]], ids[places[place]], texts)
+            # the host waits once for all of them
+            finite = torch.stack([torch.isfinite(array).all() for array in arrays]).tolist()
+            if not all(finite):
+                place = places[finite.index(False)]
+                self._refuse(indices[place], ids[place], texts)
             for of_head, rows in zip(keys, kept, strict=True):
                 new.update({of_head[i]: row.cpu().numpy() for i, row in zip(places, rows, strict=True)})
             yield places, [self._placed(array) for array in arrays]
         if self.store is not None:
             # the whole batch at once: after a kill the store has all of it or nothing
-            finite = {key: rows for key, rows in new.items() if np.isfinite(rows).all()}
-            if finite:
-                self.store.put_many(list(finite), list(finite.values()))
+            new = {key: rows for key, rows in new.items() if np.isfinite(rows).all()}
+            if new:
+                self.store.put_many(list(new), list(new.values()))
             self.store.counts.add([len(ids[i]) for i in missing], [len(ids[i]) for i in known])
 
     def _placed(self, array: Tensor) -> Tensor:
@@ -244,9 +235,3 @@ class Engine:
             f"an embedding must be finite, but that of document {index} ({len(ids)} tokens, starting with '{start}') "
             f"is not, so no result is written: {remedy}."
         )
-
-
-def not_finite(arrays: Sequence[Tensor]) -> list[int]:
-    """The places of arrays that hold NaN or infinity. The host waits once for all of them."""
-    finite = torch.stack([torch.isfinite(array).all() for array in arrays])
-    return [place for place, fine in enumerate(finite.tolist()) if not fine]

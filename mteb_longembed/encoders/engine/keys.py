@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from typing import Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,10 +17,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import nn
 
 from mteb_longembed.encoders.checkpoints.base import Base
-from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
 from mteb_longembed.encoders.checkpoints.identity import bits, content, state_of
 from mteb_longembed.encoders.features import Ids
-from mteb_longembed.encoders.heads.head import Head, stages
+from mteb_longembed.encoders.heads.head import stages
 from mteb_longembed.encoders.heads.pooling import HeadPooling
 from mteb_longembed.encoders.positions.strategies import ALGORITHM, code_of
 from mteb_longembed.encoders.trunk import LongTransformer
@@ -33,22 +32,6 @@ _OF_MATMUL = ("fp32_precision", *(f"allow_{kind}_reduced_precision_reduction" fo
 Contents = tuple[str, list[bytes], list[bytes]]
 #: What `_contents` found, and for which state of a trunk.
 _CONTENTS: WeakKeyDictionary[nn.Module, tuple[object, Contents]] = WeakKeyDictionary()
-
-
-class Keyed(Protocol):
-    """A model whose rows may have keys."""
-
-    checkpoint: Checkpoint | None
-
-    @property
-    def trunk(self) -> LongTransformer: ...
-
-    @property
-    def head(self) -> Head: ...
-
-    def rows_may_be_kept(self) -> bool: ...
-
-    def __iter__(self) -> Iterator[nn.Module]: ...
 
 
 @dataclass(frozen=True)
@@ -83,30 +66,29 @@ class RowKeys:
         return found
 
 
-def row_keys(model: Keyed, device: torch.device, kwargs: Mapping[str, object]) -> RowKeys | None:
+def row_keys(model: Any, device: torch.device, kwargs: Mapping[str, object]) -> RowKeys | None:
     """What gives the keys of a call. None with one warning for a model whose rows nobody could find again.
 
     A row is found by weights and configuration of trunk and pooling, how they run, its token ids, and the strategy
     unless the strategy leaves this row as the base makes it. So all strategies of a base share its short rows, heads
     share rows if they differ behind the pooling, and a saved model finds those of the name that it was made of.
     """
-    checkpoint = model.checkpoint
     why = _why_no_key(model, kwargs)
-    if checkpoint is None or why is not None:
+    if why is not None:
         warnings.warn(f"the store of embeddings is off for this model: {why}.", RuntimeWarning, stacklevel=3)
         return None
     pooling, _ = stages(model)
     accepted = {name for module in pooling for name in getattr(module, "forward_kwargs", ())}
     given = sorted((name, value) for name, value in kwargs.items() if name in accepted)
-    base = checkpoint.base
+    base = model.checkpoint.base
     more = (base.name, base.revision) if _has_more(base) else None
     trunk, rows, other_rows = _contents(model.trunk)
     of_head = [(_kind(module), content(module)) for module in pooling]
     short = _digest("pooled", ALGORITHM, trunk, rows, more, _how_it_runs(device), of_head, given)
-    strategy = checkpoint.strategy
+    strategy = model.checkpoint.strategy
     kind = type(strategy)
     long = _digest(short, other_rows, kind.__qualname__ + code_of(kind), asdict(strategy))
-    return RowKeys(model.trunk, model.head.reads_content, short, long)
+    return RowKeys(model.trunk, model.head.vectors is not None, short, long)
 
 
 def _contents(trunk: LongTransformer) -> Contents:
@@ -134,7 +116,7 @@ def _has_more(base: Base) -> bool:
     return base.runs_code or base.files.adapter_base is not None
 
 
-def _why_no_key(model: Keyed, kwargs: Mapping[str, object]) -> str | None:
+def _why_no_key(model: Any, kwargs: Mapping[str, object]) -> str | None:
     """Why the rows of a call have no keys. None if they have."""
     if model.checkpoint is None or not model.rows_may_be_kept():
         return "it was changed after it was loaded"

@@ -82,11 +82,6 @@ class Head:
         mode = self.pooling["pooling_mode"]
         return mode if isinstance(mode, str) else "+".join(mode)
 
-    @property
-    def reads_content(self) -> bool:
-        """Whether a vector depends on which tokens of a text are its content, and not prompt or special."""
-        return self.vectors is not None
-
     def weighted(self, weights: TokenWeights) -> Head:
         """The head with weights of tokens. A prompt says nothing about a text, and is left out of its mean.
 
@@ -111,16 +106,6 @@ class Head:
     def several(self, vectors: Vectors, similarity: str | None) -> Head:
         """The head with several vectors, which the model compares by `similarity`: of length 1 for the cosine."""
         return replace(self, vectors=vectors, normalize=similarity != "dot")
-
-    def of_pieces(self, *, cuts: bool) -> Head:
-        """The head whose vectors a map is fitted on: those of windows where the trunk cuts them, else its own.
-
-        A map never sees text that the model does not read, and no vector of another scale than those that it maps.
-        """
-        pieces = self.unscaled()
-        if cuts and self.vectors is None:
-            return replace(pieces, vectors="window")
-        return pieces
 
     def modules(self, *, cuts: bool = False) -> list[nn.Module]:
         """The head as modules of sentence-transformers, and ours where windows or groups are pooled.
@@ -168,13 +153,6 @@ class Head:
         _, pooling, *_ = modules
         return [*maps, self.weights.stock(), pooling, *behind]
 
-    def plain_modules(self) -> list[nn.Module]:
-        """The head in stock classes in the order in which old readers know them: weights, pooling, what follows."""
-        modules = self.modules()
-        if isinstance(self.weights, TokenWeights):
-            modules[0] = self.weights.stock()
-        return modules
-
     @property
     def has_exact_stock(self) -> bool:
         """Whether `stock_modules` give the same vectors of every text, whatever its prompt."""
@@ -211,7 +189,7 @@ def check_averages(what: str, model: str, mode: str | Iterable[str] | None) -> N
     )
 
 
-def _routes(module: nn.Module) -> list[nn.Module]:
+def routes(module: nn.Module) -> list[nn.Module]:
     """A module, or all those of a router, which has some for queries and some for documents."""
     if isinstance(module, Router):
         return [part for route in module.sub_modules.values() for part in route.children()]
@@ -225,7 +203,7 @@ def _reads_only(part: nn.Module, feature: str) -> bool:
 
 def _is_linear(module: nn.Module, feature: str) -> bool:
     """Whether a module is a linear map of this feature, or one map for queries and one for documents."""
-    for part in _routes(module):
+    for part in routes(module):
         if not isinstance(part, Dense) or not isinstance(part.activation_function, nn.Identity):
             return False
         if not _reads_only(part, feature):
@@ -236,7 +214,7 @@ def _is_linear(module: nn.Module, feature: str) -> bool:
 def _maps_vectors(module: nn.Module) -> bool:
     """Whether a module maps each vector on its own. Of another class nobody knows what it reads."""
     return all(
-        type(part) in _BY_VECTOR and _reads_only(part, "sentence_embedding") for part in _routes(module)
+        type(part) in _BY_VECTOR and _reads_only(part, "sentence_embedding") for part in routes(module)
     )
 
 

@@ -103,19 +103,6 @@ def idf(counts: TokenCounts) -> np.ndarray:
 RULES: Mapping[str, Callable[[TokenCounts], np.ndarray]] = {"sif": sif, "idf": idf}
 
 
-def weights_of(counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBase) -> np.ndarray:
-    """The weight of each token of a tokenizer, float32 `[vocabulary]`.
-
-    Raises:
-        InputError: if no token was counted.
-    """
-    if counts.n_tokens == 0:
-        raise InputError("weights need a corpus with at least 1 token, got 0: give documents that have text.")
-    weights = RULES[rule](counts).astype(np.float32)
-    weights[special_ids(tokenizer)] = NO_WEIGHT
-    return weights
-
-
 def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The ids of special tokens, without that of unknown words, which stands for content if it has no second role."""
     roles = dict(tokenizer.special_tokens_map)
@@ -163,23 +150,24 @@ class TokenWeights(WordWeights):
         self.requires_grad_(False)
 
     @classmethod
-    def of(cls, weights: np.ndarray, tokenizer: PreTrainedTokenizerBase, counted: str = "") -> Self:
-        """A module with these weights, `[vocabulary]`. An id without a token has a name of its own."""
-        names = [f"[id {token}]" for token in range(len(weights))]
-        for name, token in tokenizer.get_vocab().items():
-            if token < len(names):
-                names[token] = name
-        return cls(names, dict(zip(names, weights.tolist(), strict=True)), counted=counted)
-
-    @classmethod
     def of_corpus(cls, counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBase) -> Self:
-        """A module with the weights of a corpus.
+        """A module with the weights of a corpus. An id without a token has a name of its own.
 
         Raises:
             InputError: if no token was counted.
         """
+        if counts.n_tokens == 0:
+            raise InputError(
+                "weights need a corpus with at least 1 token, got 0: give documents that have text."
+            )
+        weights = RULES[rule](counts).astype(np.float32)
+        weights[special_ids(tokenizer)] = NO_WEIGHT
+        names = [f"[id {token}]" for token in range(len(weights))]
+        for name, token in tokenizer.get_vocab().items():
+            if token < len(names):
+                names[token] = name
         counted = f"{rule} of {counts.n_tokens:,} tokens in {counts.n_documents:,} documents"
-        return cls.of(weights_of(counts, rule, tokenizer), tokenizer, counted)
+        return cls(names, dict(zip(names, weights.tolist(), strict=True)), counted=counted)
 
     def stock(self) -> WordWeights:
         """The same weights in sentence-transformers' own class, whose sums hold the weights of a prompt too."""

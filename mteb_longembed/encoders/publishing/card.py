@@ -43,37 +43,35 @@ def exported_card(model: SentenceTransformer, name: str, lost: Sequence[str]) ->
 def adapted_card(name: str, base: str, how: str) -> str:
     """The card of a model of stock modules that `adapt` made of a base; a base on the hub is linked."""
     shown = f"`{local_name(base).removeprefix('local/')}`"
-    data: dict[str, Any] = {}
+    base_model = None
     if _HUB_ID.fullmatch(base) and not base.startswith("local/") and not is_folder(base):
         shown = f"[{base}](https://huggingface.co/{base})"
-        data["base_model"] = base
-    card_data = ModelCardData(
-        library_name="sentence-transformers",
-        pipeline_tag="sentence-similarity",
-        tags=[*_TAGS, ADAPTED],
-        **data,
-    )
-    text = resources.files(__package__).joinpath("adapted.md").read_text(encoding="utf-8")
-    return str(ModelCard.from_template(card_data, template_str=text, name=name, base=shown, how=how))
+        base_model = base
+    return _written("adapted.md", [*_TAGS, ADAPTED], base_model, name=name, base=shown, how=how)
 
 
 def _card(
     template: str, model: SentenceTransformer | MultiVectorEncoder, tags: list[str], **values: Any
 ) -> str:
-    """A card by one of the templates beside this module."""
+    """The card of a model that has a trunk of ours."""
     trunk = cast("LongTransformer", model[0])
     base: str | None = trunk.base_name
     if trunk.base_name.startswith("local/"):
         base = None
+    tags = tags + [tag for tag in model.model_card_data.tags or () if tag not in tags]
+    return _written(template, tags, base, made_of=_made_of(trunk), **values)
+
+
+def _written(template: str, tags: list[str], base_model: str | None, **values: Any) -> str:
+    """A card by one of the templates beside this module."""
     data = ModelCardData(
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
-        tags=tags + [tag for tag in model.model_card_data.tags or () if tag not in tags],
-        base_model=base,
+        tags=tags,
+        base_model=base_model,
     )
     text = resources.files(__package__).joinpath(template).read_text(encoding="utf-8")
-    card = ModelCard.from_template(data, template_str=text, made_of=_made_of(trunk), **values)
-    return str(card)
+    return str(ModelCard.from_template(data, template_str=text, **values))
 
 
 def _made_of(trunk: LongTransformer) -> str:

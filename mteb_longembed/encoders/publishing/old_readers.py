@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Dense, Transformer
 from torch import nn
 
 from mteb_longembed.encoders.checkpoints.base import POOLING_SWITCHES
+from mteb_longembed.encoders.heads.head import routes
 from mteb_longembed.errors import IncompatibleError
 
 #: The content of a JSON object.
@@ -53,7 +53,7 @@ def check_old_readers(modules: Sequence[nn.Module]) -> None:
         raise IncompatibleError(
             f"export writes a Transformer and what follows it, got a {type(first).__name__}: use save_pretrained."
         )
-    parts = [part for module in others for part in _parts(module)]
+    parts = [part for module in others for part in routes(module)]
     for part in parts:
         kind = type(part).__name__
         if kind not in _KNOWN:
@@ -67,13 +67,6 @@ def check_old_readers(modules: Sequence[nn.Module]) -> None:
                 f"old readers have no Dense of {part.module_input_name}, only of sentence_embedding: use "
                 "save_pretrained."
             )
-
-
-def _parts(module: nn.Module) -> list[nn.Module]:
-    """The modules of a Router's routes; any other module itself."""
-    if isinstance(module, Router):
-        return [part for route in module.sub_modules.values() for part in route.children()]
-    return [module]
 
 
 def for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:

@@ -10,7 +10,7 @@ import torch
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine.store import Counts, EmbeddingStore
 from mteb_longembed.encoders.heads.counting import count_tokens
-from mteb_longembed.encoders.heads.weights import Rule, TokenCounts, TokenWeights, weights_of
+from mteb_longembed.encoders.heads.weights import Rule, TokenCounts, TokenWeights
 from mteb_longembed.encoders.model import with_head
 from tests import tiny
 from tests.own_data import beir
@@ -24,7 +24,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def weighted(model: Any, counts: TokenCounts, rule: Rule) -> Any:
-    table = TokenWeights.of(weights_of(counts, rule, model.tokenizer), model.tokenizer)
+    table = TokenWeights.of_corpus(counts, rule, model.tokenizer)
     return with_head(model, model.head.weighted(table))
 
 
