@@ -26,8 +26,7 @@ from mteb_longembed.encoders.model import LongModelMixin, Model, with_head
 from mteb_longembed.encoders.pieces import keeping, pieces, with_uncut
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
 from mteb_longembed.encoders.publishing.card import ADAPTED, adapted_card
-from mteb_longembed.encoders.text.drawing import MAX_TOKENS, draw
-from mteb_longembed.encoders.text.given import read_given
+from mteb_longembed.encoders.text.drawing import MAX_TOKENS, draw, read_given
 from mteb_longembed.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -110,9 +109,7 @@ def adapt(
             f"{key} makes a map for one vector a text, got a model with several: give {key}=0, or write {key}= into "
             "the name of a search."
         )
-    texts = []
-    if not isinstance(documents, (TokenCounts, Moments)):
-        texts = _drawn(documents, model, max_tokens, seed)
+    texts, amount = _read(documents, model, max_tokens, seed)
     head = Head.of(model)
     counts: TokenCounts | None = None
     if weights is not None and _averages(head):
@@ -146,7 +143,7 @@ def adapt(
             "prompts: vectors of texts with a long prompt are not exact; adapt(load(%r), ...) gives exact ones.",
             known_as,
         )
-    _describe(made, known_as, weights if counts else None, key, setting, _amount(documents, texts))
+    _describe(made, known_as, weights if counts else None, key, setting, amount)
     return made
 
 
@@ -168,8 +165,14 @@ def _check_sums(documents: object, weights: str | None, key: str, setting: float
         raise InputError(f"moments are what whiten is fitted on, got {key}: give documents.")
 
 
-def _drawn(documents: Iterable[str], model: Model, max_tokens: int, seed: int) -> list[str]:
-    """The documents that are read. If they are not all, say so."""
+def _read(
+    documents: Iterable[str] | TokenCounts | Moments, model: Model, max_tokens: int, seed: int
+) -> tuple[list[str], str]:
+    """The texts that are read, none of sums; and in words how much was read. If it is not all, say so."""
+    if isinstance(documents, Moments):
+        return [], f"{documents.n:,} pieces of documents"
+    if isinstance(documents, TokenCounts):
+        return [], f"{documents.n_documents:,} documents"
     drawn = draw(read_given("documents", documents), getattr(model, "max_seq_length", None), max_tokens, seed)
     if not any(text.strip() for text in drawn.texts):
         raise InputError(
@@ -183,7 +186,7 @@ def _drawn(documents: Iterable[str], model: Model, max_tokens: int, seed: int) -
             seed,
             f"{max_tokens:,}",
         )
-    return drawn.texts
+    return drawn.texts, f"{len(drawn.texts):,} documents"
 
 
 def _counts(model: Model, documents: object, texts: list[str], *, show: bool) -> TokenCounts:
@@ -213,15 +216,6 @@ def _check_moments(moments: Moments, model: Model) -> None:
             f"moments need a model of this package, got the weights of a {type(weights).__name__}, which counts "
             "prompts: fit the weights on load(NAME)."
         )
-
-
-def _amount(documents: object, texts: list[str]) -> str:
-    """What was read, in words."""
-    if isinstance(documents, Moments):
-        return f"{documents.n:,} pieces of documents"
-    if isinstance(documents, TokenCounts):
-        return f"{documents.n_documents:,} documents"
-    return f"{len(texts):,} documents"
 
 
 def _asked_transform(whiten: float, others: Mapping[str, float]) -> tuple[str, float]:

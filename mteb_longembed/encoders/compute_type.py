@@ -6,7 +6,7 @@ import hashlib
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ class Rates:
     bf16: float
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, device: str) -> Rates:
+    def of(cls, checkpoint: Checkpoint, device: str) -> Self:
         """Measured now, in less than a second: where a processor only imitates bf16, a model would take minutes."""
         width = checkpoint.base.config.get_text_config().hidden_size
         return cls(*(product_rate(width, dtype, device) for dtype in (torch.float32, torch.bfloat16)))
@@ -62,7 +62,7 @@ class Speeds:
     cosine: float
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, texts: Sequence[str], device: str) -> Speeds:
+    def of(cls, checkpoint: Checkpoint, texts: Sequence[str], device: str) -> Self:
         """Measured now, on pieces of these texts that are drawn with a seed."""
         models = [build(_in(checkpoint, dtype), device=device) for dtype in ("fp32", "bf16")]
         pieces = _pieces(texts, checkpoint.strategy.target_len)

@@ -207,13 +207,9 @@ LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 def of_modules(
     modules: list[nn.Module], settings: dict[str, Any], device: str | None, *, has_several_vectors: bool
 ) -> LongModel:
-    """One of our models.
+    """One of our models, of a trunk and the modules of a head, with what `settings_of` gives of another model.
 
-    Args:
-        modules: the trunk and those of the head.
-        settings: the other arguments of the constructor, as `settings_of` gives them.
-        device: where the model goes. None: the best device of this machine.
-        has_several_vectors: whether the head gives several vectors a document.
+    Without a `device` it goes to the best one of this machine.
     """
     made: LongModel
     if has_several_vectors:

@@ -140,11 +140,7 @@ def features_of_windows(features: Features, windows: Windows) -> Features:
 def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None = None) -> Tensor:
     """Means of `values` `[m, d]` by their group `[m]`, on the host: `[groups, d]`, in fp32 or a wider type.
 
-    Args:
-        group: `[m]` the group of each value, on the host.
-        values: `[m, d]`.
-        groups: number of groups.
-        weights: `[m]` weights by which the values are multiplied already. None for a plain mean.
+    `weights` `[m]` are those by which the values are multiplied already. None for a plain mean.
     """
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     total = values.new_zeros(groups, values.shape[1]).index_add_(0, to_device(group, values.device), values)

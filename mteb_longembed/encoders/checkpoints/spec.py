@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from mteb_longembed.encoders.heads.grouping import Vectors, grouping_of, read_vectors
 from mteb_longembed.encoders.heads.transforms import TRANSFORMS
@@ -95,7 +95,7 @@ class ModelSpec:
         object.__setattr__(self, name, value)  # the instance is frozen for others
 
     @classmethod
-    def parse(cls, text: str) -> ModelSpec:
+    def parse(cls, text: str) -> Self:
         """Read the name of a model. A folder that holds a model is a base, whatever signs are in its name.
 
         Settings of search are none of a model: `retrieval.settings.read_name` reads both.

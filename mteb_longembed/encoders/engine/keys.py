@@ -62,7 +62,10 @@ class RowKeys:
             settings = [n_prompt]
             if self.reads_content or (trunk.cuts and is_changed):
                 settings += bounds[1:]
-            found.append(_key(self.long if is_changed else self.short, settings, row))
+            digest = hashlib.blake2b(self.long if is_changed else self.short, digest_size=32)
+            digest.update(f"{settings} {len(row)}\n".encode())
+            digest.update(np.ascontiguousarray(row, "<i4").tobytes())
+            found.append(digest.digest())
         return found
 
 
@@ -126,13 +129,6 @@ def _why_no_key(model: Any, kwargs: Mapping[str, object]) -> str | None:
     if not all(isinstance(value, _PLAIN) for value in kwargs.values()):
         return f"encode was given {', '.join(sorted(kwargs))}"
     return None
-
-
-def _key(start: bytes, settings: object, row: Ids) -> bytes:
-    digest = hashlib.blake2b(start, digest_size=32)
-    digest.update(f"{settings} {len(row)}\n".encode())
-    digest.update(np.ascontiguousarray(row, "<i4").tobytes())
-    return digest.digest()
 
 
 def _how_it_runs(device: torch.device) -> object:

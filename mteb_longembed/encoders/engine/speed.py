@@ -38,11 +38,7 @@ def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
 
     The time to tokenise is not in it: a comparison tokenises each text once for all candidates of a base. The first
     call of a new model makes things that are made only once, so a text that is a little longer than the trained length
-    runs before the clock starts.
-
-    Args:
-        model: one of ours. Its store is not used here.
-        texts: documents, or their chunks.
+    runs before the clock starts. The store of the model is not used.
     """
     rows = model.trunk.token_ids(texts, document_prompt(model))
     if rows is None:
@@ -66,13 +62,7 @@ def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
 
 
 def product_rate(width: int, dtype: torch.dtype, device: str = "cpu") -> float:
-    """Operations (FLOP) a second in products of matrices of a model's width. It takes less than a second.
-
-    Args:
-        width: of a model, in numbers a token.
-        dtype: of the numbers.
-        device: where they are multiplied.
-    """
+    """Operations (FLOP) a second in products of matrices of a model's width. It takes less than a second."""
     n_rows = _ROWS.get(torch.device(device).type, _ROWS_ELSEWHERE)
     tokens = torch.ones(n_rows, width, dtype=dtype, device=device)
     weights = torch.ones(width, width, dtype=dtype, device=device)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -63,7 +64,7 @@ class EmbeddingStore:
         self._broken = False
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> EmbeddingStore | None:
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self | None:
         """The store that the environment describes. None if it is switched off."""
         setting = environ.get(STORE_VARIABLE, "")
         if setting.lower() in ("0", "off", "false", "no"):

@@ -173,12 +173,9 @@ def stages(modules: Iterable[nn.Module]) -> tuple[list[nn.Module], list[nn.Modul
 
 
 def check_averages(what: str, model: str, mode: str | Iterable[str] | None) -> None:
-    """Raise IncompatibleError for means of tokens in a model that does not average them.
+    """Raise IncompatibleError if a model of this pooling mode, where it is known, does not average its tokens.
 
-    Args:
-        what: what would average them, such as `weights` or `vectors=64`.
-        model: its name.
-        mode: of its pooling; None if it is not known.
+    `what` would average them, such as `weights` or `vectors=64`.
     """
     kind = mode if isinstance(mode, str | None) else "+".join(mode)
     if kind in (None, "mean"):

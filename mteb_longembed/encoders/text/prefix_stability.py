@@ -22,11 +22,7 @@ _CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]")
 
 
 def guard_of(tokenizer_json: str) -> int | None:
-    """So many characters before a cut, no token is trusted. None for a tokenizer that must read the whole text.
-
-    Args:
-        tokenizer_json: a tokenizer of the library `tokenizers` in its serialised form.
-    """
+    """So many characters before a cut, no token is trusted. None for a tokenizer that must read the whole text."""
     parts = json.loads(tokenizer_json)
     model = parts["model"]
     splitters = _flat(parts.get("pre_tokenizer"))

@@ -17,15 +17,8 @@ def attend_band(
 ) -> tuple[Tensor, Tensor]:
     """Row i over keys i-left..i+right, and the log-sum-exp of each row's scores, as `attend` returns them.
 
-    Rows run in blocks. The blocks that see no end of the document have one mask, so they run in one call.
-
-    Args:
-        q: `[b, h, n, d]`, rotated already.
-        k: `[b, hk, n, d]`, and `hk` divides `h`.
-        v: as `k`.
-        scale: of the scores.
-        left: how many keys before its own a row sees.
-        right: how many keys after its own a row sees.
+    Rows run in blocks. The blocks that see no end of the document have one mask, so they run in one call. `q`, `k` and
+    `v` are as there.
     """
     n = q.shape[2]
     left = min(left, n - 1)

@@ -46,13 +46,10 @@ class LongAttention:
     Args:
         strategy: scales queries by the document's length.
         relative: attention with changed relative positions, for documents beyond the trained length. None: they stay.
-        keep_windows: whether a sliding window stays that is at least as large as the trained length. Such a
-            window had no effect in training.
     """
 
     strategy: Strategy
     relative: SelfExtendAttention | None = None
-    keep_windows: bool = False
 
     def __call__(
         self,
@@ -96,8 +93,11 @@ class LongAttention:
         return out.transpose(1, 2).contiguous()
 
     def _window(self, sliding_window: int | None) -> int | None:
-        """The window of a layer in tokens, if it has an effect. None for full attention."""
-        least = self.strategy.target_len if self.keep_windows else self.strategy.trained_len
+        """The window of a layer in tokens, if it has an effect. None for full attention.
+
+        In an extended model none has that is at least as large as the trained length: it had no effect in training.
+        """
+        least = self.strategy.trained_len if self.strategy.overrides() else self.strategy.target_len
         if sliding_window is None or sliding_window >= least:
             return None
         return sliding_window
@@ -161,14 +161,7 @@ def each_document(
 ) -> Tensor:
     """Attention that takes no padding, for each document alone: `[b, h, n, d]`, with zeros for padding.
 
-    Documents of one length run together.
-
-    Args:
-        run: gets q, k and v of documents without padding.
-        q: `[b, h, n, d]`, as are `k` and `v` with fewer heads where queries are grouped.
-        k: `[b, hk, n, d]`.
-        v: `[b, hk, n, d]`.
-        lengths: the tokens of each document.
+    Documents of one length run together. `q` is `[b, h, n, d]`, `k` and `v` are `[b, hk, n, d]`.
     """
     width = q.shape[2]
     if lengths.are_all(width):
@@ -193,15 +186,8 @@ def attend_plain(
 ) -> Tensor:
     """Softmax attention of each document over its own tokens: `[b, h, n, d]`, with any numbers in padding.
 
-    Args:
-        q: `[b, h, n, d]`.
-        k: `[b, hk, n, d]`, and `hk` divides `h`.
-        v: as `k`.
-        lengths: the tokens of each document; padding is on the right.
-        scale: of the scores.
-        causal: whether a token sees only the tokens before it.
-        window: a token sees tokens at a distance below it. None: all tokens.
-        dropout: share of attention weights that are dropped.
+    `q` is `[b, h, n, d]`, `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`; padding is on the right. A token sees
+    tokens at a distance below `window`, or all of them.
     """
     n = q.shape[2]
     real = None

@@ -175,8 +175,7 @@ class Rotary(Family):
             if strategy.overrides():
                 lift_window(model.config, strategy)
             return
-        attention = LongAttention(strategy, keep_windows=not strategy.overrides())
-        calls = install_and_probe(model, attention)
+        calls = install_and_probe(model, LongAttention(strategy))
         if "attention" in strategy.overrides():
             relative = strategy.attention(self._rotation(model, rotary, calls))
             install(model, LongAttention(strategy, relative))
@@ -297,7 +296,7 @@ def _window(layer: nn.Module, config: PretrainedConfig) -> int | None:
 
 
 def _turns_back(rotation: Rotation, calls: list[LayerCall]) -> bool:
-    """Whether rotating the queries and keys of a `probe_attention` back to position 0 makes all tokens equal."""
+    """Whether rotating the queries and keys of `install_and_probe` back to position 0 makes all tokens equal."""
     for _, query, key in calls:
         for x in (query.float(), key.float()):
             if 2 * len(rotation.inv_freq) > x.shape[-1]:
