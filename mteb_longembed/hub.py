@@ -3,8 +3,6 @@
 And `silence`, because the hub's libraries show bars and messages of their own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

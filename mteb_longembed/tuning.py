@@ -3,8 +3,6 @@
 Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2 and appendix B.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

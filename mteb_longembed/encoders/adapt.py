@@ -1,7 +1,5 @@
 """`adapt`: a model that is fitted on a user's own documents, without training: corpus weights, then whitening."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

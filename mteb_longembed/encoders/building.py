@@ -1,7 +1,5 @@
 """A checkpoint -> its model: the base loaded by sentence-transformers' own classes, with the strategy inside."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import importlib

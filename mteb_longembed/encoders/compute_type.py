@@ -1,7 +1,5 @@
 """Whether the passes of a model run in bf16: it must be at least twice as fast here, and its vectors must agree."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A model as a plain checkpoint that old and new readers open, if transformers has settings for its strategy."""
 
-from __future__ import annotations
-
 import copy
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Base model + strategy -> SentenceTransformer: `extend` from parts, `load` from a name or a saved folder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the modules of a model pass on: names beside those of sentence-transformers, and the way to another device."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

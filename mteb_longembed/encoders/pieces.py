@@ -1,7 +1,5 @@
 """The vectors of the pieces of documents, on which a map is fitted."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Late chunking for users' own indexes: one vector for each span of characters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 

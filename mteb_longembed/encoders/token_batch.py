@@ -1,7 +1,5 @@
 """What the trunk says of a batch beside its token embeddings: lengths, content, and windows of texts that were cut."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import cast
 

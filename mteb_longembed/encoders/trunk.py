@@ -4,8 +4,6 @@ A strategy acts only in `forward`. So training, multi-process pools, prompts, pr
 on any SentenceTransformer. What becomes of token embeddings is the matter of a head (`heads/`).
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

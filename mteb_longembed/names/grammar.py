@@ -1,7 +1,5 @@
 """The grammar of an extended model's name: `BASE+STRATEGY[@TARGET][:key=value,...]`. Text only; nothing is checked."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

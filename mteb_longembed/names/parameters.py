@@ -1,7 +1,5 @@
 """Values of settings: pydantic reads them from a name or from Python, and what it refuses is one sentence of ours."""
 
-from __future__ import annotations
-
 import functools
 import numbers
 import re

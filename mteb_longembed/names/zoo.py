@@ -4,8 +4,6 @@ An entry holds only facts that the model's own files do not say. `prompts.json` 
 of mteb's registry (2.26) if it knows the model.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

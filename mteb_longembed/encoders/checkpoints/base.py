@@ -1,7 +1,5 @@
 """A base before any weights load: what its small files say, or what a loaded model says about itself."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path

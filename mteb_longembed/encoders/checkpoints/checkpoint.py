@@ -1,7 +1,5 @@
 """A model before any weights load: its base, the specification of a name, and the strategy with all its lengths."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """What a model in memory is: one digest of its weights and its configuration; and that of one module."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ which transformers has as `JinaEmbeddingsV3Model`, with other names of keys. Emb
 sound: its language model is a model of its own, and needs no library for the rest.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What a name asks for: `BASE+STRATEGY[@TARGET][:key=value,...]` as one typed and checked value."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self

@@ -1,7 +1,5 @@
 """The file beside the weights of a model that `save_pretrained` wrote: its strategy and its base."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Without a lack of memory they depend only on lengths and settings.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence

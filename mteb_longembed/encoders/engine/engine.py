@@ -4,8 +4,6 @@ A store keeps what the poolings give. What is behind a pooling maps the vectors 
 that is read ends in the same bits as a new one.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

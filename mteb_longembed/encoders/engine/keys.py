@@ -1,7 +1,5 @@
 """The keys of kept rows: everything that determines what the pooling gives of a text."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import warnings

@@ -1,7 +1,5 @@
 """The bars of tokens that `encode` shows: one for each call, or one for all calls of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar

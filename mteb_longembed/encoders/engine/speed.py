@@ -1,7 +1,5 @@
 """How fast a model encodes on this machine, and how fast matrices are multiplied."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

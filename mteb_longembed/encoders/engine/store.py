@@ -1,7 +1,5 @@
 """Pooled vectors on disk, one row for each document. A document that was encoded before is read back, bit for bit."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """How often the tokens of a corpus occur, as a model reads its documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import cast
 

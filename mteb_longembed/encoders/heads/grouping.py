@@ -1,7 +1,5 @@
 """Which tokens of a document each of its vectors stands for: a way is one class, and one line of the registry."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Protocol

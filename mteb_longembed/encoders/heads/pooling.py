@@ -5,8 +5,6 @@ Normalize), which need not know about documents. `GroupByDocument` is the last m
 It groups the rows by document, in the form that sentence-transformers' `MultiVectorEncoder` reads.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

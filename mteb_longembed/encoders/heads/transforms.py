@@ -1,7 +1,5 @@
 """Maps that are fitted on vectors of a corpus: each is one class, and one line of the registry."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Protocol, Self
 

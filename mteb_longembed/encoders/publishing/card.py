@@ -1,7 +1,5 @@
 """The model card of an extended model: what it is, what it was made from, and how to load it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from importlib import resources

@@ -4,8 +4,6 @@ sentence-transformers 6 and transformers 5 write names and settings that older v
 them, refuse or overlook without a word. Both old and new read the form that is written here.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 A stream is read once, and only those that are kept stay in memory.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The input of a model: texts become token ids, and ids become the features of a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Whether a tokenizer splits words first, so that tokens before a cut of a text do not depend on the text after it."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -4,8 +4,6 @@ The library `tokenizers` truncates after it has read the whole text, so 512 toke
 tokens. Here the text is cut first. Only those tokens are used that the text after the cut cannot change.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import threading

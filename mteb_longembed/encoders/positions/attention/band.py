@@ -1,7 +1,5 @@
 """Attention in a band: each token sees its neighbours on both sides, or on one. No matrix of size n x n is made."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import torch

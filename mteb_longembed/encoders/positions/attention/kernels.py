@@ -3,8 +3,6 @@
 Where a device has a kernel that gives both, it runs. `_in_blocks` computes all other cases, a block of rows at a time.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.backends.cuda import SDPAParams, can_use_efficient_attention, can_use_flash_attention

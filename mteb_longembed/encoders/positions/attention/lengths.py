@@ -4,8 +4,6 @@ While a batch runs, `current()` returns its lengths to every layer. So no layer 
 that depends on them is made again in each layer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence

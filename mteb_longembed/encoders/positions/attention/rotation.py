@@ -1,7 +1,5 @@
 """Further rotations of queries and keys that already have their usual rotary positions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -4,8 +4,6 @@ Near tokens are a band with exact positions. All tokens at least a window before
 keys are rotated to their grouped positions, and all tokens at least a window after are its mirror image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The registry of model families: a model belongs to the first family whose `matches` says yes."""
 
-from __future__ import annotations
-
 from transformers import PretrainedConfig
 
 from mteb_longembed.errors import ModelError

@@ -1,7 +1,5 @@
 """Learned absolute positions: a table with one row for each position, added to the token embeddings."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import torch

@@ -6,8 +6,6 @@ plain `[b, n]` padding mask, or None if nothing is padded. The attention functio
 sliding windows, so no mask of size n x n is made for long documents.
 """
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable, Mapping

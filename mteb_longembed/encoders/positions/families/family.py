@@ -1,7 +1,5 @@
 """What a model family is: the models into which positions enter in the same way."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any, ClassVar
 

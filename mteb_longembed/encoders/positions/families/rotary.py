@@ -1,7 +1,5 @@
 """Rotary positions: queries and keys are rotated by angles that grow with the position."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import torch

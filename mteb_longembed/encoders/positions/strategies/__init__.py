@@ -1,7 +1,5 @@
 """The registry of context-extension strategies: each strategy is one file, and one line here."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 

@@ -1,7 +1,5 @@
 """Grouped positions: neighbouring tokens share one trained position."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """NTK-aware interpolation: stretch low frequencies and keep high ones, also in learned tables (ours)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal

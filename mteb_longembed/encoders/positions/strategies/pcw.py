@@ -1,7 +1,5 @@
 """Parallel context windows: encode each window of a document on its own, and average the vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Position interpolation: the positions of long inputs are squeezed linearly into the trained range."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Recurrent positions: after each trained length, the positions start again at 0."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """SelfExtend: exact relative positions for near tokens, grouped positions for far tokens."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ says which documents these are. docs/architecture.md has the letters of shapes, 
 and model families fit.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields

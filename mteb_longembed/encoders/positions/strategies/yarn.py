@@ -1,7 +1,5 @@
 """YaRN: stretch the frequencies that turn less than once in training, keep fast ones, blend in between."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
