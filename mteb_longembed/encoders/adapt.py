@@ -14,7 +14,7 @@ from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
 from mteb_longembed.encoders.checkpoints.identity import digest
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.compute_type import why_bf16
-from mteb_longembed.encoders.extend import load
+from mteb_longembed.encoders.extend import check_unset, load
 from mteb_longembed.encoders.heads.counting import count_tokens, vocabulary_of
 from mteb_longembed.encoders.heads.head import Head
 from mteb_longembed.encoders.heads.transforms import TRANSFORMS, Transform
@@ -262,10 +262,7 @@ def _reader(base: str | Path | Model, model: Model, texts: list[str], device: st
 def loaded(base: str | Path | Model, device: str | None, dtype: str | None = None) -> Model:
     """The model: of sentence-transformers' own classes, unless its name asks for a strategy."""
     if isinstance(base, (SentenceTransformer, MultiVectorEncoder)):
-        if dtype is not None:
-            raise InputError(
-                f"dtype can be set only when a base is loaded, got {dtype!r} with a loaded model: set it when you load."
-            )
+        check_unset(dtype=dtype)
         return base if device is None else base.to(device)
     if not isinstance(base, (str, Path)):
         raise InputError(

@@ -114,7 +114,10 @@ def extend(
     spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params)
     if loaded is None:
         return build(open_checkpoint(spec), device=device)
-    _check_loaded(loaded, spec)
+    check_unset(revision=spec.revision, dtype=spec.dtype)
+    trunk = loaded[0]
+    if isinstance(trunk, LongTransformer) and trunk.strategy.overrides():
+        raise InputError(f"the model is extended already (by {trunk.strategy.KEY}): extend its base instead.")
     if isinstance(loaded, LongSentenceTransformer) and loaded.checkpoint:
         spec = replace(spec, dtype=loaded.checkpoint.spec.dtype)  # the base keeps its compute type
     described, private = private_base(loaded)
@@ -189,12 +192,10 @@ def load(
     return model
 
 
-def _check_loaded(model: SentenceTransformer, spec: ModelSpec) -> None:
-    for key in ("revision", "dtype"):
-        if (value := getattr(spec, key)) is not None:
+def check_unset(**settings: str | None) -> None:
+    """Raise InputError if one of these settings is given together with a loaded model."""
+    for key, value in settings.items():
+        if value is not None:
             raise InputError(
                 f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
             )
-    trunk = model[0]
-    if isinstance(trunk, LongTransformer) and trunk.strategy.overrides():
-        raise InputError(f"the model is extended already (by {trunk.strategy.KEY}): extend its base instead.")

@@ -225,12 +225,8 @@ def of_modules(
 def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
     """A model with the same trunk and another head. The given one stays as it is.
 
-    It has the store and the name of a model of ours, but for `vectors`. Heads that pool alike share rows there.
-
-    Args:
-        model: one of ours, or of sentence-transformers' own.
-        head: its new head.
-        stock: whether a model with a stock trunk gets stock modules alone, so that it opens without this package.
+    It has the store and the name of a model of ours, but for `vectors`. Heads that pool alike share rows there. With
+    `stock`, a model with a stock trunk gets stock modules alone, so that it opens without this package.
 
     Raises:
         IncompatibleError: if the trunk has no such head.

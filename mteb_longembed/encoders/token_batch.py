@@ -102,11 +102,9 @@ def rows_of(features: Features, rows: Tensor) -> Features:
 
 
 def windows_of(bounds: Tensor, strategy: Strategy) -> Windows:
-    """The windows of texts; one that is not cut is its own window.
+    """The windows of texts with `bounds` `[b, 3]` as in `features.BOUNDS`; one that is not cut is its own window.
 
-    Args:
-        bounds: `[b, 3]` as in `features.BOUNDS`. What stands before and behind its content, each window repeats.
-        strategy: cuts windows.
+    What stands before and behind the content of a text, each of its windows repeats.
     """
     tokens: list[Tensor] = []
     counts: list[int] = []

@@ -58,9 +58,7 @@ def digest(model: nn.Sequential) -> str:
 def content(module: nn.Module, table: Tensor | None = None) -> str:
     """32 hex digits over what a module makes of token ids or vectors: its weights and its configuration.
 
-    Args:
-        module: of a `SentenceTransformer`.
-        table: a weight that is left out, with what grows with it.
+    The weight `table` is left out, with what grows with it.
     """
     config = module.get_config_dict() if isinstance(module, Module) else {}
     entries = {}

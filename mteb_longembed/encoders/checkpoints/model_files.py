@@ -111,10 +111,7 @@ class Files:
         """The commit on the hub, or SHA-256 (40 hex digits) over a folder's weights and settings, by their names.
 
         Only files in the folder itself and in those of its modules count: what else lies there, such as an export
-        in `onnx/`, is another model.
-
-        Args:
-            code: whether the folder's own code runs. Then it counts too.
+        in `onnx/`, is another model. The folder's own code counts too, if it runs.
         """
         if not self.local:
             return self.commit

@@ -83,7 +83,7 @@ class ModelSpec:
         self._keep("trust_remote_code", read("trust_remote_code", bool, self.trust_remote_code))
         self._keep("vectors", read_vectors(self.vectors))
         grouping = grouping_of(self.vectors)
-        if grouping is not None and grouping.needs_windows and "windows" not in self.kind.overrides():
+        if grouping is not None and not grouping.averages and "windows" not in self.kind.overrides():
             raise IncompatibleError(
                 f"vectors={self.vectors} needs a strategy that cuts windows, got {self.strategy}; use pcw, or "
                 "vectors=N."

@@ -136,17 +136,16 @@ class Engine:
         kept_len = trunk.kept_len
         expected = [estimated_tokens(text, kept_len) for text in texts]
         with TokenBar(sum(expected), show=show) as self._bar:
-            bar = self._bar
             for indices in divide(texts, kept_len, self.budget.tokens):
                 block = [texts[i] for i in indices]
                 ids = trunk.token_ids(block, self.settings.prompt, **self.settings.forward_kwargs)
                 assert ids is not None  # other calls never reach the engine
-                bar.correct(sum(map(len, ids)) - sum(expected[i] for i in indices))
+                self._bar.correct(sum(map(len, ids)) - sum(expected[i] for i in indices))
                 self._warn_of_cuts(block, ids, kept_len)
                 for batch in plan([len(row) for row in ids], self.budget):
                     rows = [ids[i] for i in batch]
                     yield [indices[i] for i in batch], rows
-                    bar.update(sum(map(len, rows)))
+                    self._bar.update(sum(map(len, rows)))
 
     def _warn_of_cuts(self, texts: Sequence[str], ids: Sequence[Ids], kept_len: int) -> None:
         """Log a warning, once for each model, if more than half of a text is cut away."""

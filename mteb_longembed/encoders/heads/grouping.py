@@ -19,10 +19,8 @@ class Grouping(Protocol):
     """A way to divide the tokens of a document among its vectors."""
 
     #: Whether a vector is the mean of its tokens, which only fits a model that averages them. If not, it is what the
-    #: model's own pooling makes of a window.
+    #: model's own pooling makes of a window, and needs a strategy that cuts documents into windows.
     averages: ClassVar[bool]
-    #: Whether it needs a strategy that cuts documents into windows.
-    needs_windows: ClassVar[bool]
 
     def tokens(self, batch: TokenBatch, number: int) -> list[Tensor]:
         """The indices of each vector's tokens, for a text of a batch; none if it has no content."""
@@ -40,7 +38,6 @@ class Spans:
     size: int
 
     averages: ClassVar[bool] = True
-    needs_windows: ClassVar[bool] = False
 
     def tokens(self, batch: TokenBatch, number: int) -> list[Tensor]:
         start, end = content(batch.bounds[number])
@@ -52,7 +49,6 @@ class WindowVectors:
     """One vector for every window that a strategy cuts; for a document that is not cut, one vector."""
 
     averages: ClassVar[bool] = False
-    needs_windows: ClassVar[bool] = True
 
     def tokens(self, batch: TokenBatch, number: int) -> list[Tensor]:
         windows = batch.windows

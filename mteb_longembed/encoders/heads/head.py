@@ -108,10 +108,7 @@ class Head:
         return replace(self, vectors=vectors, normalize=similarity != "dot")
 
     def modules(self, *, cuts: bool = False) -> list[nn.Module]:
-        """The head as modules of sentence-transformers, and ours where windows or groups are pooled.
-
-        Args:
-            cuts: whether the trunk cuts texts into windows.
+        """The head as modules of sentence-transformers, and ours where groups or (`cuts`) windows are pooled.
 
         Raises:
             IncompatibleError: if windows or groups would be pooled, and no pooling follows the trunk.

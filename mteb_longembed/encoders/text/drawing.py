@@ -65,13 +65,8 @@ def draw(
 ) -> Drawn:
     """Draw documents in a random order until they have so many tokens, by `estimated_tokens`.
 
-    It is a reservoir: each document gets a random number, and those with the lowest numbers are kept.
-
-    Args:
-        documents: texts.
-        kept_len: tokens that the model reads of a document at most; None if it reads all.
-        max_tokens: that are drawn.
-        seed: of the numbers.
+    It is a reservoir: each document gets a random number, and those with the lowest numbers are kept. A model reads
+    `kept_len` tokens of a document at most; None if it reads all.
 
     >>> draw(["a", "b"], None).texts, draw(iter("abcd"), None, max_tokens=4).n_documents
     (['a', 'b'], 4)

@@ -43,7 +43,6 @@ class Halves:
     """The first half of a document's tokens, and the second."""
 
     averages: ClassVar[bool] = True
-    needs_windows: ClassVar[bool] = False
 
     def tokens(self, batch: TokenBatch, number: int) -> list[Tensor]:
         start, end = content(batch.bounds[number])

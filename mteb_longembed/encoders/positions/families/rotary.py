@@ -60,7 +60,7 @@ class MappedRotary(nn.Module):
         self.rope_type: str = rope.get("rope_type", "default")
         self.theta = float(rope.get("rope_theta", 10_000.0))
         # a base that has encoded a long input may still have the frequencies of its length: two tokens reset them
-        device = next((b.device for b in base.buffers()), torch.device("cpu"))
+        device = getattr(base, f"{prefix}inv_freq").device
         x = torch.zeros(1, 2, 1, device=device)
         at = torch.tensor([[0, 1]], device=device)
         turn = self._own(x, at, self.layer_type)
@@ -209,17 +209,14 @@ class Rotary(Family):
     def _check_outside(self, model: PreTrainedModel, reason: str) -> None:
         """Raise IncompatibleError for a strategy that acts inside attention, in a model that keeps its own."""
         strategy = self.strategy
-        lengths = torch.tensor([1, strategy.trained_len, strategy.target_len])
-        acts_in_attention = "attention" in strategy.overrides()
-        scales = bool((strategy.query_factor(lengths) != 1).any())
-        if not acts_in_attention and not scales:
-            return
-        if acts_in_attention:
+        if "attention" in strategy.overrides():
             what = strategy.KEY
             remedy = "use pcw, pi or ntk with logn=off."
-        else:
+        elif strategy.logn and strategy.target_len > strategy.trained_len:
             what = f"{strategy.KEY} with logn=on"
             remedy = "use logn=off."
+        else:
+            return
         raise IncompatibleError(
             f"{what} acts inside attention, but {type(model).__name__} {reason}; {remedy}"
         )

@@ -1,8 +1,5 @@
 """What a context-extension strategy is: two lengths, parameters, and the methods through which it acts.
 
-The trained length (`Lo` in formulas) is the longest input that the base model was trained on. The target length
-(`Lt` in formulas) is the longest input of the extended model. Both are in tokens.
-
 A strategy overrides only the methods that it needs. They say what becomes of a document that it changes, and `changes`
 says which documents these are. docs/architecture.md has the letters of shapes, and says how strategies
 and model families fit.
