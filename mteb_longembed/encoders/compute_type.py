@@ -1,6 +1,5 @@
 """Whether the passes of a model run in bf16: it must be at least twice as fast here, and its vectors must agree."""
 
-import hashlib
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -13,6 +12,7 @@ from sentence_transformers.util import get_device_name
 from mteb_longembed.encoders.building import build
 from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.engine.keys import key_of
 from mteb_longembed.encoders.engine.speed import duration, measure, product_rate
 from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.encoders.heads.whitening import unit
@@ -120,9 +120,8 @@ def _kept(kind: type[M], checkpoint: Checkpoint, device: str, measured: Callable
     store = EmbeddingStore.from_environment()
     if store is None:
         return measured()
-    machine: tuple[object, ...] = (platform.node(), device, torch.get_num_threads(), torch.__version__)
-    parts = repr((kind.__name__, checkpoint.name, checkpoint.revision, *machine))
-    key = hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+    machine = (platform.node(), device, torch.get_num_threads(), torch.__version__)
+    key = key_of(kind.__name__, checkpoint.name, checkpoint.revision, *machine)
     rows = store.get_many([key])
     if key in rows:
         return kind(*rows[key].tolist())

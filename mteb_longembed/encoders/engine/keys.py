@@ -85,10 +85,10 @@ def row_keys(model: Any, device: torch.device, kwargs: Mapping[str, object]) -> 
     more = (base.name, base.revision) if _has_more(base) else None
     trunk, rows, other_rows = _contents(model.trunk)
     of_head = [(_kind(module), content(module)) for module in pooling]
-    short = _digest("pooled", ALGORITHM, trunk, rows, more, _how_it_runs(device), of_head, given)
+    short = key_of("pooled", ALGORITHM, trunk, rows, more, _how_it_runs(device), of_head, given)
     strategy = model.checkpoint.strategy
     kind = type(strategy)
-    long = _digest(short, other_rows, kind.__qualname__ + code_of(kind), asdict(strategy))
+    long = key_of(short, other_rows, kind.__qualname__ + code_of(kind), asdict(strategy))
     return RowKeys(model.trunk, model.head.vectors is not None, short, long)
 
 
@@ -146,5 +146,6 @@ def _versions() -> list[str]:
     return [version(name) for name in ("torch", "transformers", "sentence-transformers")]
 
 
-def _digest(*parts: object) -> bytes:
+def key_of(*parts: object) -> bytes:
+    """The key of what these parts determine."""
     return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
