@@ -14,6 +14,7 @@ from mteb_longembed.encoders.positions.strategies.pi import PositionInterpolatio
 from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .family import Family
+from .mpnet_attention import fuse_attention
 
 #: Model type -> the name of its query projections.
 QUERY_PROJECTIONS = {
@@ -43,6 +44,7 @@ class Absolute(Family):
 
     def __init__(self, model: PreTrainedModel, strategy: Strategy) -> None:
         super().__init__(model, strategy)
+        fuse_attention(model)
         kind = model.config.model_type
         # Any, because torch says that every attribute of a module is Tensor | Module
         embeddings: Any = model.embeddings
