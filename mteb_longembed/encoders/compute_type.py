@@ -2,8 +2,8 @@
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import Any, Self, TypeVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.encoders.heads.whitening import unit
 from mteb_longembed.encoders.text.drawing import CHARS_PER_TOKEN, draw, estimated_tokens
 
-M = TypeVar("M", "Rates", "Speeds")
 #: How many times as fast as fp32 bf16 must be, and the least mean cosine of both vectors of a text.
 LEAST_GAIN = 2.0
 LEAST_COSINE = 0.999
@@ -29,58 +28,6 @@ LEAST_SECONDS = 60.0
 #: Tokens of the texts that are measured.
 _TOKENS = 2048
 _ROUNDS = 2
-
-
-@dataclass(frozen=True)
-class Rates:
-    """Operations (FLOP) a second in plain products of matrices of a model's width."""
-
-    fp32: float
-    bf16: float
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint, device: str) -> Self:
-        """Measured now, in less than a second: where a processor only imitates bf16, a model would take minutes."""
-        width = checkpoint.base.config.get_text_config().hidden_size
-        return cls(*(product_rate(width, dtype, device) for dtype in (torch.float32, torch.bfloat16)))
-
-    def may_gain(self, checkpoint: Checkpoint, n_tokens: int) -> bool:
-        """Whether bf16 is worth a try: it may be faster, and a run over so many tokens takes long in fp32."""
-        config = checkpoint.base.config.get_text_config()
-        operations = 24 * config.num_hidden_layers * config.hidden_size**2 * n_tokens
-        return self.bf16 >= LEAST_GAIN_OF_PRODUCTS * self.fp32 and operations / self.fp32 >= LEAST_SECONDS
-
-
-@dataclass(frozen=True)
-class Speeds:
-    """Tokens of documents a second in fp32 and in bf16, and the mean cosine of both vectors of a text."""
-
-    fp32: float
-    bf16: float
-    cosine: float
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint, texts: Sequence[str], device: str) -> Self:
-        """Measured now, on pieces of these texts that are drawn with a seed."""
-        models = [build(_in(checkpoint, dtype), device=device) for dtype in ("fp32", "bf16")]
-        pieces = _pieces(texts, checkpoint.strategy.target_len)
-        found = [[measure(model, pieces)[0] for model in models] for _ in range(_ROUNDS)]
-        fp32, bf16 = np.max(found, axis=0).tolist()
-        rows: list[Any] = [unit(np.asarray(model.encode_document(pieces))) for model in models]
-        return cls(fp32, bf16, float((rows[0] * rows[1]).sum(1).mean()))
-
-    @property
-    def prefers_bf16(self) -> bool:
-        """Whether bf16 is worth it."""
-        return self.bf16 >= LEAST_GAIN * self.fp32 and self.cosine >= LEAST_COSINE
-
-    def sentence(self, name: str, n_tokens: int) -> str:
-        """What is chosen and what it saves."""
-        times = [duration(n_tokens / speed) for speed in (self.bf16, self.fp32)]
-        return (
-            f"{name} runs in bf16: about {times[0]}, and {times[1]} in fp32; vectors agree (mean cosine "
-            f"{self.cosine:.4f}). dtype='fp32' or --dtype fp32 keeps fp32."
-        )
 
 
 def why_bf16(
@@ -106,27 +53,52 @@ def why_bf16(
     if n_tokens is None:
         kept_len = checkpoint.strategy.target_len
         n_tokens = sum(estimated_tokens(text, kept_len) for text in texts)
-    rates = _kept(Rates, checkpoint, place, lambda: Rates.of(checkpoint, place))
-    if not rates.may_gain(checkpoint, n_tokens):
+    config = base.config.get_text_config()
+    operations = 24 * config.num_hidden_layers * config.hidden_size**2 * n_tokens
+    fp32, bf16 = _kept("Rates", checkpoint, place, lambda: _products(config.hidden_size, place))
+    # it may be faster, and the run takes long in fp32
+    if not (bf16 >= LEAST_GAIN_OF_PRODUCTS * fp32 and operations / fp32 >= LEAST_SECONDS):
         return None
-    speeds = _kept(Speeds, checkpoint, place, lambda: Speeds.of(checkpoint, texts, place))
-    if not speeds.prefers_bf16:
+    fp32, bf16, cosine = _kept("Speeds", checkpoint, place, lambda: _passes(checkpoint, texts, place))
+    if not (bf16 >= LEAST_GAIN * fp32 and cosine >= LEAST_COSINE):
         return None
-    return speeds.sentence(str(spec), n_tokens)
+    times = [duration(n_tokens / speed) for speed in (bf16, fp32)]
+    return (
+        f"{spec} runs in bf16: about {times[0]}, and {times[1]} in fp32; vectors agree (mean cosine {cosine:.4f}). "
+        "dtype='fp32' or --dtype fp32 keeps fp32."
+    )
 
 
-def _kept(kind: type[M], checkpoint: Checkpoint, device: str, measured: Callable[[], M]) -> M:
+def _products(width: int, device: str) -> list[float]:
+    """Operations (FLOP) a second in plain products of matrices of a model's width, in fp32 and in bf16.
+
+    It takes less than a second: where a processor only imitates bf16, a model would take minutes.
+    """
+    return [product_rate(width, dtype, device) for dtype in (torch.float32, torch.bfloat16)]
+
+
+def _passes(checkpoint: Checkpoint, texts: Sequence[str], device: str) -> list[float]:
+    """Tokens a second in fp32 and in bf16, and the mean cosine of both vectors of a text, on pieces of these texts."""
+    models = [build(_in(checkpoint, dtype), device=device) for dtype in ("fp32", "bf16")]
+    pieces = _pieces(texts, checkpoint.strategy.target_len)
+    found = [[measure(model, pieces)[0] for model in models] for _ in range(_ROUNDS)]
+    rows: list[Any] = [unit(np.asarray(model.encode_document(pieces))) for model in models]
+    return [*np.max(found, axis=0).tolist(), float((rows[0] * rows[1]).sum(1).mean())]
+
+
+def _kept(what: str, checkpoint: Checkpoint, device: str, measured: Callable[[], list[float]]) -> list[float]:
     """What an earlier call measured on this machine, from the store of embeddings; else what is measured now."""
     store = EmbeddingStore.from_environment()
     if store is None:
         return measured()
     machine = (platform.node(), device, torch.get_num_threads(), torch.__version__)
-    key = key_of(kind.__name__, checkpoint.name, checkpoint.revision, *machine)
+    key = key_of(what, checkpoint.name, checkpoint.revision, *machine)
     rows = store.get_many([key])
     if key in rows:
-        return kind(*rows[key].tolist())
+        known: list[float] = rows[key].tolist()
+        return known
     found = measured()
-    store.put_many([key], [np.array(astuple(found))])
+    store.put_many([key], [np.array(found)])
     return found
 
 
