@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TypedDict, TypeVar
+from typing import TypeVar
 
 from huggingface_hub import constants, errors
 
@@ -40,16 +40,11 @@ SAVED_AS = {
     f"{_OURS}modules.span_pooling.GroupByDocument": f"{_OURS}heads.pooling.GroupByDocument",
     f"{_OURS}modules.token_weights.TokenWeights": f"{_OURS}heads.weights.TokenWeights",
 }
+#: A module in modules.json: its class (`type`), and its folder inside that of the model (`path`).
+ModuleEntry = dict[str, str]
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
-
-
-class ModuleEntry(TypedDict):
-    """A module in modules.json: its class, and its folder inside that of the model."""
-
-    type: str
-    path: str
 
 
 @dataclass(frozen=True)

@@ -127,12 +127,9 @@ class Whitening:
 
     @classmethod
     def fit(cls, vectors: np.ndarray | Moments, setting: float, queries: np.ndarray | None = None) -> Self:
-        """The whitening of vectors `[n, d]`. With fewer than two, or only equal ones, it is the identity.
+        """The whitening of vectors `[n, d]` or their moments, of the power `setting`.
 
-        Args:
-            vectors: of windows of the corpus, or their moments.
-            setting: the power; 1 is full whitening.
-            queries: vectors of example queries, `[n, d]`.
+        With fewer than two vectors, or only equal ones, it is the identity.
 
         Raises:
             NumberError: if a number is not finite.
