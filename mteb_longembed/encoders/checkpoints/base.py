@@ -20,7 +20,7 @@ from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names.zoo import ZooEntry
 
 from .identity import digest
-from .model_files import Files, local_name
+from .model_files import Files, has_our_modules, local_name
 from .native import NATIVE
 from .strategy_file import STRATEGY_FILE, Json, Saved, from_json
 
@@ -145,19 +145,20 @@ def read_base(files: Files, entry: ZooEntry | None, *, trust_remote_code: bool) 
     pooling = _pooling_of(files)
     brings_code = "auto_map" in raw or "auto_map" in tokenizer
     foreign = [module for module in files.modules if not module["type"].startswith(_STOCK)]
-    has_code = not files.are_ours and (brings_code or bool(foreign))
+    are_ours = has_our_modules(files.modules)
+    has_code = not are_ours and (brings_code or bool(foreign))
     runs_code = has_code and trust_remote_code
     config = _config(raw, config_files, folder, runs_code=runs_code)
     dtype = _dtype_of(raw, config_files, folder)
     similarity = settings.get("similarity_fn_name")
     mode = _pooling_mode(pooling)
-    name = files.name
+    name = local_name(files.path) if files.local else files.path
     vectors = None
     saved_as = None
     if entry is not None:
         name = entry.hub_id
         mode = mode or entry.pooling
-    elif files.are_ours:
+    elif are_ours:
         vectors = _vectors_in(pooling, files.path)
         file = f"{subfolder}{STRATEGY_FILE}"
         saved_as = from_json(files.json(file), f"{files.path}/{STRATEGY_FILE}")

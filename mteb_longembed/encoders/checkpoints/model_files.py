@@ -95,13 +95,6 @@ class Files:
             return cls(path, file.parent.name)
         return files
 
-    @property
-    def name(self) -> str:
-        """The name of a base with these files: the hub id, or `local/NAME`."""
-        if self.local:
-            return local_name(self.path)
-        return self.path
-
     def revision(self, *, code: bool = False) -> str | None:
         """The commit on the hub, or SHA-256 (40 hex digits) over a folder's weights and settings, by their names.
 
@@ -169,11 +162,6 @@ class Files:
         if not self.modules or not self.modules[0]["path"]:
             return ""
         return f"{self.modules[0]['path']}/"
-
-    @property
-    def are_ours(self) -> bool:
-        """Whether modules of ours are among those of the model."""
-        return has_our_modules(self.modules)
 
     def read_modules(self) -> tuple[ModuleEntry, ...]:
         """The entries of modules.json, none if there is no such file.
