@@ -8,7 +8,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from tests import environments
+from tests import environments, tiny
 from tests.loopback_hub import LoopbackHub
 from tests.machine import Machine
 
@@ -38,6 +38,12 @@ def online(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, tmp_path_factory) 
         monkeypatch.setattr(f"mteb.models.model_implementations.MODEL_REGISTRY.{kept}", {})
     hub.requests.clear()
     return hub
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT with prompts of two tokens and a card. No test may change it."""
+    return tiny.saved("bert", tmp_path_factory.mktemp("base"), tiny.CARD, prompts=tiny.PROMPTS)
 
 
 @pytest.fixture(scope="session")

@@ -55,11 +55,6 @@ print("still", float(np.abs(model.encode(texts[:9]) - expected[:9]).max()) < 1e-
 """
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
-
-
 def run(*command: str) -> str:
     python = (sys.executable, "-W", "ignore::DeprecationWarning", *command)
     env = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -69,9 +64,9 @@ def run(*command: str) -> str:
 
 
 def test_an_interrupted_call_keeps_the_batches_that_it_had_finished(
-    base: Path, tmp_path: Path, monkeypatch
+    folder: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    model = longembed.load(f"{base}+pi@64", device="cpu")
+    model = longembed.load(f"{folder}+pi@64", device="cpu")
     model.store = EmbeddingStore(tmp_path)
     texts = [tiny.text(40, seed) for seed in range(8)]
     forward, calls = LongTransformer.forward, []
@@ -92,9 +87,9 @@ def test_an_interrupted_call_keeps_the_batches_that_it_had_finished(
 
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
-def test_runs_killed_at_random_points_end_in_the_same_bits(base: Path, tmp_path: Path) -> None:
+def test_runs_killed_at_random_points_end_in_the_same_bits(folder: Path, tmp_path: Path) -> None:
     n_kills, seed = 40, 1
-    outcome = json.loads(run("-m", "tests.fault_runner", str(base), str(tmp_path), str(n_kills), str(seed)))
+    outcome = json.loads(run("-m", "tests.fault_runner", str(folder), str(tmp_path), str(n_kills), str(seed)))
     assert outcome["errors"] == 0 and outcome["kills"] >= n_kills
     assert outcome["equal"] == outcome["finished"] > 0
     assert outcome["saved"] > 0  # some work of a killed run was not done again
@@ -103,8 +98,10 @@ def test_runs_killed_at_random_points_end_in_the_same_bits(base: Path, tmp_path:
 # how much memory the allocator still holds differs from run to run, so this one is not in the default run
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space are Linux's")
-def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not_fit(base, tmp_path) -> None:
-    lines = run("-c", LIMITED, str(base), str(tmp_path / "store")).splitlines()
+def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not_fit(
+    folder, tmp_path
+) -> None:
+    lines = run("-c", LIMITED, str(folder), str(tmp_path / "store")).splitlines()
     assert lines[0] == "halved True True"
     assert lines[1].startswith("refused a document of 524288 tokens does not fit into memory even alone")
     assert lines[2] == "still True"

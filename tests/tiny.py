@@ -1,6 +1,7 @@
 """Tiny random models of real architectures, with a real tokenizer: for shape and equality tests."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -9,12 +10,16 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import AutoModel, PreTrainedTokenizerFast
 from transformers.models.auto import CONFIG_MAPPING
 
+import mteb_longembed
+
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 WORDS = [f"{a}{b}" for a in LETTERS[:20] for b in LETTERS[:20]] + list(LETTERS) + [f"##{c}" for c in LETTERS]
 WORDS += [":", ".", ",", "query", "passage"]
 TRAINED = 16
 #: Prompts of two tokens each.
 PROMPTS = {"query": "query : ", "document": "passage : "}
+#: mteb takes a plain model with a card only.
+CARD = "---\nlicense: mit\n---\n"
 
 #: Model type -> settings that its configuration needs in addition to the common sizes.
 ARCHITECTURES: dict[str, dict] = {
@@ -81,11 +86,16 @@ def sentence_transformer(
 
 
 def saved(model_type: str, folder: Path, card: str = "", **settings: object) -> Path:
-    """The folder of a tiny SentenceTransformer; mteb takes a plain one with a card only."""
+    """The folder of a tiny SentenceTransformer."""
     sentence_transformer(model_type, folder, **settings)
     if card:
         (folder / "model" / "README.md").write_text(card)
     return folder / "model"
+
+
+def adapted(base: Any, documents: Any, **settings: Any) -> Any:
+    """A model that is fitted on documents, on the CPU, without a bar."""
+    return mteb_longembed.adapt(base, documents, device="cpu", show_progress_bar=False, **settings)
 
 
 def text(n: int, seed: int = 0) -> str:

@@ -33,7 +33,7 @@ REFUSED = {
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model in a folder, a saved extended one, and data."""
     folder = tmp_path_factory.mktemp("shelf")
-    base = tiny.saved("bert", folder / "base", "---\nlicense: mit\n---\n", num_hidden_layers=1)
+    base = tiny.saved("bert", folder / "base", tiny.CARD, num_hidden_layers=1)
     longembed.load(f"{base}+pi@64").save_pretrained(str(folder / "saved"))
     texts = [tiny.text(40, i) for i in range(6)]
     beir(folder / "data", texts, [texts[0][:40], texts[1][-40:]])

@@ -22,7 +22,7 @@ QUERY = tiny.text(6, 3)
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
     """A model's name and a file of documents. Nothing outside of `tmp_path` is written."""
-    base = tiny.saved("bert", tmp_path / "base", "---\nlicense: mit\n---\n")
+    base = tiny.saved("bert", tmp_path / "base", tiny.CARD)
     corpus = tmp_path / "docs.jsonl"
     write(corpus, {f"d{i}": tiny.text(8 + 9 * i, i) for i in range(6)})
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))

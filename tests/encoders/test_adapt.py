@@ -43,15 +43,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.saved("bert", tmp_path_factory.mktemp("plain"))
 
 
-@pytest.fixture(scope="module")
-def prompted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model with prompts of two tokens."""
-    return tiny.saved("bert", tmp_path_factory.mktemp("prompted"), prompts=tiny.PROMPTS)
-
-
 def weigh(base: Any, corpus: list[str] = CORPUS, rule: str = "sif") -> Any:
     """A model with weights alone, on the CPU, without a bar."""
-    return longembed.adapt(base, corpus, weights=rule, whiten=0, device="cpu", show_progress_bar=False)
+    return tiny.adapted(base, corpus, weights=rule, whiten=0)
 
 
 def contents(model: Any, texts: list[str], prompt: str = "") -> list[list[int]]:
@@ -109,8 +103,8 @@ FORMS = ["+none", "+pi@64", "+pcw@64", "+pcw@64:size=12"]
 
 
 @pytest.mark.parametrize("tail", FORMS)
-def test_one_vector_is_the_weighted_mean_of_all_tokens(prompted: Path, tail: str) -> None:
-    model: Any = longembed.load(f"{prompted}{tail}", device="cpu")
+def test_one_vector_is_the_weighted_mean_of_all_tokens(folder: Path, tail: str) -> None:
+    model: Any = longembed.load(f"{folder}{tail}", device="cpu")
     weighed = weigh(model)
     weight = slow_weights(contents(model, CORPUS, tiny.PROMPTS["document"]), "sif", prompt_ids(model))
     for texts, prompt in ((TEXTS, tiny.PROMPTS["document"]), (QUERIES, tiny.PROMPTS["query"]), (TEXTS, "")):
@@ -126,9 +120,9 @@ def test_one_vector_is_the_weighted_mean_of_all_tokens(prompted: Path, tail: str
 
 
 @pytest.mark.parametrize("tail", ["+pi@64:vectors=5", "+pcw@64:vectors=5"])
-def test_a_vector_of_a_span_is_the_weighted_mean_of_its_tokens(prompted: Path, tail: str) -> None:
-    model: Any = longembed.load(f"{prompted}{tail.replace(':vectors=5', '')}", device="cpu")
-    weighed = weigh(f"{prompted}{tail}")
+def test_a_vector_of_a_span_is_the_weighted_mean_of_its_tokens(folder: Path, tail: str) -> None:
+    model: Any = longembed.load(f"{folder}{tail.replace(':vectors=5', '')}", device="cpu")
+    weighed = weigh(f"{folder}{tail}")
     prompt = tiny.PROMPTS["document"]
     weight = slow_weights(contents(model, CORPUS, prompt), "sif", prompt_ids(model))
     states = model.encode(TEXTS, prompt=prompt, output_value="token_embeddings")
@@ -185,7 +179,7 @@ def test_a_span_of_characters_is_the_weighted_mean_of_its_tokens(plain: Path) ->
         assert gap(vector, weighted_mean(states[inside], weights)) < ROUNDING
 
 
-@pytest.mark.parametrize("base", ["plain", "prompted"])
+@pytest.mark.parametrize("base", ["plain", "folder"])
 def test_a_saved_model_without_a_strategy_opens_in_stock_sentence_transformers(
     base, tmp_path, request
 ) -> None:
@@ -204,8 +198,8 @@ def test_a_saved_model_without_a_strategy_opens_in_stock_sentence_transformers(
 
 
 @pytest.mark.parametrize("tail", ["+pi@64", "+pcw@64:size=12,vectors=window", "+pi@64:vectors=5"])
-def test_a_saved_model_with_a_strategy_gives_the_same_vectors(prompted: Path, tail: str, tmp_path) -> None:
-    model = weigh(f"{prompted}{tail}")
+def test_a_saved_model_with_a_strategy_gives_the_same_vectors(folder: Path, tail: str, tmp_path) -> None:
+    model = weigh(f"{folder}{tail}")
     model.save_pretrained(str(tmp_path / "saved"))
     loaded: Any = longembed.load(tmp_path / "saved", device="cpu")
     for want, got in zip(model.encode_document(TEXTS), loaded.encode_document(TEXTS), strict=True):
@@ -233,12 +227,11 @@ def test_the_base_is_not_changed(plain: Path) -> None:
 def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(
     plain: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    quiet: Any = {"device": "cpu", "show_progress_bar": False}
     drawn = draw(CORPUS, 64, max_tokens=40, seed=1).texts
     assert 0 < len(drawn) < len(CORPUS)
-    want = longembed.adapt(f"{plain}+pi@64", drawn, **quiet)
+    want = tiny.adapted(f"{plain}+pi@64", drawn)
     assert "drawn with seed" not in caplog.text
-    got = longembed.adapt(f"{plain}+pi@64", iter(CORPUS), max_tokens=40, seed=1, **quiet)
+    got = tiny.adapted(f"{plain}+pi@64", iter(CORPUS), max_tokens=40, seed=1)
     assert gap(got.encode(TEXTS), want.encode(TEXTS)) == 0
     assert f"{len(drawn)} of {len(CORPUS)} documents, drawn with seed 1" in caplog.text
 
@@ -288,7 +281,7 @@ def test_what_cannot_be_fitted_is_one_sentence(plain: Path, base, documents, set
     if base == "FOLDER":
         base = str(plain)
     with pytest.raises(InputError, match=message):
-        longembed.adapt(base, documents, device="cpu", show_progress_bar=False, **settings)
+        tiny.adapted(base, documents, **settings)
 
 
 @pytest.mark.parametrize("kind", ["generator", "filtered column", "dictionary's values"])
@@ -299,8 +292,8 @@ def test_any_iterable_of_texts_is_taken(plain: Path, kind: str) -> None:
         "filtered column": column[column != ""].iloc[::-1].iloc[::-1],
         "dictionary's values": dict(enumerate(CORPUS)).values(),
     }[kind]
-    want = longembed.adapt(str(plain), CORPUS, device="cpu", show_progress_bar=False).encode(TEXTS)
-    got = longembed.adapt(str(plain), given, device="cpu", show_progress_bar=False).encode(TEXTS)
+    want = tiny.adapted(str(plain), CORPUS).encode(TEXTS)
+    got = tiny.adapted(str(plain), given).encode(TEXTS)
     assert np.array_equal(got, want)
 
 
@@ -324,7 +317,7 @@ def test_vectors_are_mapped_by_mean_and_covariance_of_what_the_model_reads(
     tmp_path, pooling, prompts, caplog
 ) -> None:
     folder = tiny.saved("bert", tmp_path, pooling=pooling, prompts=prompts)
-    model = longembed.adapt(folder, CORPUS, weights=None, device="cpu", show_progress_bar=False)
+    model = tiny.adapted(folder, CORPUS, weights=None)
     base = SentenceTransformer(str(folder), device="cpu")
     raw = SentenceTransformer(modules=list(base)[:-1], prompts=base.prompts, device="cpu")
     mean, matrix = slow_whitening(raw.encode_document(CORPUS), 0.5)  # of the text that it reads
@@ -341,16 +334,15 @@ def test_vectors_are_mapped_by_mean_and_covariance_of_what_the_model_reads(
 def test_other_poolings_get_no_weights_and_a_message_says_so(tmp_path, caplog) -> None:
     folder = tiny.saved("bert", tmp_path, pooling="cls")
     with caplog.at_level("WARNING"):
-        model = longembed.adapt(folder, CORPUS, device="cpu", show_progress_bar=False)
+        model = tiny.adapted(folder, CORPUS)
     assert "the model has cls pooling, so tokens get no weights" in caplog.text
     assert "WordWeights" not in [type(part).__name__ for part in model]
 
 
 def test_example_queries_have_a_mean_of_their_own(plain: Path, tmp_path: Path) -> None:
     queries = [f"{word} cc" for word in tiny.WORDS[:12]]
-    settings = {"weights": None, "device": "cpu", "show_progress_bar": False}
-    model = longembed.adapt(plain, CORPUS, queries=queries, **settings)
-    other = longembed.adapt(plain, CORPUS, **settings)
+    model = tiny.adapted(plain, CORPUS, queries=queries, weights=None)
+    other = tiny.adapted(plain, CORPUS, weights=None)
     assert gap(model.encode_document(TEXTS), other.encode_document(TEXTS)) < ROUNDING
     # the mean of the mapped examples is near 0, as that of documents is
     assert np.linalg.norm(model.encode_query(queries).mean(0)) < np.linalg.norm(
@@ -365,7 +357,7 @@ def test_example_queries_have_a_mean_of_their_own(plain: Path, tmp_path: Path) -
 def test_a_corpus_without_differences_changes_nothing_and_says_so(plain: Path, corpus, caplog) -> None:
     base = SentenceTransformer(str(plain), device="cpu")
     with caplog.at_level("WARNING"):
-        model = longembed.adapt(plain, corpus, weights=None, device="cpu", show_progress_bar=False)
+        model = tiny.adapted(plain, corpus, weights=None)
     assert "whitening needs two different vectors of documents" in caplog.text
     assert gap(model.encode(TEXTS), as_unit(base.encode(TEXTS))) < ROUNDING
 
@@ -388,7 +380,7 @@ def test_one_document_and_unknown_words_are_enough(plain: Path) -> None:
 @pytest.mark.parametrize("tail", ["+none", "+pcw@128", "+pcw@128:size=12", "+pi@128"])
 def test_adapt_and_a_name_with_whiten_are_one_model(plain: Path, tail: str) -> None:
     corpus = [tiny.text(20 + 7 * n, 300 + n) for n in range(14)]
-    model = longembed.adapt(f"{plain}{tail}", corpus, weights=None, device="cpu", show_progress_bar=False)
+    model = tiny.adapted(f"{plain}{tail}", corpus, weights=None)
     separator = "," if ":" in tail else ":"
     searcher = longembed.search(f"{plain}{tail}{separator}whiten=0.5", device="cpu")
     searcher.add([f"d{n:02}" for n in range(len(corpus))], corpus)
@@ -402,7 +394,7 @@ def test_adapt_and_a_name_with_whiten_are_one_model(plain: Path, tail: str) -> N
 
 def test_two_adapted_models_of_one_base_have_two_revisions(plain: Path) -> None:
     def adapted(documents: list[str]) -> Any:
-        return longembed.adapt(str(plain), documents, device="cpu", show_progress_bar=False)
+        return tiny.adapted(str(plain), documents)
 
     one, other, again = adapted(CORPUS), adapted(CORPUS[:5]), adapted(CORPUS)
     revisions = [model.model_card_data.base_model_revision for model in (one, other, again)]
@@ -418,24 +410,17 @@ def test_a_map_is_fitted_on_whole_vectors_and_then_cut(plain: Path, tail: str) -
         else SentenceTransformer(str(plain), device="cpu")
     )
     base.truncate_dim = 8
-    model: Any = longembed.adapt(base, CORPUS, weights=None, device="cpu", show_progress_bar=False)
-    whole: Any = longembed.adapt(
-        f"{plain}{tail}", CORPUS, weights=None, device="cpu", show_progress_bar=False
-    )
+    model: Any = tiny.adapted(base, CORPUS, weights=None)
+    whole: Any = tiny.adapted(f"{plain}{tail}", CORPUS, weights=None)
     assert np.abs(model.encode(TEXTS) - whole.encode(TEXTS, truncate_dim=8)).max() < 1e-5
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_map_stays_in_full_precision(plain: Path, tmp_path: Path, dtype: str) -> None:
-    model: Any = longembed.adapt(
-        f"{plain}+none:dtype={'bf16' if dtype == 'bfloat16' else 'fp16'}",
-        CORPUS,
-        device="cpu",
-        show_progress_bar=False,
-    )
+    model: Any = tiny.adapted(f"{plain}+none:dtype={'bf16' if dtype == 'bfloat16' else 'fp16'}", CORPUS)
     assert np.isfinite(model.encode(TEXTS)).all()
     assert {p.dtype for part in list(model)[1:] for p in part.parameters()} == {torch.float32}
-    stock: Any = longembed.adapt(str(plain), CORPUS, device="cpu", show_progress_bar=False)
+    stock: Any = tiny.adapted(str(plain), CORPUS)
     stock.to(getattr(torch, dtype))
     assert np.isfinite(stock.encode(TEXTS, convert_to_numpy=False)[0].float().numpy()).all()
     stock.save_pretrained(str(tmp_path / "cast"))
@@ -449,7 +434,7 @@ def test_vectors_of_words_and_of_two_routes_are_whitened(plain: Path) -> None:
     two = Router.for_query_document(query_modules=route, document_modules=copy.deepcopy(route))
     for modules in ([words], [two]):
         base = SentenceTransformer(modules=modules, device="cpu")
-        model: Any = longembed.adapt(base, CORPUS, device="cpu", show_progress_bar=False)
+        model: Any = tiny.adapted(base, CORPUS)
         mean, matrix = slow_whitening(base.encode_document(CORPUS), 0.5)
         want = as_unit((base.encode_document(TEXTS) - mean) @ matrix)
         got = model.encode_document(TEXTS)
@@ -458,12 +443,10 @@ def test_vectors_of_words_and_of_two_routes_are_whitened(plain: Path) -> None:
 
 def test_few_documents_are_told_and_queries_need_a_map(plain: Path, caplog) -> None:
     with caplog.at_level("WARNING"):
-        longembed.adapt(str(plain), CORPUS[:5], device="cpu", show_progress_bar=False)
+        tiny.adapted(str(plain), CORPUS[:5])
     assert "with fewer than 50 pieces or 12 documents do not count on a gain" in caplog.text
     with pytest.raises(InputError, match=r"^queries centre the queries of a map, so they need whiten="):
-        longembed.adapt(
-            str(plain), CORPUS, whiten=0, queries=QUERIES * 4, device="cpu", show_progress_bar=False
-        )
+        tiny.adapted(str(plain), CORPUS, whiten=0, queries=QUERIES * 4)
 
 
 def test_a_dense_with_an_activation_is_told_or_exact(tmp_path: Path, caplog) -> None:
@@ -471,14 +454,14 @@ def test_a_dense_with_an_activation_is_told_or_exact(tmp_path: Path, caplog) -> 
     base = SentenceTransformer(str(folder), device="cpu")
     bent = SentenceTransformer(modules=[base[0], base[1], Dense(32, 32)], prompts=base.prompts, device="cpu")
     with caplog.at_level("WARNING"):
-        longembed.adapt(bent, CORPUS, device="cpu", show_progress_bar=False)
+        tiny.adapted(bent, CORPUS)
     assert "a Dense with an activation behind its pooling" in caplog.text
 
 
 def test_the_card_of_an_adapted_model_keeps_base_and_tag_and_links_no_path(
     plain: Path, tmp_path: Path
 ) -> None:
-    model: Any = longembed.adapt(str(plain), CORPUS, device="cpu", show_progress_bar=False)
+    model: Any = tiny.adapted(str(plain), CORPUS)
     model.save_pretrained(str(tmp_path / "saved"))
     card = (tmp_path / "saved" / "README.md").read_text()
     assert "corpus-adapted" in card and "huggingface.co" not in card and str(plain.parent) not in card
@@ -505,14 +488,13 @@ def readers(monkeypatch) -> list[torch.dtype]:
 def test_a_stock_base_encodes_in_bf16_where_that_wins_and_the_result_keeps_its_type(
     plain, machine, readers, caplog
 ) -> None:
-    options = {"device": "cpu", "show_progress_bar": False}
-    made = longembed.adapt(plain, CORPUS, **options)
+    made = tiny.adapted(plain, CORPUS)
     (line,) = [record.message for record in caplog.records if "bf16" in record.message]
     assert line.startswith(f"{plain} runs in bf16: about 0 seconds, and 0 seconds in fp32; vectors agree")
     assert readers == [torch.bfloat16] and made.dtype == torch.float32
     measured = len(machine.measured)
-    full = longembed.adapt(plain, CORPUS, dtype="fp32", **options)
-    half = longembed.adapt(plain, CORPUS, dtype="bf16", **options)
+    full = tiny.adapted(plain, CORPUS, dtype="fp32")
+    half = tiny.adapted(plain, CORPUS, dtype="bf16")
     assert readers[1:] == [full.dtype, half.dtype] == [torch.float32, torch.bfloat16]
     assert len(machine.measured) == measured
     # its scores are nearly those of a map from rows in fp32; the axes of a map may turn
@@ -522,15 +504,15 @@ def test_a_stock_base_encodes_in_bf16_where_that_wins_and_the_result_keeps_its_t
 
 @pytest.mark.parametrize("load", [str, lambda name: longembed.load(name, device="cpu")])
 def test_a_model_of_ours_encodes_in_its_own_type_as_a_search_does(plain, machine, readers, load) -> None:
-    longembed.adapt(load(f"{plain}+pi@64"), CORPUS, device="cpu", show_progress_bar=False)
-    made = longembed.adapt(f"{plain}+pi@64", CORPUS, device="cpu", dtype="bf16", show_progress_bar=False)
+    tiny.adapted(load(f"{plain}+pi@64"), CORPUS)
+    made = tiny.adapted(f"{plain}+pi@64", CORPUS, dtype="bf16")
     assert readers == [torch.float32, torch.bfloat16] and made.dtype == torch.bfloat16
     assert machine.measured == []
 
 
 def test_where_bf16_gains_nothing_adapt_says_nothing(plain, machine, readers, caplog) -> None:
     machine.products[torch.bfloat16] = 1.0
-    longembed.adapt(plain, CORPUS, device="cpu", show_progress_bar=False)
+    tiny.adapted(plain, CORPUS)
     assert readers == [torch.float32] and "bf16" not in caplog.text
 
 
@@ -543,15 +525,14 @@ def test_a_loaded_model_has_its_type(plain) -> None:
 
 
 def test_a_long_time_is_told_before_it_passes(plain, monkeypatch, caplog) -> None:
-    quick = {"device": "cpu", "show_progress_bar": False}
     documents = CORPUS * 5 + [tiny.text(30, seed) for seed in range(40)]
-    longembed.adapt(f"{plain}+pcw@64", documents, **quick)
+    tiny.adapted(f"{plain}+pcw@64", documents)
     assert "on this machine" not in caplog.text
     hours = iter((0.0, 3600.0))
     monkeypatch.setattr(
         "mteb_longembed.encoders.pieces.time", SimpleNamespace(perf_counter=lambda: next(hours))
     )
-    longembed.adapt(f"{plain}+pcw@64", documents, **quick)
+    tiny.adapted(f"{plain}+pcw@64", documents)
     (line,) = [record.message for record in caplog.records if "on this machine" in record.message]
     assert re.fullmatch(
         r"encoding about [\d,]+ more tokens takes about [\d,]+ minutes on this machine\.", line

@@ -24,11 +24,6 @@ STRATEGIES = ["none", "pcw", "gp", "rp", "pi", "ntk"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
-
-
-@pytest.fixture(scope="module")
 def base(folder) -> SentenceTransformer:
     model = SentenceTransformer(str(folder), device="cpu")
     model.model_card_data.model_name = "someone/tiny"
@@ -152,11 +147,11 @@ def test_a_model_of_no_folder_is_extended_whatever_is_in_the_current_one(base, f
     assert extended.model_card_data.model_name == "someone/made+pi@128" and not extended.checkpoint.base.path
 
 
-def test_an_interpolated_checkpoint_takes_none_only(base, folder, monkeypatch):
+def test_an_interpolated_checkpoint_takes_none_only(base, tmp_path, monkeypatch):
     from mteb_longembed.names import zoo
 
     grown = extend(base, "pi")
-    where = folder.parent / "grown"
+    where = tmp_path / "grown"
     grown[0].model.save_pretrained(where)
     grown.tokenizer.save_pretrained(where)
     entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")

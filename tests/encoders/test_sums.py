@@ -21,23 +21,17 @@ QUERIES = [tiny.text(5, 900 + n) for n in range(7)]
 PARTS = [CORPUS[:9], CORPUS[9:10], CORPUS[10:]]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
-
-
 @pytest.mark.parametrize("tail", ["", "+pcw@256", "+pi@256"])
 def test_three_machines_fit_the_model_of_one(folder: Path, tail: str, tmp_path: Path) -> None:
-    options: Any = {"device": "cpu", "show_progress_bar": False}
     base: Any = longembed.load(f"{folder}{tail}", device="cpu")
-    one: Any = longembed.adapt(base, CORPUS, **options)
+    one: Any = tiny.adapted(base, CORPUS)
 
     counts = [count_tokens(base, part) for part in PARTS]
-    weighted: Any = longembed.adapt(base, counts[0] + counts[1] + counts[2], whiten=0, **options)
+    weighted: Any = tiny.adapted(base, counts[0] + counts[1] + counts[2], whiten=0)
     weighted.save_pretrained(str(tmp_path / "weighted"))  # it travels to each machine
     there: Any = longembed.load(tmp_path / "weighted", device="cpu")
     moments = [Moments.of(pieces(there, part)) for part in PARTS]
-    three: Any = longembed.adapt(weighted, moments[0] + moments[1] + moments[2], weights=None, **options)
+    three: Any = tiny.adapted(weighted, moments[0] + moments[1] + moments[2], weights=None)
 
     # directions of nearly equal variance may turn, and no score changes
     scores = [

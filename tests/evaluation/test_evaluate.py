@@ -37,11 +37,6 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
-
-
 def split_of(root: Path, n: int = 24, metrics: Any = METRICS, **options: Any) -> Split:
     texts = [f"{tiny.text(5 + 4 * i, i)}. {tiny.text(30, 100 + i)}." for i in range(n)]
     queries = [f"{' '.join(text.split()[2:9])}. {tiny.text(4, i)}." for i, text in enumerate(texts)]

@@ -51,10 +51,6 @@ ADAPTED = ["adapted", "adapted with prompts", "adapted and extended", "adapted w
 SAID = {"modernbert+pi": "rope scaling", "adapted with queries": "Router"}
 
 
-def adapted(base: str | Path, **settings: Any) -> SentenceTransformer:
-    return mteb_longembed.adapt(base, CORPUS, device="cpu", show_progress_bar=False, **settings)
-
-
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """name -> the folder, what was said of it, and texts with their prompt."""
@@ -76,11 +72,11 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         model = mteb_longembed.extend(bases[base], key, LT, LO, logn=False, device="cpu")
         keep(name, model, TEXTS, prompt)
     keep("mini-ape", "mini-ape+pi@1k:logn=off", ["Who keeps the lighthouse?", LONG])
-    keep("adapted", adapted("mini-ape"), TEXTS)
+    keep("adapted", tiny.adapted("mini-ape", CORPUS), TEXTS)
     prompted = tiny.saved("bert", tmp_path_factory.mktemp("prompted"), prompts=tiny.PROMPTS)
-    keep("adapted with prompts", adapted(prompted), TEXTS, tiny.PROMPTS["query"])
-    keep("adapted and extended", adapted("mini-ape+pi@1k:logn=off"), [*TEXTS, LONG])
-    keep("adapted with queries", adapted("mini-ape", queries=TEXTS * 3), TEXTS)
+    keep("adapted with prompts", tiny.adapted(prompted, CORPUS), TEXTS, tiny.PROMPTS["query"])
+    keep("adapted and extended", tiny.adapted("mini-ape+pi@1k:logn=off", CORPUS), [*TEXTS, LONG])
+    keep("adapted with queries", tiny.adapted("mini-ape", CORPUS, queries=TEXTS * 3), TEXTS)
     return made
 
 

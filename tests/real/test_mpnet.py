@@ -16,6 +16,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
+from tests import tiny
 from tests.real.test_minilm import ROUNDING, TEXTS, gap
 
 pytestmark = pytest.mark.real
@@ -42,14 +43,10 @@ def test_none_is_the_stock_model(mpnet: Path) -> None:
 
 
 def test_a_weighed_model_is_the_same_in_stock_sentence_transformers(mpnet: Path, tmp_path: Path) -> None:
-    model: Any = longembed.adapt(
-        str(mpnet), TEXTS, weights="sif", whiten=0, device="cpu", show_progress_bar=False
-    )
+    model: Any = tiny.adapted(str(mpnet), TEXTS, weights="sif", whiten=0)
     model.save_pretrained(str(tmp_path / "weighed"))
     stock = SentenceTransformer(str(tmp_path / "weighed"), device="cpu")
-    ours: Any = longembed.adapt(
-        f"{mpnet}+none", TEXTS, weights="sif", whiten=0, device="cpu", show_progress_bar=False
-    )
+    ours: Any = tiny.adapted(f"{mpnet}+none", TEXTS, weights="sif", whiten=0)
     assert gap(stock.encode(TEXTS), model.encode(TEXTS)) < ROUNDING
     assert gap(stock.encode(TEXTS), ours.encode(TEXTS)) < ROUNDING
 
@@ -57,9 +54,7 @@ def test_a_weighed_model_is_the_same_in_stock_sentence_transformers(mpnet: Path,
 def test_windows_with_weights_are_weighted_means(mpnet: Path) -> None:
     """Against loops over windows in plain PyTorch."""
     name = f"{mpnet}+pcw@1024:vectors=window"
-    weighed: Any = longembed.adapt(
-        name, TEXTS, weights="sif", whiten=0, device="cpu", show_progress_bar=False
-    )
+    weighed: Any = tiny.adapted(name, TEXTS, weights="sif", whiten=0)
     stock = SentenceTransformer(str(mpnet), device="cpu")
     table = weighed.head.weights.emb_layer.weight.detach().numpy()[:, 0]
     ids = stock.tokenizer(TEXTS[2], add_special_tokens=False, truncation=False)["input_ids"]

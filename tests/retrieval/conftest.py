@@ -1,16 +1,8 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mteb_longembed.encoders.trunk import LongTransformer
-from tests import tiny
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model with prompts."""
-    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
 
 
 @pytest.fixture

@@ -181,9 +181,7 @@ def test_a_search_reads_what_adapt_has_encoded(folder, tail, weights, tmp_path, 
     for store in ("off", str(tmp_path / "store")):
         monkeypatch.setenv("MTEB_LONGEMBED_STORE", store)
         saved = tmp_path / f"saved {len(found)}"
-        model: Any = longembed.adapt(
-            f"{folder}{tail}", texts, weights=weights, device="cpu", show_progress_bar=False
-        )
+        model: Any = tiny.adapted(f"{folder}{tail}", texts, weights=weights)
         model.save_pretrained(str(saved))
         adapting = rows()
         searcher = longembed.search(str(saved), device="cpu", passages=False)

@@ -18,11 +18,6 @@ from tests.own_data import beir
 TEXTS = [f"aa bb {tiny.text(6 + 7 * i, i)}" for i in range(7)] + ["aa"]
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
-
-
 def weighted(model: Any, counts: TokenCounts, rule: Rule) -> Any:
     table = TokenWeights.of_corpus(counts, rule, model.tokenizer)
     return with_head(model, model.head.weighted(table))
@@ -37,8 +32,8 @@ def numbers(vectors: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("tail", ["+pi@64", "+pcw@64:size=12,vectors=window", "+pi@64:vectors=5"])
-def test_another_head_pools_the_same_pass_and_is_then_read(base: Path, tail: str, tmp_path: Path) -> None:
-    model: Any = longembed.load(f"{base}{tail}", device="cpu")
+def test_another_head_pools_the_same_pass_and_is_then_read(folder: Path, tail: str, tmp_path: Path) -> None:
+    model: Any = longembed.load(f"{folder}{tail}", device="cpu")
     counts = count_tokens(model, TEXTS)
     alone = {rule: numbers(weighted(model, counts, rule).encode_document(TEXTS)) for rule in ("sif", "idf")}
     want = numbers(model.encode_document(TEXTS))
@@ -56,9 +51,11 @@ def test_another_head_pools_the_same_pass_and_is_then_read(base: Path, tail: str
     assert model.store.counts.tokens_encoded == encoded > 0
 
 
-def test_the_mean_of_tokens_and_the_vectors_of_windows_come_from_one_pass(base: Path, tmp_path: Path) -> None:
+def test_the_mean_of_tokens_and_the_vectors_of_windows_come_from_one_pass(
+    folder: Path, tmp_path: Path
+) -> None:
     """One weighted mean of `pcw` takes the tokens of documents, and a vector for each window those of windows."""
-    model: Any = longembed.load(f"{base}+pcw@64:size=12", device="cpu")
+    model: Any = longembed.load(f"{folder}+pcw@64:size=12", device="cpu")
     counts = count_tokens(model, TEXTS)
     others: list[Any] = [
         weighted(model, counts, "sif"),
@@ -79,14 +76,14 @@ def test_the_mean_of_tokens_and_the_vectors_of_windows_come_from_one_pass(base: 
 
 
 def test_compare_encodes_once_for_all_heads_of_one_trunk(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
     tails = ["vectors=window", "vectors=window,weights=sif", "vectors=window,weights=idf"]
     tails.append("score=softmax,vectors=window,weights=sif")
-    names = [f"{base}+pcw@64:{tail}" for tail in tails]
-    names += [f"{base}+ntk@64{tail}" for tail in ("", ":weights=sif", ":weights=idf")]
-    names += [f"{base}+pcw@64:weights={rule}" for rule in ("sif", "idf")]
+    names = [f"{folder}+pcw@64:{tail}" for tail in tails]
+    names += [f"{folder}+ntk@64{tail}" for tail in ("", ":weights=sif", ":weights=idf")]
+    names += [f"{folder}+pcw@64:weights={rule}" for rule in ("sif", "idf")]
     documents = [tiny.text(40, seed) for seed in range(8)]
     data = beir(tmp_path / "data", documents, [text[:20] for text in documents])
     n_encoded: list[int] = []

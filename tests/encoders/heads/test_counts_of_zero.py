@@ -1,7 +1,6 @@
 """Words that the corpus lacks, token roles that share an id, and half precision: rules of weights at their edges."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,10 +34,6 @@ QUESTIONS = {
 }
 
 
-def adapted(base: Any, documents: list[str], **settings: Any) -> Any:
-    return longembed.adapt(base, documents, whiten=0, device="cpu", show_progress_bar=False, **settings)
-
-
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("n", [1, 8, 100, 10_000])
 def test_no_token_that_was_never_seen_counts_more_than_one_seen_once(rule, n) -> None:
@@ -51,7 +46,7 @@ def test_no_token_that_was_never_seen_counts_more_than_one_seen_once(rule, n) ->
 
 @pytest.mark.parametrize("rule", RULES)
 def test_words_that_no_note_has_do_not_rule_the_question(rule) -> None:
-    model = adapted("mini-ape", list(NOTES.values()), weights=rule)
+    model = tiny.adapted("mini-ape", list(NOTES.values()), whiten=0, weights=rule)
     scores = model.encode_query(list(QUESTIONS.values())) @ model.encode_document(list(NOTES.values())).T
     base = SentenceTransformer(str(Path(longembed.__file__).parent / "models" / "mini-ape"), device="cpu")
     plain = base.encode_query(list(QUESTIONS.values())) @ base.encode_document(list(NOTES.values())).T
@@ -63,7 +58,7 @@ def test_an_end_token_that_also_stands_for_unknown_words_has_no_weight(tmp_path:
     tokens = tiny.tokenizer()
     tokens.unk_token = tokens.sep_token  # as in Qwen
     folder = tiny.transformer("bert", tmp_path, tokens=tokens)
-    model = adapted(longembed.extend(folder, "none", device="cpu"), ["aa bb", "bb cc"])
+    model = tiny.adapted(longembed.extend(folder, "none", device="cpu"), ["aa bb", "bb cc"], whiten=0)
     end = model.tokenizer.convert_tokens_to_ids("[SEP]")
     assert end in special_ids(model.tokenizer)
     assert model[1].emb_layer.weight[end].item() == pytest.approx(NO_WEIGHT)
@@ -88,6 +83,8 @@ def test_a_text_without_known_words_keeps_the_bases_vector_in_every_precision(
     ):
         base.to(dtype)
         before = np.asarray(base.encode([text], convert_to_tensor=True).float())
-        after = np.asarray(adapted(base, ["aa bb", "bb cc"]).encode([text], convert_to_tensor=True).float())
+        after = np.asarray(
+            tiny.adapted(base, ["aa bb", "bb cc"], whiten=0).encode([text], convert_to_tensor=True).float()
+        )
         assert np.isfinite(after).all()
         assert (before * after).sum() > least

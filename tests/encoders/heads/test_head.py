@@ -30,11 +30,6 @@ TEXTS = [tiny.text(n, n) for n in (6, 12, 40, 90)]
 CORPUS = [tiny.text(20 + 3 * n, 100 + n) for n in range(30)]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.saved("bert", tmp_path_factory.mktemp("base"), prompts=tiny.PROMPTS)
-
-
 # ---- a new way to group ------------------------------------------------------------------------------------
 
 
@@ -127,8 +122,7 @@ def centring() -> Iterator[None]:
 def test_a_new_map_is_fitted_saved_and_loaded(
     folder: Path, centring: None, tmp_path: Path, tail: str
 ) -> None:
-    quiet: Any = {"device": "cpu", "show_progress_bar": False}
-    model: Any = longembed.adapt(f"{folder}{tail}", CORPUS, weights=None, centre=0.5, **quiet)
+    model: Any = tiny.adapted(f"{folder}{tail}", CORPUS, weights=None, centre=0.5)
     base = SentenceTransformer(str(folder), device="cpu")
     if tail:
         base = longembed.load(f"{folder}{tail}", device="cpu")  # type: ignore[assignment]
@@ -230,7 +224,7 @@ def test_dimensions_stand_by_falling_variance() -> None:
 @pytest.mark.parametrize("dense", [False, True])
 def test_adapted_stock_modules_read_back_as_one_head(tmp_path: Path, dense: bool) -> None:
     folder = tiny.saved("bert", tmp_path, dense=dense, prompts=tiny.PROMPTS)
-    model: Any = longembed.adapt(str(folder), CORPUS, device="cpu", show_progress_bar=False)
+    model: Any = tiny.adapted(str(folder), CORPUS)
     head = Head.of(model)
     assert head.weights is not None and head.mode == "mean"
     assert isinstance(head.behind[-1], Normalize)

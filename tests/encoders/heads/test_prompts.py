@@ -67,7 +67,7 @@ def test_vectors_of_an_extended_model_have_the_direction_and_length_of_their_own
         "bert", tmp_path, dense=dense, prompts=None if way == "at the call" else PROMPTS
     )
     model = longembed.extend(without_scaling(base), key, 16 if key == "none" else 64, 16, device="cpu")
-    weighted = longembed.adapt(model, CORPUS, whiten=0, show_progress_bar=False)
+    weighted = tiny.adapted(model, CORPUS, whiten=0)
     assert np.allclose(WAYS[way](weighted), expected(weighted), rtol=1e-4, atol=1e-5)
 
 
@@ -76,7 +76,7 @@ def test_a_shipped_model_without_its_normalize_keeps_its_lengths(way) -> None:
     prompts = {} if way == "at the call" else PROMPTS
     model = longembed.load("mini-ape+pi@1k", device="cpu", prompts=prompts, similarity_fn_name="dot")
     del model[-1]
-    weighted = longembed.adapt(model, CORPUS, whiten=0, show_progress_bar=False)
+    weighted = tiny.adapted(model, CORPUS, whiten=0)
     assert np.allclose(WAYS[way](weighted), expected(weighted), rtol=1e-4, atol=1e-5)
 
 
@@ -84,9 +84,8 @@ def test_a_shipped_model_without_its_normalize_keeps_its_lengths(way) -> None:
 @pytest.mark.parametrize("whiten", [0, 0.5])
 def test_stock_modules_give_the_directions_of_ours(whiten, way, tmp_path: Path) -> None:
     base = tiny.saved("bert", tmp_path, prompts=None if way == "at the call" else PROMPTS)
-    settings: dict[str, Any] = {"whiten": whiten, "device": "cpu", "show_progress_bar": False}
-    stock = longembed.adapt(base, CORPUS, **settings)
-    ours = longembed.adapt(longembed.extend(base, "none", device="cpu"), CORPUS, **settings)
+    stock = tiny.adapted(base, CORPUS, whiten=whiten)
+    ours = tiny.adapted(longembed.extend(base, "none", device="cpu"), CORPUS, whiten=whiten)
     assert type(stock) is SentenceTransformer and type(ours) is not SentenceTransformer
     documents = [model.encode_document(CORPUS) for model in (stock, ours)]
     scores = [WAYS[way](model) @ rows.T for model, rows in zip((stock, ours), documents, strict=True)]
@@ -94,9 +93,7 @@ def test_stock_modules_give_the_directions_of_ours(whiten, way, tmp_path: Path) 
 
 
 def test_three_ways_to_bring_a_prompt_give_the_same_vectors(tmp_path: Path) -> None:
-    model = longembed.adapt(
-        tiny.saved("bert", tmp_path, prompts=PROMPTS), CORPUS, device="cpu", show_progress_bar=False
-    )
+    model = tiny.adapted(tiny.saved("bert", tmp_path, prompts=PROMPTS), CORPUS)
     first, *others = (encode(model) for encode in WAYS.values())
     for other in others:
         assert np.array_equal(first, other)

@@ -25,10 +25,6 @@ def edit(file: Path, **settings: object) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
 
 
-def adapted(base: str | Path | SentenceTransformer, **settings: Any) -> SentenceTransformer:
-    return longembed.adapt(base, CORPUS, device="cpu", show_progress_bar=False, **settings)
-
-
 @pytest.mark.parametrize("mode", ["mean", "cls"])
 def test_modules_have_old_names_and_the_settings_of_old_classes(mode, tmp_path) -> None:
     base = tiny.saved("bert", tmp_path, pooling=mode, dense=True, prompts=tiny.PROMPTS)
@@ -56,7 +52,7 @@ def test_modules_have_old_names_and_the_settings_of_old_classes(mode, tmp_path) 
 
 @pytest.mark.parametrize("tail", ["", "+pi@64:logn=off"])
 def test_an_adapted_model_has_stock_modules_and_its_pooling_where_readers_look(tail, tmp_path) -> None:
-    model = adapted(f"{tiny.saved('bert', tmp_path)}{tail}")
+    model = tiny.adapted(f"{tiny.saved('bert', tmp_path)}{tail}", CORPUS)
     texts = [tiny.text(14), tiny.text(16, 1)] if not tail else [tiny.text(40)]
     before = model.encode(texts)
     export(model, tmp_path / "plain")
@@ -71,7 +67,7 @@ def test_an_adapted_model_has_stock_modules_and_its_pooling_where_readers_look(t
 
 
 def test_example_queries_need_a_router_and_a_sentence_says_who_lacks_it(tmp_path) -> None:
-    model = adapted(tiny.saved("bert", tmp_path), queries=CORPUS)
+    model = tiny.adapted(tiny.saved("bert", tmp_path), CORPUS, queries=CORPUS)
     lost = export(model, tmp_path / "plain")
     assert lost[-1] == (
         "support for sentence-transformers before 5.0, which lacks the Router that example queries need."
