@@ -63,9 +63,7 @@ def run(*command: str) -> str:
     return done.stdout
 
 
-def test_an_interrupted_call_keeps_the_batches_that_it_had_finished(
-    folder: Path, tmp_path: Path, monkeypatch
-) -> None:
+def test_an_interrupted_call_keeps_the_batches_that_it_had_finished(folder, tmp_path, monkeypatch) -> None:
     model = longembed.load(f"{folder}+pi@64", device="cpu")
     model.store = EmbeddingStore(tmp_path)
     texts = [tiny.text(40, seed) for seed in range(8)]
@@ -98,9 +96,7 @@ def test_runs_killed_at_random_points_end_in_the_same_bits(folder: Path, tmp_pat
 # how much memory the allocator still holds differs from run to run, so this one is not in the default run
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space are Linux's")
-def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not_fit(
-    folder, tmp_path
-) -> None:
+def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not_fit(folder, tmp_path):
     lines = run("-c", LIMITED, str(folder), str(tmp_path / "store")).splitlines()
     assert lines[0] == "halved True True"
     assert lines[1].startswith("refused a document of 524288 tokens does not fit into memory even alone")

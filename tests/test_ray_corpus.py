@@ -127,9 +127,7 @@ def assert_equal(folder: Path, wanted: list[dict]) -> None:
     assert np.abs(vectors - np.stack([np.asarray(row["vector"]) for row in wanted])).max() < 1e-5
 
 
-def test_a_killed_worker_is_replaced_and_a_killed_job_goes_on_where_it_stopped(
-    cluster, documents, tmp_path
-) -> None:
+def test_a_killed_worker_is_replaced_and_a_killed_job_goes_on_where_it_stopped(cluster, documents, tmp_path):
     folder = tmp_path / "windows"
     command = ("ray_corpus", WINDOWS, documents, folder, "--workers", 2)
     job = start(cluster, *command)
@@ -232,9 +230,7 @@ ray_corpus.main()
 """
 
 
-def test_a_worker_out_of_memory_is_one_sentence_and_finished_shards_stay(
-    cluster, documents, tmp_path
-) -> None:
+def test_a_worker_out_of_memory_is_one_sentence_and_finished_shards_stay(cluster, documents, tmp_path):
     (tmp_path / "short_of_memory.py").write_text(SHORT_OF_MEMORY)
     given, folder = tmp_path / "documents", tmp_path / "windows"
     given.mkdir()

@@ -136,9 +136,7 @@ def test_each_comparison_has_its_folder(base, data, files, tmp_path) -> None:
     assert len(pages()) == 2 and first.items() <= pages().items()
 
 
-def test_one_query_has_scores_without_intervals_and_report_leaves_them_to_compare(
-    base, tmp_path, capsys
-) -> None:
+def test_one_query_has_scores_without_intervals_and_report_leaves_them_to_compare(base, tmp_path, capsys):
     beir(tmp_path, [f"{tiny.text(40, 0)} {tiny.text(8, 1)}", tiny.text(8, 2)], [tiny.text(8, 1)])
     line = ["compare", base, "--data", str(tmp_path), "--strategies", "gp,rp,pcw,se", "--no-bm25"]
     assert cli.main([*line, "--output-folder", str(tmp_path / "out")]) == 0

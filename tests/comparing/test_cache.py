@@ -165,9 +165,7 @@ def test_new_ids_do_not_change_the_score_of_documents_that_look_equal(base, tmp_
     assert scores == [pytest.approx(100 * gains / n_equal)] * 2
 
 
-def test_a_document_with_the_id_of_the_query_can_be_left_out_and_has_scores_of_its_own(
-    base, tmp_path
-) -> None:
+def test_a_document_with_the_id_of_the_query_can_be_left_out_and_has_scores_of_its_own(base, tmp_path):
     texts = [f"{word} ab ac" for word in ("ba", "bb", "bc")]
     root = beir(tmp_path / "data", texts, texts)
     queries = root / "queries.jsonl"

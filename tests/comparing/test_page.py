@@ -164,12 +164,7 @@ def test_nothing_is_loaded_from_elsewhere_and_ids_are_unique(text) -> None:
 
 
 def test_the_page_opens_with_its_answer_and_ends_with_its_facts(text) -> None:
-    parts = [
-        'class="answer',
-        'class="cautions',
-        'id="standings',
-        'id="T_compare',
-    ]
+    parts = ['class="answer', 'class="cautions', 'id="standings', 'id="T_compare']
     places = [text.index(f'{part}"') for part in parts] + [
         text.index(title) for title in ("What else follows", "Left out", "How this was made")
     ]

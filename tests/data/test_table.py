@@ -67,9 +67,7 @@ def test_each_judgement_may_have_a_passage_or_not(tmp_path: Path, ending: str, f
 
 @pytest.mark.parametrize("name", ["qrels.trec", "qrels.txt", "qrels"])
 @pytest.mark.parametrize("sign", [" ", "\t", "  "])
-def test_trec_s_judgements_have_no_heading_and_any_second_column(
-    tmp_path: Path, sign: str, name: str
-) -> None:
+def test_trec_s_judgements_have_no_heading_and_any_second_column(tmp_path, sign, name) -> None:
     lines = "q1 0 d1 1\nq2 Q0 d2 2\n".replace(" ", sign)
     assert read_judged(made(tmp_path / name, lines)) == GRADES
 

@@ -45,9 +45,7 @@ def test_where_products_gain_nothing_no_model_is_loaded(base_folder, machine) ->
     assert why(f"{base_folder}+pi@64") is None
 
 
-def test_a_short_run_tries_nothing_and_says_nothing_of_a_longer_one(
-    base_folder, machine, monkeypatch
-) -> None:
+def test_a_short_run_tries_nothing_and_says_nothing_of_a_longer_one(base_folder, machine, monkeypatch):
     operations = 24 * 2 * 32**2 * 160  # of all texts: 2 layers of width 32
     machine.products = {FP32: operations / 50, BF16: operations / 10}
     with monkeypatch.context() as patched:
@@ -68,9 +66,7 @@ def test_it_must_be_twice_as_fast_and_vectors_must_agree(base_folder, machine, m
 
 
 @pytest.mark.usefixtures("no_model")
-def test_a_type_of_the_name_or_of_the_weights_and_a_saved_model_stay(
-    base_folder, machine, tmp_path: Path
-) -> None:
+def test_a_type_of_the_name_or_of_the_weights_and_a_saved_model_stay(base_folder, machine, tmp_path) -> None:
     assert why(f"{base_folder}+pi@64:dtype=fp16") is None
     half = longembed.load(f"{base_folder}+none:dtype=bf16", device="cpu")
     half.save(str(tmp_path / "extended"))

@@ -135,9 +135,7 @@ class Allocator:
         monkeypatch.setattr(type(extended[0]), "forward", forward)
 
 
-def test_a_batch_that_does_not_fit_is_halved_and_its_size_tried_again_by_the_next_call(
-    base, monkeypatch
-) -> None:
+def test_a_batch_that_does_not_fit_is_halved_and_its_size_tried_again_by_the_next_call(base, monkeypatch):
     texts = [tiny.text(64, seed) for seed in range(40)]
     extended = longembed.extend(base, "pi")
     expected = extended.encode(texts)
@@ -175,9 +173,7 @@ def test_other_errors_are_not_taken_for_lack_of_memory() -> None:
 # ---- numbers ----------------------------------------------------------------------------------------------
 
 
-def test_a_document_that_overflows_in_half_precision_is_named_with_a_remedy(
-    base: SentenceTransformer,
-) -> None:
+def test_a_document_that_overflows_in_half_precision_is_named_with_a_remedy(base) -> None:
     extended = longembed.extend(base, "pi")
     inner = extended[0].model
     word = extended.tokenizer("aa")["input_ids"][1]

@@ -84,9 +84,7 @@ def test_ties_count_with_their_mean_over_the_whole_row(tmp_path: Path) -> None:
     assert scores["is_tied"].all() and np.allclose(scores["score"], 1 / 12)
 
 
-def test_a_document_with_the_id_of_the_query_and_those_that_are_no_candidates_do_not_count(
-    tmp_path: Path,
-) -> None:
+def test_a_document_with_the_id_of_the_query_and_those_that_are_no_candidates_do_not_count(tmp_path) -> None:
     split = split_of(tmp_path, 4, ["Success@1"])
     matrix = np.array([[1, 2, 3, 4]] * 4)
     assert evaluate(Fixed(matrix), split)["score"].tolist() == [0, 0, 0, 1]

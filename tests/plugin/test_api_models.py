@@ -161,9 +161,7 @@ def test_a_missing_tiktoken_names_the_extra(monkeypatch):
         api_models.token_starts_of(mteb.get_model_meta(ADA))
 
 
-def test_a_comparison_asks_for_each_text_once_for_the_model_and_for_windows_around_it(
-    asked, tmp_path
-) -> None:
+def test_a_comparison_asks_for_each_text_once_for_the_model_and_for_windows_around_it(asked, tmp_path):
     texts = [document(8, seed) for seed in range(5)] + [document(5_000, 9)]
     queries = [f"{text[:30]} {number}" for number, text in enumerate(texts)]
     data = beir(tmp_path / "data", texts, queries)

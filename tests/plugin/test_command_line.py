@@ -80,9 +80,7 @@ def run_of(*tasks: str) -> SimpleNamespace:
         ([], None),
     ],
 )
-def test_a_run_ends_with_the_scores_on_longembed_and_how_to_see_the_table(
-    tasks, said, monkeypatch, capsys
-) -> None:
+def test_a_run_ends_with_the_scores_on_longembed_and_how_to_see_the_table(tasks, said, monkeypatch, capsys):
     evaluate = Mock(return_value=run_of(*tasks))
     monkeypatch.setattr(mteb, "evaluate", evaluate)
     run_and_say(

@@ -107,9 +107,7 @@ def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", [*EXTENDED, *ADAPTED, "mini-ape"])
-def test_an_old_version_gives_the_same_vectors_or_a_sentence_says_why_not(
-    name, exported, read_by_old
-) -> None:
+def test_an_old_version_gives_the_same_vectors_or_a_sentence_says_why_not(name, exported, read_by_old):
     got = read_by_old[name]
     if name in SAID:
         assert any(SAID[name] in sentence and "before 5.0" in sentence for sentence in exported[name]["said"])

@@ -13,7 +13,6 @@ import mteb
 import numpy as np
 import pytest
 import torch
-from mteb.abstasks.retrieval import AbsTaskRetrieval
 from sentence_transformers import SentenceTransformer
 from transformers import BertModel, JinaEmbeddingsV3Model
 
@@ -66,9 +65,7 @@ def gap(a: np.ndarray, b: np.ndarray) -> float:
     # 0.1632 is mteb's public result; in fewer bits some documents of nearly equal scores change places
     [("none", 0.1632, 0.001), ("none:dtype=bf16", 0.1629, 0.005)],
 )
-def test_qmsum_scores_as_in_public(
-    minilm: Path, qmsum: AbsTaskRetrieval, tail: str, score: float, tolerance: float
-) -> None:
+def test_qmsum_scores_as_in_public(minilm, qmsum, tail, score, tolerance) -> None:
     model = mteb.get_model(f"{minilm}+{tail}", device="cpu")
     results = mteb.evaluate(model, qmsum, cache=None, show_progress_bar=False)
     assert results.task_results[0].get_score() == pytest.approx(score, abs=tolerance)
@@ -78,9 +75,7 @@ def test_qmsum_scores_as_in_public(
 
 
 @pytest.mark.parametrize(("tail", "score"), [("", 0.290), (":weights=idf", 0.334), (":weights=sif", 0.344)])
-def test_corpus_weights_gain_on_the_first_tokens_of_meetings(
-    minilm: Path, qmsum: AbsTaskRetrieval, tail: str, score: float
-) -> None:
+def test_corpus_weights_gain_on_the_first_tokens_of_meetings(minilm, qmsum, tail, score) -> None:
     model = mteb.get_model(f"{minilm}+pcw@2048{tail}", device="cpu")
     results = mteb.evaluate(model, qmsum, cache=None, show_progress_bar=False)
     assert results.task_results[0].get_score() == pytest.approx(score, abs=0.008)
@@ -93,9 +88,7 @@ def test_none_is_the_stock_model(minilm: Path) -> None:
 
 @pytest.mark.parametrize("logn", [True, False])
 @pytest.mark.parametrize("key", ["gp", "rp", "pi", "ntk"])
-def test_learned_positions_equal_the_oracle(
-    minilm: Path, exact: SentenceTransformer, long_oracles: None, key: str, logn: bool
-) -> None:
+def test_learned_positions_equal_the_oracle(minilm, exact, long_oracles, key, logn) -> None:
     sigma = f",sigma={test_absolute.SIGMA:g}" if key == "ntk" else ""
     model = longembed.load(f"{minilm}+{key}@{TARGET}:logn={'on' if logn else 'off'}{sigma}")
     for text, vector in zip(TEXTS, model.encode(TEXTS), strict=True):

@@ -220,14 +220,8 @@ def test_the_score_is_the_mean_over_the_sentences(folder, score) -> None:
 @pytest.mark.parametrize(
     ("tail", "message"),
     [
-        (
-            "+pi@128:query=sentences",
-            "^query=sentences asks for places in a document, so it needs vectors=",
-        ),
-        (
-            "+pi@128:vectors=4,query=sentences,index=ivf",
-            "^query=sentences needs the scores of all documents",
-        ),
+        ("+pi@128:query=sentences", "^query=sentences asks for places in a document, so it needs vectors="),
+        ("+pi@128:vectors=4,query=sentences,index=ivf", "^query=sentences needs the scores of all documents"),
         ("+pi@128:vectors=4,query=words", "^query must be sentences, got 'words'"),
     ],
 )

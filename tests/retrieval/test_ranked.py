@@ -138,9 +138,7 @@ def test_what_a_run_lacks_is_told() -> None:
 
 
 @pytest.mark.parametrize(("right", "status"), [(30, 0), (25, 0), (5, 1)])
-def test_a_gate_closes_only_on_a_sure_loss(
-    data: Path, tmp_path: Path, right: int, status: int, capsys
-) -> None:
+def test_a_gate_closes_only_on_a_sure_loss(data, tmp_path, right, status, capsys) -> None:
     old, new = trec(tmp_path / "old.trec", 26), trec(tmp_path / "new.trec", right)
     command = ["compare", "--run", f"old={old}", "--run", f"new={new}", "--gate", "new", "--data", str(data)]
     assert main([*command, "--no-bm25", "--output-folder", str(tmp_path / "out")]) == status

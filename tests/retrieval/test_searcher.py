@@ -184,9 +184,7 @@ def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_o
     assert [encoded.count(part) for part in (PARTS[0], PARTS[4])] == ([1, 1] if name else [0, 0])
 
 
-def test_bm25_alone_shows_the_window_with_its_highest_score_and_no_bars(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_bm25_alone_shows_the_window_with_its_highest_score_and_no_bars(monkeypatch, capfd) -> None:
     monkeypatch.setattr(passages, "WINDOW_CHARS", 20)
     made = longembed.search("bm25")
     cat, dog = "A cat sat there. The key is here. Keys are lost.", "Nothing at all. The dog has a key."
@@ -306,9 +304,7 @@ def test_documents_without_text_are_kept_and_never_found(folder: Path, tail: str
 
 
 @pytest.mark.parametrize("tail", ["+pi@64:fuse=bm25", "+pcw@64:size=16,vectors=window,index=ivf"])
-def test_an_interrupted_call_changes_nothing(
-    folder: Path, tail: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_call_changes_nothing(folder, tail, monkeypatch) -> None:
     made = searcher(f"{folder}{tail}")
     want = made.search(QUERY)
     with monkeypatch.context() as patch:
@@ -341,9 +337,7 @@ def test_a_list_of_questions_gives_the_hits_of_each(folder: Path, tail: str) -> 
 
 @pytest.mark.parametrize("kind", ["+pi@64", "+pcw@64:size=16,vectors=window", "+pi@64:weights=sif"])
 @pytest.mark.parametrize("number", [0, 2, 5])
-def test_an_add_that_fails_at_any_chunk_changes_nothing(
-    folder: Path, kind: str, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_add_that_fails_at_any_chunk_changes_nothing(folder, kind, number, monkeypatch) -> None:
     monkeypatch.setattr("mteb_longembed.retrieval.rows.CALL_BYTES", 1)
     made = Searcher(make_scorer(f"{folder}{kind}", "cpu"))
     made.add(["a", "b"], [DOCUMENTS["d1"], DOCUMENTS["d2"]])
@@ -367,9 +361,7 @@ def test_an_add_that_fails_at_any_chunk_changes_nothing(
     assert {hit.id for hit in made.search(QUERY, k=20)} == {"a", "b", *DOCUMENTS}
 
 
-def test_a_full_disk_is_one_sentence_and_changes_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_one_sentence_and_changes_nothing(folder, monkeypatch) -> None:
     made = searcher(f"{folder}+pi@64", {"a": "a b", "b": "c d"})
     want = made.search(QUERY)
     scorer: Any = made.scorer
@@ -400,9 +392,7 @@ def test_eight_threads_get_the_answers_of_one(folder: Path, tail: str) -> None:
 
 
 @pytest.mark.parametrize("tail", ["+pi@64", "+pi@64:vectors=8", "+pi@64:fuse=bm25"])
-def test_a_question_costs_no_look_at_the_model_or_the_store(
-    folder: Path, tail: str, tmp_path, monkeypatch
-) -> None:
+def test_a_question_costs_no_look_at_the_model_or_the_store(folder, tail, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path))
     made = searcher(f"{folder}{tail}")
     want = made.search(QUERY)  # its passages are encoded and kept

@@ -62,9 +62,7 @@ def test_a_document_and_a_query_have_the_same_words() -> None:
         ("jpn-Jpan", "ＢＭ２５", ["bm25"]),
     ],
 )
-def test_marks_belong_to_letters_and_scripts_without_blanks_are_cut(
-    language: str, text: str, expected: list[str]
-) -> None:
+def test_marks_belong_to_letters_and_scripts_without_blanks_are_cut(language, text, expected) -> None:
     assert words_of([text], language) == [expected]
 
 

@@ -245,9 +245,7 @@ def two_points_behind(rng: np.random.Generator, n_queries: int, kind: str) -> np
 @pytest.mark.usefixtures("fewer_resamples")
 @pytest.mark.parametrize("kind", ["a little everywhere", "all of a few", "right or wrong"])
 @pytest.mark.parametrize("n_queries", [12, 50, 200])
-def test_what_is_truly_two_points_behind_is_called_good_enough_in_at_most_five_percent(
-    n_queries, kind
-) -> None:
+def test_what_is_truly_two_points_behind_is_called_good_enough_in_at_most_five_percent(n_queries, kind):
     rng = np.random.default_rng(2)
     n_enough = 0
     margin = 0.01 if kind == "a little everywhere" else 0.02  # scores of that kind are halved

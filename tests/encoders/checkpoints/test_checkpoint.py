@@ -14,11 +14,7 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.checkpoints import model_files
 from mteb_longembed.encoders.checkpoints.base import base_of_loaded
-from mteb_longembed.encoders.checkpoints.checkpoint import (
-    Checkpoint,
-    checkpoint_of,
-    open_checkpoint,
-)
+from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, checkpoint_of, open_checkpoint
 from mteb_longembed.encoders.checkpoints.spec import ModelSpec
 from mteb_longembed.encoders.extend import extend, load
 from mteb_longembed.encoders.positions.strategies import ALGORITHM, STRATEGIES, Strategy
@@ -178,16 +174,8 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         ({"params": {"sigma": 2}}, UnknownNameError, "unknown parameter of se 'sigma'"),
         ({"target_len": "long"}, InputError, "^the target must be a whole number of at least 1 token"),
         ({"trained_len": 0}, InputError, "^trained_len must be a whole number .* got 0"),
-        (
-            {"vectors": "banana"},
-            InputError,
-            f"^vectors must be {VECTORS}, got 'banana'",
-        ),
-        (
-            {"vectors": 0},
-            InputError,
-            f"^vectors must be {VECTORS}, got 0",
-        ),
+        ({"vectors": "banana"}, InputError, f"^vectors must be {VECTORS}, got 'banana'"),
+        ({"vectors": 0}, InputError, f"^vectors must be {VECTORS}, got 0"),
         ({"vectors": "window"}, IncompatibleError, "^vectors=window needs a strategy that cuts"),
         ({"dtype": "../../x"}, InputError, "^dtype must be one of fp32, fp16, bf16, got"),
         (
@@ -256,9 +244,7 @@ def test_a_folder_beats_an_alias_of_its_name(tmp_path: Path, monkeypatch: pytest
     assert model.model_card_data.model_name == "local/e5-base-4k+none@16"
 
 
-def test_a_strategy_of_somebody_else_has_its_code_in_the_revision(
-    folders: dict[str, Path], monkeypatch: Any
-) -> None:
+def test_a_strategy_of_somebody_else_has_its_code_in_the_revision(folders, monkeypatch) -> None:
     def revision(code: str) -> str:
         own: dict[str, Any] = {
             "__name__": "own",

@@ -51,9 +51,7 @@ def test_another_head_pools_the_same_pass_and_is_then_read(folder: Path, tail: s
     assert model.store.counts.tokens_encoded == encoded > 0
 
 
-def test_the_mean_of_tokens_and_the_vectors_of_windows_come_from_one_pass(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_the_mean_of_tokens_and_the_vectors_of_windows_come_from_one_pass(folder, tmp_path) -> None:
     """One weighted mean of `pcw` takes the tokens of documents, and a vector for each window those of windows."""
     model: Any = longembed.load(f"{folder}+pcw@64:size=12", device="cpu")
     counts = count_tokens(model, TEXTS)
@@ -75,9 +73,7 @@ def test_the_mean_of_tokens_and_the_vectors_of_windows_come_from_one_pass(
     assert store.counts.tokens_encoded == encoded > 0
 
 
-def test_compare_encodes_once_for_all_heads_of_one_trunk(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compare_encodes_once_for_all_heads_of_one_trunk(folder, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
     tails = ["vectors=window", "vectors=window,weights=sif", "vectors=window,weights=idf"]
     tails.append("score=softmax,vectors=window,weights=sif")

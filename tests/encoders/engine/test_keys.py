@@ -87,9 +87,7 @@ def test_heads_that_differ_behind_the_pooling_share_rows(base_folder: Path) -> N
 
 
 @pytest.mark.parametrize("key", ["none", "pi", "rp", "gp", "pcw"])
-def test_a_folder_with_the_same_weights_finds_the_rows_of_a_name(
-    base_folder: Path, tmp_path: Path, key: str
-) -> None:
+def test_a_folder_with_the_same_weights_finds_the_rows_of_a_name(base_folder, tmp_path, key) -> None:
     model: Any = longembed.extend(base_folder, key)
     model.save_pretrained(str(tmp_path / "saved"))
     assert keys(longembed.load(tmp_path / "saved")) == keys(model)
@@ -103,9 +101,7 @@ def test_a_folder_with_the_same_weights_finds_the_rows_of_a_name(
     assert (short == keys(longembed.load(tmp_path / "saved"))[0]) == (key in ("pi", "rp"))
 
 
-def test_a_module_of_somebodys_own_behind_the_pooling_is_part_of_a_row(
-    base_folder: Path, tmp_path: Path
-) -> None:
+def test_a_module_of_somebodys_own_behind_the_pooling_is_part_of_a_row(base_folder, tmp_path) -> None:
     class OfTokens(torch.nn.Module):
         def forward(self, features: dict[str, Any]) -> dict[str, Any]:
             return {**features, "sentence_embedding": features["token_embeddings"].amax(1)}

@@ -121,9 +121,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("damage", FILES)
-def test_a_damaged_file_is_set_aside_with_a_warning_and_the_next_run_begins_a_new_one(
-    tmp_path: Path, damage: str
-) -> None:
+def test_a_damaged_file_is_set_aside_with_a_warning_and_the_next_run_begins_a_new_one(tmp_path, damage):
     store = EmbeddingStore(tmp_path)
     store.put_many(KEYS, [ARRAY] * 10)
     store.path.write_bytes(FILES[damage](store.path.read_bytes()))

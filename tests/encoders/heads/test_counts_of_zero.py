@@ -11,27 +11,27 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.heads.weights import NO_WEIGHT, RULES, TokenCounts, special_ids
 from tests import tiny
 
-NOTES = {
-    "boat": "The grey boat left the harbour at dawn.",
-    "bread": "The baker sells warm bread on Sundays.",
-    "clock": "The clock in the hall stopped at noon.",
-    "dog": "My neighbour has a large brown dog.",
-    "key": "The spare key is under the green mat.",
-    "rain": "Heavy rain flooded the lower road.",
-    "song": "She sang an old song to the children.",
-    "tree": "The tall tree fell in the storm.",
-}
+NOTES = [
+    "The grey boat left the harbour at dawn.",
+    "The baker sells warm bread on Sundays.",
+    "The clock in the hall stopped at noon.",
+    "My neighbour has a large brown dog.",
+    "The spare key is under the green mat.",
+    "Heavy rain flooded the lower road.",
+    "She sang an old song to the children.",
+    "The tall tree fell in the storm.",
+]
 #: Their words, behind words that no note has.
-QUESTIONS = {
-    "boat": "could somebody please remind me again when exactly the grey boat left the harbour",
-    "bread": "could somebody please remind me again who actually sells warm bread on Sundays",
-    "clock": "could somebody please remind me again whether the clock in the hall stopped",
-    "dog": "could somebody please remind me again whether my neighbour has a brown dog",
-    "key": "could somebody please remind me again where exactly the spare key is",
-    "rain": "could somebody please remind me again what flooded the lower road",
-    "song": "could somebody please remind me again who sang an old song to the children",
-    "tree": "could somebody please remind me again why the tall tree fell in the storm",
-}
+QUESTIONS = [
+    "could somebody please remind me again when exactly the grey boat left the harbour",
+    "could somebody please remind me again who actually sells warm bread on Sundays",
+    "could somebody please remind me again whether the clock in the hall stopped",
+    "could somebody please remind me again whether my neighbour has a brown dog",
+    "could somebody please remind me again where exactly the spare key is",
+    "could somebody please remind me again what flooded the lower road",
+    "could somebody please remind me again who sang an old song to the children",
+    "could somebody please remind me again why the tall tree fell in the storm",
+]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -46,11 +46,9 @@ def test_no_token_that_was_never_seen_counts_more_than_one_seen_once(rule, n) ->
 
 @pytest.mark.parametrize("rule", RULES)
 def test_words_that_no_note_has_do_not_rule_the_question(rule) -> None:
-    model = tiny.adapted("mini-ape", list(NOTES.values()), whiten=0, weights=rule)
-    scores = model.encode_query(list(QUESTIONS.values())) @ model.encode_document(list(NOTES.values())).T
-    base = SentenceTransformer(str(Path(longembed.__file__).parent / "models" / "mini-ape"), device="cpu")
-    plain = base.encode_query(list(QUESTIONS.values())) @ base.encode_document(list(NOTES.values())).T
-    right = [int((each.argmax(1) == np.arange(len(NOTES))).sum()) for each in (scores, plain)]
+    models = tiny.adapted("mini-ape", NOTES, whiten=0, weights=rule), longembed.load("mini-ape", device="cpu")
+    scores = [model.encode_query(QUESTIONS) @ model.encode_document(NOTES).T for model in models]
+    right = [int((each.argmax(1) == np.arange(len(NOTES))).sum()) for each in scores]
     assert right[0] >= right[1] >= 6
 
 
@@ -72,9 +70,7 @@ def test_an_unknown_token_of_one_role_stands_for_content() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("text", "least"), [("", 0.99), ("[MASK] [MASK]", 0.99), ("日本", 0.95)])
-def test_a_text_without_known_words_keeps_the_bases_vector_in_every_precision(
-    dtype, text, least, tmp_path
-) -> None:
+def test_a_text_without_known_words_keeps_the_bases_vector_in_every_precision(dtype, text, least, tmp_path):
     # unknown words count, and the special tokens around them do not
     folder = tiny.saved("bert", tmp_path)
     for base in (

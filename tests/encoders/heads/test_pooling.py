@@ -8,7 +8,6 @@ import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError
 from tests import tiny
@@ -104,8 +103,3 @@ def test_a_saved_model_gives_the_same_vectors_and_name(base, tmp_path: Path, key
         MultiVectorEncoder(str(tmp_path / "saved"))
     with pytest.raises(ValueError, match="Unrecognized model"):
         SentenceTransformer(str(tmp_path / "saved"))
-
-
-def test_several_vectors_are_no_plain_checkpoint(base, tmp_path: Path):
-    with pytest.raises(IncompatibleError, match=r"^several vectors .* cannot be a plain checkpoint:"):
-        export(longembed.extend(base, "pi", vectors=5), tmp_path / "plain")

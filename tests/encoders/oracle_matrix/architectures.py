@@ -33,6 +33,10 @@ _MROPE = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [2, 1
 SPECIAL: dict[str, dict] = {
     **{kind: {"max_position_embeddings": tiny.TRAINED + 2} for kind in ("camembert", "xlm-roberta-xl")},
     "electra": {"embedding_size": 32},
+    "deberta-v2": {
+        "position_buckets": 8, "relative_attention": True, "pos_att_type": ["p2c", "c2p"],
+        "position_biased_input": False,
+    },
     "t5": {
         "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 64, "num_layers": 2, "n_positions": tiny.TRAINED,
         "relative_attention_num_buckets": 12, "relative_attention_max_distance": 40,

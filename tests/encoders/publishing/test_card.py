@@ -50,9 +50,7 @@ def test_the_card_says_what_the_model_is_and_its_code_runs(online, tmp_path, mon
     assert data.library_name == "sentence-transformers"
 
 
-def test_several_vectors_are_named_in_the_card_and_its_code_runs(
-    online, tmp_path, monkeypatch, capsys
-) -> None:
+def test_several_vectors_are_named_in_the_card_and_its_code_runs(online, tmp_path, monkeypatch, capsys):
     longembed.load("org/bert+pi@64,vectors=8").save_pretrained(str(tmp_path / "first"))
     assert code_runs(tmp_path / "first", monkeypatch, capsys)
     longembed.load(tmp_path / "first").save_pretrained(str(tmp_path / "second"))

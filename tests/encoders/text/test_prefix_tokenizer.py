@@ -11,11 +11,7 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from mteb_longembed.encoders.text.prefix_stability import guard_of
-from mteb_longembed.encoders.text.prefix_tokenizer import (
-    PrefixTokenizer,
-    RecentIds,
-    prefix_tokenizer_of,
-)
+from mteb_longembed.encoders.text.prefix_tokenizer import PrefixTokenizer, RecentIds, prefix_tokenizer_of
 from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates as cleaned
 from tests import miniatures, tiny
 
@@ -202,14 +198,6 @@ def test_a_tokenizer_that_is_changed_in_place_is_read_anew() -> None:
     )
     after = prefix_tokenizer_of(tok)(["Best OF Times"], 32)[0].tolist()
     assert after == tok("Best OF Times", truncation=True, max_length=32)["input_ids"] != before
-
-
-def test_ids_of_a_text_are_read_once() -> None:
-    cut = PrefixTokenizer(tokenizer("WordPiece"), RecentIds())
-    text = PROSE * 50
-    want = cut([text], 300)[0]
-    cut._backend = None  # any further reading would fail
-    assert cut([text], 300)[0].tolist() == want.tolist()
 
 
 def test_ids_of_two_tokenizers_never_mix() -> None:

@@ -129,9 +129,7 @@ def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub
         ({"qrels": b""}, r"qrels\.jsonl: expected rows, got none"),
     ],
 )
-def test_incomplete_data_name_file_and_line(
-    hub: LoopbackHub, changed: dict[str, bytes], message: str
-) -> None:
+def test_incomplete_data_name_file_and_line(hub, changed, message) -> None:
     serve(hub, contents(**changed))
     with pytest.raises(DataError, match=f"{REPOSITORY}/qmsum/{message}"):
         load()

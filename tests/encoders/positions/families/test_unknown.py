@@ -21,16 +21,9 @@ TEXTS = [tiny.text(n) for n in (5, LO, LT)]
 
 @pytest.fixture(scope="module", params=["deberta-v2", "t5", "falcon", "gpt_oss", "qwen3_next", "deepseek_v2"])
 def base(request, tmp_path_factory):
-    if request.param != "deberta-v2":
-        # biases by distance, and rotary positions in layers that we cannot reach: attention of their own, sinks,
-        # linear, complex angles
-        model = architectures.built(request.param, tmp_path_factory.mktemp(request.param))
-        assert family_of(model[0].config) is UnknownPositions
-        return model
-    # relative positions by an architecture of their own, which no family of ours knows
-    config = {"position_buckets": 8, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
-    config |= {"position_biased_input": False}
-    model = tiny.sentence_transformer("deberta-v2", tmp_path_factory.mktemp("deberta"), **config)
+    # biases by distance, and rotary positions in layers that we cannot reach: attention of their own, sinks,
+    # linear, complex angles
+    model = architectures.built(request.param, tmp_path_factory.mktemp(request.param))
     assert family_of(model[0].config) is UnknownPositions
     return model
 
