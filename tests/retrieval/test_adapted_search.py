@@ -9,32 +9,18 @@ from datasets import Dataset
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine.store import Counts, EmbeddingStore
-from mteb_longembed.encoders.heads.whitening import LEAST_SHRINKAGE, Whitening
+from mteb_longembed.encoders.heads.whitening import Whitening
 from mteb_longembed.encoders.model import with_head
 from mteb_longembed.errors import InputError, NumberError
 from mteb_longembed.retrieval.encoder import LongEncoder
 from mteb_longembed.retrieval.vectors import TEMPERATURE
 from tests import tiny
+from tests.encoders.test_adapt import slow_whitening
 from tests.retrieval.test_searching import QUERIES, WHERE, check, corpus
 
 SEVERAL_SENTENCES = Dataset.from_dict(
     {"id": ["q0", "q1"], "text": ["Aa bb cc. Dd aa? Never seen!", tiny.text(7, 3).capitalize()]}
 )
-
-
-def slow_map(rows: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and matrix, by Ledoit and Wolf's formula written out."""
-    n, d = rows.shape
-    mean = rows.mean(0)
-    x = (rows - mean).astype(np.float64)
-    empirical = x.T @ x / n
-    mu = np.trace(empirical) / d
-    distance = ((empirical - mu * np.eye(d)) ** 2).sum()
-    spread = sum(((np.outer(row, row) - empirical) ** 2).sum() for row in x) / n**2
-    shrinkage = max(min(spread / distance, 1.0), LEAST_SHRINKAGE)
-    covariance = (1 - shrinkage) * empirical + shrinkage * mu * np.eye(d)
-    values, vectors = np.linalg.eigh(covariance)
-    return mean, vectors @ np.diag(values ** (-power / 2)) @ vectors.T
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
@@ -56,7 +42,7 @@ def slow_scores(
                 documents["text"]
             )
         ]
-    mean, matrix = slow_map(np.concatenate(fitted_on), power)
+    mean, matrix = slow_whitening(np.concatenate(fitted_on), power)
     asked = [np.atleast_2d(np.asarray(rows))[0] for rows in plain.encode_query(queries["text"])]
     scores: dict[str, dict[str, float]] = {}
     for name, query in zip(queries["id"], asked, strict=True):

@@ -10,6 +10,7 @@ import pytest
 
 import mteb_longembed as longembed
 from mteb_longembed.cli import main
+from mteb_longembed.comparing.compare import Comparison
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.retrieval.ranked import Points, Ranked, read_run
 from mteb_longembed.retrieval.scorer import Documents
@@ -38,11 +39,13 @@ def data(tmp_path: Path) -> Path:
     return beir(tmp_path / "data", DOCUMENTS, [text[:11] for text in DOCUMENTS])
 
 
+def compared(data: Path, folder: Path, **options: Any) -> Comparison:
+    quiet = {"bm25": False, "show": False, "on_message": lambda text: None}
+    return longembed.compare(data=data, metric="nDCG@10", folder=folder / "out", **{**quiet, **options})
+
+
 def test_a_run_has_the_scores_that_a_hand_gives_it(data: Path, tmp_path: Path) -> None:
-    result = longembed.compare(
-        data=data, runs={"engine": trec(tmp_path / "a.trec", 20)}, metric="nDCG@10", bm25=False,
-        folder=tmp_path / "out", show=False, on_message=lambda text: None,
-    )  # fmt: skip
+    result = compared(data, tmp_path, runs={"engine": trec(tmp_path / "a.trec", 20)})
     assert result.summary.loc["run/engine", "score"] == pytest.approx(100 * (20 + 10 / np.log2(3)) / 30)
     assert result.texts("data") == ["run/engine has fewer than 10 documents for 30 of 30 queries."]
     assert "Type:" not in result.advice.answer[0]
@@ -69,29 +72,21 @@ def test_runs_of_every_kind_are_read_alike(tmp_path: Path, kind: str) -> None:
 
 def test_scores_by_query_are_a_candidate_without_a_ranking(data: Path, tmp_path: Path) -> None:
     points = pd.DataFrame({"query": QUERIES[:-2], "score": [0.5] * (N - 2)})
-    result = longembed.compare(
-        data=data, runs={"engine": trec(tmp_path / "a.trec", 20), "own": points}, run_bytes={"engine": 900.0},
-        metric="nDCG@10", bm25=False, folder=tmp_path / "out", show=False, on_message=lambda text: None,
-    )  # fmt: skip
+    runs = {"engine": trec(tmp_path / "a.trec", 20), "own": points}
+    result = compared(data, tmp_path, runs=runs, run_bytes={"engine": 900.0})
     assert result.summary.loc["run/own", "score"] == pytest.approx(50 * (N - 2) / N)
     assert "run/own has no score for 2 of 30 queries: they score 0." in result.texts("data")
     # a cost is what its user states
-    assert result.summary.loc["run/engine", "bytes"] == 900 and np.isnan(
-        result.summary.loc["run/own", "bytes"]
-    )
+    assert result.summary.loc["run/engine", "bytes"] == 900
+    assert np.isnan(result.summary.loc["run/own", "bytes"])
 
 
 def test_a_run_that_is_best_is_not_fused_and_its_stated_size_is_its_cost(data: Path, tmp_path: Path) -> None:
-    result = longembed.compare(
-        data=data, runs={"engine": trec(tmp_path / "a.trec", 30)}, run_bytes={"engine": 2048.0}, metric="nDCG@10",
-        folder=tmp_path / "out", show=False, on_message=lambda text: None,
-    )  # fmt: skip
+    options = {"runs": {"engine": trec(tmp_path / "a.trec", 30)}, "run_bytes": {"engine": 2048.0}}
+    result = compared(data, tmp_path, bm25=True, **options)
     assert {"run/engine", "bm25:window=200"} <= set(result.summary.index)
     assert not [name for name in result.summary.index if "fuse" in name]
-    alone = longembed.compare(
-        data=data, runs={"engine": trec(tmp_path / "a.trec", 30)}, run_bytes={"engine": 2048.0}, metric="nDCG@10",
-        bm25=False, folder=tmp_path / "out", show=False, on_message=lambda text: None,
-    )  # fmt: skip
+    alone = compared(data, tmp_path, **options)
     assert alone.advice.answer[2] == "It stores 2.0 KB a document, as was stated."
 
 

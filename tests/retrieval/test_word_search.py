@@ -11,42 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mteb.models.model_implementations.bm25 import BM25Search
 
-from mteb_longembed.retrieval.neighbours import LEAST, NEAREST, SHARE, Neighbours
+from mteb_longembed.retrieval.neighbours import SHARE, Neighbours
 from mteb_longembed.retrieval.word_search import TEMPERATURE, WordSearch, all_windows
 from tests.own_data import words_of
+from tests.retrieval.test_neighbours import Model, slow_neighbours
 from tests.retrieval.test_searching import WHERE
 
 VOCABULARY = ["lamp", "bell", "fox", "key", "gate", "moss", "reef", "kiln", "bark", "dune"]
 DOCUMENTS = [" ".join(VOCABULARY[(i * j) % 10] for j in range(5 + 7 * i)) for i in range(6)] + ["fox", ""]
 QUERIES = ["fox kiln", "zebra", "Fox moss. Bell dune reef! Zebra.", "", "fox fox key"]
-#: Word -> its vector.
-VECTORS = {
-    word: np.random.default_rng(number).normal(size=3).astype(np.float32)
-    for number, word in enumerate([*VOCABULARY, "zebra"])
-}
-
-
-def encode(words: Sequence[str]) -> np.ndarray:
-    return np.stack([VECTORS[word] for word in words])
 
 
 def slow_matches(word: str, corpus: Sequence[str]) -> dict[str, float]:
     """The shares of the words that a word matches."""
-    found = {word: 1.0} if word in corpus else {}
-    mean = sum(VECTORS[other] for other in corpus) / len(corpus)
-    cosines = {}
-    for other in corpus:
-        a = VECTORS[word] - mean
-        b = VECTORS[other] - mean
-        cosines[other] = float(a @ b / np.sqrt((a @ a) * (b @ b)))
-    cosines.pop(word, None)
-    for other in sorted(cosines, key=lambda key: -cosines[key])[:NEAREST]:
-        if cosines[other] > LEAST:
-            found[other] = SHARE * cosines[other]
-    return found
+    own = {word: 1.0} if word in corpus else {}
+    near = slow_neighbours(Model(), corpus, word)
+    return own | {other: SHARE * cosine for other, cosine in near.items()}
 
 
-def slow_scores(
+def slow_bm25(
     texts: Sequence[str], query: str, matches: Mapping[str, Mapping[str, float]] | None = None
 ) -> list[float]:
     """Lucene's BM25, word by word; of the words that a word matches, the best one counts."""
@@ -86,27 +69,38 @@ def slow_join(scores: Sequence[float], highest: float, join: str) -> float:
     return highest * TEMPERATURE * math.log(sum(powers) / len(powers))
 
 
+def slow_joined(
+    texts: Sequence[str],
+    size: int,
+    query: str,
+    join: str,
+    matches: Mapping[str, Mapping[str, float]] | None = None,
+) -> list[float]:
+    """The scores of the windows of each text, joined."""
+    windows = [(i, window) for i, text in enumerate(texts) for window in slow_windows(text, size)]
+    scores = slow_bm25([window for _, window in windows], query, matches)
+    joined = []
+    for number in range(len(texts)):
+        own = [score for score, (owner, _) in zip(scores, windows, strict=True) if owner == number]
+        joined.append(slow_join(own, max(scores), join))
+    return joined
+
+
 @pytest.mark.parametrize("has_neighbours", [False, True])
 @pytest.mark.parametrize("join", ["max", "softmax"])
 @pytest.mark.parametrize("size", [4, 9])
 def test_scores_are_those_of_loops(size: int, join: str, has_neighbours: bool) -> None:
-    neighbours = Neighbours(encode) if has_neighbours else None
+    neighbours = Neighbours(Model()) if has_neighbours else None
     search = WordSearch(DOCUMENTS, "eng-Latn", size, join, neighbours)  # type: ignore[arg-type]
     asked = search.ask(QUERIES)
     matches = None
     if has_neighbours:
         corpus = list(dict.fromkeys(word for words in words_of(DOCUMENTS, "eng-Latn") for word in words))
-        matches = {word: slow_matches(word, corpus) for word in VECTORS}
-    windows = [(i, window) for i, text in enumerate(DOCUMENTS) for window in slow_windows(text, size)]
+        matches = {word: slow_matches(word, corpus) for word in [*VOCABULARY, "zebra"]}
     for row, query in enumerate(QUERIES):
-        assert search.of_documents(asked)[row] == pytest.approx(
-            slow_scores(DOCUMENTS, query, matches), abs=1e-5
-        )
-        scores = slow_scores([window for _, window in windows], query, matches)
-        joined = []
-        for number in range(len(DOCUMENTS)):
-            own = [score for score, (owner, _) in zip(scores, windows, strict=True) if owner == number]
-            joined.append(slow_join(own, max(scores), join))
+        want = slow_bm25(DOCUMENTS, query, matches)
+        assert search.of_documents(asked)[row] == pytest.approx(want, abs=1e-5)
+        joined = slow_joined(DOCUMENTS, size, query, join, matches)
         assert search.of_windows(asked)[row] == pytest.approx(joined, abs=1e-5)
 
 
@@ -181,7 +175,7 @@ def test_the_words_that_match_are_shown_as_people_write_them() -> None:
 
 def test_documents_without_words_and_no_documents_are_scored() -> None:
     for texts in ([], ["", " "], ["the and", "of"]):
-        search = WordSearch(texts, "eng-Latn", 4, "softmax", Neighbours(encode))
+        search = WordSearch(texts, "eng-Latn", 4, "softmax", Neighbours(Model()))
         asked = search.ask(["fox"])
         assert search.of_documents(asked).tolist() == [[0.0] * len(texts)]
         if texts:
