@@ -23,6 +23,13 @@ def beir(root: Path, texts: Sequence[str], queries: Sequence[str]) -> Path:
     return root
 
 
+def judge(root: Path, *rows: str) -> Path:
+    """The folder with other judgements: query, document, score and perhaps the ends of a passage, with tabs between."""
+    columns = ["query-id", "corpus-id", "score", "start", "end"][: rows[0].count("\t") + 1]
+    (root / "qrels" / "test.tsv").write_text("\n".join(["\t".join(columns), *rows]) + "\n")
+    return root
+
+
 def bm25(task: Any, **options: Any) -> TaskResult:
     """The result of mteb's BM25."""
     model = mteb.get_model("mteb/baseline-bm25s")

@@ -32,6 +32,11 @@ def page(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
+def blocks(name: str) -> dict[str, str]:
+    """The titled code of a page."""
+    return dict(re.findall(r'```python title="([\w.]+)"\n(.*?)```', page(name), re.DOTALL))
+
+
 def module(path: Path):
     """A file as a module under its own name."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -76,8 +81,7 @@ def written(tmp_path, monkeypatch):
     original = dict(STRATEGIES)
 
     def load(name: str):
-        blocks = dict(re.findall(r'```python title="([\w.]+)"\n(.*?)```', page("extending.md"), re.DOTALL))
-        (tmp_path / name).write_text(blocks[name], encoding="utf-8")
+        (tmp_path / name).write_text(blocks("extending.md")[name], encoding="utf-8")
         return module(tmp_path / name)
 
     yield load
@@ -122,7 +126,7 @@ def test_the_script_of_serving_shows_where_a_server_cut(tmp_path, monkeypatch, c
         """Answer as an embedding server does, which cuts without a word."""
         return json.dumps({"data": [{"embedding": served.encode(asked["input"]).tolist()}]})
 
-    ((name, code),) = re.findall(r'```python title="([\w.]+)"\n(.*?)```', page("serving.md"), re.DOTALL)
+    ((name, code),) = blocks("serving.md").items()
     with serving(embed) as address:
         code = code.replace("http://localhost:8080", address).replace(", 4096)", ")")
         capsys.readouterr()
@@ -131,11 +135,6 @@ def test_the_script_of_serving_shows_where_a_server_cut(tmp_path, monkeypatch, c
 
 
 # ---- more than one machine --------------------------------------------------------------------------------------
-
-
-def blocks(name: str) -> dict[str, str]:
-    """The titled code of a page."""
-    return dict(re.findall(r'```python title="([\w.]+)"\n(.*?)```', page(name), re.DOTALL))
 
 
 def test_sums_of_two_workers_fit_one_model_as_the_page_shows() -> None:

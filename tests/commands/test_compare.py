@@ -99,7 +99,6 @@ KINDS = {
     "several vectors": "BASE+pcw@128:size=10,vectors=window",
     "indexed": "BASE+gp@128:index=ivf",
     "fused": "BASE+gp@128:fuse=bm25",
-    "in FAISS": "BASE+gp@128:index=ivf",
     "bm25": "bm25:window=200",
 }
 

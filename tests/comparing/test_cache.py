@@ -27,7 +27,7 @@ from mteb_longembed.evaluation.split import splits_of
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.comparing.frames import LEXICAL
-from tests.own_data import beir
+from tests.own_data import beir, judge
 
 
 def folder(root: Path, change: Callable[[list[str]], list[str]] = list) -> Path:
@@ -123,8 +123,7 @@ def test_scores_that_a_kill_cut_off_are_made_again(base, tmp_path) -> None:
 def test_scores_without_a_passage_are_not_those_with_it(base, tmp_path) -> None:
     root = folder(tmp_path)
     plain = run(base, beir_task(root), tmp_path / "out")
-    (root / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\tstart\tend\nq0\td0\t1\t0\t5\n")
-    judged = run(base, beir_task(root), tmp_path / "out")
+    judged = run(base, beir_task(judge(root, "q0\td0\t1\t0\t5")), tmp_path / "out")
     assert "passage@1" not in plain.summary and "passage@1" in judged.summary
 
 
@@ -170,7 +169,7 @@ def test_a_document_with_the_id_of_the_query_can_be_left_out_and_has_scores_of_i
     root = beir(tmp_path / "data", texts, texts)
     queries = root / "queries.jsonl"
     queries.write_text(queries.read_text().replace('"q', '"d'))
-    (root / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nd0\td1\t1\nd1\td2\t1\nd2\td0\t1\n")
+    judge(root, "d0\td1\t1", "d1\td2\t1", "d2\td0\t1")
     options = {"metric": ["nDCG@1"]}
     plain = run(base, beir_task(root), tmp_path / "out", **options)
     ruled = run(base, beir_task(root), tmp_path / "ruled", ignore_identical_ids=True, **options)

@@ -26,7 +26,7 @@ from mteb_longembed.retrieval.rows import Pass
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.comparing.frames import LEXICAL, frame
-from tests.own_data import beir
+from tests.own_data import beir, judge
 
 
 @pytest.fixture
@@ -256,12 +256,6 @@ def test_the_budget_ends_a_pass_and_what_comes_from_it(base, task, tmp_path, mon
 
 
 # ---- passages
-
-
-def judge(root: Path, *rows: str) -> Path:
-    lines = ["query-id\tcorpus-id\tscore\tstart\tend", *rows]
-    (root / "qrels" / "test.tsv").write_text("\n".join(lines) + "\n")
-    return root
 
 
 def test_passages_have_columns_and_later_runs_know_them(base, tmp_path, monkeypatch) -> None:

@@ -111,9 +111,7 @@ def test_whole_numbers_may_be_written_with_a_point(tmp_path: Path, ending: str) 
     if ending == "parquet":
         frame.to_parquet(path)
     elif ending == "jsonl":
-        rows = [{"qid": "q1", "docid": "d1", "score": 1.0, "start": 3.0, "end": 7.0}]
-        rows += [{"qid": "q2", "docid": "d2", "score": 2.0}]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        frame.to_json(path, orient="records", lines=True)
     else:
         frame.to_csv(path, sep="," if ending == "csv" else "\t", index=False)
     assert read_judged(path) == GRADES
@@ -174,15 +172,6 @@ def test_a_damaged_table_gets_one_sentence(tmp_path: Path, content: bytes) -> No
     (root / "corpus.parquet").write_bytes(content)
     with pytest.raises(DataError, match=r"corpus\.parquet: expected a readable \.parquet file"):
         beir_task(root)
-
-
-@pytest.mark.parametrize("text", ['_id,text\nd0,"a', "_id,text\nd0,a,b\n", "_id,text\nd0,a\nd1,a,b\n"])
-def test_a_damaged_csv_gets_one_sentence(tmp_path: Path, text: str) -> None:
-    message = (
-        r"corpus\.csv, row [12]: expected (2 values \(_id, text\), got 3|a value that ends with its quote)"
-    )
-    with pytest.raises(DataError, match=message):
-        read_documents(made(tmp_path / "corpus.csv", text))
 
 
 def test_a_gzip_file_that_is_cut_off_gets_one_sentence(tmp_path: Path) -> None:
@@ -342,13 +331,6 @@ def test_an_index_does_not_matter_and_its_names_are_columns(tmp_path: Path, form
     assert read.items() <= WANT.items() and len(read) >= 2
 
 
-def test_judgements_may_have_their_ids_in_the_index(tmp_path: Path) -> None:
-    rows = [("q1", "d1", 1), ("q2", "d2", 2)]
-    frame = pd.DataFrame(rows, columns=["qid", "docid", "score"]).set_index(["qid", "docid"])
-    frame.to_parquet(tmp_path / "judged.parquet")
-    assert read_judged(tmp_path / "judged.parquet") == read_judged(frame) == GRADES
-
-
 def _twice_in_parquet(path: Path) -> Path:
     table = pyarrow.table([["d1"], ["a"], ["b"]], names=["id", "text", "text"])
     pyarrow.parquet.write_table(table, path)
@@ -395,19 +377,16 @@ def test_rows_with_too_few_or_too_many_values_are_refused(tmp_path: Path, name, 
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "got"),
     [
-        (
-            "q1 Q0 d1 1 12.5 run",
-            r"row 2: .*four values .* got 6: this looks like a run, the output of a search",
-        ),
-        ("q1 0 d1", r"row 2: .*four values .* got 3"),
-        ("q1 0 d1 1 2", r"row 2: .*four values .* got 5"),
+        ("q1 Q0 d1 1 12.5 run", "6: this looks like a run, the output of a search"),
+        ("q1 0 d1", "3"),
+        ("q1 0 d1 1 2", "5"),
     ],
 )
-def test_a_run_of_trec_is_no_file_of_judgements(tmp_path: Path, line: str, message: str) -> None:
+def test_a_run_of_trec_is_no_file_of_judgements(tmp_path: Path, line: str, got: str) -> None:
     path = made(tmp_path / "judged.trec", f"q2 0 d2 2\n{line}\n")
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=f"row 2: .*four values .* got {got}"):
         read_judged(path)
 
 

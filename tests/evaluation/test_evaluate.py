@@ -19,7 +19,7 @@ from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.evaluation.ties import TOLERANCE
 from mteb_longembed.retrieval.make import make_scorer
 from tests import tiny
-from tests.own_data import beir
+from tests.own_data import beir, judge
 
 METRICS = {
     "nDCG@10": "ndcg_at_10",
@@ -135,8 +135,7 @@ def test_passages_are_those_of_the_language_of_the_documents(tmp_path: Path) -> 
     ]
     root = beir(tmp_path, texts, ["Häuser"])
     start = texts[0].index("Das Haus")
-    lines = f"query-id\tcorpus-id\tscore\tstart\tend\nq0\td0\t1\t{start}\t{start + 17}\n"
-    (root / "qrels" / "test.tsv").write_text(lines)
+    judge(root, f"q0\td0\t1\t{start}\t{start + 17}")
     found = {}
     for language in ("eng-Latn", "deu-Latn"):
         (split,) = splits_of(beir_task(root, language=language), [read_metric("nDCG@1")])

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +12,7 @@ from mteb_longembed.data.texts import data_identity
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.passages import score_passages
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
-from tests.own_data import beir
+from tests.own_data import beir, judge
 
 spans = st.tuples(st.integers(0, 30), st.integers(1, 12)).map(lambda pair: (pair[0], sum(pair)))
 shown = st.lists(st.tuples(spans, st.integers(0, 50)), max_size=8)
@@ -36,12 +35,6 @@ def test_ranks_and_tokens_are_those_of_an_oracle_that_marks_each_character(passa
     for k in (1, 5):
         assert scores[f"passage@{k}"] == (rank <= k)
         assert scores[f"context@{k}"] == sum(n for _, n in passages[:k])
-
-
-def judge(root: Path, *rows: str) -> Path:
-    lines = ["query-id\tcorpus-id\tscore\tstart\tend", *rows]
-    (root / "qrels" / "test.tsv").write_text("\n".join(lines) + "\n")
-    return root
 
 
 def test_judged_passages_are_characters_of_the_text_and_change_no_identity(tmp_path) -> None:

@@ -14,7 +14,7 @@ from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.scoring import read_metric
 from mteb_longembed.evaluation.split import Split, splits_of
 from tests import tiny
-from tests.own_data import beir
+from tests.own_data import beir, judge
 
 
 def test_a_split_has_its_own_copy_of_the_task(tmp_path) -> None:
@@ -38,8 +38,7 @@ def test_each_subset_is_a_split_of_its_own(tmp_path) -> None:
 
 def test_queries_without_judgement_and_empty_documents_are_said(tmp_path) -> None:
     root = beir(tmp_path, [*(tiny.text(20, i) for i in range(3)), " "], ["a", "b"])
-    (root / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t0\n")
-    (split,) = splits_of(beir_task(root))
+    (split,) = splits_of(beir_task(judge(root, "q0\td0\t1", "q1\td1\t0")))
     queries, documents = split.left_out()
     assert queries.endswith("1 of 2 queries have no relevant document and are not scored.")
     assert documents.endswith("1 of 4 documents have no text.")

@@ -18,35 +18,35 @@ def frame(*rows):
     return pd.DataFrame(made, columns=COLUMNS)
 
 
+def table(*rows):
+    return by_strategy(frame(*rows)).set_index("model")
+
+
 def test_the_gain_is_the_mean_over_tasks_that_both_have():
-    table = by_strategy(
-        frame(
-            ("none", 512, "Needle", "test_256", 20.0, "r"),
-            ("none", 512, "Needle", "test_512", 40.0, "r"),
-            ("none", 512, "QMSum", "test", 10.0, "r"),
-            ("pi", 4096, "Needle", "test_256", 50.0, "r"),
-            ("pi", 4096, "Needle", "test_512", 60.0, "r"),
-            ("pi", 4096, "QMSum", "test", 14.0, "r"),
-            ("gp", 4096, "QMSum", "test", 12.0, "r"),
-        )
-    ).set_index("model")
-    pi, gp, none = (table.loc[f"{BASE}+{name}"] for name in ("pi@4096", "gp@4096", "none@512"))
+    found = table(
+        ("none", 512, "Needle", "test_256", 20.0, "r"),
+        ("none", 512, "Needle", "test_512", 40.0, "r"),
+        ("none", 512, "QMSum", "test", 10.0, "r"),
+        ("pi", 4096, "Needle", "test_256", 50.0, "r"),
+        ("pi", 4096, "Needle", "test_512", 60.0, "r"),
+        ("pi", 4096, "QMSum", "test", 14.0, "r"),
+        ("gp", 4096, "QMSum", "test", 12.0, "r"),
+    )
+    pi, gp, none = (found.loc[f"{BASE}+{name}"] for name in ("pi@4096", "gp@4096", "none@512"))
     assert (pi["Needle"], pi["average"]) == (55.0, 34.5)
     assert (pi["gain"], pi["shared"]) == (pytest.approx((25 + 4) / 2), 2)
     assert (gp["gain"], gp["shared"]) == (pytest.approx(2), 1)
     assert pd.isna(gp["average"]) and pd.isna(none["gain"])
-    assert list(table.index) == [f"{BASE}+pi@4096", f"{BASE}+gp@4096", f"{BASE}+none@512"]
+    assert list(found.index) == [f"{BASE}+pi@4096", f"{BASE}+gp@4096", f"{BASE}+none@512"]
 
 
 def test_a_mean_is_missing_if_the_model_lacks_a_split_that_another_has():
-    table = by_strategy(
-        frame(
-            ("none", 512, "Needle", "test_256", 20.0, "r"),
-            ("none", 512, "Needle", "test_512", 40.0, "r"),
-            ("pi", 4096, "Needle", "test_256", 50.0, "r"),
-        )
-    ).set_index("model")
-    assert pd.isna(table.loc[f"{BASE}+pi@4096", "Needle"]) and pd.isna(table.loc[f"{BASE}+pi@4096", "gain"])
+    found = table(
+        ("none", 512, "Needle", "test_256", 20.0, "r"),
+        ("none", 512, "Needle", "test_512", 40.0, "r"),
+        ("pi", 4096, "Needle", "test_256", 50.0, "r"),
+    )
+    assert pd.isna(found.loc[f"{BASE}+pi@4096", "Needle"]) and pd.isna(found.loc[f"{BASE}+pi@4096", "gain"])
 
 
 def test_longer_splits_than_the_papers_are_not_averaged():
@@ -55,19 +55,17 @@ def test_longer_splits_than_the_papers_are_not_averaged():
 
 
 def test_the_base_is_of_the_same_commit_and_the_shortest():
-    table = by_strategy(
-        frame(
-            ("none", 4096, "QMSum", "test", 30.0, "c1-le2"),  # plain extrapolation is no base
-            ("none", 512, "QMSum", "test", 10.0, "c1-le2"),
-            ("none", None, "QMSum", "test", 11.0, "c1"),
-            ("pi", 4096, "QMSum", "test", 14.0, "c1-le2"),
-            ("rp", 4096, "QMSum", "test", 15.0, "c1-le2-se3-bm25_0_3_0p1"),  # with search parameters
-            ("gp", 4096, "QMSum", "test", 14.0, "c2-le2"),
-        )
-    ).set_index("model")
-    assert table.loc[f"{BASE}+pi@4096", "gain"] == pytest.approx(4)
-    assert table.loc[f"{BASE}+rp@4096", "gain"] == pytest.approx(5)
-    assert pd.isna(table.loc[f"{BASE}+gp@4096", "gain"])
+    found = table(
+        ("none", 4096, "QMSum", "test", 30.0, "c1-le2"),  # plain extrapolation is no base
+        ("none", 512, "QMSum", "test", 10.0, "c1-le2"),
+        ("none", None, "QMSum", "test", 11.0, "c1"),
+        ("pi", 4096, "QMSum", "test", 14.0, "c1-le2"),
+        ("rp", 4096, "QMSum", "test", 15.0, "c1-le2-se3-bm25_0_3_0p1"),  # with search parameters
+        ("gp", 4096, "QMSum", "test", 14.0, "c2-le2"),
+    )
+    assert found.loc[f"{BASE}+pi@4096", "gain"] == pytest.approx(4)
+    assert found.loc[f"{BASE}+rp@4096", "gain"] == pytest.approx(5)
+    assert pd.isna(found.loc[f"{BASE}+gp@4096", "gain"])
 
 
 def test_two_revisions_of_one_name_are_told_apart():
@@ -86,22 +84,20 @@ def test_splits_that_are_done_stand_beside_a_score():
     rows = [("pi", 4096, "LongEmbedPasskey", f"test_{length}", 90.0, "r") for length in lengths]
     rows += [("pi", 4096, "LongEmbedQMSum", "test", 30.0, "r")]
     rows += [("gp", 4096, "LongEmbedPasskey", f"test_{256 * 2**i}", 80.0, "r") for i in range(9)]
-    table = by_strategy(frame(*rows)).set_index("model")
-    assert list(table["splits"]) == ["LongEmbedPasskey 8/8", "LongEmbedPasskey 3/8, LongEmbedQMSum 1/1"]
+    found = table(*rows)
+    assert list(found["splits"]) == ["LongEmbedPasskey 8/8", "LongEmbedPasskey 3/8, LongEmbedQMSum 1/1"]
     alone = by_strategy(frame(*rows[:3]))
     assert (alone["LongEmbedPasskey"][0], alone["splits"][0]) == (90.0, "LongEmbedPasskey 3/8")
 
 
 def test_each_empty_cell_has_a_reason():
-    table = by_strategy(
-        frame(
-            ("none", 512, "LongEmbedNeedle", "test_256", 20.0, "r"),
-            ("none", 512, "LongEmbedNeedle", "test_512", 40.0, "r"),
-            ("pi", 4096, "LongEmbedNeedle", "test_256", 50.0, "r"),
-            ("gp", 4096, "LongEmbedQMSum", "test", 50.0, "other"),
-        )
-    ).set_index("model")
-    assert table["empty"].to_dict() == {
+    found = table(
+        ("none", 512, "LongEmbedNeedle", "test_256", 20.0, "r"),
+        ("none", 512, "LongEmbedNeedle", "test_512", 40.0, "r"),
+        ("pi", 4096, "LongEmbedNeedle", "test_256", 50.0, "r"),
+        ("gp", 4096, "LongEmbedQMSum", "test", 50.0, "other"),
+    )
+    assert found["empty"].to_dict() == {
         f"{BASE}+none@512": "LongEmbedQMSum: not run; average: needs all tasks; gain: this is the base",
         f"{BASE}+pi@4096": "LongEmbedNeedle: lacks test_512; LongEmbedQMSum: not run; average: needs all tasks; "
         "gain: no whole task in common with the base",
@@ -110,17 +106,15 @@ def test_each_empty_cell_has_a_reason():
 
 
 def test_mteb_s_own_entry_may_be_the_base():
-    table = by_strategy(
-        frame(
-            ("none", None, "LongEmbedQMSum", "test", 20.0, "c1"),
-            ("pi", 4096, "LongEmbedQMSum", "test", 50.0, "c1-le3"),
-        )
-    ).set_index("model")
-    assert table["gain"].to_dict() == {
+    found = table(
+        ("none", None, "LongEmbedQMSum", "test", 20.0, "c1"),
+        ("pi", 4096, "LongEmbedQMSum", "test", 50.0, "c1-le3"),
+    )
+    assert found["gain"].to_dict() == {
         f"{BASE}+pi@4096": 30.0,
         BASE: pytest.approx(float("nan"), nan_ok=True),
     }
-    assert table.loc[BASE, "empty"] == "gain: this is the base"
+    assert found.loc[BASE, "empty"] == "gain: this is the base"
 
 
 def test_a_variant_and_the_published_twins_do_not_empty_the_average():
@@ -132,9 +126,9 @@ def test_a_variant_and_the_published_twins_do_not_empty_the_average():
         ("pi", 4096, "LongEmbedPasskey", "test_256", 40.0, "r"),
         ("pi", 4096, "LongEmbedPasskey-seed7", "test_256", 99.0, "r"),
     ]
-    table = by_strategy(frame(*rows)).set_index("model")
-    assert table["average"].to_dict() == {f"{BASE}+pi@4096": 35.0, f"{BASE}+none@512": 15.0}
-    assert table.loc[f"{BASE}+none@512", "average LEMB"] == 25.0
-    assert pd.isna(table.loc[f"{BASE}+pi@4096", "average LEMB"])
-    assert "seed7: not run" not in table.loc[f"{BASE}+pi@4096", "empty"]
+    found = table(*rows)
+    assert found["average"].to_dict() == {f"{BASE}+pi@4096": 35.0, f"{BASE}+none@512": 15.0}
+    assert found.loc[f"{BASE}+none@512", "average LEMB"] == 25.0
+    assert pd.isna(found.loc[f"{BASE}+pi@4096", "average LEMB"])
+    assert "seed7: not run" not in found.loc[f"{BASE}+pi@4096", "empty"]
     assert list(by_strategy(frame(rows[-1]))["average"]) == [99.0]
