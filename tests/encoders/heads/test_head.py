@@ -23,6 +23,7 @@ from mteb_longembed.encoders.heads.whitening import Moments, Whitening, unit
 from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.pieces import pieces
 from mteb_longembed.encoders.token_batch import TokenBatch, content
+from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 
 TEXTS = [tiny.text(n, n) for n in (6, 12, 40, 90)]
@@ -166,6 +167,12 @@ def test_pieces_are_the_windows_that_the_model_cuts_and_text_that_it_reads(folde
     for tail, n in counts.items():
         model: Any = longembed.load(f"{folder}{tail}", device="cpu")
         assert len(pieces(model, long)) == n, tail
+
+
+def test_weights_need_a_mean_of_tokens(tmp_path: Path) -> None:
+    model: Any = longembed.load(f"{tiny.saved('bert', tmp_path, pooling='cls')}+pi@64", device="cpu")
+    with pytest.raises(IncompatibleError, match=r"^weights averages the tokens .* trained with cls pooling"):
+        model.head.weighted(None)
 
 
 # ---- whitening ---------------------------------------------------------------------------------------------
