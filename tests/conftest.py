@@ -40,6 +40,12 @@ def online(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, tmp_path_factory) 
     return hub
 
 
+@pytest.fixture(autouse=True)
+def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads what another has encoded, unless it names a store."""
+    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny BERT with prompts of two tokens and a card. No test may change it."""

@@ -26,11 +26,13 @@ REVISION = str(ZOO["e5-base"].revision)
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
-def test_every_command_has_its_module_with_help(name, capsys) -> None:
+def test_every_command_has_help_and_json_and_spells_its_arguments_alike(name, capsys) -> None:
     with pytest.raises(SystemExit) as stopped:
         cli.main([name, "--help"])
     assert stopped.value.code == 0
-    assert f"mteb-longembed {name}" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert f"mteb-longembed {name}" in text and not re.search(r"(?m)^  (model|models|folder|query)  ", text)
+    assert "--json" in text or name == "leaderboard"  # which does not end
 
 
 def test_help_names_every_command_and_imports_none(capsys, monkeypatch) -> None:

@@ -47,7 +47,6 @@ def test_a_command_takes_a_kind_of_name_or_refuses_it_in_one_sentence(
     command, kind, shelf, empty_hub, tmp_path, monkeypatch, capsys
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
     empty_hub.add("mteb/named", shelf / "base/model")
     paths = {"FOLDER": "base/model", "SAVED": "saved", "DATA": "data"}
     line = COMMANDS[command].replace("NAME", KINDS[kind]).replace("OUT", str(tmp_path / "out"))

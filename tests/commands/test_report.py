@@ -1,6 +1,5 @@
 import io
 import json
-import re
 
 import pandas as pd
 import pytest
@@ -46,14 +45,6 @@ def test_json_is_asked_for_as_in_every_command(results, capsys):
     want = capsys.readouterr().out
     _run(results, "--json")
     assert capsys.readouterr().out == want
-
-
-@pytest.mark.parametrize("command", [name for name in cli.COMMANDS if name != "leaderboard"])
-def test_every_command_that_ends_prints_json_and_spells_its_arguments_alike(command, capsys):
-    with pytest.raises(SystemExit):
-        cli.main([command, "--help"])
-    text = capsys.readouterr().out
-    assert "--json" in text and not re.search(r"^  (model|models|folder|query)  ", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])

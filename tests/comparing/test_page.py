@@ -1,11 +1,7 @@
 """The tables of a comparison in the terminal, and its page: what it loads, how it may break, texts of strangers."""
 
-import html
 import json
-import os
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations
@@ -29,10 +25,7 @@ from mteb_longembed.comparing.page import (
 from mteb_longembed.comparing.summary import by_split
 from mteb_longembed.comparing.verdict import Advice
 from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, answers, frame, summary
-from tests.environments import CAPTURED
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-BROWSER = next(filter(None, map(shutil.which, _BROWSERS)), None)
 HOSTILE = "../a\x1b[31m|b\n# c $x$ \\input{/etc/passwd} [red]<script>alert(1)</script>[/red] *_`~^&%#{}\u202e"
 LONG = replace(
     GOOD, name="org/mine+pcw@32768:score=softmax,vectors=window,weights=idf,whiten=0.5", kind="search"
@@ -212,18 +205,6 @@ def test_texts_of_others_have_no_control_characters_wherever_they_stand() -> Non
     text = page(made, odd)
     assert "\x1b" not in text and text.encode()
     assert text.count("a\ufffd[31m\ufffd") == 10
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
-def test_a_browser_shows_the_page_as_an_image(text, tmp_path) -> None:
-    path = tmp_path / "page.html"
-    path.write_text(text, encoding="utf-8")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-    flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    flags += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=800,900", "--dump-dom"]
-    env = {**os.environ, "HOME": str(tmp_path)}
-    done = subprocess.run([str(BROWSER), *flags, path.as_uri()], env=env, check=True, **CAPTURED)
-    assert 'id="T_compare"' in html.unescape(done.stdout)
 
 
 def test_a_notebook_shows_answer_and_table_in_the_page_around_them() -> None:

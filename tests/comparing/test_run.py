@@ -236,7 +236,6 @@ def test_queries_of_several_sentences_are_also_asked_sentence_by_sentence(base, 
 
 
 def test_the_budget_ends_a_pass_and_what_comes_from_it(base, task, tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
     found = [c for c in candidates_of(base, ["pcw"], 128)[0] if "pcw" in c.name]
     now = [0.0]
     monkeypatch.setattr(running.time, "monotonic", lambda: now[0])

@@ -46,8 +46,3 @@ def hub(base_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         hub.add("org/bert", base_folder)
         hub.add("org/modernbert", rotary)
         yield hub
-
-
-@pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")

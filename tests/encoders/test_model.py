@@ -48,15 +48,6 @@ def test_embeddings_equal_those_of_sentence_transformers_with_and_without_prompt
     assert not np.allclose(vectors[1], vectors[2], atol=1e-3)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 500])
-def test_embeddings_do_not_depend_on_batch_size_order_or_batch_mates(extended, batch_size) -> None:
-    expected = extended.encode(TEXTS)
-    order = np.random.default_rng(batch_size).permutation(len(TEXTS))
-    shuffled = extended.encode([TEXTS[i] for i in order], batch_size=batch_size)
-    assert np.allclose(shuffled, expected[order], atol=1e-5)
-    assert np.allclose(extended.encode(TEXTS[9]), expected[9], atol=1e-5)
-
-
 def test_every_way_to_ask_for_embeddings_works(extended: LongSentenceTransformer) -> None:
     plain = extended.encode(TEXTS)
     same_vectors(extended.encode(TEXTS, truncate_dim=8), plain[:, :8])

@@ -13,7 +13,6 @@ from mteb.models import model_implementations
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed import hub as hub_module
 from mteb_longembed.encoders.positions.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, InputError
 from tests import tiny
@@ -132,16 +131,6 @@ def test_mteb_own_names_and_look_ups_of_bases_ask_nobody(online) -> None:
         with pytest.raises(KeyError):
             mteb.get_model_meta(name, fetch_from_hf=False)
     assert online.requests == []
-
-
-def test_a_dead_hub_is_not_asked_again_for_other_names(online, monkeypatch) -> None:
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:1")
-    asked = []
-    session = hub_module.get_session
-    monkeypatch.setattr(hub_module, "get_session", lambda: asked.append(1) or session())
-    registry = model_implementations.MODEL_REGISTRY
-    assert [registry.ask_hub(f"org/some-{i}") for i in range(5)] == [None] * 5
-    assert asked == [1]
 
 
 def test_what_is_in_the_cache_loads_without_the_hub(online, published, monkeypatch) -> None:

@@ -46,8 +46,7 @@ def split_of(root: Path, n: int = 24, metrics: Any = METRICS, **options: Any) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_metric_is_that_of_mteb(name: str, folder: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
+def test_each_metric_is_that_of_mteb(name: str, folder: Path, tmp_path: Path) -> None:
     name = name.replace("BASE", str(folder))
     split = split_of(tmp_path)
     ours = evaluate(make_scorer(name, "cpu"), split)

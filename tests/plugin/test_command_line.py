@@ -36,13 +36,6 @@ def raising(error: BaseException):
     return functools.partial(main_in_one_sentence, main)
 
 
-def test_an_error_of_ours_is_its_sentence_and_status_two(capsys) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        raising(InputError("the target must be a number, got 'x'."))()
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err == "mteb-longembed: the target must be a number, got 'x'.\n"
-
-
 def test_the_traceback_comes_when_it_is_asked_for(monkeypatch) -> None:
     monkeypatch.setenv(TRACEBACK_VARIABLE, "1")
     with pytest.raises(InputError):

@@ -110,6 +110,16 @@ def test_no_interval_has_width_0(score, n, n_splits) -> None:
         assert interval.low <= interval.mean <= interval.high
 
 
+@pytest.mark.parametrize("n", [6, 50, 2000])
+@pytest.mark.parametrize("score", [0.0, 1.0])
+def test_all_right_and_all_wrong_have_the_exact_interval_of_a_share(n, score) -> None:
+    # By hand, from Clopper and Pearson: n of n are right in 2.5 % of cases where a share of .025 ** (1 / n) is.
+    missing = 1 - 0.025 ** (1 / n)
+    interval = mean_interval([score] * n)
+    assert abs(interval.low - interval.high) == pytest.approx(missing)
+    assert score in (interval.low, interval.high)
+
+
 def test_equal_scores_leave_room_for_others() -> None:
     # None of 50 queries differs from 0.6: more than a share of 1 - .025 ** (1 / 50) would have been seen.
     share = 1 - 0.025 ** (1 / 50)
