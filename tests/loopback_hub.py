@@ -119,13 +119,9 @@ class LoopbackHub:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def add(
-        self,
-        repo_id: str,
-        files: str | Path | Mapping[str, Content | str],
-        repo_type: str = "model",
-        sha: str | None = None,
-        branch: str = "main",
-    ) -> str:
+        self, repo_id: str, files: str | Path | Mapping[str, Content | str], repo_type: str = "model",
+        sha: str | None = None, branch: str = "main",
+    ) -> str:  # fmt: skip
         """Serve a folder, or files by path. `branch` then points to them. Returns the commit's 40-digit SHA.
 
         A later `add` of the same repository is a new commit. Older commits can still be reached by their SHA.

@@ -144,6 +144,5 @@ def test_the_stock_command_runs_our_task_on_an_extended_model(stock, empty_hub, 
     results = (tmp_path / "results").rglob("*.json")
     [file] = [path for path in results if path.name != "model_meta.json"]
     folder = f"intfloat__e5-base-v2+ntk@1024/{REVISION}-{ALGORITHM}/LongEmbedPasskey.json"
-    assert file.as_posix().endswith(f"/{folder}") and list(json.loads(file.read_text())["scores"]) == [
-        "test_256"
-    ]
+    assert file.as_posix().endswith(f"/{folder}")
+    assert list(json.loads(file.read_text())["scores"]) == ["test_256"]

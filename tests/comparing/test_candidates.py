@@ -117,14 +117,6 @@ def test_a_folder_may_be_called_like_a_fusion(tmp_path) -> None:
     assert named(f"{folder}+pcw@64:fuse=bm25").matches_words
 
 
-def test_settings_are_added_to_any_name(base) -> None:
-    for tail, expected in (
-        ("pcw@64", "+pcw@64:fuse=bm25"),
-        ("pcw@64:whiten=0.5", "+pcw@64:fuse=bm25,whiten=0.5"),
-    ):
-        assert named(f"{base}+{tail}").with_settings("fuse=bm25").name == f"{base}{expected}"
-
-
 def test_short_names_leave_out_what_all_have_in_common() -> None:
     path = "/models/all-MiniLM-L6-v2"
     one = [

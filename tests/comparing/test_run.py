@@ -270,10 +270,8 @@ def test_passages_have_columns_and_later_runs_know_them(base, tmp_path, monkeypa
     words = summary.loc["bm25:window=200"]
     assert words["passage@5"] <= words["Success@5"]
     # not whole documents are shown, but windows of them
-    assert (
-        words["context@1"] < min(len(text.split()) for text in texts)
-        and words["context@1"] < words["context@5"]
-    )
+    assert words["context@1"] < min(len(text.split()) for text in texts)
+    assert words["context@1"] < words["context@5"]
     table = next(table for table in pages.tables(first) if table.key == "passages")
     assert list(table.cells)[1:] == ["passage@1", "context@1", "passage@5", "context@5"]
     assert "percent of 6 judged queries" in table.notes[0]

@@ -129,10 +129,8 @@ def test_the_cheapest_of_those_that_are_good_enough_is_recommended_and_why() -> 
         "It scores 74.0 and is less than 2 points behind the best in 97 % of the resamples of 50 queries; the highest "
         "score is 80.0, of +ntk@4096."
     )
-    assert (
-        found.price.endswith("Against +ntk@4096 it saves 50 % of the time of encoding.")
-        and OTHER.name in found.typed
-    )
+    assert found.price.endswith("Against +ntk@4096 it saves 50 % of the time of encoding.")
+    assert OTHER.name in found.typed
 
 
 @pytest.mark.parametrize(

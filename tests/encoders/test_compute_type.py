@@ -29,9 +29,8 @@ def test_a_sentence_says_both_times_and_a_second_call_repeats_it_unmeasured(base
     name = f"{base_folder}+pi@64"
     said = why(name)
     # 160 tokens
-    assert said is not None and said.startswith(
-        f"{name} runs in bf16: about 0 seconds, and 0 seconds in fp32; "
-    )
+    assert said is not None
+    assert said.startswith(f"{name} runs in bf16: about 0 seconds, and 0 seconds in fp32; ")
     assert float(said.partition("cosine ")[2][:6]) > 0.999 and said.endswith("--dtype fp32 keeps fp32.")
     assert machine.measured == [FP32, BF16] * 2
     machine.products[BF16] = machine.speeds[BF16] = 0.0

@@ -21,6 +21,7 @@ from mteb_longembed.encoders.checkpoints.native import native_config, native_wei
 from mteb_longembed.tasks import LongEmbedNeedle
 from tests.encoders.oracle_matrix import oracle as rotary
 from tests.encoders.positions.families import test_absolute
+from tests.encoders.positions.families.test_rotary import gap
 from tests.encoders.positions.strategies import test_pcw
 
 pytestmark = pytest.mark.real
@@ -51,10 +52,6 @@ def long_oracles(monkeypatch: pytest.MonkeyPatch, exact: SentenceTransformer) ->
     table = exact[0].model.embeddings.position_embeddings.weight.detach().numpy()
     parts = test_absolute.smooth_and_rest(table)
     monkeypatch.setattr(test_absolute, "smooth_and_rest", lambda _: parts)
-
-
-def gap(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.abs(np.asarray(a) - np.asarray(b)).max())
 
 
 # ---- the public result -------------------------------------------------------------------------------------------
