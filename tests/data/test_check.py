@@ -1,7 +1,6 @@
 """Own data: any valid data set reads the same from each format, and no mistake in a file changes a score unsaid."""
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -223,16 +222,22 @@ def test_tables_and_dicts_are_taken_as_they_are(tmp_path: Path) -> None:
         assert content(task) == content(by_file)
 
 
+def judged_in(
+    folder: Path, document: dict[str, Any], row: dict[str, Any]
+) -> tuple[str, list[tuple[int, int]]]:
+    """One document as it is read, and the passages of one judgement of it."""
+    corpus, judgements = folder / "docs.jsonl", folder / "qrels.jsonl"
+    corpus.write_bytes(json_lines([{"id": "d1", **document}]))
+    judgements.write_bytes(json_lines([{"query-id": "q1", "corpus-id": "d1", **row}]))
+    return read_documents(corpus)["d1"], read_passages(judgements, corpus)["q1"]["d1"]
+
+
 def test_a_judged_answer_is_found_in_its_document_or_refused_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "docs.jsonl").write_text('{"id": "d1", "title": "T", "text": "the key. A cat. the key"}\n')
-    row = {"query-id": "q1", "corpus-id": "d1", "answer": "the key"}
-    (tmp_path / "qrels.jsonl").write_text(json.dumps(row) + "\n")
-    passages = read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")
-    full = read_documents(tmp_path / "docs.jsonl")["d1"]
-    assert [full[start:end] for start, end in passages["q1"]["d1"]] == ["the key", "the key"]
-    (tmp_path / "qrels.jsonl").write_text(json.dumps({**row, "answer": "The key"}) + "\n")
+    document = {"title": "T", "text": "the key. A cat. the key"}
+    full, passages = judged_in(tmp_path, document, {"answer": "the key"})
+    assert [full[start:end] for start, end in passages] == ["the key", "the key"]
     with pytest.raises(DataError, match=r"row 1: the answer must stand in the text of 'd1' .* got 'The key'"):
-        read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")
+        judged_in(tmp_path, document, {"answer": "The key"})
 
 
 @pytest.mark.parametrize(
@@ -246,20 +251,15 @@ def test_a_judged_answer_is_found_in_its_document_or_refused_with_its_line(tmp_p
     ],
 )
 def test_a_judged_passage_of_white_space_is_refused(tmp_path: Path, passage: dict[str, Any]) -> None:
-    (tmp_path / "docs.jsonl").write_text('{"id": "d1", "text": "  the key  \\n"}\n')
-    row = {"query-id": "q1", "corpus-id": "d1", **passage}
-    (tmp_path / "qrels.jsonl").write_text(json.dumps(row) + "\n")
     rule = r"qrels\.jsonl, row 1: a judged passage must have words, got white space alone\.$"
     with pytest.raises(DataError, match=rule):
-        read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")
+        judged_in(tmp_path, {"text": "  the key  \n"}, passage)
 
 
 @pytest.mark.parametrize("title", [None, "A title", " "])
 def test_a_judged_passage_ends_where_its_document_ends(tmp_path: Path, title: str | None) -> None:
     text = "  the key  \n"
-    (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d1", "title": title, "text": text}) + "\n")
-    row = {"query-id": "q1", "corpus-id": "d1", "start": 0, "end": len(text)}
-    (tmp_path / "qrels.jsonl").write_text(json.dumps(row) + "\n")
-    (((start, end),),) = read_passages(tmp_path / "qrels.jsonl", tmp_path / "docs.jsonl")["q1"].values()
-    full = read_documents(tmp_path / "docs.jsonl")["d1"]
+    full, ((start, end),) = judged_in(
+        tmp_path, {"title": title, "text": text}, {"start": 0, "end": len(text)}
+    )
     assert full[start:end].strip() == "the key" and 0 <= start < end <= len(full)

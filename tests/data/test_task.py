@@ -1,8 +1,10 @@
 """A task from local files: which files of a folder are read, and what the task is called."""
 
+import json
 import re
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pytest
@@ -83,15 +85,20 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         files_task(tmp_path / "nothing.jsonl", root / "queries.parquet", root / "qrels.parquet")
 
 
-def test_documents_of_a_stream_are_on_disk_and_never_in_memory_as_a_whole() -> None:
+@pytest.mark.parametrize("form", ["stream", "file"])
+def test_documents_are_on_disk_and_never_in_memory_as_a_whole(form: str, tmp_path: Path) -> None:
     n, text = 4_000, "word " * 1_000
-    stream = ({"id": f"d{number}", "text": f"{number} {text}"} for number in range(n))
+    source: Any = ({"id": f"d{number}", "text": f"{number} {text}"} for number in range(n))
+    if form == "file":
+        rows, source = source, tmp_path / "docs.jsonl"
+        with source.open("w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
     before = pyarrow.total_allocated_bytes()
     tracemalloc.start()
     try:
-        task = files_task(stream, {"q": "word"}, [{"qid": "q", "docid": f"d{n - 1}"}])
+        task = files_task(source, {"q": "word"}, [{"qid": "q", "docid": f"d{n - 1}"}])
         (split,) = splits_of(task)
-        assert len(split.documents.texts) == n
+        assert split.digest and len(split.documents.texts) == n
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

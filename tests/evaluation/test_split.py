@@ -1,9 +1,6 @@
-"""One split of a task: what is left out, several subsets, samples, memory."""
+"""One split of a task: what is left out, several subsets, samples."""
 
 import copy
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -89,38 +86,3 @@ def test_a_sample_leaves_the_task_as_it_is(tmp_path) -> None:
     assert isinstance(part, Split) and "a sample of 6 of 40 documents" in sentence
     assert len(task.dataset["default"]["test"]["corpus"]) == len(whole.corpus) == 40
     assert part.task.metadata.name == f"{task.metadata.name}-sample6" and part.digest != whole.digest
-
-
-# ---- memory
-
-GROWTH = """
-import resource, sys
-from pathlib import Path
-from mteb_longembed.data.task import files_task
-from mteb_longembed.evaluation.split import splits_of
-folder = Path(sys.argv[1])
-(split,) = splits_of(files_task(folder / "c.jsonl", folder / "q.jsonl", folder / "j.tsv"))
-split.digest
-print(len(split.corpus), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux only")
-def test_memory_for_documents_grows_with_their_text_and_no_faster(tmp_path) -> None:
-    peaks = {}
-    for n in (100, 1000, 2000):
-        root = tmp_path / str(n)
-        root.mkdir()
-        with (root / "c.jsonl").open("w") as file:
-            for i in range(n):
-                file.write(json.dumps({"id": i, "text": f"{i} " + "lorem ipsum " * 4000}) + "\n")
-        (root / "q.jsonl").write_text('{"id": "q", "text": "lorem"}\n')
-        (root / "j.tsv").write_text("qid\tdoc_id\tscore\nq\t0\t1\n")
-        done = subprocess.check_output([sys.executable, "-c", GROWTH, str(root)], text=True)
-        documents, peaks[n] = map(int, done.split())
-        assert documents == n
-    text = 1000 * 48_000 / 1024  # KiB of a thousand documents
-    # 100,000 documents of 10,000 tokens are 4.6 GiB of text, so three times the text leaves room for a model in 24 GiB
-    assert peaks[2000] - peaks[1000] < 3 * text
-    assert peaks[2000] - peaks[100] < 3 * 1.9 * text
