@@ -6,8 +6,6 @@
 It needs torch, transformers and this checkout alone: no sentence-transformers, mteb or datasets.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -9,8 +9,6 @@ KEPT, and goes on where it was stopped. `measure` writes rows of `experiments/da
 MODEL), and `page` the table of experiments/databases.md.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -6,8 +6,6 @@
 Ways are weights (none, `idf`, `sif`), powers of whitening (0, 0.5, 1) and one vector, best window or all windows.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections.abc import Iterator

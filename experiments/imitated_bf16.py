@@ -6,8 +6,6 @@ Products of matrices are computed in fp32 from bf16 numbers, and their results a
 bf16 do. COLLECTION is a folder of `measured_collections`. OUT/scores.csv has the table of the comparison.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

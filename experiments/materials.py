@@ -1,7 +1,5 @@
 """Material for measurements of speed: random models of real sizes, English text with LongEmbed's lengths."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -6,8 +6,6 @@ QMSum's files are those of the hub; `books` has a chapter a line, `proposals` a 
 Needle and its paraphrases are generated.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import gzip

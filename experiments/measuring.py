@@ -1,7 +1,5 @@
 """The one way to measure time, and to write a table into a page."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import time

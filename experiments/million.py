@@ -5,8 +5,6 @@
 Vectors are drawn around 5,000 centres, so that lists have something to find. The table is printed, for docs/search.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable

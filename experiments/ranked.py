@@ -4,8 +4,6 @@ A cell is a line of a JSONL file that is small enough to be committed. All score
 its `ranks`, so a page can be written again without the model, the data or this machine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

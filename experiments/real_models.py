@@ -6,8 +6,6 @@ measures the cells that `experiments/real_models.jsonl` does not have, the most 
 interruption. MODEL is a folder or a name.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 from collections.abc import Iterator, Sequence

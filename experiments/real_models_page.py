@@ -1,7 +1,5 @@
 """Tables and evidence of real models, from measured cells alone: `python -m experiments.real_models_page`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -10,8 +10,6 @@ cost is set against that of the candidate with the highest score on the drawn on
 keeps the scores of a default run in `experiments/default_run.csv`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Mapping, Sequence

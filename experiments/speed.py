@@ -13,8 +13,6 @@
 - `search`: queries against random unit vectors, because the cost does not depend on their values.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import resource

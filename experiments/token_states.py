@@ -7,8 +7,6 @@ windows of all documents come first, so an unfinished run already holds the begi
 stopped goes on where it stopped.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

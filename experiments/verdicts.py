@@ -5,8 +5,6 @@
 Candidates are simulated: two equal ones, and two of which one is truly two points behind.
 """
 
-from __future__ import annotations
-
 import resource
 import tempfile
 import time

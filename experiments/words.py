@@ -10,8 +10,6 @@ to `experiments/words_growth.csv`, and `page` writes the tables of experiments/a
 and the short one of docs/adapt.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import resource

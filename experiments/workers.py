@@ -5,8 +5,6 @@
 CORPUS is a corpus.jsonl; its first 8 documents are encoded in each round. Writes `experiments/workers.csv`.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`python -m mteb_longembed` does the same as the command `mteb-longembed`."""
 
-from __future__ import annotations
-
 import sys
 
 from .cli import main

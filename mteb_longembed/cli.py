@@ -1,7 +1,5 @@
 """The command `mteb-longembed`. Each sub-command is a module that is imported only when it is needed."""
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import difflib

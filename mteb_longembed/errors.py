@@ -1,7 +1,5 @@
 """The errors that a user can see. Each message is one sentence that says what is wrong and what to do."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

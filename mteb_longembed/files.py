@@ -1,7 +1,5 @@
 """Files of other people are read, and our own are written: nothing in a file may break a page or a terminal."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

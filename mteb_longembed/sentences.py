@@ -1,7 +1,5 @@
 """Where the sentences of a text end, by Unicode's rules: the one splitter of this package."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Where words begin and end in texts of any language: the one rule of this package for what a word is."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -4,8 +4,6 @@ This is the top room: it may import every other room, and only `cli` imports it,
 functions, so that `--help` and the error for a wrong option come at once.
 """
 
-from __future__ import annotations
-
 import argparse
 from types import ModuleType
 from typing import Any

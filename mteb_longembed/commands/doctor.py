@@ -1,7 +1,5 @@
 """`mteb-longembed doctor`: what this machine has, and what is wrong with it."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

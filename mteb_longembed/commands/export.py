@@ -1,7 +1,5 @@
 """`mteb-longembed export`: a plain checkpoint that needs none of our code."""
 
-from __future__ import annotations
-
 import argparse
 import json
 

@@ -1,7 +1,5 @@
 """`mteb-longembed leaderboard`: mteb's own leaderboard of a folder of results, in a browser."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

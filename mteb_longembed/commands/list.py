@@ -1,7 +1,5 @@
 """`mteb-longembed list`: strategies, models and tasks, read from the registries."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """`mteb-longembed report`: a table by strategy and a figure by length from folders of results."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What earlier runs have found: each query's scores, and costs, in one output folder."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

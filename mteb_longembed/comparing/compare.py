@@ -1,7 +1,5 @@
 """`compare` as a Python call: the candidates of models, on tasks or on one's own files, and what comes of it."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import sys

@@ -1,7 +1,5 @@
 """In which compute type the candidates of a base run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The cost of a candidate: tokens per second, vectors and bytes per document, and the share of the text it reads."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Iterator, Sequence

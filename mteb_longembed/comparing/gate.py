@@ -1,7 +1,5 @@
 """A regression test for a pipeline: is a run surely below the one before?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from mteb_longembed.errors import InputError

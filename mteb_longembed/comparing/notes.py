@@ -1,7 +1,5 @@
 """Sentences beside the answer: what else follows from the numbers, and what misleads if nobody says it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Candidates from their names to their scores and costs. One model at a time is loaded; its vectors stay."""
 
-from __future__ import annotations
-
 import gc
 import math
 import time

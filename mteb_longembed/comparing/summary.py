@@ -1,7 +1,5 @@
 """From one frame of scores to one frame of candidates: how good each is, how surely, and what the word for that is."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping, Sequence

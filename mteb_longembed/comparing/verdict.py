@@ -1,7 +1,5 @@
 """Which candidate to use, in three lines: what to use and type, how sure that is, what it costs."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

@@ -1,7 +1,5 @@
 """The one checker of documents, queries and judgements: it names the file, the row and the rule that is broken."""
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Queries drawn from documents, where nobody has asked any yet: sentences that only one document has."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

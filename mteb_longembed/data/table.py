@@ -1,7 +1,5 @@
 """Tables from files, folders, DataFrames, dicts or streams. What their columns mean is in `check.py`."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Texts on disk, for corpora that memory does not hold."""
 
-from __future__ import annotations
-
 import tempfile
 from array import array
 from collections.abc import Iterable, Sequence

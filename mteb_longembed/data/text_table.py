@@ -1,7 +1,5 @@
 """Ids and texts as mteb has them: in memory, or on disk for corpora that memory does not hold."""
 
-from __future__ import annotations
-
 import tempfile
 import uuid
 import weakref

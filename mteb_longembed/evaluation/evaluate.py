@@ -1,7 +1,5 @@
 """The score of each query: a scorer on a split, in this process, in batches of queries."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """Does a ranking show the passage that answers, and how much text does a reader get with the first ones?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

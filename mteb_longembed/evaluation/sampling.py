@@ -1,7 +1,5 @@
 """A part of a corpus that is too big to embed often: judged documents, hard ones for BM25, and random ones."""
 
-from __future__ import annotations
-
 import copy
 import random
 from dataclasses import replace

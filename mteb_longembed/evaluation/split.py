@@ -1,7 +1,5 @@
 """One split of a task: its documents, queries and judgements, and their identity."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

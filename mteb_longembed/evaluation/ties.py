@@ -6,8 +6,6 @@ Source: McSherry & Najork 2008, Computing information retrieval performance meas
     tied scores, https://doi.org/10.1007/978-3-540-78646-7_38.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

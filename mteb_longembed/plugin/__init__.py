@@ -4,8 +4,6 @@ mteb has no interface for plugins, so this room relies on names inside mteb. If 
 raises one sentence that says so. Lower rooms may not import this one.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Names inside mteb that we rely on, because mteb has no interface for plugins."""
 
-from __future__ import annotations
-
 import functools
 import operator
 import sys

@@ -4,8 +4,6 @@ Results are files `<org>__<name>/<revision>/<Task>.json` with `model_meta.json` 
 copies of the public results repository. mteb is not used, so a report over thousands of files needs no torch.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path

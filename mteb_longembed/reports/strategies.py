@@ -1,7 +1,5 @@
 """The score of each model by task, and what its strategy gains over its base."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

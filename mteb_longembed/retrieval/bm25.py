@@ -1,7 +1,5 @@
 """mteb's baseline of BM25 as a scorer, under mteb's name: its words and scores, also for texts without words."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

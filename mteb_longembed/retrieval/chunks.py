@@ -1,7 +1,5 @@
 """Search with one vector for each chunk of a document, cut by a function of one's own."""
 
-from __future__ import annotations
-
 import re
 import uuid
 import warnings

@@ -1,7 +1,5 @@
 """The part of a passage that is shown: around the sentence that shares most with the question, in whole words."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Scorers made of others: the weighted sum of two, and the mean over the sentences of a query."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 

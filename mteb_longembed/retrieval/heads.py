@@ -1,7 +1,5 @@
 """Heads of one of our models: what pools one pass in several ways. The only file here that knows how encoders do it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

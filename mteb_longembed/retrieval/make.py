@@ -1,7 +1,5 @@
 """From a name to a scorer: what `mteb run`, `search` and `compare` all use."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Words with neighbours: a word of a query also matches the words of the corpus whose vectors are near its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

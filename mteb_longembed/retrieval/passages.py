@@ -1,7 +1,5 @@
 """Which characters of a document each of its vectors stands for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

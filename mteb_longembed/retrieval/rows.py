@@ -1,7 +1,5 @@
 """One pass of a model over documents: each text is encoded once, for all heads that pool it in their own way."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """Search over one's own documents: add them, ask, and see the passage that answers."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import unicodedata

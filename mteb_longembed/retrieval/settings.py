@@ -1,7 +1,5 @@
 """What a name asks of a search: fusion with BM25, corpus weights, whitening, how scores are made, an index."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal, cast

@@ -1,7 +1,5 @@
 """BM25 of documents and of their windows from the numbers of words, as sparse matrices: linear in the text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The vectors of a corpus in a temporary file, one or several for each document, and exact search over them."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple

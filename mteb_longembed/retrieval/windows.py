@@ -1,7 +1,5 @@
 """The scorer over vectors: one or several a document, exact or through an index, adapted to the corpus or not."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

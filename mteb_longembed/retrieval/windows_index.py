@@ -1,7 +1,5 @@
 """A FAISS index of windows: documents have several vectors, and a search returns documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

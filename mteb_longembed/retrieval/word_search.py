@@ -1,7 +1,5 @@
 """What the words of queries score in documents and in their windows, with or without neighbours of words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple

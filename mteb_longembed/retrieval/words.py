@@ -1,7 +1,5 @@
 """From texts to the words of their language, as numbers: read once, for documents, their windows and queries."""
 
-from __future__ import annotations
-
 import unicodedata
 from array import array
 from collections.abc import Callable

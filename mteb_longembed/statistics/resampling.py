@@ -14,8 +14,6 @@ Source: paired bootstrap, Sakai 2006, https://doi.org/10.1145/1148170.1148261; t
     https://doi.org/10.1093/biomet/26.4.404.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

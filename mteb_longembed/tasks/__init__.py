@@ -1,7 +1,5 @@
 """The six tasks of LongEmbed for mteb."""
 
-from __future__ import annotations
-
 # This import must be the first. When mteb is imported, the plugin registers `registry.TASKS` with it. If one of the
 # task modules below imported mteb first, the plugin would find that module only half loaded.
 import mteb  # noqa: F401

@@ -1,7 +1,5 @@
 """The benchmark `LongEmbed+`: our six tasks, averaged as in the paper."""
 
-from __future__ import annotations
-
 from mteb.benchmarks.benchmark import Benchmark, CustomGroup, CustomGrouping
 
 from mteb_longembed.tasks.generated.needle import LongEmbedNeedle

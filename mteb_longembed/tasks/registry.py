@@ -1,7 +1,5 @@
 """All our tasks."""
 
-from __future__ import annotations
-
 from mteb_longembed.tasks.generated.needle import LongEmbedNeedle
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from mteb_longembed.tasks.real.paper_tasks import REAL_TASKS

@@ -1,7 +1,5 @@
 """The common parts of our tasks' metadata."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import cast

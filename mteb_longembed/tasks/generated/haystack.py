@@ -1,7 +1,5 @@
 """Documents that hide a sentence in a long text, built one by one, and random draws that are the same everywhere."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from bisect import bisect_left

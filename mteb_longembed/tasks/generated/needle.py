@@ -1,7 +1,5 @@
 """LongEmbedNeedle: which of a hundred long documents has the fact that answers a question?"""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """LongEmbedPasskey: which of a hundred long documents has a person's pass key?"""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The generated tasks' variants by name, such as `LongEmbedPasskey-seed7-docs200-depth0.5`."""
 
-from __future__ import annotations
-
 import re
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ The layout is `NAME/corpus.jsonl` {doc_id, text}, `NAME/queries.jsonl` {qid, tex
 does not accept that in one configuration. So each file is downloaded and read on its own.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The four tasks with real documents, from `dwzhu/LongEmbed`."""
 
-from __future__ import annotations
-
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.tasks.retrieval.eng import (
     LEMBNarrativeQARetrieval,

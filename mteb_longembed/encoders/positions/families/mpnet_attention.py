@@ -3,8 +3,6 @@
 Numbers are the same up to rounding, and memory is that of one mask.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn
