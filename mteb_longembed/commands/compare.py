@@ -79,8 +79,7 @@ def _bytes(name: str, text: str, runs: Mapping[str, str]) -> float:
 
     if name not in runs:
         raise InputError(f"--run-bytes needs the name of a --run, got {name}.")
-    n_bytes: float = read(f"--run-bytes of {name}", Annotated[float, Field(gt=0)], text)
-    return n_bytes
+    return read(f"--run-bytes of {name}", Annotated[float, Field(gt=0)], text)
 
 
 DESCRIPTION = (

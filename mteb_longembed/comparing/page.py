@@ -347,8 +347,7 @@ def as_json(comparison: Comparison) -> str:
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    records: list[dict[str, Any]] = json.loads(frame.to_json(orient="records", double_precision=15))
-    return records
+    return json.loads(frame.to_json(orient="records", double_precision=15))
 
 
 #: The folder of all comparisons inside the output folder.

@@ -95,8 +95,7 @@ def _kept(what: str, checkpoint: Checkpoint, device: str, measured: Callable[[],
     key = key_of(what, checkpoint.name, checkpoint.revision, *machine)
     rows = store.get_many([key])
     if key in rows:
-        known: list[float] = rows[key].tolist()
-        return known
+        return rows[key].tolist()
     found = measured()
     store.put_many([key], [np.array(found)])
     return found

@@ -48,8 +48,7 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     vectors = _encoded(with_uncut(model, head), texts, show=show)
     rows = [np.atleast_2d(np.asarray(torch.as_tensor(vectors[text]).float().cpu())) for text in texts]
     every: np.ndarray = np.concatenate(rows)
-    chosen: np.ndarray = every[drawn_rows(len(every))]
-    return chosen
+    return every[drawn_rows(len(every))]
 
 
 def _encoded(encoder: Model, texts: list[str], *, show: bool) -> dict[str, Any]:

@@ -96,8 +96,7 @@ def first_with_ties(scores: np.ndarray, n: int) -> np.ndarray:
         kept = values >= least - room
         lowest = values[kept].min()
         if lowest == least:
-            best: np.ndarray = ranked[kept]
-            return best
+            return ranked[kept]
         least = lowest
 
 

@@ -78,8 +78,7 @@ class Split:
     @property
     def candidates(self) -> Mapping[str, Sequence[str]] | None:
         """The documents among which each query's are ranked, where the task says so; None: all."""
-        candidates: Mapping[str, Sequence[str]] | None = self.data["top_ranked"]
-        return candidates
+        return self.data["top_ranked"]
 
     @cached_property
     def passages(self) -> Passages:
@@ -87,8 +86,7 @@ class Split:
         if not hasattr(self.task, "passages"):
             return {}
         # a generated split is made again for them
-        found: Passages = self.task.passages(self.split)
-        return found
+        return self.task.passages(self.split)
 
     @cached_property
     def digest(self) -> str:

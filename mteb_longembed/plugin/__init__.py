@@ -49,5 +49,4 @@ def after_import(name: str) -> None:
 
 def _ours(name: str) -> Callable[..., object]:
     module, _, function = name.partition(":")
-    ours: Callable[..., object] = getattr(importlib.import_module(f".{module}", __name__), function)
-    return ours
+    return getattr(importlib.import_module(f".{module}", __name__), function)

@@ -62,8 +62,7 @@ class BaselineTerms:
         if not terms:
             return np.zeros(self._n, np.float32)
         retriever: Any = self._search.retriever
-        scores: np.ndarray = retriever.get_scores(list(terms))
-        return scores
+        return retriever.get_scores(list(terms))
 
 
 class BaselineBM25(PassageBM25):

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 from mteb.models.abs_encoder import AbsEncoder, get_prompt_name
 from mteb.types import PromptType
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize
-from torch import nn
+from sentence_transformers.sentence_transformer.modules import Normalize
 
 from mteb_longembed.encoders.heads.counting import count_tokens
 from mteb_longembed.encoders.heads.grouping import Vectors
@@ -63,20 +62,9 @@ def pooled_by(model: LongModel, others: Sequence[LongModel]) -> Iterator[None]:
         model.also = ()
 
 
-def cuts_windows(model: LongModelMixin) -> bool:
-    """Whether one vector of the model is pooled from windows."""
-    return model.trunk.cuts
-
-
 def is_mean_of_windows(model: LongModelMixin) -> bool:
-    """Whether the one vector is the mean of the windows' vectors: what follows the pooling is linear."""
-    head = model.head
-    if not cuts_windows(model) or head.vectors is not None or head.weights is not None:
-        return False
-    for module in head.unscaled().behind:
-        if not isinstance(module, Dense) or not isinstance(module.activation_function, nn.Identity):
-            return False
-    return True
+    """Whether the one vector is the mean of the windows' vectors."""
+    return model.trunk.cuts and model.head.is_linear
 
 
 def is_scaled(model: LongModelMixin) -> bool:

@@ -248,8 +248,7 @@ def _rows(frame: pd.DataFrame, wanted: Iterable[str], where: str) -> Iterable[An
         if not found:
             raise DataError(f"{where} needs a column {column}, got {', '.join(map(str, table.columns))}.")
         columns.append(found[0])
-    rows: Iterable[Any] = table[columns].itertuples(index=False)
-    return rows
+    return table[columns].itertuples(index=False)
 
 
 def _check_finite(rankings: Rankings, where: str) -> None:

@@ -80,7 +80,7 @@ class Pass:
         self.is_mean_of_windows = False
         if isinstance(model, LongModelMixin):
             self.is_scaled = heads.is_scaled(model)
-            self.cuts_windows = heads.cuts_windows(model) and cut is None
+            self.cuts_windows = model.trunk.cuts and cut is None
             self.is_mean_of_windows = heads.is_mean_of_windows(model) and cut is None
         #: What cuts a text for an encoder that averages windows (an API); these texts are asked of the inner one.
         self.pieces: Pieces | None = getattr(encoder, "windows", None) if cut is None else None

@@ -166,5 +166,4 @@ def window_spans(cut: Cut, size: int | None) -> np.ndarray:
 
 
 def _idf(having: np.ndarray, n_texts: int) -> np.ndarray:
-    idf: np.ndarray = np.log(1 + (n_texts - having + 0.5) / (having + 0.5)).astype(np.float32)
-    return idf
+    return np.log(1 + (n_texts - having + 0.5) / (having + 0.5)).astype(np.float32)

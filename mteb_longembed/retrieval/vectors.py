@@ -108,8 +108,7 @@ def best_vector(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     [[0.9, 0.5]]
     """
     starts = np.cumsum(counts) - counts
-    best: np.ndarray = np.maximum.reduceat(scores, starts, axis=1)
-    return best
+    return np.maximum.reduceat(scores, starts, axis=1)
 
 
 def all_vectors(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -123,8 +122,7 @@ def all_vectors(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     best = best_vector(scores, counts)
     relative = np.exp((scores - np.repeat(best, counts, axis=1)) / TEMPERATURE)
     mean = np.add.reduceat(relative, np.cumsum(counts) - counts, axis=1) / counts
-    smooth: np.ndarray = best + TEMPERATURE * np.log(mean)
-    return smooth
+    return best + TEMPERATURE * np.log(mean)
 
 
 def mean_vectors(block: Block) -> np.ndarray:

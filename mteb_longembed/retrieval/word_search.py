@@ -97,15 +97,13 @@ class WordSearch:
 
     def of_documents(self, asked: Asked) -> np.ndarray:
         """BM25 of whole documents, float32 `[queries, documents]`."""
-        found: np.ndarray = self._whole.product(asked.counts, asked.shares, asked.own)
-        return found
+        return self._whole.product(asked.counts, asked.shares, asked.own)
 
     def of_windows(self, asked: Asked) -> np.ndarray:
         """What the windows of each document make of its score, float32 `[queries, documents]`."""
         scores = self._windows.product(asked.counts, asked.shares, asked.own)
         if self._join == "max":
-            best: np.ndarray = np.maximum.reduceat(scores, self._starts, axis=1)
-            return best
+            return np.maximum.reduceat(scores, self._starts, axis=1)
         return all_windows(scores, self._starts, self._counts)
 
     def blocks(self, queries: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -221,8 +219,7 @@ def all_windows(scores: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> n
     scores /= top * np.float32(TEMPERATURE)
     # at most e^20, which is far from float32's end
     means = np.add.reduceat(np.expm1(scores), starts, axis=1) / counts
-    joined: np.ndarray = np.log1p(means).astype(np.float32) * (np.float32(TEMPERATURE) * top)
-    return joined
+    return np.log1p(means).astype(np.float32) * (np.float32(TEMPERATURE) * top)
 
 
 def _best_matches(weights: sparse.csr_array, present: np.ndarray) -> float:

@@ -128,8 +128,7 @@ class Words:
             return None
         if self._stemmer is None:
             return form
-        stem: str = self._stemmer.stemWord(form)
-        return stem
+        return self._stemmer.stemWord(form)
 
 
 class _Memory(dict[str, int]):

@@ -258,8 +258,7 @@ def drawn_means(scores: Array, seed: int) -> Array:
     if n > 1:
         t = stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) / stats.norm.ppf((1 + CONFIDENCE) / 2)
         factor = float(t * math.sqrt(n / (n - 1)))
-    drawn: Array = means + factor * (np.concatenate(parts) - means)
-    return drawn
+    return means + factor * (np.concatenate(parts) - means)
 
 
 def drawn_counts(rng: np.random.Generator, n: int, size: int) -> Array:

@@ -173,8 +173,7 @@ def unpack(record: object, key: bytes) -> np.ndarray | None:
     if not isinstance(record, bytes) or record[:_CHECKSUM] != _checksum(key, record[_CHECKSUM:]):
         return None
     contents = record[_CHECKSUM:]
-    array: np.ndarray = np.load(io.BytesIO(contents), allow_pickle=False)
-    return array
+    return np.load(io.BytesIO(contents), allow_pickle=False)
 
 
 def _checksum(key: bytes, contents: bytes) -> bytes:

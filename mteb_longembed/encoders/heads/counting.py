@@ -52,8 +52,7 @@ def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:
     if isinstance(trunk, TextInputs):
         ids = trunk.token_ids(list(texts), prompt)
         if ids is not None:
-            contents: list[Ids] = trunk.content_of(ids, prompt)
-            return contents
+            return trunk.content_of(ids, prompt)
     room = None
     if model.max_seq_length is not None:
         room = max(model.max_seq_length - len(model.tokenizer(prompt or "")["input_ids"]), 0)
@@ -66,5 +65,4 @@ def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:
 def _plain_ids(model: BaseModel, texts: list[str]) -> list[list[int]]:
     if not texts:
         return []
-    ids: list[list[int]] = model.tokenizer(texts, add_special_tokens=False, truncation=False)["input_ids"]
-    return ids
+    return model.tokenizer(texts, add_special_tokens=False, truncation=False)["input_ids"]

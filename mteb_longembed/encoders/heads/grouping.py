@@ -77,5 +77,4 @@ def read_vectors(value: object) -> Vectors | None:
         InputError: if it is neither a number of tokens nor a key.
     """
     number = Annotated[int, Field(ge=1), "content token for each vector"]
-    vectors: Vectors | None = read("vectors", number | Literal[tuple(GROUPINGS)] | None, value)
-    return vectors
+    return read("vectors", number | Literal[tuple(GROUPINGS)] | None, value)

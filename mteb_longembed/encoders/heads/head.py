@@ -151,6 +151,13 @@ class Head:
         return [*maps, self.weights.stock(), pooling, *behind]
 
     @property
+    def is_linear(self) -> bool:
+        """Whether a text's one vector, before it is scaled, is a linear map of the mean of its tokens."""
+        behind = self.unscaled().behind
+        plain = self.vectors is None and self.weights is None
+        return plain and all(_is_linear(part, "sentence_embedding") for part in behind)
+
+    @property
     def has_exact_stock(self) -> bool:
         """Whether `stock_modules` give the same vectors of every text, whatever its prompt."""
         behind = [part for part in self.behind if not _is_linear(part, "sentence_embedding")]

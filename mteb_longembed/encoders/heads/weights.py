@@ -82,8 +82,7 @@ def sif(counts: TokenCounts) -> np.ndarray:
     [0.5, 0.0001, 0.5, 0.5]
     """
     share = np.maximum(counts.tokens, 1) / max(counts.n_tokens, 1)
-    weights: np.ndarray = SIF_A / (SIF_A + share)
-    return weights
+    return SIF_A / (SIF_A + share)
 
 
 def idf(counts: TokenCounts) -> np.ndarray:
@@ -95,8 +94,7 @@ def idf(counts: TokenCounts) -> np.ndarray:
     [0.693, 0.182, 0.693, 0.693]
     """
     rarity = np.log((counts.n_documents + 1) / (np.maximum(counts.documents, 1) + 0.5))
-    weights: np.ndarray = np.maximum(rarity, LEAST_IDF)
-    return weights
+    return np.maximum(rarity, LEAST_IDF)
 
 
 #: Rule -> the weights `[vocabulary]` of a corpus with these counts.

@@ -122,8 +122,7 @@ class Whitening:
     @classmethod
     def read(cls, value: object) -> float:
         """The power of a whitening."""
-        power: float = read("whiten", Power, value)
-        return power
+        return read("whiten", Power, value)
 
     @classmethod
     def fit(cls, vectors: np.ndarray | Moments, setting: float, queries: np.ndarray | None = None) -> Self:
@@ -163,16 +162,14 @@ class Whitening:
 
     def documents(self, rows: np.ndarray) -> np.ndarray:
         """The mapped vectors of documents `[n, d]`, which the cosine compares."""
-        mapped: np.ndarray = (rows - self.mean) @ self.matrix
-        return mapped
+        return (rows - self.mean) @ self.matrix
 
     def queries(self, rows: np.ndarray) -> np.ndarray:
         """The mapped vectors of queries `[n, d]`."""
         mean = self.mean
         if self.query_mean is not None:
             mean = self.query_mean
-        mapped: np.ndarray = (rows - mean) @ self.matrix
-        return mapped
+        return (rows - mean) @ self.matrix
 
     def modules(self) -> list[nn.Module]:
         """A Dense, or a Router of two if queries have a mean of their own, and a Normalize."""

@@ -45,8 +45,7 @@ class SequenceLengths:
         """The result of `make`. It is computed at the first call and kept as long as the batch."""
         if key not in self._made:
             self._made[key] = make()
-        made: T = self._made[key]
-        return made
+        return self._made[key]
 
     def on_device(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
         """A tensor that `make` makes on the host, on the device. It is made and copied once."""

@@ -122,8 +122,7 @@ class Absolute(Family):
     @classmethod
     def table_of(cls, model: PreTrainedModel) -> Tensor | None:
         embeddings: Any = model.embeddings
-        table: Tensor = embeddings.position_embeddings.weight.detach()
-        return table
+        return embeddings.position_embeddings.weight.detach()
 
     def take_saved(self, model: PreTrainedModel, table: Tensor) -> None:
         """Put back the table `[rows, d]` of an extended model, in place of that which was made of its first rows.

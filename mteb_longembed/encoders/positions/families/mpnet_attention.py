@@ -23,10 +23,7 @@ class FusedAttention(MPNetSelfAttention):
     ) -> tuple[Tensor, ...]:
         """The tokens of documents, `[b, n, d]`, from those of the layer before, as `MPNetSelfAttention` has them."""
         if output_attentions:  # which torch's function does not give
-            plain: tuple[Tensor, ...] = super().forward(  # type: ignore[no-untyped-call]
-                hidden_states, attention_mask, position_bias, output_attentions
-            )
-            return plain
+            return super().forward(hidden_states, attention_mask, position_bias, output_attentions)  # type: ignore[no-untyped-call]
         # the bias is the same for all documents; without padding there is no mask
         added = position_bias[:1].expand_as(position_bias)
         if attention_mask is not None:
