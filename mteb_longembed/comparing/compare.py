@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -237,8 +238,7 @@ def compare(
             f"{', '.join(candidate.id for candidate in candidates) or 'none'}."
         )
     runner = Runner(cache, splits, candidates, device, until)
-    unfinished = [candidate for candidate in candidates if not runner.is_finished(candidate)]
-    work = _work(unfinished, splits, lengths, scale)
+    work = partial(_work, splits=splits, lengths=lengths, scale=scale)
     done = _run_all(runner, work, notes, on_message, bm25=bm25, show=show)
     runner.free()
     if not done:
@@ -361,7 +361,7 @@ def _tokenizer_of(base: str) -> Any:
 
 def _run_all(
     runner: Runner,
-    work: tuple[int, int],
+    work: Callable[[Sequence[Candidate]], tuple[int, int]],
     notes: list[Note],
     on_message: Callable[[str], None],
     *,
@@ -392,18 +392,29 @@ def _run_all(
         on_message(text)
         bar.refresh()
 
-    # a file of output gets a line now and then
-    n_passes, n_tokens = work
+    passes: set[str] = set()
+
+    def expect(candidates: Sequence[Candidate]) -> None:
+        # what earlier runs have finished is not read, and a pass is read once
+        ahead = [one for one in candidates if one.passes not in passes and not runner.is_finished(one)]
+        passes.update(one.passes for one in ahead)
+        n_passes, n_tokens = work(ahead)
+        bar.total += n_tokens
+        runner.before_first_pass = lambda cost: say(_expectation(n_tokens, n_passes, cost))
+
     # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
     options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": not show}
+    # a file of output gets a line now and then
     if not sys.stderr.isatty():
         options["mininterval"] = 30.0
-    with tqdm(total=n_tokens, **options) as bar, shared_bar(bar):
-        runner.before_first_pass = lambda cost: say(_expectation(n_tokens, n_passes, cost))
+    with tqdm(total=0, **options) as bar, shared_bar(bar):
+        expect(runner.candidates)
         for candidate in runner.candidates:
             run(candidate)
         if bm25 and any(one.candidate.kind == "bm25" for one in done):
-            for candidate in _further(done, runner.splits, notes):
+            further = _further(done, runner.splits, notes)
+            expect(further)
+            for candidate in further:
                 run(candidate)
     return done
 

@@ -165,6 +165,11 @@ def test_before_the_first_pass_one_line_says_how_much_is_read_and_how_long_that_
     compare([base], task, tmp_path, strategies=["gp", "rp"], on_message=lines.append)
     (line,) = [line for line in lines if "tokens of" in line]
     assert line.startswith("About 456 tokens of documents in 1 pass, about")
+    # but a fusion with it needs its vectors again
+    lines.clear()
+    compare([base], task, tmp_path, strategies=["gp", "rp"], bm25=True, on_message=lines.append)
+    (line,) = [line for line in lines if "tokens of" in line]
+    assert line.startswith("About 456 tokens of documents in 1 pass, about")
 
 
 def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, task, tmp_path) -> None:
