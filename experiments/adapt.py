@@ -249,8 +249,8 @@ def scores_of_words(texts: Path) -> dict[str, np.ndarray]:
     scores = {}
     for way, settings in (
         ("BM25", BM25Settings()),
-        ("BM25 by passage", BM25Settings(window=200)),
-        ("BM25 by passage and sentence", BM25Settings(window=200, query="sentences")),
+        ("BM25 by passage", BM25Settings(window=200, score="max")),
+        ("BM25 by passage and sentence", BM25Settings(window=200, query="sentences", score="max")),
     ):
         scorer = PassageBM25(settings)
         scorer.fit(documents)
