@@ -33,7 +33,7 @@ GENERATED = {
     "needle": "LongEmbedNeedle-queries100",
     "paraphrase": "LongEmbedNeedle-paraphrase-queries100",
 }
-PARTS = {"qmsum": 30, "chapters": 60}
+PARTS = {"qmsum": 60, "chapters": 60}
 LENGTHS = (1024, 4096, 8192, 32_768)  # tokens
 
 
