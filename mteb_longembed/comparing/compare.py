@@ -394,26 +394,25 @@ def _run_all(
 
     passes: set[str] = set()
 
-    def expect(candidates: Sequence[Candidate]) -> None:
-        # what earlier runs have finished is not read, and a pass is read once
+    def expected(candidates: Sequence[Candidate]) -> int:
+        """The tokens of what earlier runs have not finished; a pass is read once. What is read is said, too."""
         ahead = [one for one in candidates if one.passes not in passes and not runner.is_finished(one)]
         passes.update(one.passes for one in ahead)
         n_passes, n_tokens = work(ahead)
-        bar.total += n_tokens
         runner.before_first_pass = lambda cost: say(_expectation(n_tokens, n_passes, cost))
+        return n_tokens
 
     # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
     options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": not show}
     # a file of output gets a line now and then
     if not sys.stderr.isatty():
         options["mininterval"] = 30.0
-    with tqdm(total=0, **options) as bar, shared_bar(bar):
-        expect(runner.candidates)
+    with tqdm(total=expected(runner.candidates), **options) as bar, shared_bar(bar):
         for candidate in runner.candidates:
             run(candidate)
         if bm25 and any(one.candidate.kind == "bm25" for one in done):
             further = _further(done, runner.splits, notes)
-            expect(further)
+            bar.total += expected(further)
             for candidate in further:
                 run(candidate)
     return done
