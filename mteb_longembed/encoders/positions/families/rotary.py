@@ -212,7 +212,7 @@ class Rotary(Family):
         if "attention" in strategy.overrides():
             what = strategy.KEY
             remedy = "use pcw, pi or ntk with logn=off."
-        elif strategy.logn and strategy.target_len > strategy.trained_len:
+        elif strategy.query_factor(torch.tensor(strategy.target_len)).item() != 1:
             what = f"{strategy.KEY} with logn=on"
             remedy = "use logn=off."
         else:
