@@ -14,7 +14,8 @@ import mteb_longembed as longembed
 from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.bm25 import BaselineBM25
 from mteb_longembed.retrieval.fused import Fused
-from mteb_longembed.retrieval.passage_bm25 import PassageBM25
+from mteb_longembed.retrieval.mteb_search import MTEBSearch
+from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
 from tests.retrieval.test_searching import WHERE
 from tests.retrieval.test_word_search import DOCUMENTS as ALL
@@ -124,6 +125,14 @@ def test_any_model_gives_words_their_neighbours(name: str) -> None:
 def test_a_wrong_setting_is_one_sentence(name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         mteb.get_model(name)
+
+
+def test_an_empty_and_a_wordless_corpus_are_searched() -> None:
+    for texts in (["", " "], ["the and", "of"]):
+        model = MTEBSearch(PassageBM25(BM25Settings(window=4)))
+        model.index(Dataset.from_dict({"id": ["a", "b"], "title": ["", ""], "text": texts}), **WHERE)
+        asked = Dataset.from_dict({"id": ["q"], "text": ["fox"]})
+        assert model.search(asked, top_k=2, **WHERE)["q"] == {"a": 0.0, "b": 0.0}
 
 
 class Fixed:

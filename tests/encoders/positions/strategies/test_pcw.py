@@ -1,5 +1,7 @@
 """Windows: every token is read, all windows are full, the last one moves back."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.positions.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import InputError
 from tests import tiny
+from tests.limits import same_vectors
 
 LO, LT = tiny.TRAINED, 8 * tiny.TRAINED
 
@@ -113,3 +116,13 @@ def test_the_defaults_are_the_papers_windows(base):
     plain, full = longembed.extend(base, "pcw"), longembed.extend(base, "pcw", size=LO, overlap=0)
     assert plain.model_card_data.model_name == full.model_card_data.model_name == "tiny/bert+pcw@128"
     assert plain.trunk.strategy == full.trunk.strategy
+
+
+def test_the_name_carries_what_is_not_a_default_and_a_saved_model_keeps_it(base, tmp_path: Path):
+    model = longembed.extend(base, "pcw", size=8, overlap=2)
+    name = "+pcw@128,overlap=2,size=8"
+    assert model.model_card_data.model_name == "tiny/bert" + name
+    model.save_pretrained(str(tmp_path / "saved"))
+    saved = longembed.load(tmp_path / "saved", device="cpu")
+    assert saved.model_card_data.model_name == "local/saved" + name
+    same_vectors(saved.encode(TEXTS), model.encode(TEXTS))
