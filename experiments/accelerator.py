@@ -22,13 +22,13 @@ from transformers import AutoConfig, AutoModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mteb_longembed.encoders.positions.attention.band import attend_band
-from mteb_longembed.encoders.positions.attention.kernels import attend
-from mteb_longembed.encoders.positions.attention.lengths import SequenceLengths, encoding
-from mteb_longembed.encoders.positions.attention.rotation import Rotation
-from mteb_longembed.encoders.positions.attention.self_extend import SelfExtendAttention
-from mteb_longembed.encoders.positions.families import Family, family_of
-from mteb_longembed.encoders.positions.strategies import get_strategy
+from mteb_longembed.encoders.self_extend import attend_band
+from mteb_longembed.encoders.self_extend import attend
+from mteb_longembed.encoders.attention import SequenceLengths, encoding
+from mteb_longembed.encoders.self_extend import Rotation
+from mteb_longembed.encoders.self_extend import SelfExtendAttention
+from mteb_longembed.encoders.swap import Family, positions_of
+from mteb_longembed.encoders.strategies import get_strategy
 
 Row = dict[str, Any]
 TRAINED = 512  # tokens
@@ -52,7 +52,7 @@ def extended(
     sizes |= {"vocab_size": 1000, "pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2}
     model = AutoModel.from_config(AutoConfig.for_model(kind, **sizes)).eval()
     strategy = get_strategy(key)(trained_len=TRAINED, target_len=TRAINED if key == "none" else target)
-    family = family_of(model.config)(model, strategy)
+    family = positions_of(model.config)(model, strategy)
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
     return model.to(device), family

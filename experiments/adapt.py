@@ -25,8 +25,8 @@ import mteb_longembed
 from experiments.measured_collections import read
 from experiments.measuring import table as markdown
 from experiments.measuring import with_ends, write_part
-from mteb_longembed.encoders.heads.weights import NO_WEIGHT, RULES, TokenCounts
-from mteb_longembed.encoders.heads.whitening import Whitening, unit
+from mteb_longembed.encoders.weights import NO_WEIGHT, RULES, TokenCounts
+from mteb_longembed.encoders.whitening import Whitening, unit
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.vectors import all_vectors, best_vector

@@ -20,7 +20,7 @@ from transformers import AutoModel, AutoTokenizer
 from experiments.adapt import NAMES, Collection, Vectors
 from experiments.measured_collections import read
 from experiments.measuring import write_part
-from mteb_longembed.encoders.heads.whitening import Whitening
+from mteb_longembed.encoders.whitening import Whitening
 from mteb_longembed.sentences import sentences
 
 RESULTS = Path("experiments/drawn.csv")

@@ -15,7 +15,7 @@ import faiss
 import numpy as np
 
 from experiments.measuring import table
-from mteb_longembed.encoders.heads.whitening import unit
+from mteb_longembed.encoders.whitening import unit
 from mteb_longembed.retrieval.vectors import CorpusVectors, document_scores
 from mteb_longembed.retrieval.windows_index import PROBED, WindowIndex
 

@@ -18,7 +18,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb_longembed.comparing.cache import Cache
 from mteb_longembed.comparing.costs import count
 from mteb_longembed.data.task import files_task
-from mteb_longembed.encoders.engine.store import STORE_VARIABLE
+from mteb_longembed.encoders.store import STORE_VARIABLE
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.scoring import read_metric
 from mteb_longembed.evaluation.split import splits_of

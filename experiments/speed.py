@@ -32,13 +32,13 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from experiments.materials import MIXES, SIZES, base_model, documents, rotary_model, tokenizer
 from experiments.measuring import interleaved, table
-from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
-from mteb_longembed.encoders.checkpoints.spec import DTYPES, ModelSpec
+from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.spec import DTYPES, ModelSpec
 from mteb_longembed.encoders.compute_type import LEAST_GAIN_OF_PRODUCTS
-from mteb_longembed.encoders.engine.speed import product_rate
-from mteb_longembed.encoders.features import BOUNDS, Features
-from mteb_longembed.encoders.text.prefix_tokenizer import RECENT, PrefixTokenizer, RecentIds
-from mteb_longembed.encoders.trunk import LongTransformer
+from mteb_longembed.encoders.speed import product_rate
+from mteb_longembed.encoders.vectors import BOUNDS, Features
+from mteb_longembed.encoders.tokens import RECENT, Cutter, RecentIds
+from mteb_longembed.encoders.model import LongTransformer
 
 Row = list[object]
 BATCH_SIZES = (1, 4, 8, 32)
@@ -93,7 +93,7 @@ def tokenising(args: argparse.Namespace) -> Iterator[Row]:
     texts = documents("words", args.docs)
     for n in args.tokens:
         stock = tokenizer(n)
-        cut = PrefixTokenizer(stock, RecentIds(0))
+        cut = Cutter(stock, RecentIds(0))
         assert [ids.tolist() for ids in cut(texts, n)] == stock(texts, truncation=True)["input_ids"], (
             "ids differ"
         )

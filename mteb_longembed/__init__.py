@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from .data.sources import Data as Data
     from .encoders.adapt import adapt as adapt
     from .encoders.export import export as export
-    from .encoders.extend import extend as extend
-    from .encoders.extend import load as load
+    from .encoders.load import extend as extend
+    from .encoders.load import load as load
     from .encoders.spans import encode_spans as encode_spans
     from .retrieval.searcher import search as search
-    from .tuning import tune as tune
+    from .encoders.tuning import tune as tune
 
 __version__ = "0.7.0"
 
@@ -32,10 +32,10 @@ _LATER = {
     "compare": "comparing.compare",
     "encode_spans": "encoders.spans",
     "export": "encoders.export",
-    "extend": "encoders.extend",
-    "load": "encoders.extend",
+    "extend": "encoders.load",
+    "load": "encoders.load",
     "search": "retrieval.searcher",
-    "tune": "tuning",
+    "tune": "encoders.tuning",
 }
 __all__ = ["__version__", *_LATER]
 

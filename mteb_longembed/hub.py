@@ -199,3 +199,11 @@ def _ask(endpoint: str) -> bool:
         logger.warning("waiting for the hub at %s, for at most %.0f seconds", endpoint, wait)
         asking.join(wait - SILENT)
     return bool(answers and answers[0])
+
+
+def unreachable(path: str) -> HubError:
+    """The error for a repository that cannot be fetched."""
+    return HubError(
+        f"the hub at {constants.ENDPOINT} cannot be reached and {path!r} is not in the cache: only models that "
+        "were downloaded before (HF_HOME) and local folders work offline."
+    )

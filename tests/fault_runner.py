@@ -27,7 +27,7 @@ from sentence_transformers import SentenceTransformer
 from tqdm import tqdm
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.retrieval.encoder import LongEncoder
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 

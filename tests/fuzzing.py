@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.data.check import read_queries
-from mteb_longembed.encoders.building import build
-from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.encoders.engine.store import pack, unpack
-from mteb_longembed.encoders.positions.strategies import STRATEGIES
+from mteb_longembed.encoders.load import build
+from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.store import pack, unpack
+from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
 from tests import tiny
 

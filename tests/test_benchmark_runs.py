@@ -12,7 +12,7 @@ import mteb
 import pytest
 from mteb.results import TaskResult
 
-from mteb_longembed.encoders.positions.strategies import ALGORITHM
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.reports.results import load_results
 from mteb_longembed.reports.strategies import by_strategy

@@ -15,7 +15,7 @@ import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import list as listing
 from mteb_longembed.encoders.heads.transforms import TRANSFORMS
-from mteb_longembed.encoders.positions.strategies import ALGORITHM, STRATEGIES
+from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES
 from mteb_longembed.errors import InputError
 from mteb_longembed.names.grammar import SEARCH_SETTINGS
 from mteb_longembed.names.zoo import ZOO

@@ -15,9 +15,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed import cli
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.positions import families
-from mteb_longembed.encoders.positions.strategies import STRATEGIES
+from mteb_longembed.encoders.strategies import STRATEGIES
 from tests import tiny
 from tests.loopback_server import serving
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.store import EmbeddingStore
-from mteb_longembed.encoders.trunk import LongTransformer
+from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.model import LongTransformer
 from tests import tiny
 
 ROOT = Path(__file__).parents[1]
@@ -21,7 +21,7 @@ torch.set_num_threads(1)
 from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import batches
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError
 from tests import tiny
 

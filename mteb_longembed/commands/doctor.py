@@ -131,8 +131,8 @@ def _gain(dtype: str) -> float:
     """How many times as fast as fp32 the CPU multiplies matrices of a type."""
     import torch
 
-    from mteb_longembed.encoders.checkpoints.spec import DTYPES
-    from mteb_longembed.encoders.engine.speed import product_rate
+    from mteb_longembed.encoders.spec import DTYPES
+    from mteb_longembed.encoders.speed import product_rate
 
     return product_rate(_WIDTH, getattr(torch, DTYPES[dtype])) / product_rate(_WIDTH, torch.float32)
 
@@ -142,7 +142,7 @@ def caches() -> Section:
     import mteb
     from huggingface_hub import constants
 
-    from mteb_longembed.encoders.engine.store import EmbeddingStore
+    from mteb_longembed.encoders.store import EmbeddingStore
 
     store = EmbeddingStore.from_environment(os.environ)
     folders = {

@@ -38,7 +38,7 @@ def strategies() -> Part:
     """Every strategy with its parameters, their defaults and their meaning."""
     from dataclasses import fields
 
-    from mteb_longembed.encoders.positions.strategies import STRATEGIES
+    from mteb_longembed.encoders.strategies import STRATEGIES
     from mteb_longembed.names.parameters import spell
 
     lines = ["Strategies, for names such as e5-base+ntk@4096:logn=off"]

@@ -62,7 +62,7 @@ def main(args: argparse.Namespace) -> int:
     from mteb_longembed.data.check import read_texts
     from mteb_longembed.data.table import ignored_files
     from mteb_longembed.data.text_table import stored_table
-    from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
+    from mteb_longembed.encoders.tokens import without_surrogates
     from mteb_longembed.retrieval.searcher import search
 
     documents = stored_table(read_texts(args.corpus))
@@ -95,7 +95,7 @@ def main(args: argparse.Namespace) -> int:
 def _is_cut(typed: str, model: ModelMeta, documents: Dataset) -> str:
     """What to type if much of the documents is not read; an empty text if enough is. Estimated from characters."""
     from mteb_longembed.data.texts import texts_of
-    from mteb_longembed.encoders.text.drawing import estimated_tokens
+    from mteb_longembed.encoders.tokens import estimated_tokens
     from mteb_longembed.names.grammar import is_bm25_name, split_name
 
     most = model.max_tokens

@@ -12,9 +12,9 @@ from typing import Literal
 import mteb
 from mteb.models import ModelMeta
 
-from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint, open_checkpoint
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.encoders.positions.strategies import STRATEGIES, Strategy, get_strategy
+from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
+from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.files import holds_model
 from mteb_longembed.names.grammar import is_bm25_name, is_extended_name

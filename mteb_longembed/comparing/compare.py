@@ -18,10 +18,10 @@ from transformers import AutoTokenizer
 
 from mteb_longembed.data.sources import Data, DataOptions, check_text_retrieval, is_known_task
 from mteb_longembed.data.task import OwnData
-from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.encoders.engine.progress import shared_bar
-from mteb_longembed.encoders.engine.speed import duration
+from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.batching import shared_bar
+from mteb_longembed.encoders.speed import duration
 from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.scoring import read_metric
@@ -125,7 +125,7 @@ def say_on_stderr(sentence: str) -> None:
     print(sentence, file=sys.stderr)
 
 
-@silence("mteb_longembed.encoders.engine.engine")  # the table says how much each candidate reads
+@silence("mteb_longembed.encoders.batching")  # the table says how much each candidate reads
 def compare(
     models: str | Sequence[str | Candidate | Scorer] = (),
     data: Data | str | Path | None = None,

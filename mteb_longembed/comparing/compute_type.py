@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from sentence_transformers.util import get_device_name
 
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.compute_type import why_bf16
 from mteb_longembed.evaluation.split import Split
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from transformers import PreTrainedTokenizerBase
 
-from mteb_longembed.encoders.engine.batches import TOKENS, TOKENS_ELSEWHERE
+from mteb_longembed.encoders.batching import TOKENS, TOKENS_ELSEWHERE
 from mteb_longembed.encoders.spans import tokens_of_vectors
-from mteb_longembed.encoders.text.drawing import CHARS_PER_TOKEN
-from mteb_longembed.encoders.text.inputs import document_prompt
-from mteb_longembed.encoders.text.prefix_tokenizer import prefix_tokenizer_of
+from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
+from mteb_longembed.encoders.weights import document_prompt
+from mteb_longembed.encoders.tokens import cutter_of
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.passages import CutText
@@ -146,7 +146,7 @@ def count(
     """
     cutter = None
     if model is not None and model.trunk.token_ids(["a"]) is not None:
-        cutter = prefix_tokenizer_of(model.trunk.tokenizer)
+        cutter = cutter_of(model.trunk.tokenizer)
     if model is None or cutter is None:
         return _count_words(splits, target_len)
     tokenizer = model.trunk.tokenizer

@@ -14,8 +14,8 @@ import pandas as pd
 import torch
 from sentence_transformers.util import get_device_name
 
-from mteb_longembed.encoders.engine.progress import no_bar
-from mteb_longembed.encoders.engine.speed import duration, measure
+from mteb_longembed.encoders.batching import no_bar
+from mteb_longembed.encoders.speed import duration, measure
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate

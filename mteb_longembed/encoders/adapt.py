@@ -1,42 +1,47 @@
 """`adapt`: a model that is fitted on a user's own documents, without training: corpus weights, then whitening."""
 
 import logging
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
+import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
-from mteb_longembed.encoders.building import load_base
-from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
-from mteb_longembed.encoders.checkpoints.identity import digest
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.encoders.compute_type import why_bf16
-from mteb_longembed.encoders.extend import check_unset, load
-from mteb_longembed.encoders.heads.counting import count_tokens, vocabulary_of
-from mteb_longembed.encoders.heads.head import Head
-from mteb_longembed.encoders.heads.transforms import TRANSFORMS, Transform
-from mteb_longembed.encoders.heads.weights import RULES, TokenCounts, TokenWeights
-from mteb_longembed.encoders.heads.whitening import Moments, Whitening
-from mteb_longembed.encoders.model import LongModelMixin, Model, with_head
-from mteb_longembed.encoders.pieces import keeping, pieces, with_uncut
-from mteb_longembed.encoders.positions.strategies import ALGORITHM
-from mteb_longembed.encoders.publishing.card import ADAPTED, adapted_card
-from mteb_longembed.encoders.text.drawing import MAX_TOKENS, draw, read_given
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import InputError
+from mteb_longembed.names.parameters import Power, read
+
+from .batching import TOKENS, TOKENS_ELSEWHERE
+from .card import ADAPTED, adapted_card
+from .checkpoint import open_checkpoint
+from .head import Head
+from .identity import digest
+from .load import load, load_base
+from .model import LongModelMixin, LongTransformer, Model, with_head
+from .spec import ModelSpec
+from .speed import duration
+from .tokens import MAX_TOKENS, draw, estimated_tokens, read_given
+from .weights import RULES, TokenWeights, count_tokens
+from .whitening import Whitening, drawn_rows
 
 logger = logging.getLogger(__name__)
 
 #: With fewer documents or pieces of them, adapting is no sure gain, and a loss on some collections (docs/adapt.md).
 FEW_DOCUMENTS = 12
 FEW_PIECES = 50
+#: The first part that is encoded has at most one of so many parts of the tokens.
+_PARTS = 20
+#: Seconds from which on a time is told.
+_LONG = 60
 
 
 def adapt(
     base: str | Path | Model,
-    documents: Iterable[str] | TokenCounts | Moments,
+    documents: Iterable[str],
     *,
     weights: Literal["idf", "sif"] | None = "idf",
     whiten: float = 0.5,
@@ -44,17 +49,14 @@ def adapt(
     max_tokens: int = MAX_TOKENS,
     seed: int = 0,
     device: str | None = None,
-    dtype: str | None = None,
     show_progress_bar: bool = True,
-    **transform: float,
 ) -> Model:
     """Fit a model on the documents that it will search. Nothing is trained, and no label is needed.
 
     First each token counts by how rare it is in the documents (`weights`; only where the model averages its tokens).
     Then all vectors pass through an affine map, from mean and covariance of the pieces of documents that the model
-    reads: windows, where it cuts them (`whiten`). A model with a strategy keeps these in the store. Without a strategy
-    the result has sentence-transformers' own modules (Transformer, WordWeights, Pooling, Dense, Normalize), and a saved
-    folder opens without this package.
+    reads: windows, where it cuts them (`whiten`). A model with several vectors maps each. Without a strategy the result has sentence-transformers' own modules
+    (Transformer, WordWeights, Pooling, Dense, Normalize), and a saved folder opens without this package.
 
     Source: Arora et al. 2017, ICLR (weights); Su et al. 2021, arXiv:2103.15316 (whitening), here with the counts and
         the windows of the corpus that is searched.
@@ -63,9 +65,7 @@ def adapt(
         base: a name such as `e5-base+ntk`, an alias, a hub id, a folder, or a loaded model, which is not changed (but
             moved, if `device` is given).
         documents: texts of the corpus, in any iterable. It is read once, and only what is drawn stays in memory: for a
-            stream in random order, `itertools.islice` reads a part of it alone. Or sums that several machines have
-            added up: `TokenCounts`, by `count_tokens`, give weights (with `whiten=0`); `Moments`, of the `pieces` of a
-            model that has its weights, give the map (with `weights=None`).
+            stream in random order, `itertools.islice` reads a part of it alone.
         weights: `idf` (`ln((N + 1) / (n + 0.5))` of documents), `sif` (`a / (a + share of the token)`), or None.
         whiten: the power of the map, from 0 (no map) to 1 (full whitening).
         queries: at least 10 example queries without judgements, such as those of a log. Queries are then centred on
@@ -73,64 +73,57 @@ def adapt(
         max_tokens: documents are drawn until they have as many tokens.
         seed: of this draw.
         device: where the model goes. Default: the best device of this machine.
-        dtype: the compute type of a base that is given by its name. Default: that of its files; but if documents take
-            about a minute or more in fp32, a base without a strategy reads them in bf16 where that is at least twice as
-            fast on this machine and vectors agree (mean cosine .999). The result keeps its type.
         show_progress_bar: show how many documents are counted and encoded.
-        transform: another map of `heads/transforms.py` in the place of `whiten`, by its own name, such as `centre=0.5`.
 
     Returns:
         A new model. Its revision is a digest of all that it is.
 
     Raises:
-        InputError: if a setting breaks its rule, a document is no text, the documents have no token, or sums do not
-            fit the model.
+        InputError: if a setting breaks its rule, a document is no text, or the documents have no token.
         NumberError: if a vector is not finite.
         LongEmbedError: for the same reasons as `load`.
     """
     if weights is not None and weights not in RULES:
         raise InputError(f"weights must be one of {', '.join(RULES)}, or None, got {weights!r}.")
-    key, setting = _asked_transform(whiten, transform)
-    _check_sums(documents, weights, key, setting)
+    power = read("whiten", Power, whiten) if whiten else 0.0
     asked = None
     if queries is not None:
         asked = list(read_given("queries", queries))
-        if not setting:
+        if not power:
             raise InputError(
                 "queries centre the queries of a map, so they need whiten= above 0: leave them out."
             )
-    model = loaded(base, device, dtype)
+    model = loaded(base, device)
     card = model.model_card_data
     known_as = str(card.model_name or card.base_model or ("model" if base is model else base))
-    if setting and isinstance(model, MultiVectorEncoder):
-        raise InputError(
-            f"{key} makes a map for one vector a text, got a model with several: give {key}=0, or write {key}= into "
-            "the name of a search."
-        )
-    texts, amount = _read(documents, model, max_tokens, seed)
+    texts = _read(documents, model, max_tokens, seed)
     head = Head.of(model)
-    counts: TokenCounts | None = None
-    if weights is not None and _averages(head):
-        counts = _counts(model, documents, texts, show=show_progress_bar)
+    rule = None
+    if weights is not None and head.mode == "mean":
+        rule = weights
+        counts = count_tokens(model, texts, show=show_progress_bar)
         head = head.weighted(TokenWeights.of_corpus(counts, weights, model.tokenizer))
-    if setting:
+    elif weights is not None:
+        logger.warning("the model has %s pooling, so tokens get no weights.", head.mode)
+    if power:
         unscaled = head.unscaled()
         of_queries = None
         if asked is not None:
-            plain = cast("SentenceTransformer", with_uncut(model, unscaled))
-            of_queries = np.asarray(plain.encode_query(asked))
-        made_map: Transform
-        if isinstance(documents, Moments):
-            _check_moments(documents, with_uncut(model, unscaled))
-            made_map = Whitening.fit(documents, setting, of_queries)
-        else:
-            reader = model if dtype is not None else _reader(base, model, texts, device)
-            rows = pieces(keeping(with_uncut(reader, head)), texts, show=show_progress_bar)
-            made_map = TRANSFORMS[key].fit(rows, setting, of_queries)
-            _warn_of_few(len(texts), len(rows))
+            of_queries = _rows(cast("Any", _uncut(model, unscaled)).encode_query(asked))
+        rows = pieces(_uncut(model, head), texts, show=show_progress_bar)
+        if len(texts) < FEW_DOCUMENTS or len(rows) < FEW_PIECES:
+            logger.warning(
+                "a map of vectors was fitted on %d pieces of %d documents: with fewer than %d pieces or %d documents "
+                "do not count on a gain, and on some collections it was a loss (docs/adapt.md).",
+                len(rows),
+                len(texts),
+                FEW_PIECES,
+                FEW_DOCUMENTS,
+            )
+        made_map = Whitening.fit(rows, power, of_queries)
         head = replace(unscaled, behind=(*unscaled.behind, *made_map.modules()))
     made = with_head(model, head, stock=True)
-    if setting:
+    if power and isinstance(made, SentenceTransformer):
         made.similarity_fn_name = "cosine"
     if isinstance(made, LongModelMixin):
         made.checkpoint = None
@@ -141,37 +134,14 @@ def adapt(
             "prompts: vectors of texts with a long prompt are not exact; adapt(load(%r), ...) gives exact ones.",
             known_as,
         )
-    _describe(made, known_as, weights if counts else None, key, setting, amount)
+    _describe(made, known_as, rule, power, len(texts))
     return made
 
 
-def _check_sums(documents: object, weights: str | None, key: str, setting: float) -> None:
-    """Refuse sums from which what is asked for does not follow."""
-    if isinstance(documents, TokenCounts) and setting:
-        raise InputError(
-            f"counts of tokens give weights and no map, got {key}={setting:g}: add {key}=0, and fit the map in a "
-            "second call, on the Moments of pieces of the model that has the weights."
-        )
-    if not isinstance(documents, Moments):
-        return
-    if weights is not None:
-        raise InputError(
-            f"moments give a map and no weights, got weights={weights!r}: add weights=None, after a call that fits the "
-            "weights on TokenCounts."
-        )
-    if key != "whiten":
-        raise InputError(f"moments are what whiten is fitted on, got {key}: give documents.")
-
-
-def _read(
-    documents: Iterable[str] | TokenCounts | Moments, model: Model, max_tokens: int, seed: int
-) -> tuple[list[str], str]:
-    """The texts that are read, none of sums; and in words how much was read. If it is not all, say so."""
-    if isinstance(documents, Moments):
-        return [], f"{documents.n:,} pieces of documents"
-    if isinstance(documents, TokenCounts):
-        return [], f"{documents.n_documents:,} documents"
-    drawn = draw(read_given("documents", documents), getattr(model, "max_seq_length", None), max_tokens, seed)
+def _read(documents: Iterable[str], model: Model, max_tokens: int, seed: int) -> list[str]:
+    """The texts that are read. If it is not all, say so."""
+    kept_len = getattr(model, "max_seq_length", None)
+    drawn = draw(read_given("documents", documents), kept_len, max_tokens, seed)
     if not any(text.strip() for text in drawn.texts):
         raise InputError(
             "adapting needs a corpus with at least 1 token, got 0: give documents that have text."
@@ -184,110 +154,80 @@ def _read(
             seed,
             f"{max_tokens:,}",
         )
-    return drawn.texts, f"{len(drawn.texts):,} documents"
+    return drawn.texts
 
 
-def _counts(model: Model, documents: object, texts: list[str], *, show: bool) -> TokenCounts:
-    """The counts of the tokens of texts, or those that were given."""
-    if not isinstance(documents, TokenCounts):
-        return count_tokens(model, texts, show=show)
-    known = vocabulary_of(model)
-    if len(documents.tokens) != known:
-        raise InputError(
-            f"counts must be of this model, which has {known} tokens, got {len(documents.tokens)}: count with "
-            "this model."
-        )
-    return documents
-
-
-def _check_moments(moments: Moments, model: Model) -> None:
-    """Raise InputError for moments that are not those of a model's exact vectors."""
-    width = model.get_embedding_dimension()
-    if len(moments.total) != width:
-        raise InputError(
-            f"moments must be of this model, which has {width} dimensions, got {len(moments.total)}: encode with this "
-            "model."
-        )
-    weights = Head.of(model).weights
-    if weights is not None and not isinstance(weights, TokenWeights):
-        raise InputError(
-            f"moments need a model of this package, got the weights of a {type(weights).__name__}, which counts "
-            "prompts: fit the weights on load(NAME)."
-        )
-
-
-def _asked_transform(whiten: float, others: Mapping[str, float]) -> tuple[str, float]:
-    """The one map that a call asks for, and its checked setting; 0 for none."""
-    for key in others:
-        if key not in TRANSFORMS:
-            raise InputError(f"adapt takes the maps {', '.join(TRANSFORMS)}, got {key}.")
-    key, value = next(iter(others.items()), ("whiten", whiten))
-    return key, TRANSFORMS[key].read(value) if value else 0.0
-
-
-def _averages(head: Head) -> bool:
-    """Whether the tokens of a model can have weights. If not, say so."""
-    if head.mode == "mean":
-        return True
-    logger.warning("the model has %s pooling, so tokens get no weights.", head.mode)
-    return False
-
-
-def _warn_of_few(n_documents: int, n_pieces: int) -> None:
-    if n_documents < FEW_DOCUMENTS or n_pieces < FEW_PIECES:
-        logger.warning(
-            "a map of vectors was fitted on %d pieces of %d documents: with fewer than %d pieces or %d documents do "
-            "not count on a gain, and on some collections it was a loss (docs/adapt.md).",
-            n_pieces,
-            n_documents,
-            FEW_PIECES,
-            FEW_DOCUMENTS,
-        )
-
-
-def _reader(base: str | Path | Model, model: Model, texts: list[str], device: str | None) -> Model:
-    """The model that encodes the pieces: the given one, or a stock base in bf16 if that is better for these texts.
-
-    A search with one of our models reads the same rows in the type of the model.
-    """
-    if not isinstance(base, (str, Path)) or isinstance(model, LongModelMixin):
-        return model
-    why = why_bf16(ModelSpec.parse(str(base)), texts, device)
-    if why is None:
-        return model
-    logger.warning("%s", why)
-    return loaded(base, device, "bf16")
-
-
-def loaded(base: str | Path | Model, device: str | None, dtype: str | None = None) -> Model:
+def loaded(base: str | Path | Model, device: str | None) -> Model:
     """The model: of sentence-transformers' own classes, unless its name asks for a strategy."""
     if isinstance(base, (SentenceTransformer, MultiVectorEncoder)):
-        check_unset(dtype=dtype)
         return base if device is None else base.to(device)
     if not isinstance(base, (str, Path)):
         raise InputError(
             f"adapt takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
     spec = ModelSpec.parse(str(base))
-    checkpoint = open_checkpoint(replace(spec, dtype=dtype or spec.dtype))
-    is_plain = ModelSpec(spec.base, revision=spec.revision) == spec and checkpoint.base.saved_as is None
-    if is_plain:
-        return cast("Model", load_base(checkpoint.base, dtype, device))
-    return load(base, device=device, model_kwargs={"dtype": dtype or "auto"})
+    if ModelSpec(spec.base, revision=spec.revision) == spec:
+        described = open_checkpoint(spec).base
+        if described.saved is None:
+            return load_base(described, device)
+    return load(base, device=device)
 
 
-def _describe(model: Model, base: str, rule: str | None, key: str, setting: float, read: str) -> None:
+def _uncut(model: Model, head: Head) -> Model:
+    """The model with a head, and all dimensions: a map is fitted on whole vectors, and cut behind it."""
+    made = with_head(model, head)
+    if isinstance(made, SentenceTransformer):
+        made.truncate_dim = None
+    return made
+
+
+def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
+    """The vectors on which a map is fitted, `[n, d]`: of the windows as the model cuts them, of text that it reads.
+
+    Of more than `MAX_VECTORS` some are drawn with a seed. A name with `whiten=` fits its map on the same vectors, which
+    a search has anyway. A first part says how long the others take, and if that is long, so does a line.
+    """
+    trunk = model[0]
+    head = Head.of(model).unscaled()
+    if isinstance(trunk, LongTransformer) and trunk.cuts and head.vectors is None:
+        head = replace(head, vectors="window")
+    encoder: Any = _uncut(model, head)
+    kept_len = getattr(encoder, "max_seq_length", None)
+    n_tokens = sum(estimated_tokens(text, kept_len) for text in texts)
+    at_once = TOKENS.get(encoder.device.type, TOKENS_ELSEWHERE)
+    first = draw(texts, kept_len, max(min(at_once, n_tokens // _PARTS), 1)).texts
+    started = time.perf_counter()
+    vectors = dict(zip(first, encoder.encode_document(first, show_progress_bar=False), strict=True))
+    n_first = sum(estimated_tokens(text, kept_len) for text in first)
+    seconds = (time.perf_counter() - started) * (n_tokens - n_first) / n_first
+    if seconds >= _LONG:
+        logger.warning(
+            "encoding about %s more tokens takes about %s on this machine.",
+            f"{n_tokens - n_first:,}",
+            duration(seconds),
+        )
+    rest = [text for text in texts if text not in vectors]
+    if rest:
+        vectors.update(zip(rest, encoder.encode_document(rest, show_progress_bar=show), strict=True))
+    every = _rows([vectors[text] for text in texts])
+    return every[drawn_rows(len(every))]
+
+
+def _rows(vectors: Iterable[Any]) -> np.ndarray:
+    """The vectors of texts, one or several for each, in one matrix `[n, d]`."""
+    return np.concatenate([np.atleast_2d(np.asarray(torch.as_tensor(rows).float().cpu())) for rows in vectors])
+
+
+def _describe(model: Model, base: str, rule: str | None, power: float, n_documents: int) -> None:
     """Say in the model's name and on its card what was fitted. The revision is a digest: no other model has it."""
     card = model.model_card_data
     short = base.replace("\\", "/").rstrip("/").rpartition("/")[2]
     parts = []
     if rule is not None:
         parts.append(f"tokens count by their rarity ({rule})")
-    if setting and key == "whiten":
-        parts.append(f"vectors are whitened (power {setting:g})")
-    elif setting:
-        parts.append(f"vectors are mapped ({key}={setting:g})")
-    how = f"{' and '.join(parts) or 'nothing was fitted'}, by {read}"
+    if power:
+        parts.append(f"vectors are whitened (power {power:g})")
+    how = f"{' and '.join(parts) or 'nothing was fitted'}, by {n_documents:,} documents"
     card.model_name = f"local/{short}-adapted"
     card.base_model = base
     card.base_model_revision = f"{digest(model)}-{ALGORITHM}"

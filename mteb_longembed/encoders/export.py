@@ -1,37 +1,53 @@
-"""A model as a plain checkpoint that old and new readers open, if transformers has settings for its strategy."""
+"""A model as a plain checkpoint that old and new readers open, if transformers has settings for its strategy.
+
+sentence-transformers 6 and transformers 5 write names and settings that older versions, and the servers that ship
+them, refuse or overlook without a word. Both old and new read the form that is written here.
+"""
 
 import copy
+import json
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Transformer
-from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from sentence_transformers.sentence_transformer.modules import Dense, Transformer
+from torch import nn
+from transformers import PretrainedConfig
 
-from mteb_longembed.encoders.extend import load
-from mteb_longembed.encoders.heads.head import Head
-from mteb_longembed.encoders.heads.weights import TokenWeights
-from mteb_longembed.encoders.model import settings_of
-from mteb_longembed.encoders.positions.families import Family
-from mteb_longembed.encoders.positions.families.absolute import Absolute
-from mteb_longembed.encoders.positions.families.family import UnknownPositions
-from mteb_longembed.encoders.positions.families.rotary import Rotary, lift_window
-from mteb_longembed.encoders.positions.strategies import Strategy
-from mteb_longembed.encoders.positions.strategies.gp import GroupedPositions
-from mteb_longembed.encoders.publishing.card import exported_card
-from mteb_longembed.encoders.publishing.old_readers import check_old_readers, for_old_readers
-from mteb_longembed.encoders.trunk import LongTransformer
+from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 
-#: The rotary settings in a configuration of transformers.
-RopeParameters = dict[str, Any]
+from .base import POOLING_SWITCHES
+from .card import exported_card
+from .head import Head, routes
+from .load import load
+from .model import LongTransformer, settings_of
+from .swap import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of
+from .weights import TokenWeights
+
+#: The content of a JSON object.
+Json = dict[str, Any]
 #: What an exported model with weights and a map lacks.
 _PROMPTS = (
     "exact vectors of texts with a long prompt or a new one: stock modules count the weights of prompts."
 )
+#: Modules behind a transformer that old versions have under the same name.
+_KNOWN = ("Pooling", "Dense", "Normalize", "WordWeights", "LayerNorm", "Dropout")
+#: Where readers that know only a transformer and its pooling look for the pooling.
+_POOLING = "1_Pooling"
+#: Class of a module -> the settings that its old class takes. Other classes take all of theirs.
+_SETTINGS = {
+    "Dense": ("in_features", "out_features", "bias", "activation_function"),
+    "WordWeights": ("vocab", "word_weights", "unknown_word_weight"),
+}
+#: Model type -> where transformers 4 reads the thetas of its full and of its sliding layers.
+_THETAS = {
+    "gemma3_text": ("rope_theta", "rope_local_base_freq"),
+    "modernbert": ("global_rope_theta", "local_rope_theta"),
+}
 
 
 def export(
@@ -68,25 +84,25 @@ def export(
             "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
             "save_pretrained."
         )
-    first = source[0]
+    first: Any = source[0]
     head = Head.of(source)
     lost = [] if head.weights is None else [_PROMPTS]
+    length: int | None = source.max_seq_length
+    trunk: nn.Module = first
     if isinstance(first, LongTransformer):
-        lost += _lost_in(first.family, first.strategy)
-        if isinstance(first.family, Rotary) and _rope_of(first.model.config).get("rope_type") == "longrope":
+        positions = positions_of(first.config)
+        lost += _lost_in(positions, first.strategy)
+        if positions is ROTARY and _rope_of(first.config).get("rope_type") == "longrope":
             lost.append(
                 "frequencies by each document's own length: transformers chooses those of a whole batch by its "
                 "longest input."
             )
-        length: int | None = first.strategy.target_len
-        trunk: nn.Module = _plain_transformer(first, trust_remote_code=trust_remote_code)
-    else:
-        length = source.max_seq_length
-        trunk = first
+        length = first.strategy.target_len
+        trunk = _plain_transformer(first, positions, trust_remote_code=trust_remote_code)
     modules = [trunk, *head.modules()]
     if isinstance(head.weights, TokenWeights):
         modules[1] = head.weights.stock()
-    check_old_readers(modules)
+    _check_old_readers(modules)
     plain = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
     if isinstance(first, LongTransformer):
         plain.save_pretrained(str(folder), create_model_card=False)
@@ -96,27 +112,36 @@ def export(
         plain.model_card_data = source.model_card_data
         cast("Any", plain)._model_card_text = cast("Any", source)._model_card_text
         plain.save_pretrained(str(folder))
-    return lost + for_old_readers(folder, length)
+    return lost + _for_old_readers(folder, length)
 
 
-def _plain_transformer(first: LongTransformer, *, trust_remote_code: bool) -> Transformer:
+# ---- the strategy in weights and settings -----------------------------------------------------------------------
+
+
+def _plain_transformer(first: LongTransformer, positions: Positions, *, trust_remote_code: bool) -> Transformer:
     """sentence-transformers' own first module, with the strategy in its weights and settings. `first` is changed."""
     strategy = first.strategy
-    family = first.family
-    inner = first.model
-    tokenizer = cast("PreTrainedTokenizerBase", first.tokenizer)
-    state = inner.state_dict()
+    inner: Any = first.model
+    config = inner.config
+    tokenizer: Any = first.tokenizer
+    state = {key.replace("rotary_emb.base.", "rotary_emb."): value for key, value in inner.state_dict().items()}
     if strategy.overrides():
-        rope = _plain_rope(family, strategy, inner.config)
-        if rope is None:
-            _write_table(cast("Absolute", family), inner, strategy, state)
-        else:
-            if "full_attention" in inner.config.rope_parameters:
-                rope = {**inner.config.rope_parameters, "full_attention": rope}
-            inner.config.rope_parameters = rope
-            lift_window(inner.config, strategy)
-    if not isinstance(family, Absolute):
-        _take_longer_inputs(family, inner.config, strategy)
+        rope = _plain_rope(positions, strategy, config)
+        table = first.table
+        if rope is None and table is not None:
+            key = next(name for name in state if name.endswith("position_embeddings.weight"))
+            state[key] = torch.cat([table.weight.detach()[: table.first_row], table.long.detach()])
+            config.max_position_embeddings = len(state[key])
+        elif rope is not None:
+            if "full_attention" in config.rope_parameters:
+                rope = {**config.rope_parameters, "full_attention": rope}
+            config.rope_parameters = rope
+            # a window that had no effect in training has none on longer documents
+            window = getattr(config, "sliding_window", None)
+            if window is not None and strategy.trained_len <= window < strategy.target_len:
+                config.sliding_window = strategy.target_len
+    if positions is not ABSOLUTE:
+        _take_longer_inputs(positions, config, strategy)
     tokenizer.model_max_length = strategy.target_len
     with tempfile.TemporaryDirectory() as temporary:
         inner.save_pretrained(temporary, state_dict=state)
@@ -126,20 +151,20 @@ def _plain_transformer(first: LongTransformer, *, trust_remote_code: bool) -> Tr
     return stock
 
 
-def _plain_rope(family: Family, strategy: Strategy, config: PretrainedConfig) -> RopeParameters | None:
+def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConfig) -> Json | None:
     """The rope parameters that express a strategy. None on absolute positions. Refuses what would be another method."""
-    if isinstance(family, Absolute):
+    if positions is ABSOLUTE:
         if "windows" in strategy.overrides():
-            raise _refuse(family, strategy, "it cuts windows while it runs; use pi, ntk or rp")
-        if isinstance(strategy, GroupedPositions) and strategy.factor != "target":
+            raise _refuse(positions, strategy, "it cuts windows while it runs; use pi, ntk or rp")
+        if strategy.depends_on_length:
             reason = "its groups depend on each document's length; use gp:factor=target"
-            raise _refuse(family, strategy, reason)
+            raise _refuse(positions, strategy, reason)
         return None
-    if not isinstance(family, Rotary):
-        raise _refuse(family, strategy, "transformers has no setting for it; use save_pretrained")
+    if positions is UNKNOWN:
+        raise _refuse(positions, strategy, "transformers has no setting for it; use save_pretrained")
     if "stock_rope" not in vars(type(strategy)):  # that of a parent is another method
         reason = "it acts on each document while it runs; use ntk, pi, yarn, or save_pretrained"
-        raise _refuse(family, strategy, reason)
+        raise _refuse(positions, strategy, reason)
     rope = _rope_of(config)
     kind = rope.get("rope_type", "default")
     factor = float(rope.get("factor") or 1.0)
@@ -151,53 +176,43 @@ def _plain_rope(family: Family, strategy: Strategy, config: PretrainedConfig) ->
     return strategy.stock_rope(rope)
 
 
-def _rope_of(config: PretrainedConfig) -> RopeParameters:
+def _rope_of(config: PretrainedConfig) -> Json:
     """The rope parameters of the layers with full attention."""
     rope = config.rope_parameters
     return dict(rope.get("full_attention", rope))
 
 
-def _take_longer_inputs(family: Family, config: PretrainedConfig, strategy: Strategy) -> None:
+def _take_longer_inputs(positions: Positions, config: PretrainedConfig, strategy: Strategy) -> None:
     """Set the longest input to the target length, because sentence-transformers cuts inputs at this setting."""
     limit = getattr(config, "max_position_embeddings", None)
     if limit is None or limit < 1 or limit >= strategy.target_len:
         return
-    rope: RopeParameters = {}
-    if isinstance(family, Rotary):
+    rope: Json = {}
+    if positions is ROTARY:
         rope = _rope_of(config)
     kind = rope.get("rope_type", "default")
     if kind == "dynamic" or (kind in ("yarn", "longrope") and rope.get("factor") is None):
         reason = f"its rope scaling of type {kind} is made for at most {limit} tokens"
-    elif isinstance(family, UnknownPositions):
+    elif positions is UNKNOWN:
         reason = f"its files limit inputs to {limit} tokens"
     else:
         config.max_position_embeddings = strategy.target_len
         return
-    raise _refuse(family, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
+    raise _refuse(positions, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
 
 
-def _write_table(
-    family: Absolute, inner: PreTrainedModel, strategy: Strategy, state: dict[str, Tensor]
-) -> None:
-    """Write one row for each position, as a long document looks them up."""
-    if not family.has_long_rows:
-        return
-    key = next(name for name in state if name.endswith("position_embeddings.weight"))
-    table = state[key]
-    long = table[family.first_row + strategy.trained_len :]
-    state[key] = torch.cat([table[: family.first_row], long])
-    inner.config.max_position_embeddings = len(state[key])
-
-
-def _lost_in(family: Family, strategy: Strategy) -> list[str]:
+def _lost_in(positions: Positions, strategy: Strategy) -> list[str]:
     """One sentence for each difference between the plain checkpoint and the extended model."""
     lo = strategy.trained_len
     lost = []
-    if strategy.overrides() and not family.changes(lo) and _changes_short(family, strategy):
-        lost.append(
-            f"inputs of at most {lo} tokens are extended like longer ones, but the extended model "
-            "gives them the base model's embedding."
-        )
+    if strategy.overrides() and not strategy.changes(lo, positions.actions):
+        rows = torch.arange(lo, dtype=torch.float32)[:, None]
+        # in a table, `rp` leaves the first rows as they are
+        if positions is not ABSOLUTE or not torch.equal(strategy.long_rows(rows)[:lo], rows):
+            lost.append(
+                f"inputs of at most {lo} tokens are extended like longer ones, but the extended model "
+                "gives them the base model's embedding."
+            )
     if strategy.logn and strategy.target_len > lo:
         lost.append(
             f"inputs beyond {lo} tokens get no attention scaling: the checkpoint is the model with logn=off."
@@ -205,17 +220,159 @@ def _lost_in(family: Family, strategy: Strategy) -> list[str]:
     return lost
 
 
-def _changes_short(family: Family, strategy: Strategy) -> bool:
-    """Whether a plain checkpoint reads other positions for short inputs than the base. In a table, `rp` does not."""
-    if not isinstance(family, Absolute):
-        return True
-    lo = strategy.trained_len
-    rows = torch.arange(lo, dtype=torch.float32)[:, None]
-    return not torch.equal(strategy.long_rows(rows)[:lo], rows)
-
-
-def _refuse(family: Family, strategy: Strategy, reason: str) -> IncompatibleError:
+def _refuse(positions: Positions, strategy: Strategy, reason: str) -> IncompatibleError:
     """The error for a plain checkpoint that would be another method."""
     return IncompatibleError(
-        f"{strategy.KEY} on {family.name} positions cannot be a plain checkpoint: {reason}."
+        f"{strategy.KEY} on {positions.name} positions cannot be a plain checkpoint: {reason}."
     )
+
+
+# ---- a form that old and new readers know -----------------------------------------------------------------------
+
+
+def _check_old_readers(modules: Sequence[nn.Module]) -> None:
+    """Raise IncompatibleError for modules that no form of a folder makes old readers run as they are."""
+    first, *others = modules
+    if any(hasattr(part, "merged_adapters") for part in first.modules()):
+        raise IncompatibleError(
+            "a model with adapters must be merged before it is exported: call merge_and_unload() of the PEFT model."
+        )
+    if not isinstance(first, Transformer):
+        raise IncompatibleError(
+            f"export writes a Transformer and what follows it, got a {type(first).__name__}: use save_pretrained."
+        )
+    for part in [part for module in others for part in routes(module)]:
+        kind = type(part).__name__
+        if kind not in _KNOWN:
+            raise IncompatibleError(f"old readers have no {kind}: use save_pretrained.")
+        if not isinstance(part, Dense):
+            continue
+        if part.use_residual:
+            raise IncompatibleError("old readers have no Dense with use_residual: use save_pretrained.")
+        if {part.module_input_name, part.module_output_name} != {"sentence_embedding"}:
+            raise IncompatibleError(
+                f"old readers have no Dense of {part.module_input_name}, only of sentence_embedding: use "
+                "save_pretrained."
+            )
+
+
+def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
+    """Rewrite the files of a folder that `save_pretrained` of a SentenceTransformer has just written.
+
+    Returns:
+        One sentence for each thing that no form of the folder makes old versions do.
+    """
+    modules: list[Json] = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    for module in modules:
+        if module["type"].endswith(".Pooling") and not (folder / _POOLING).exists():
+            (folder / module["path"]).rename(folder / _POOLING)
+            module["path"] = _POOLING
+        module["type"] = _rewrite_module(folder / module["path"], module["type"])
+    _write(folder / "modules.json", modules)
+    # an old Transformer takes no other settings
+    length = {} if max_seq_length is None else {"max_seq_length": max_seq_length}
+    _write(folder / "sentence_bert_config.json", {**length, "do_lower_case": False})
+    _change(folder / "config.json", _with_old_rope)
+    if max_seq_length is not None:
+        _change(folder / "tokenizer.json", lambda content: _cut_at(content, max_seq_length))
+    _change(folder / "tokenizer_config.json", lambda content: _old_tokenizer(content, max_seq_length))
+    unknown = []
+    if any(module["type"].endswith(".Router") for module in modules):
+        unknown.append(
+            "support for sentence-transformers before 5.0, which lacks the Router that example queries need."
+        )
+    config: Json = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    full = (config.get("rope_parameters") or {}).get("full_attention", {})
+    if full.get("rope_type", "default") != "default" and "rope_scaling" not in config:
+        unknown.append(
+            f"the extension in transformers before 5.0, whose {config['model_type']} has no rope scaling."
+        )
+    return unknown
+
+
+def _rewrite_module(folder: Path, reference: str) -> str:
+    """Rewrite the settings of a module. Returns its class by the name that old and new readers know."""
+    if not reference.startswith("sentence_transformers."):
+        return reference
+    name = reference.rpartition(".")[2]
+    file = folder / "config.json"
+    if name == "Pooling":
+        _change(file, _pooling_with_switches)
+    if name in _SETTINGS:
+        _change(file, lambda content: {key: content[key] for key in _SETTINGS[name]})
+    if name == "Router":
+        _change(folder / "router_config.json", lambda content: _old_router(folder, content))
+    return f"sentence_transformers.models.{name}"
+
+
+def _old_router(folder: Path, content: Json) -> Json:
+    """The routes of a Router with the old names of their modules, whose folders are rewritten."""
+    types = {path: _rewrite_module(folder / path, kind) for path, kind in content["types"].items()}
+    settings = content["parameters"]
+    old = {key: settings[key] for key in ("default_route", "allow_empty_key")}
+    return {**content, "types": types, "parameters": old}
+
+
+def _pooling_with_switches(pooling: Json) -> Json:
+    """The settings of a pooling as folders had them before sentence-transformers 6."""
+    mode = pooling["pooling_mode"]
+    modes = [mode] if isinstance(mode, str) else mode
+    return {
+        "word_embedding_dimension": pooling["embedding_dimension"],
+        **{key: name in modes for key, name in POOLING_SWITCHES.items()},
+        "include_prompt": pooling["include_prompt"],
+    }
+
+
+def _with_old_rope(config: Json) -> Json:
+    """A configuration with the rotary settings where transformers 4 reads them, beside those of transformers 5."""
+    rope = config.get("rope_parameters")
+    if not rope:
+        return config
+    full = rope.get("full_attention", rope)
+    old: Json = {}
+    if full is rope:
+        old["rope_theta"] = rope["rope_theta"]
+    elif config["model_type"] in _THETAS:
+        of_full, of_sliding = _THETAS[config["model_type"]]
+        old = {of_full: full["rope_theta"], of_sliding: rope["sliding_attention"]["rope_theta"]}
+    if "partial_rotary_factor" in full:
+        old["partial_rotary_factor"] = full["partial_rotary_factor"]
+    # scaling beside thetas by layer would reach the sliding layers too, Gemma's aside
+    has_scaling = full is rope or config["model_type"] == "gemma3_text"
+    if has_scaling and full.get("rope_type", "default") != "default":
+        old["rope_scaling"] = full
+    return {**config, **old}
+
+
+def _cut_at(tokenizer: Json, length: int) -> Json:
+    """A tokenizer.json that cuts at the target length, if it cuts, and pads to no length of its own."""
+    if tokenizer.get("truncation"):
+        tokenizer["truncation"]["max_length"] = length
+    if tokenizer.get("padding"):
+        tokenizer["padding"]["strategy"] = "BatchLongest"
+    return tokenizer
+
+
+def _old_tokenizer(config: Json, length: int | None) -> Json:
+    """The settings of a tokenizer with the target length, and a class and special tokens that transformers 4 knows."""
+    changed = dict(config)
+    if length is not None:
+        changed |= {key: length for key in ("model_max_length", "max_length") if key in config}
+    if config.get("tokenizer_class") == "TokenizersBackend":
+        changed["tokenizer_class"] = "PreTrainedTokenizerFast"
+        # the two classes differ in whether they give token types
+        changed.setdefault("model_input_names", ["input_ids", "attention_mask"])
+    if isinstance(config.get("extra_special_tokens"), list):
+        changed["additional_special_tokens"] = changed.pop("extra_special_tokens")
+    return changed
+
+
+def _change(file: Path, change: Callable[[Json], Json]) -> None:
+    """Write what `change` makes of a file's JSON. A file that is not there stays away."""
+    if file.exists():
+        _write(file, change(json.loads(file.read_text(encoding="utf-8"))))
+
+
+def _write(file: Path, content: object) -> None:
+    file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,86 +1,347 @@
-"""The SentenceTransformer that `extend` and `load` return: sentence-transformers' own class, on our engine.
+"""The first module with a strategy inside, and the models around it: sentence-transformers' own classes.
 
-The engine decides only when a text is tokenised and which texts share a batch. The modules' `forward` decides what
-happens to a document: first the trunk, then the head. `with_head` gives the same trunk another head.
+A strategy acts only in `forward`. So training, multi-process pools, prompts, precisions and token embeddings work as
+on any SentenceTransformer. Our engine decides only when a text is tokenised and which texts share a batch.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.base import BaseModel
+from sentence_transformers.sentence_transformer.modules import Transformer
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
 
-from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
-from mteb_longembed.encoders.checkpoints.identity import Identity, digest, state_of
-from mteb_longembed.encoders.engine.engine import EncodeSettings, Engine
-from mteb_longembed.encoders.engine.store import EmbeddingStore
-from mteb_longembed.encoders.heads.head import Head
-from mteb_longembed.encoders.heads.pooling import GroupByDocument
-from mteb_longembed.encoders.positions.strategies import ALGORITHM
-from mteb_longembed.encoders.publishing.card import extended_card
-from mteb_longembed.encoders.trunk import LongTransformer
-from mteb_longembed.errors import InputError
+from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, code_of
+from mteb_longembed.errors import InputError, ModelError
 
+from .attention import Batch, keep_batch, running
+from .batching import Engine
+from .card import extended_card
+from .checkpoint import Checkpoint, saved_strategy
+from .head import Head
+from .identity import Identity, content, digest, state_of
+from .store import EmbeddingStore
+from .swap import LongRotary, LongTable, swap
+from .tokens import Ids, cutter_of, special_counts
+from .vectors import (
+    BATCH,
+    BOUNDS,
+    TOKEN_FEATURES,
+    Features,
+    GroupByDocument,
+    TokenBatch,
+    features_of_windows,
+    windows_of,
+)
+
+#: How many tokens of a document's windows run together.
+AT_ONCE = 16_384
+#: Name of a feature: how many positions a document is moved (`tuning.py`).
+OFFSET = "position_offset"
 #: What our engine gives for a text. What else `encode` may be asked for is sentence-transformers' own matter.
 _ARRAYS = ("sentence_embedding", "token_embeddings")
 #: A model of sentence-transformers' own, or one of ours.
 Model = SentenceTransformer | MultiVectorEncoder
 
 
+class LongTransformer(Transformer):
+    """sentence-transformers' `Transformer` with a strategy inside. Its files are those of the base, and one setting."""
+
+    config_keys = [*Transformer.config_keys, "longembed"]
+    save_in_root: bool = False
+
+    strategy: Strategy
+    #: Name and revision of the base that the model was made from.
+    base_name: str = ""
+    base_revision: str | None = None
+    #: Whether the rows of long documents are saved with the base's, because they cannot be computed from these.
+    has_long_rows: bool = False
+
+    def __init__(self, *args: Any, longembed: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        setting = longembed or {}
+        self.base_name = setting.get("base", "")
+        self.base_revision = setting.get("base_revision")
+        strategy = saved_strategy(setting, "sentence_bert_config.json")
+        self.extend(strategy, has_long_rows=bool(setting.get("has_long_rows")))
+
+    def extend(self, strategy: Strategy, *, has_long_rows: bool = False) -> None:
+        """Swap the positions of this private module in place.
+
+        Args:
+            strategy: with all lengths and parameters.
+            has_long_rows: whether the last rows of the table of positions are those of long documents.
+        """
+        if self.backend != "torch":
+            raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
+        swap(self.model, strategy, has_long_rows=has_long_rows)
+        self.strategy = strategy
+        self.has_long_rows = has_long_rows
+        # flattened batches would hide where a document ends; FlashAttention 2 leaves out padding in each layer
+        self.unpad_inputs = False
+        self.tokenizer.padding_side = "right"
+        self.tokenizer.truncation_side = "right"
+        self.max_seq_length = strategy.target_len
+
+    @property
+    def longembed(self) -> dict[str, Any]:
+        """The setting that is saved: the strategy with its lengths and parameters, and the base."""
+        made_of = {"base": self.base_name, "base_revision": self.base_revision}
+        more = {"has_long_rows": True} if self.has_long_rows else {}
+        return {"strategy": self.strategy.KEY, **asdict(self.strategy), **made_of, **more}
+
+    def __repr__(self) -> str:
+        strategy = self.strategy
+        return (
+            f"{type(self).__name__}(strategy={strategy.KEY}, {strategy.trained_len} -> {strategy.target_len})"
+        )
+
+    @property
+    def table(self) -> LongTable | None:
+        """The table of positions, if the strategy has swapped it."""
+        found = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
+        return found if isinstance(found, LongTable) else None
+
+    @property
+    def cuts(self) -> bool:
+        """Whether long documents run in parts, the windows of `pcw`."""
+        return "windows" in self.strategy.overrides()
+
+    # ---- input ------------------------------------------------------------------------------------------------
+
+    @Transformer.max_seq_length.setter  # type: ignore[untyped-decorator]
+    def max_seq_length(self, value: int | None) -> None:
+        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
+        self._check_length(value)
+        if self.tokenizer is not None:
+            self.tokenizer.model_max_length = value
+
+    def _check_length(self, value: int | None) -> None:
+        target = self.strategy.target_len
+        if value is not None and value > target:
+            raise InputError(
+                f"max_seq_length must be at most {target} tokens, the target length of this model, got "
+                f"{value}; extend the base to a longer target, or give trained_len={value} if its table has the rows."
+            )
+
+    @property
+    def kept_len(self) -> int:
+        """Tokens kept of a text: `max_seq_length`, or the target length if that is None."""
+        length: int | None = self.max_seq_length
+        # the tokenizer's own limit may have been set without `max_seq_length`
+        self._check_length(length)
+        if length is None:
+            return self.strategy.target_len
+        return length
+
+    @property
+    def _words(self) -> PreTrainedTokenizerBase:
+        return cast("PreTrainedTokenizerBase", self.tokenizer)  # a text model always has one
+
+    def preprocess(  # type: ignore[override]
+        self, inputs: Sequence[Any], prompt: str | None = None, **kwargs: Any
+    ) -> Features:
+        """Token ids, and which tokens of each text are its content."""
+        ids = self.token_ids(inputs, prompt, **kwargs)
+        if ids is not None:
+            return self.features_of(ids, prompt)
+        features = super().preprocess(inputs, prompt, **kwargs)
+        if "input_ids" in features and isinstance(self.tokenizer, PreTrainedTokenizerBase):
+            features[BOUNDS] = self._bounds(features["input_ids"], features["attention_mask"].sum(1), prompt)
+        return features
+
+    def token_ids(
+        self, inputs: Sequence[object], prompt: str | None = None, **kwargs: object
+    ) -> list[Ids] | None:
+        """Each text's ids, special tokens included. No more of a text is read than the ids need.
+
+        None if `inputs` are not texts, or if the call needs more than plain tokenising (a chat template, query
+        expansion, lengths by task, settings of the tokenizer for this call).
+        """
+        texts = [text for text in inputs if isinstance(text, str)]
+        is_text = len(inputs) == len(texts) > 0 and set(kwargs) <= {"task"}
+        by_task = self.query_length or self.document_length or self.query_expansion or self.processing_kwargs
+        words = self._words
+        is_plain = (
+            self.processor is self.tokenizer
+            and "message" not in self.modality_config
+            and self.transformer_task == "feature-extraction"
+            and set(words.model_input_names) <= set(TOKEN_FEATURES)
+            and words.pad_token_id is not None
+        )
+        cutter = None
+        if is_text and not by_task and is_plain:
+            cutter = cutter_of(self.tokenizer)
+        if cutter is None:
+            return None
+        ids = cutter([prompt + text for text in texts] if prompt else texts, self.kept_len)
+        # a tokenizer without special tokens gives no tokens for an empty text, and no model accepts that
+        token = words.eos_token_id
+        if token is None:
+            token = words.pad_token_id
+        return [row if len(row) else np.array([token], np.int32) for row in ids]
+
+    def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
+        """What `preprocess` returns for texts with these token ids: padded on the right to the longest text."""
+        lengths = torch.tensor([len(row) for row in ids])
+        mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
+        rows = [torch.from_numpy(row).long() for row in ids]
+        pad = self._words.pad_token_id
+        input_ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
+        features: Features = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
+        if "token_type_ids" in self._words.model_input_names:
+            features["token_type_ids"] = torch.zeros_like(mask)
+        if prompt:
+            features["prompt_length"] = self._get_prompt_length(prompt)
+        features[BOUNDS] = self._bounds(input_ids, lengths, prompt)
+        return features
+
+    def bounds_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Tensor:
+        """`[b, 3]` as in `BOUNDS`, for the ids of texts with this prompt."""
+        most = len(self._words(prompt or "")["input_ids"]) + 1
+        starts = [torch.from_numpy(row[:most]).long() for row in ids]
+        # -1 is no token
+        heads = torch.nn.utils.rnn.pad_sequence(starts, batch_first=True, padding_value=-1)
+        return self._bounds(heads, torch.tensor([len(row) for row in ids]), prompt)
+
+    def _bounds(self, input_ids: Tensor, lengths: Tensor, prompt: str | None) -> Tensor:
+        """`[b, 3]` as in `BOUNDS`, for ids `[b, n]` of texts of these lengths, all on the host.
+
+        A tokenizer may merge the prompt's last characters with the text. So only those prompt tokens count that are
+        unchanged in the document.
+        """
+        before, behind = special_counts(self._words)
+        bounds = torch.tensor([[0, before, behind]]).repeat(len(input_ids), 1)
+        bounds[:, 0] = lengths
+        if not prompt or before < 0:
+            return bounds
+        read = self.token_ids([prompt])
+        if read:
+            ids = torch.from_numpy(read[0])
+        else:
+            ids = torch.tensor(self._words(prompt)["input_ids"])
+        alone = ids[: len(ids) - behind][: input_ids.shape[1]]
+        same = (input_ids[:, : len(alone)] == alone).int().cumprod(1).sum(1)
+        bounds[:, 1] = same.clamp(min=before)
+        return bounds
+
+    # ---- the pass ---------------------------------------------------------------------------------------------
+
+    def forward(self, features: Features, **kwargs: Any) -> Features:
+        """Token embeddings of texts `[b, n, d]`, or `[w, size, d]` of their windows, and the `TokenBatch` of the texts.
+
+        They are in fp32 also if the model computes in half precision.
+        """
+        if "attention_mask" not in features or "input_ids" not in features:
+            raise InputError(
+                "an extended model takes tokenised texts (input_ids, attention_mask), "
+                f"got {', '.join(sorted(features))}."
+            )
+        features = dict(features)
+        bounds = features.pop(BOUNDS, None)
+        if bounds is None:
+            lengths = features["attention_mask"].sum(1).cpu()
+            bounds = self._bounds(features["input_ids"].cpu(), lengths, None)
+        batch = TokenBatch(bounds.cpu())
+        if batch.width > self.strategy.target_len:
+            raise InputError(
+                f"a text must have at most {self.strategy.target_len} tokens, the target length of this model, got "
+                f"{batch.width}: cut it, or extend the base to a longer target."
+            )
+        if self.cuts and self.strategy.changes(batch.width):
+            out = self._run_windows(features, batch, **kwargs)
+        else:
+            out = {**self._run(features, batch.lengths, **kwargs), BATCH: batch}
+        embeddings = out[self.module_output_name]
+        if embeddings.dtype in (torch.float16, torch.bfloat16):
+            out[self.module_output_name] = embeddings.float()
+        return out
+
+    def _run(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
+        if torch.is_grad_enabled() and self.model.training:
+            keep_batch(self.model)
+        offsets = features.pop(OFFSET, None)
+        rotary = [part for part in self.model.modules() if isinstance(part, LongRotary)]
+        rotation = rotary[0].rotation if rotary else None
+        batch = Batch(self.strategy, lengths.tolist(), features["input_ids"].device, rotation, offsets)
+        with running(batch):
+            return super().forward(features, **kwargs)
+
+    def _run_windows(self, features: Features, batch: TokenBatch, **kwargs: Any) -> Features:
+        """The token embeddings of windows, `[w, size, d]`, of documents of which some are cut."""
+        windows = windows_of(batch.bounds, self.strategy)
+        cut = features_of_windows(features, windows)
+        sizes = (windows.tokens >= 0).sum(1)
+        runs = []
+        for part in torch.arange(len(sizes)).split(max(AT_ONCE // windows.tokens.shape[1], 1)):
+            rows = slice(int(part[0]), int(part[-1]) + 1)
+            own = {key: value[rows] if key in TOKEN_FEATURES else value for key, value in cut.items()}
+            runs.append(self._run(own, sizes[rows], **kwargs)[self.module_output_name])
+        return {**cut, self.module_output_name: torch.cat(runs), BATCH: replace(batch, windows=windows)}
+
+    def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
+        """Save the base's weights and files, and the setting."""
+        if any(hasattr(module, "merged_adapters") for module in self.model.modules()):
+            raise ModelError(
+                "a model with adapters must be merged before it is saved: call merge_and_unload() of the PEFT model "
+                "that get_peft_model gave."
+            )
+        super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
+
+
 class LongModelMixin(BaseModel):
-    """What our two models share: a trunk and a head, a name, our engine, and our model card."""
+    """What our two models share: a first module and a head, a name, our engine, and our model card."""
 
     #: What the model was built from.
     checkpoint: Checkpoint | None = None
-    #: The digest of the model when it was built. None for a model whose name does not hold.
-    built_digest: str | None = None
-    #: Where pooled vectors are kept. mteb runs, searches and `adapt` set it, plain `encode` does not.
+    #: The state of the model when it was built. None for a model whose name does not hold.
+    built_state: str | None = None
+    #: Where vectors are kept. mteb runs, searches and `adapt` set it, plain `encode` does not.
     store: EmbeddingStore | None = None
-    #: Models with the same trunk whose rows are kept in the store too, when this one encodes for it.
-    also: Sequence[LongModelMixin] = ()
-    #: What `rows_may_be_kept` found, and for which state.
-    _compared: tuple[object, bool] | None = None
 
     def identity(self) -> Identity:
-        """The name and revision of the model as it is now. A model that was changed is `local/NAME`.
+        """The name and revision of the model as it is now. A model that was changed is `local/NAME` with its digest.
 
-        All weights are read, so it is asked when an evaluation begins, and never for a query.
+        All weights of a changed model are read, so it is asked when an evaluation begins, and never for a query.
         """
-        now = digest(self)
         known = str(getattr(self.model_card_data, "model_name", None) or "model")
         if self.checkpoint is not None:
             known = self.checkpoint.name
-            if now == self.built_digest:
+            if self.is_unchanged():
                 return Identity(known, self.checkpoint.revision)
-        return Identity(f"local/{known.rpartition('/')[2]}", f"{now}-{ALGORITHM}", changed_from=known)
+        revision = f"{digest(self)}-{ALGORITHM}"
+        return Identity(f"local/{known.rpartition('/')[2]}", revision, changed_from=known)
 
     def is_unchanged(self) -> bool:
-        """Whether the model still is as it was built, so that its name holds. All weights are read."""
-        return self.checkpoint is not None and self.built_digest == digest(self)
-
-    def rows_may_be_kept(self) -> bool:
-        """As `is_unchanged`, but all weights are read once for each store, and after a write that torch counts."""
-        state = id(self.store), self.built_digest, state_of(self)
-        if self._compared is None or self._compared[0] != state:
-            self._compared = state, self.is_unchanged()
-        return self._compared[1]
+        """Whether the model still is as it was built, so that its name holds."""
+        return self.checkpoint is not None and self.built_state == state_of(self)
 
     def remember(self, checkpoint: Checkpoint) -> None:
         """Note what the model is, when it has just been built, and give it its name."""
         self.checkpoint = checkpoint
         card: Any = self.model_card_data
         card.model_name = checkpoint.name
-        card.base_model, _ = checkpoint.base.origin
-        # mteb reads the revision of a loaded model from this field, so it is that of our model and not of the base
-        card.base_model_revision = checkpoint.revision
-        self.built_digest = digest(self)
+        card.base_model = checkpoint.base.saved["base"] if checkpoint.base.saved else checkpoint.base.name
+        self.built_state = state_of(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # torch counts the writes to each tensor, and begins anew in a copy
+        return {**self.__dict__, "built_state": "copied" if self.is_unchanged() else None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.built_state == "copied":
+            self.built_state = state_of(self)
 
     @property
     def trunk(self) -> LongTransformer:
@@ -91,6 +352,29 @@ class LongModelMixin(BaseModel):
     def head(self) -> Head:
         """What becomes of token embeddings."""
         return Head.of(self)
+
+    def behind(self, features: Features, **kwargs: object) -> Features:
+        """What the modules behind the first one make of its features, which stay as they are."""
+        features = dict(features)
+        for module in list(self)[1:]:
+            accepted = getattr(module, "forward_kwargs", ())
+            features = module(features, **{key: kwargs[key] for key in accepted if key in kwargs})
+        return features
+
+    def row_owner(self) -> object:
+        """What the store keeps rows of this model under. None, with one warning, if its name does not hold."""
+        checkpoint = self.checkpoint
+        if checkpoint is None or not self.is_unchanged() or checkpoint.base.revision is None:
+            warnings.warn(
+                "the store of embeddings is off for this model: it was changed after it was loaded.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+            return None
+        base = checkpoint.base
+        strategy = checkpoint.strategy
+        kind = f"{ALGORITHM}{code_of(type(strategy))}"
+        return base.name, base.revision, kind, repr(strategy), checkpoint.spec.dtype, content(list(self)[1:])
 
     #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
     OF_CALL = frozenset((
@@ -107,29 +391,25 @@ class LongModelMixin(BaseModel):
         ours = isinstance(self[0], LongTransformer) and call["output_value"] in _ARRAYS
         if not ours or self.trunk.token_ids(inputs[:1], call["prompt"], **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
-        for index, text in enumerate(inputs):
-            if not isinstance(text, str):
-                raise InputError(
-                    f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
-                    f"place {index}."
-                )
         has_several = isinstance(self, MultiVectorEncoder)
         of_tokens = call["output_value"] == "token_embeddings" and not has_several
-        # vectors are pooled where they are
-        to_host = call["save_to_cpu"] and not of_tokens and call.get("token_pooling") is None
-        settings = EncodeSettings(
-            call["prompt"], call["batch_size"], kwargs, by_row=has_several or of_tokens, to_host=to_host
-        )
-        store = self.store
         # to find one question again costs as much as to encode it
         is_one_question = len(inputs) == 1 and arguments.get("task") == "query"
-        if of_tokens or is_one_question:
-            store = None
-        engine = Engine(self.eval(), self._resolve_inference_device(device), settings, store)
-        texts = list(dict.fromkeys(inputs))
         done: dict[str, Tensor] = {}
-        for indices, arrays in engine.encode(texts, show=call["show_progress_bar"]):
-            done.update(zip([texts[i] for i in indices], self._finished(arrays, call), strict=True))
+        for texts, (arrays,) in encode_together(
+            [self],
+            inputs,
+            prompt=call["prompt"],
+            batch_size=call["batch_size"],
+            show=call["show_progress_bar"],
+            device=device,
+            by_row=has_several or of_tokens,
+            # vectors are pooled where they are
+            to_host=call["save_to_cpu"] and not of_tokens and call.get("token_pooling") is None,
+            store=None if of_tokens or is_one_question else self.store,
+            **kwargs,
+        ):
+            done.update(zip(texts, self._finished(arrays, call), strict=True))
         embeddings = [done[text] for text in inputs]
         if call["output_value"] == "sentence_embedding":
             return torch.stack(embeddings)
@@ -150,10 +430,46 @@ class LongModelMixin(BaseModel):
         """sentence-transformers' configuration, and the package that loading needs. Without it, loading says why."""
         config = super()._get_model_config()
         needs = {
-            "specifier": ">=0.5.0",  # the oldest version that reads what we save
+            "specifier": ">=0.8.0",  # the oldest version that reads what we save
             "reason": "it extends the model to longer inputs; pip install mteb-longembed",
         }
         return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}
+
+
+def encode_together(
+    models: Sequence[LongModelMixin],
+    inputs: Sequence[str],
+    *,
+    prompt: str | None,
+    batch_size: int = 32,
+    show: bool = False,
+    device: int | str | torch.device | None = None,
+    by_row: bool = False,
+    to_host: bool = True,
+    store: EmbeddingStore | None = None,
+    **kwargs: object,
+) -> Any:
+    """One pass of models that share their first module: texts, and for each model the arrays of these texts.
+
+    Every text comes once. The arguments are those of `Engine`.
+
+    Raises:
+        InputError: if an input is no text.
+    """
+    for index, text in enumerate(inputs):
+        if not isinstance(text, str):
+            raise InputError(
+                f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
+                f"place {index}."
+            )
+    first = models[0]
+    for model in models:
+        model.eval()
+    place = first._resolve_inference_device(device)
+    engine = Engine(models, place, prompt, batch_size, kwargs, by_row=by_row, to_host=to_host, store=store)
+    texts = list(dict.fromkeys(inputs))
+    for indices, arrays in engine.encode(texts, show=show):
+        yield [texts[i] for i in indices], arrays
 
 
 class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
@@ -179,6 +495,8 @@ class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
 
+    OF_CALL = LongModelMixin.OF_CALL | {"token_pooling", "task"}
+
     @property
     def grouping(self) -> GroupByDocument:
         """The last module, which groups vectors by document."""
@@ -187,8 +505,6 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     def cut_dimensions(self, dims: int | None) -> None:
         """Keep only so many leading dimensions of a vector. None keeps all."""
         self.grouping.dims = dims
-
-    OF_CALL = LongModelMixin.OF_CALL | {"token_pooling", "task"}
 
     def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
         if call["normalize_embeddings"]:
@@ -204,32 +520,30 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
 LongModel = LongSentenceTransformer | LongMultiVectorEncoder
 
 
-def of_modules(
-    modules: list[nn.Module], settings: dict[str, Any], device: str | None, *, has_several_vectors: bool
-) -> LongModel:
-    """One of our models, of a trunk and the modules of a head, with what `settings_of` gives of another model.
+def of_modules(modules: list[nn.Module], settings: dict[str, Any], device: str | None) -> LongModel:
+    """One of our models, of a first module and those of a head, with what `settings_of` gives of another model.
 
     Without a `device` it goes to the best one of this machine.
     """
     made: LongModel
-    if has_several_vectors:
-        settings.pop("truncate_dim", None)  # its last module, `GroupByDocument`, cuts dimensions
+    if isinstance(modules[-1], GroupByDocument):
+        settings.pop("truncate_dim", None)  # the last module cuts dimensions
         made = LongMultiVectorEncoder(modules=modules, device=device, **settings)
     else:
         made = LongSentenceTransformer(modules=modules, device=device, **settings)
     for module in list(made)[1:]:
-        module.float()  # the trunk returns fp32, whatever its dtype is
+        module.float()  # the first module returns fp32, whatever its dtype is
     return made
 
 
 def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
-    """A model with the same trunk and another head. The given one stays as it is.
+    """A model with the same first module and another head. The given one stays as it is.
 
-    It has the store and the name of a model of ours, but for `vectors`. Heads that pool alike share rows there. With
-    `stock`, a model with a stock trunk gets stock modules alone, so that it opens without this package.
+    It has the store and the name of a model of ours, but for `vectors`. With `stock`, a model with a stock first module
+    gets stock modules alone, so that it opens without this package.
 
     Raises:
-        IncompatibleError: if the trunk has no such head.
+        IncompatibleError: if the model has no such head.
     """
     trunk = model[0]
     settings = settings_of(model)
@@ -239,13 +553,11 @@ def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
         return cast("Model", stock_model)
     if head.vectors is not None:
         settings.pop("similarity_fn_name", None)
-    modules = [trunk, *head.modules(cuts=trunk.cuts)]
-    made = of_modules(modules, settings, str(model.device), has_several_vectors=head.vectors is not None)
+    made = of_modules([trunk, *head.modules(cuts=trunk.cuts)], settings, str(model.device))
     if isinstance(model, LongModelMixin) and model.checkpoint is not None and model.is_unchanged():
         spec = replace(model.checkpoint.spec, vectors=head.vectors)
         made.remember(replace(model.checkpoint, spec=spec))
         made.store = model.store
-        made.also = model.also
     return made
 
 

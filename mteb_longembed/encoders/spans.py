@@ -8,16 +8,14 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
-from mteb_longembed.encoders.features import Features, Ids
-from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.sentences import sentence_ends
 
-from .heads.grouping import grouping_of
-from .heads.head import Head, check_averages
+from .head import Head
 from .model import LongModelMixin, LongSentenceTransformer
-from .text.inputs import document_prompt
-from .token_batch import TokenBatch, mean_by, windows_of
+from .tokens import Ids, without_surrogates
+from .vectors import Features, TokenBatch, check_averages, mean_by, tokens_of_vectors, windows_of
+from .weights import document_prompt
 
 #: Start and end of a span in characters. The end is excluded.
 Span = tuple[int, int]
@@ -80,7 +78,7 @@ def encode_spans(
         with torch.inference_mode():
             for module in head.behind:
                 features = module(features)
-        embeddings.append(features["sentence_embedding"].float().cpu().numpy())
+        embeddings.append(features["sentence_embedding"][:, : model.truncate_dim].float().cpu().numpy())
     return embeddings
 
 
@@ -172,19 +170,17 @@ def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, lis
     return np.array(read["input_ids"], np.int32), offsets
 
 
-def tokens_of_vectors(
-    model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
-) -> Iterator[list[Tensor]]:
+def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[Tensor]]:
     """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
     trunk = model.trunk
-    grouping = grouping_of(model.head.vectors)
+    vectors = model.head.vectors
     for row in rows:
         batch = TokenBatch(trunk.bounds_of([row], prompt))
         if trunk.cuts and trunk.strategy.changes(len(row)):
             batch = TokenBatch(batch.bounds, windows_of(batch.bounds, trunk.strategy))
         groups: list[Tensor] = []
-        if grouping is not None:
-            groups = grouping.tokens(batch, 0)
+        if vectors is not None:
+            groups = tokens_of_vectors(vectors, batch, 0)
         yield groups or [torch.arange(len(row))]
 
 

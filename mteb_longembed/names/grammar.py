@@ -17,9 +17,8 @@ _EXTENDED = re.compile(
     re.DOTALL,
 )
 
-#: What a name may set that changes only the search, and no model, beside maps that are fitted on its vectors
-#: (`encoders/heads/transforms.py`). `retrieval/settings.py` reads the values.
-SEARCH_SETTINGS = ("fuse", "weight", "weights", "score", "query", "index", "neighbours")
+#: What a name may set that changes only the search, and no model. `retrieval/settings.py` reads the values.
+SEARCH_SETTINGS = ("fuse", "weight", "weights", "whiten", "score", "query", "index", "neighbours")
 #: What the name of a BM25 of ours may set.
 BM25_SETTINGS = ("window", "query", "score", "neighbours")
 #: A BM25 of ours: `bm25`, and at least a target or a setting.

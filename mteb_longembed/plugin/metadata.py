@@ -15,8 +15,8 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.hub import hub_answers
 
 if TYPE_CHECKING:
-    from mteb_longembed.encoders.checkpoints.base import Base
-    from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
+    from mteb_longembed.encoders.base import Base
+    from mteb_longembed.encoders.checkpoint import Checkpoint
     from mteb_longembed.retrieval.settings import SearchSettings
 
 
@@ -40,7 +40,7 @@ def load_encoder(
         InputError: if `embed_dim` is more than the model has, if `device` is a number and there is no such
             accelerator, on an unknown option, or if remote code is allowed only here and not in the name.
     """
-    from mteb_longembed.encoders.building import build
+    from mteb_longembed.encoders.load import build
     from mteb_longembed.retrieval.make import loaded_search
 
     if unknown:

@@ -19,7 +19,7 @@ from .mteb_parts import part, rebind
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
 
-    from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+    from mteb_longembed.encoders.spec import ModelSpec
     from mteb_longembed.retrieval.settings import SearchSettings
 
 T = TypeVar("T")
@@ -112,9 +112,9 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         return made
 
     def _find_on_hub(self, name: str, revision: str | None) -> ModelMeta | None:
-        from mteb_longembed.encoders.checkpoints.model_files import Files, has_our_modules
-        from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-        from mteb_longembed.encoders.positions.strategies import ALGORITHM
+        from mteb_longembed.encoders.base import Files, has_our_modules
+        from mteb_longembed.encoders.spec import ModelSpec
+        from mteb_longembed.encoders.strategies import ALGORITHM
         from mteb_longembed.retrieval.settings import SearchSettings
 
         revision = revision and re.sub(rf"-{ALGORITHM}(\.[0-9a-f]+)?$", "", revision)
@@ -147,7 +147,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
             from mteb_longembed.plugin.api_models import windowed
 
             return windowed(base, spec, settings.given)
-        from mteb_longembed.encoders.checkpoints.checkpoint import open_checkpoint
+        from mteb_longembed.encoders.checkpoint import open_checkpoint
 
         from .metadata import model_meta
 

@@ -9,13 +9,13 @@ from mteb.models.abs_encoder import AbsEncoder, get_prompt_name
 from mteb.types import PromptType
 from sentence_transformers.sentence_transformer.modules import Normalize
 
-from mteb_longembed.encoders.heads.counting import count_tokens
-from mteb_longembed.encoders.heads.grouping import Vectors
-from mteb_longembed.encoders.heads.head import Head, check_averages
-from mteb_longembed.encoders.heads.weights import Rule, TokenCounts, TokenWeights
+from mteb_longembed.encoders.weights import count_tokens
+from mteb_longembed.encoders.vectors import Vectors
+from mteb_longembed.encoders.head import Head, check_averages
+from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights
 from mteb_longembed.encoders.model import LongModel, LongModelMixin, LongSentenceTransformer, with_head
-from mteb_longembed.encoders.positions.strategies.pcw import ParallelContextWindows
-from mteb_longembed.encoders.text.drawing import draw
+from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
+from mteb_longembed.encoders.tokens import draw
 
 from .scorer import Documents
 

@@ -13,7 +13,7 @@ from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.files import holds_model

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import sparse
 
-from mteb_longembed.encoders.heads.whitening import unit
+from mteb_longembed.encoders.whitening import unit
 
 #: Texts -> their vectors, `[texts, d]`.
 Encode = Callable[[Sequence[str]], np.ndarray]

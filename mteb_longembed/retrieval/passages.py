@@ -6,7 +6,7 @@ import numpy as np
 
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.spans import spans_by_sentences, tokens_of_vectors, tokens_read
-from mteb_longembed.encoders.text.inputs import document_prompt
+from mteb_longembed.encoders.weights import document_prompt
 
 #: Start and end in characters. The end is excluded.
 Passage = tuple[int, int]

@@ -12,8 +12,8 @@ from mteb.types import PromptType
 from torch.utils.data import DataLoader
 
 from mteb_longembed.data.text_table import text_table
-from mteb_longembed.encoders.engine.progress import no_bar
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.batching import no_bar
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.errors import IncompatibleError
 

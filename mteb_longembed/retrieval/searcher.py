@@ -16,8 +16,8 @@ from mteb_longembed.data.task import check_language
 from mteb_longembed.data.text_file import TextFile
 from mteb_longembed.data.texts import ENGLISH
 from mteb_longembed.encoders.compute_type import why_bf16
-from mteb_longembed.encoders.text.drawing import checked
-from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates
+from mteb_longembed.encoders.tokens import checked
+from mteb_longembed.encoders.tokens import without_surrogates
 from mteb_longembed.errors import InputError
 from mteb_longembed.hub import silence
 

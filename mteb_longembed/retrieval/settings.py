@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from mteb_longembed.encoders.checkpoints.checkpoint import Checkpoint
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.encoders.heads.head import check_averages
+from mteb_longembed.encoders.checkpoint import Checkpoint
+from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.head import check_averages
 from mteb_longembed.encoders.heads.transforms import TRANSFORMS
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import holds_model

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from mteb_longembed.encoders.heads.whitening import check_finite, drawn_rows
+from mteb_longembed.encoders.whitening import check_finite, drawn_rows
 from mteb_longembed.files import write_at
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.

@@ -6,7 +6,7 @@ import numpy as np
 from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.encoders.heads.transforms import TRANSFORMS, Transform
-from mteb_longembed.encoders.heads.whitening import unit
+from mteb_longembed.encoders.whitening import unit
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .passages import passages_of, windows_of

@@ -12,7 +12,7 @@ from datasets import Dataset
 
 import mteb_longembed as longembed
 from mteb_longembed import cli
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore
 from tests import tiny
 from tests.commands.test_names import KINDS
 

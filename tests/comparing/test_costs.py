@@ -13,7 +13,7 @@ from mteb_longembed.comparing.candidates import named
 from mteb_longembed.comparing.costs import covering_len, document_lengths
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.data.texts import texts_of
-from mteb_longembed.encoders.engine.speed import measure
+from mteb_longembed.encoders.speed import measure
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import scorer
 from tests import tiny

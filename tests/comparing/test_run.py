@@ -17,7 +17,7 @@ from mteb_longembed.comparing.compare import _further
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.run import Done, Runner
 from mteb_longembed.data.task import beir_task
-from mteb_longembed.encoders.engine.store import Counts
+from mteb_longembed.encoders.store import Counts
 from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval import passages as windows_of

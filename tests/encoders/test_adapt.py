@@ -21,13 +21,13 @@ from sklearn.covariance import LedoitWolf
 import mteb_longembed as longembed
 from mteb_longembed.encoders import adapt as adapt_file
 from mteb_longembed.encoders.heads import counting
-from mteb_longembed.encoders.heads.counting import count_tokens
-from mteb_longembed.encoders.heads.weights import LEAST_IDF, NO_WEIGHT, SIF_A
-from mteb_longembed.encoders.publishing.card import adapted_card
-from mteb_longembed.encoders.text.drawing import draw
+from mteb_longembed.encoders.weights import count_tokens
+from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A
+from mteb_longembed.encoders.card import adapted_card
+from mteb_longembed.encoders.tokens import draw
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
-from tests.encoders.positions.families.test_rotary import gap
+from tests.encoders.test_rotary import gap
 
 #: Some words are in many documents, and some documents are longer than the model was trained on.
 CORPUS = [f"aa {tiny.text(6 + 5 * i, i)} aa bb {'cc' if i % 2 else 'dd'}" for i in range(8)]
@@ -502,7 +502,7 @@ def test_a_long_time_is_told_before_it_passes(plain, monkeypatch, caplog) -> Non
     assert "on this machine" not in caplog.text
     hours = iter((0.0, 3600.0))
     monkeypatch.setattr(
-        "mteb_longembed.encoders.pieces.time", SimpleNamespace(perf_counter=lambda: next(hours))
+        "mteb_longembed.encoders.adapt.time", SimpleNamespace(perf_counter=lambda: next(hours))
     )
     tiny.adapted(f"{plain}+pcw@64", documents)
     (line,) = [record.message for record in caplog.records if "on this machine" in record.message]

@@ -7,7 +7,7 @@ import torch
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import compute_type
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.compute_type import why_bf16
 from tests import tiny
 

@@ -10,10 +10,10 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from mteb_longembed.cli import main
 from mteb_longembed.encoders.export import export
-from mteb_longembed.encoders.extend import extend
+from mteb_longembed.encoders.load import extend
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
-from tests.encoders.positions.families.test_rotary import GQA, LINEAR, LO, LT
+from tests.encoders.test_rotary import GQA, LINEAR, LO, LT
 
 LONG = [tiny.text(n) for n in (LO + 1, 2 * LO + 3, LT)]
 MODELS = {

@@ -15,11 +15,11 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import mteb_longembed
 from mteb_longembed.encoders.export import export
-from mteb_longembed.encoders.positions.strategies import STRATEGIES
+from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError
 from tests import tiny
-from tests.encoders.positions.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
-from tests.encoders.positions.families.test_rotary_scaling import SCALINGS
+from tests.encoders.test_rotary import GEMMA, GQA, LAYERS, LO, LT
+from tests.encoders.test_rotary_scaling import SCALINGS
 from tests.encoders.without_us import without_us
 
 SHORT = [tiny.text(n) for n in (3, LO - 1, LO)]

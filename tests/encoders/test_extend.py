@@ -12,8 +12,8 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.checkpoints.identity import digest
-from mteb_longembed.encoders.extend import extend, load
+from mteb_longembed.encoders.identity import digest
+from mteb_longembed.encoders.load import extend, load
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from tests import tiny
 from tests.encoders.oracle_matrix.architectures import SPECIAL
@@ -47,7 +47,7 @@ def test_another_process_gives_equal_embeddings_of_saved_models_and_equal_digest
         model.save_pretrained(str(tmp_path / strategy))
     script = (
         "import sys, json, numpy, mteb_longembed as longembed\n"
-        "from mteb_longembed.encoders.checkpoints.identity import digest\n"
+        "from mteb_longembed.encoders.identity import digest\n"
         f"texts, folder = json.load(sys.stdin), {str(tmp_path)!r}\n"
         f"for strategy in {STRATEGIES!r}:\n"
         "    model = longembed.load(f'{folder}/{strategy}', device='cpu')\n"
@@ -155,7 +155,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, tmp_path, monkeypatch)
     grown[0].model.save_pretrained(where)
     grown.tokenizer.save_pretrained(where)
     entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
-    known = "mteb_longembed.encoders.checkpoints.checkpoint.entry_of"
+    known = "mteb_longembed.encoders.checkpoint.entry_of"
     monkeypatch.setattr(known, lambda name: entry if name == str(where) else None)
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")

@@ -9,8 +9,8 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.engine import batches
-from mteb_longembed.encoders.engine.progress import TokenBar
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.batching import TokenBar
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.model import LongSentenceTransformer
 from mteb_longembed.encoders.text import prefix_tokenizer
 from mteb_longembed.errors import CapacityError, NumberError
@@ -78,7 +78,7 @@ def test_texts_are_tokenised_once_for_several_strategies_of_one_base(base, monke
     texts = [f"once {text}" for text in TEXTS]
     longembed.extend(base, "pi").encode(texts)
     fail = lambda self, texts, room: texts and pytest.fail("tokenised again")  # noqa: E731
-    monkeypatch.setattr(prefix_tokenizer.PrefixTokenizer, "_read", fail)
+    monkeypatch.setattr(prefix_tokenizer.Cutter, "_read", fail)
     longembed.extend(base, "gp").encode(texts)
     longembed.extend(base, "rp").encode(texts)
 

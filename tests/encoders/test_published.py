@@ -13,7 +13,7 @@ from mteb.models import model_implementations
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.positions.strategies import ALGORITHM
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, InputError
 from tests import tiny
 from tests.encoders.without_us import without_us
@@ -153,7 +153,7 @@ def test_a_published_model_cannot_be_extended_again(online, published) -> None:
 
 
 def test_files_outside_of_the_repository_are_not_read(online) -> None:
-    entry = {"idx": 0, "name": "0", "type": "mteb_longembed.encoders.trunk.LongTransformer"}
+    entry = {"idx": 0, "name": "0", "type": "mteb_longembed.encoders.model.LongTransformer"}
     entry["path"] = "../../elsewhere"
     online.add("me/hostile", {"modules.json": json.dumps([entry])})
     with pytest.raises(TypeError, match="must list modules with a type and a path"):

@@ -27,7 +27,7 @@ def as_before(folder: Path, key: str, vectors: bool) -> None:
     pooling = "modules.span_pooling.SpanPooling" if vectors else "modules.transformer.WindowPooling"
     for module in modules:
         name = module["type"].removeprefix(OURS)
-        if name == "heads.pooling.HeadPooling":
+        if name == "heads.pooling.LongPooling":
             module["type"] = OURS + pooling
             file = folder / module["path"] / "config.json"
             config = json.loads(file.read_text())

@@ -12,10 +12,10 @@ from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimil
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 import mteb_longembed
-from mteb_longembed.encoders.positions.families import Absolute, Rotary
-from mteb_longembed.encoders.positions.strategies import STRATEGIES
+from mteb_longembed.encoders.swap import Absolute, Rotary
+from mteb_longembed.encoders.strategies import STRATEGIES
 from tests import tiny
-from tests.encoders.positions.families.test_rotary import GQA
+from tests.encoders.test_rotary import GQA
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
 TEXTS = [tiny.text(n, seed) for seed in (0, 1) for n in (5, LO, LO + 1, 2 * LO + 3)]

@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import mteb_longembed
-from mteb_longembed.encoders.text.inputs import special_counts
+from mteb_longembed.encoders.weights import special_counts
 from mteb_longembed.errors import InputError
 from tests import tiny
 
@@ -31,7 +31,7 @@ def test_a_length_beyond_the_target_is_refused_in_one_sentence(kind, key, tmp_pa
 def test_printing_shows_strategy_and_lengths(tmp_path):
     base = tiny.sentence_transformer("bert", tmp_path, name="local/tiny")
     assert "(0): LongTransformer(strategy=pi, 16 -> 64)" in str(mteb_longembed.extend(base, "pi", 64, 16))
-    assert "(1): HeadPooling(" in str(mteb_longembed.extend(base, "pcw", 64, 16))
+    assert "(1): LongPooling(" in str(mteb_longembed.extend(base, "pcw", 64, 16))
 
 
 @pytest.mark.parametrize("special", ["[UNK]", None])

@@ -1,6 +1,6 @@
 import pytest
 
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.names.grammar import is_extended_name
 from mteb_longembed.names.zoo import ZOO

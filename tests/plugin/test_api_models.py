@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
-from mteb_longembed.encoders.positions.strategies import ALGORITHM
-from mteb_longembed.encoders.positions.strategies.pcw import ParallelContextWindows
+from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.strategies import ALGORITHM
+from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.plugin import api_models
 from mteb_longembed.plugin.api_models import WindowedEncoder, tiktoken_starts, windowed

@@ -14,7 +14,7 @@ from mteb.models.model_meta import ModelMeta, ScoringFunction
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.positions.strategies import ALGORITHM
+from mteb_longembed.encoders.strategies import ALGORITHM
 from tests import tiny
 
 #: The library of requests of this huggingface_hub: httpx2 from version 2 on, httpx before.

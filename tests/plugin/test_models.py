@@ -13,7 +13,7 @@ from mteb.models.model_meta import ModelMeta
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
-from mteb_longembed.encoders.positions.strategies import ALGORITHM
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, IncompatibleError, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.names.zoo import ZOO
 from mteb_longembed.plugin import after_import, metadata, registries

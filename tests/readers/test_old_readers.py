@@ -21,7 +21,7 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed
 from mteb_longembed.encoders.export import export
 from tests import tiny
-from tests.encoders.positions.families.test_rotary import GEMMA, GQA, LAYERS, LINEAR, LO, LT
+from tests.encoders.test_rotary import GEMMA, GQA, LAYERS, LINEAR, LO, LT
 
 pytestmark = pytest.mark.readers
 #: Documents of which some are longer than the bases were trained on, and unlike one another.

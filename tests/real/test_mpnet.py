@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from tests import tiny
-from tests.encoders.positions.families.test_rotary import gap
+from tests.encoders.test_rotary import gap
 from tests.real.test_minilm import ROUNDING, TEXTS
 
 pytestmark = pytest.mark.real

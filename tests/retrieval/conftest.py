@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from mteb_longembed.encoders.trunk import LongTransformer
+from mteb_longembed.encoders.model import LongTransformer
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import model as encoder_model
-from mteb_longembed.encoders.engine.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages
 from mteb_longembed.retrieval.make import make_scorer

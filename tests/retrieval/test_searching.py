@@ -11,7 +11,7 @@ from datasets import Dataset
 from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.positions.strategies import ALGORITHM
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval import rows as passes
 from mteb_longembed.retrieval import vectors as corpus_vectors

@@ -7,7 +7,7 @@ import mteb
 import pytest
 
 from mteb_longembed.encoders.checkpoints import model_files
-from mteb_longembed.encoders.checkpoints.spec import ModelSpec
+from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.settings import DEFAULT_WEIGHT, SearchSettings, read_name, typed_name
 from tests import tiny

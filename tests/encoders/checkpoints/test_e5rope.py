@@ -9,11 +9,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mteb_longembed.encoders.checkpoints.native import native_config, native_weights, save_native
-from mteb_longembed.encoders.extend import extend, load
+from mteb_longembed.encoders.e5rope import native_config, native_weights, save_native
+from mteb_longembed.encoders.load import extend, load
 from mteb_longembed.errors import ModelError
 from tests import tiny
-from tests.encoders.positions.attention.oracles import rotated
+from tests.encoders.attention_oracles import rotated
 
 H, D, LAYERS = 4, 32, 2
 CONFIG = {

@@ -18,10 +18,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.checkpoints.model_files import Files
+from mteb_longembed.encoders.base import Files
 from mteb_longembed.errors import ModelError
 from tests import tiny
-from tests.encoders.positions.families.test_rotary import GQA
+from tests.encoders.test_rotary import GQA
 
 TEXTS = [tiny.text(n) for n in (5, 40, 100)]
 SIZES: dict[str, dict[str, Any]] = {

@@ -5,8 +5,8 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.extend import load
-from mteb_longembed.encoders.positions.strategies import ALGORITHM
+from mteb_longembed.encoders.load import load
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.names.zoo import ZOO
 from tests import miniatures
 from tests.loopback_hub import LoopbackHub

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.positions.families import family_of
-from mteb_longembed.encoders.positions.strategies import STRATEGIES, get_strategy
+from mteb_longembed.encoders.swap import positions_of
+from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
 from tests import tiny
-from tests.encoders.positions.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
+from tests.encoders.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 
 from .simulated import Accelerator, OnDevice, Refused
 
@@ -68,7 +68,7 @@ def base(name: str) -> Any:
 
 def fitting(name: str) -> list[str]:
     kind = {"jina_embeddings_v3": "modernbert", "gemma3_text": "qwen3"}.get(name, name)
-    family = family_of(base(kind)[0].config)
+    family = positions_of(base(kind)[0].config)
     return [key for key, strategy in STRATEGIES.items() if family.fits(strategy)]
 
 
@@ -110,11 +110,11 @@ def test_a_table_grows_on_the_device_where_the_base_was_loaded(key):
     host, strategy = copy.deepcopy(base("bert")), get_strategy(key)(trained_len=LO, target_len=LT)
     with H100.fresh(dtype=torch.float32).present() as seen:
         on_device = seen.moved(copy.deepcopy(host))[0].model
-        family_of(on_device.config)(on_device, strategy)
+        positions_of(on_device.config)(on_device, strategy)
         table = on_device.embeddings.position_embeddings.weight.detach()
         assert isinstance(table, OnDevice)
         rows = table.cpu()
-    family_of(host[0].config)(host[0].model, strategy)
+    positions_of(host[0].config)(host[0].model, strategy)
     assert torch.equal(rows, host[0].model.embeddings.position_embeddings.weight)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine.batches import Budget, divide, plan
+from mteb_longembed.encoders.batching import Budget, divide, plan
 from mteb_longembed.errors import InputError
 
 lengths = st.lists(st.integers(0, 300), max_size=80)

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 
 import mteb_longembed
-from mteb_longembed.encoders.engine.speed import measure
+from mteb_longembed.encoders.speed import measure
 from tests import tiny
 
 

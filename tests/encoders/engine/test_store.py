@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mteb_longembed.encoders.engine import store as store_file
-from mteb_longembed.encoders.engine.store import EmbeddingStore, pack, unpack
+from mteb_longembed.encoders.store import EmbeddingStore, pack, unpack
 from mteb_longembed.errors import InputError
 
 KEY = bytes(32)

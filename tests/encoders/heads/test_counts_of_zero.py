@@ -8,7 +8,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.heads.weights import NO_WEIGHT, RULES, TokenCounts, special_ids
+from mteb_longembed.encoders.weights import NO_WEIGHT, RULES, TokenCounts, special_ids
 from tests import tiny
 
 NOTES = [

@@ -11,7 +11,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError
 from tests import tiny
-from tests.encoders.positions.strategies.test_pcw import alone, finished, slow_windows
+from tests.encoders.strategies.test_pcw import alone, finished, slow_windows
 from tests.limits import same_vectors
 
 LO, LT = tiny.TRAINED, 8 * tiny.TRAINED

@@ -11,10 +11,12 @@ from transformers import AutoModel, PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from mteb_longembed.encoders.positions.families import Family, UnknownPositions, family_of
+from mteb_longembed.encoders.swap import UNKNOWN as UnknownPositions
+from mteb_longembed.encoders.swap import Positions as Family
+from mteb_longembed.encoders.swap import positions_of as family_of
 from mteb_longembed.errors import ModelError
 from tests import tiny
-from tests.encoders.positions.families.test_rotary_scaling import SCALINGS
+from tests.encoders.test_rotary_scaling import SCALINGS
 
 #: Sizes that most architectures of one kind share; the first that gives a small model is taken.
 CANDIDATES: list[dict] = [{"num_key_value_heads": 2, "head_dim": 8}, {"num_key_value_heads": 4}, {}]

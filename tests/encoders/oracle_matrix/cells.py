@@ -9,12 +9,13 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
-from mteb_longembed.encoders.positions.families import Absolute, Rotary
-from mteb_longembed.encoders.positions.strategies import STRATEGIES
+from mteb_longembed.encoders.swap import ABSOLUTE as Absolute
+from mteb_longembed.encoders.swap import ROTARY as Rotary
+from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
 from tests import tiny
-from tests.encoders.positions.families import test_absolute
-from tests.encoders.positions.families.test_rotary import LO, LT, through, windows
+from tests.encoders import test_absolute
+from tests.encoders.test_rotary import LO, LT, through, windows
 
 from . import architectures
 from .oracle import DENSE, RELATIVE, VARIANTS, NotFollowed, Oracle

@@ -23,7 +23,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
 from tests import tiny
-from tests.encoders.positions.attention import oracles
+from tests.encoders import attention_oracles as oracles
 
 S = 4
 LO, LT = tiny.TRAINED, S * tiny.TRAINED

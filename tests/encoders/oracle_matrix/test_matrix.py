@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import mteb_longembed
-from tests.encoders.positions.families.test_rotary import LO, LT
+from tests.encoders.test_rotary import LO, LT
 
 from . import architectures, cells
 from .oracle import VARIANTS, Oracle

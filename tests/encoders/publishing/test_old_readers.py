@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 import mteb_longembed as longembed
 from mteb_longembed.encoders.export import export
 from tests import tiny
-from tests.encoders.positions.families.test_rotary import GEMMA, GQA, LAYERS, LO, LT
+from tests.encoders.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 
 CORPUS = [tiny.text(10 + i, i) for i in range(12)]
 

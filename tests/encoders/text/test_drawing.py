@@ -3,7 +3,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from mteb_longembed.encoders.text.drawing import draw, estimated_tokens
+from mteb_longembed.encoders.tokens import draw, estimated_tokens
 
 TEXTS = [f"{number} " * (number % 7 + 1) for number in range(60)]
 

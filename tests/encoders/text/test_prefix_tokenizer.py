@@ -11,8 +11,8 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from mteb_longembed.encoders.text.prefix_stability import guard_of
-from mteb_longembed.encoders.text.prefix_tokenizer import PrefixTokenizer, RecentIds, prefix_tokenizer_of
-from mteb_longembed.encoders.text.prefix_tokenizer import without_surrogates as cleaned
+from mteb_longembed.encoders.tokens import Cutter, RecentIds, cutter_of
+from mteb_longembed.encoders.tokens import without_surrogates as cleaned
 from tests import miniatures, tiny
 
 PROSE = (
@@ -87,8 +87,8 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
 
 
 @functools.cache
-def cutter(kind: str) -> PrefixTokenizer:
-    return PrefixTokenizer(tokenizer(kind), RecentIds(0))
+def cutter(kind: str) -> Cutter:
+    return Cutter(tokenizer(kind), RecentIds(0))
 
 
 def full(kind: str, text: str, max_len: int) -> list[int]:
@@ -149,7 +149,7 @@ def test_only_the_start_of_a_long_text_is_read() -> None:
             read.extend(map(len, pieces))
             return cut._backend.encode_batch(pieces, **kwargs)
 
-    spied = PrefixTokenizer.__new__(PrefixTokenizer)
+    spied = Cutter.__new__(Cutter)
     spied.__dict__ = {**cut.__dict__, "_backend": Backend(), "recent": RecentIds(0)}
     spied([PROSE * 1000], 64)
     assert sum(read) < 3000 < len(PROSE * 1000)
@@ -178,32 +178,32 @@ def test_left_truncation_and_types_of_special_tokens_are_left_to_the_tokenizer_i
     raw, special = _wordpiece(), [("[CLS]", 0), ("[SEP]", 2)]
     raw.post_processor = processors.TemplateProcessing(single="[CLS]:1 $A:0 [SEP]:0", special_tokens=special)
     typed = PreTrainedTokenizerFast(tokenizer_object=raw)
-    assert prefix_tokenizer_of(left) is prefix_tokenizer_of(typed) is None
+    assert cutter_of(left) is cutter_of(typed) is None
 
 
 def test_a_cutter_is_made_once_and_again_when_tokens_are_added() -> None:
     tok = PreTrainedTokenizerFast(tokenizer_object=_wordpiece())
-    first = prefix_tokenizer_of(tok)
-    assert first is prefix_tokenizer_of(tok)
+    first = cutter_of(tok)
+    assert first is cutter_of(tok)
     tok.add_tokens(["worst:"])
-    ids = prefix_tokenizer_of(tok)([PROSE], 32)[0].tolist()
+    ids = cutter_of(tok)([PROSE], 32)[0].tolist()
     assert ids == tok(PROSE, truncation=True, max_length=32)["input_ids"]
 
 
 def test_a_tokenizer_that_is_changed_in_place_is_read_anew() -> None:
     tok = PreTrainedTokenizerFast(tokenizer_object=_wordpiece())
-    before = prefix_tokenizer_of(tok)(["Best OF Times"], 32)[0].tolist()
+    before = cutter_of(tok)(["Best OF Times"], 32)[0].tolist()
     tok.backend_tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Lowercase(), normalizers.Replace("e", "")]
     )
-    after = prefix_tokenizer_of(tok)(["Best OF Times"], 32)[0].tolist()
+    after = cutter_of(tok)(["Best OF Times"], 32)[0].tolist()
     assert after == tok("Best OF Times", truncation=True, max_length=32)["input_ids"] != before
 
 
 def test_ids_of_two_tokenizers_never_mix() -> None:
     recent = RecentIds()
-    first = PrefixTokenizer(tokenizer("WordPiece"), recent)([PROSE], 32)[0].tolist()
-    second = PrefixTokenizer(tokenizer("Unigram"), recent)([PROSE], 32)[0].tolist()
+    first = Cutter(tokenizer("WordPiece"), recent)([PROSE], 32)[0].tolist()
+    second = Cutter(tokenizer("Unigram"), recent)([PROSE], 32)[0].tolist()
     assert first == full("WordPiece", PROSE, 32)
     assert second == full("Unigram", PROSE, 32)
 

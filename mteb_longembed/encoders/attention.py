@@ -1,0 +1,307 @@
+"""The one attention function of extended models: torch's own, with scaled queries, windows in bands, and SelfExtend.
+
+transformers makes a mask with the registered mask function, and passes it to the attention function. A name without a
+mask function gets no mask at all, and the model would attend to padding. So both are registered. Our mask is the plain
+padding mask `[b, n]`, or None if nothing is padded. The attention function itself handles causality and sliding
+windows, so no mask of size n x n is made for long documents.
+"""
+
+import contextlib
+import functools
+import threading
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface
+
+from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.errors import ModelError
+
+from .self_extend import Rotation, attend_band, repeat_heads, self_extend, to_device
+
+T = TypeVar("T")
+P = ParamSpec("P")
+#: The name under which transformers knows our attention function.
+ATTENTION = "longembed"
+#: Padded documents up to this length in tokens share one mask of size n x n where a layer has a window, by kind of
+#: device. Longer ones run one by one, in bands.
+_WINDOWED_TOGETHER = {"cpu": 256}
+_WINDOWED_TOGETHER_ELSEWHERE = 2048
+#: Where a layer of transformers has the function that runs it again, if gradients are checkpointed.
+_CHECKPOINT = "_gradient_checkpointing_func"
+
+
+@dataclass(eq=False)
+class Batch:
+    """What every layer must know of the documents that run. The host knows it, so no layer asks the device.
+
+    Args:
+        strategy: of the model.
+        lengths: the tokens of each document, at least 1.
+        device: where the documents are.
+        rotation: how the model rotates queries and keys. None without rotary positions.
+        offsets: `[b]` how many positions each document is moved, in training. None for none.
+    """
+
+    strategy: Strategy
+    lengths: Sequence[int]
+    device: torch.device
+    rotation: Rotation | None = None
+    offsets: Tensor | None = None
+    _made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def n(self) -> Tensor:
+        """`[b]` tokens of each document, on the host."""
+        return torch.tensor(self.lengths)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest document."""
+        return max(self.lengths)
+
+    def are_all(self, width: int) -> bool:
+        """Whether every document has so many tokens, so that a batch of this width has no padding."""
+        return min(self.lengths) == width
+
+    def on_device(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
+        """A tensor that `make` makes on the host, on the device. It is made and copied once for all layers."""
+        return self.cached(key, lambda: to_device(make(), self.device))
+
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The result of `make`. It is computed at the first call and kept as long as the batch."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+
+_OF_THREAD = threading.local()
+
+
+def current() -> Batch:
+    """The batch that runs in this thread.
+
+    Raises:
+        ModelError: if the transformer was called directly.
+    """
+    batch: Batch | None = getattr(_OF_THREAD, "batch", None)
+    if batch is None:
+        raise ModelError(
+            "the transformer of an extended model was called directly, but only its SentenceTransformer tells it where "
+            "documents end: call the SentenceTransformer."
+        )
+    return batch
+
+
+@contextlib.contextmanager
+def running(batch: Batch) -> Iterator[None]:
+    """Inside this context, the model of this thread gets this batch."""
+    outer = getattr(_OF_THREAD, "batch", None)
+    _OF_THREAD.batch = batch
+    try:
+        yield
+    finally:
+        _OF_THREAD.batch = outer
+
+
+def keep_batch(model: torch.nn.Module) -> None:
+    """Let layers that gradient checkpointing runs again, after the forward pass, know their batch."""
+    for module in model.modules():
+        run_again = vars(module).get(_CHECKPOINT)
+        if run_again is not None and getattr(run_again, "func", None) is not _with_batch:
+            vars(module)[_CHECKPOINT] = functools.partial(_with_batch, run_again)
+
+
+def _with_batch(checkpoint: Callable[..., T], layer: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    batch = current()
+
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with running(batch):
+            return layer(*args, **kwargs)
+
+    return checkpoint(run, *args, **kwargs)
+
+
+def long_attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    is_causal: bool | None = None,
+    **kwargs: object,
+) -> tuple[Tensor, None]:
+    """Attention as transformers asks for it: `[b, h, n, d]` in, `[b, n, h, d]` out, and no weights.
+
+    Raises:
+        ModelError: if the model asks for something that it cannot do (soft capping, sinks, biases, a mask of another
+            form): without the error its embeddings would be wrong.
+    """
+    for name in ("softcap", "s_aux", "position_bias", "cache"):
+        if kwargs.get(name) is not None:
+            raise ModelError(
+                f"{type(module).__name__} uses {name} in its attention, but our attention has no {name}."
+            )
+    if attention_mask is not None and attention_mask.ndim != 2:
+        raise ModelError(
+            f"attention takes a padding mask [b, n], got a mask of shape {tuple(attention_mask.shape)}: pass only "
+            "tokenised texts to the extended model."
+        )
+    batch = current()
+    strategy = batch.strategy
+    causal = module.is_causal if is_causal is None else is_causal
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    # in an extended model, a window that is at least as large as the trained length had no effect in training
+    least = strategy.trained_len if strategy.overrides() else strategy.target_len
+    window = None
+    if sliding_window is not None and sliding_window < least:
+        window = sliding_window
+    # a layer with a window never sees more tokens than in training, so there is nothing to extend in it
+    if window is None and batch.longest > strategy.trained_len:
+        query, scale = _scaled(query, scale, batch, causal=causal)
+        if "attention" in strategy.overrides():
+            return _grouped(query, key, value, batch, scale, dropout, causal=causal), None
+    out = attend_plain(query, key, value, batch, scale=scale, causal=causal, window=window, dropout=dropout)
+    return out.transpose(1, 2).contiguous(), None
+
+
+def _scaled(query: Tensor, scale: float, batch: Batch, *, causal: bool) -> tuple[Tensor, float]:
+    """Queries and scale with the factors of log-n scaling. In a causal model token i sees i + 1 tokens."""
+    strategy = batch.strategy
+    if not strategy.logn:
+        return query, scale
+    if not causal and batch.are_all(batch.longest):
+        # one factor for all documents: as part of the scale it costs nothing
+        return query, scale * float(strategy.query_factor(batch.n[0]))
+
+    def factors() -> Tensor:
+        if not causal:
+            return strategy.query_factor(batch.n)[:, None, None, None]
+        seen = torch.arange(1, query.shape[2] + 1)
+        return strategy.query_factor(batch.n[:, None], seen)[:, None, :, None]
+
+    return (query * batch.on_device(("query factor", causal), factors)).to(query.dtype), scale
+
+
+def _grouped(
+    q: Tensor, k: Tensor, v: Tensor, batch: Batch, scale: float, dropout: float, *, causal: bool
+) -> Tensor:
+    """SelfExtend for documents beyond the trained length, `[b, n, h, d]`; plain attention for the others."""
+    if dropout > 0:
+        warnings.warn(
+            "this strategy changes relative positions, so its attention runs without dropout.", stacklevel=2
+        )
+    strategy = batch.strategy
+    rotation = batch.rotation
+    assert rotation is not None  # `swap` lets only rotary models have it
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        n = q.shape[2]
+        if n <= strategy.trained_len:
+            return _attend_masked(q, k, v, None, scale, causal=causal)
+        g, w = strategy.attention(n)
+
+        def turns() -> Any:
+            grouped = torch.arange(n) // g
+            return [rotation.angles(to, q.device) for to in (grouped, grouped + w - w // g)]
+
+        earlier, later = batch.cached(("turns", n), turns)
+        return self_extend(q, k, v, w, rotation, earlier, later, scale=scale, causal=causal)
+
+    return _each_document(run, q, k, v, batch).transpose(1, 2).contiguous()
+
+
+def _each_document(
+    run: Callable[[Tensor, Tensor, Tensor], Tensor], q: Tensor, k: Tensor, v: Tensor, batch: Batch
+) -> Tensor:
+    """Attention that takes no padding, for each document alone: `[b, h, n, d]`, with zeros for padding."""
+    width = q.shape[2]
+    if batch.are_all(width):
+        return run(q, k, v)
+    parts = []
+    for row, n in enumerate(batch.lengths):
+        part = run(q[row, None, :, :n], k[row, None, :, :n], v[row, None, :, :n])
+        parts.append(F.pad(part, (0, 0, 0, width - n)))
+    return torch.cat(parts)
+
+
+def padding_mask(attention_mask: Tensor | None = None, **kwargs: object) -> Tensor | None:
+    """The plain padding mask `[b, n]`. None without padding, which the host knows."""
+    if attention_mask is None or current().are_all(attention_mask.shape[-1]):
+        return None
+    return attention_mask
+
+
+def attend_plain(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    batch: Batch,
+    *,
+    scale: float,
+    causal: bool,
+    window: int | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Softmax attention of each document over its own tokens: `[b, h, n, d]`, with any numbers in padding.
+
+    `q` is `[b, h, n, d]`, `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`; padding is on the right. A token sees
+    tokens at a distance below `window`, or all of them.
+    """
+    n = q.shape[2]
+    real = None
+    # padding is on the right, so a causal model never sees it
+    if not causal and not batch.are_all(n):
+        real = batch.on_device("real", lambda: torch.arange(n) < batch.n[:, None])[:, None, None, :]
+    if window is None or window >= n:
+        return _attend_masked(q, k, v, real, scale, causal=causal, dropout=dropout)
+    together = _WINDOWED_TOGETHER.get(q.device.type, _WINDOWED_TOGETHER_ELSEWHERE)
+    if dropout > 0 or (real is not None and batch.longest <= together):
+        near = _near(n, window, real, q.device, causal=causal)
+        return _attend_masked(q, k, v, near, scale, causal=False, dropout=dropout)
+    before = window - 1
+    after = 0 if causal else before
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attend_band(q, k, v, scale=scale, left=before, right=after)[0]
+
+    if real is None:
+        return run(q, k, v)
+    return _each_document(run, q, k, v, batch)
+
+
+def _near(n: int, window: int, real: Tensor | None, device: torch.device, *, causal: bool) -> Tensor:
+    """Which tokens a token sees in a window: `[1, 1, n, n]`, with padding `[b, 1, n, n]`."""
+    at = torch.arange(n, device=device)
+    distance = at[:, None] - at
+    near = (distance < window) & (distance >= 0 if causal else distance > -window)
+    if real is not None:
+        near = near & real
+    # a row of padding that has no real neighbour sees itself
+    return near | ((distance == 0) & ~near.any(-1, keepdim=True))
+
+
+def _attend_masked(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, *, causal: bool, dropout: float = 0.0
+) -> Tensor:
+    """torch's attention in one call. With a mask, several devices have only a slow path for grouped queries."""
+    grouped = k.shape[1] != q.shape[1]
+    if grouped and mask is not None:
+        k = repeat_heads(k, q)
+        v = repeat_heads(v, q)
+        grouped = False
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
+
+
+AttentionInterface.register(ATTENTION, long_attention)
+AttentionMaskInterface.register(ATTENTION, padding_mask)

@@ -1,0 +1,447 @@
+"""A base before any weights load: what its small files say, in a folder or at one commit of a hub's repository."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from huggingface_hub import errors
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Transformer
+from transformers import AutoConfig, PretrainedConfig
+from transformers.models.auto import CONFIG_MAPPING
+from transformers.utils.import_utils import is_peft_available
+
+from mteb_longembed.errors import HubError, InputError, LongEmbedError, ModelError
+from mteb_longembed.files import is_folder
+from mteb_longembed.hub import download, hub_answers, translate_hub_errors, unreachable
+from mteb_longembed.names.zoo import ZooEntry, entry_of
+
+from .e5rope import E5_ROPE, e5rope_config
+from .swap import Positions, allowed_len, positions_of
+from .vectors import Vectors, read_vectors
+
+#: The content of a JSON object.
+Json = dict[str, Any]
+#: The class of the first module of a model that we saved, its setting, and the classes that may follow.
+TRUNK = "mteb_longembed.encoders.model.LongTransformer"
+OURS = (
+    TRUNK,
+    "mteb_longembed.encoders.vectors.LongPooling",
+    "mteb_longembed.encoders.vectors.GroupByDocument",
+    "mteb_longembed.encoders.weights.TokenWeights",
+)
+_STOCK = "sentence_transformers."
+#: Parts of the class names of modules that do not give one dense vector for each text.
+_OTHER_MODELS = ("cross_encoder", "SparseEncoder", "Splade", "pylate.", "multi_vector_encoder.")
+#: Heads of models that classify and do not embed.
+_CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+#: The endings of files that determine a model's embeddings.
+_HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
+POOLING_SWITCHES = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a folder, or of one commit of a repository.
+
+    Args:
+        path: a folder, or a hub id. Empty for a model that has no files.
+        commit: of the repository. None for a folder.
+        local: whether they are in a folder.
+    """
+
+    path: str
+    commit: str | None = None
+    local: bool = False
+
+    @classmethod
+    def open(cls, path: str, revision: str | None = None) -> Files:
+        """The files of a folder, or of a repository at the commit that a branch or tag has now."""
+        if is_folder(path):
+            if revision is not None:
+                raise InputError(
+                    f"only a model on the hub has a revision to choose, got {revision!r} with the folder of {path}."
+                )
+            return cls(str(Path(path).resolve()), local=True)
+        if path.startswith((".", "/", "~")) or path.count("/") != 1:
+            raise ModelError(
+                f"{path!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."
+            )
+        files = cls(path, revision)
+        if revision is None or not _COMMIT.fullmatch(revision):
+            # the folder of a file in the hub's cache is named by the commit
+            file = files.find("modules.json") or files.find("config.json")
+            if file and _COMMIT.fullmatch(file.parent.name):
+                return cls(path, file.parent.name)
+        return files
+
+    def load_options(self) -> dict[str, str | bool | None]:
+        """The options with which transformers and sentence-transformers load these files and no others."""
+        # if the hub does not answer, no file is retried: the small files came from the cache too
+        return {"revision": self.commit, "local_files_only": self.local or not hub_answers()}
+
+    def find(self, name: str) -> Path | None:
+        """A file on this machine. None if there is none.
+
+        Raises:
+            HubError: if there is no such repository, or it cannot be reached and is not in the cache.
+        """
+        if self.local:
+            file = Path(self.path, name)
+            return file if file.is_file() else None
+        try:
+            return download(self.path, name, revision=self.commit)
+        except HubError:
+            raise
+        except errors.EntryNotFoundError as error:
+            if not isinstance(error, errors.LocalEntryNotFoundError) or self._is_cached():
+                return None
+            raise unreachable(self.path) from error
+        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
+            at = f" at revision {self.commit}" if self.commit else ""
+            raise HubError(
+                f"the hub has no readable model {self.path!r}{at}: check the name, and HF_TOKEN if it is "
+                "private or gated."
+            ) from error
+        except OSError as error:  # of the network, or of huggingface_hub
+            raise unreachable(self.path) from error
+
+    def _is_cached(self) -> bool:
+        """Whether the cache has this commit, so that a file which it lacks is none of the repository's."""
+        from huggingface_hub import try_to_load_from_cache
+
+        names = ("config.json", "modules.json", "adapter_config.json")
+        return any(
+            isinstance(try_to_load_from_cache(self.path, name, revision=self.commit), str) for name in names
+        )
+
+    def json(self, name: str, kind: type = dict) -> Any:
+        """The content of a JSON file, an object or a list. None if there is no such file."""
+        file = self.find(name)
+        if file is None:
+            return None
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise ModelError(f"{name} of {self.path} cannot be read as JSON: {str(error)[:80]}.") from error
+        if not isinstance(content, kind):
+            wanted = "a list" if kind is list else "an object"
+            raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
+        return content
+
+    def modules(self) -> list[dict[str, str]]:
+        """The entries of modules.json: a class (`type`) and a folder (`path`) each. None of them without such a file.
+
+        Raises:
+            ModelError: if it does not list modules inside its folder, or if ours are not the first.
+        """
+        entries: list[Any] = self.json("modules.json", list) or []
+        for entry in entries:
+            _check_module(entry, self.path)
+        types = [entry["type"] for entry in entries]
+        if any(kind in OURS for kind in types) and types[0] != TRUNK:
+            raise ModelError(f"modules.json of {self.path} must begin with {TRUNK}, got {types[0][:80]!r}.")
+        return entries
+
+    def hashed(self, folders: Iterable[str], *, code: bool) -> str:
+        """40 hex digits over the weights and settings in some of its folders, by their names; with code if it runs.
+
+        What else lies there, such as an export in `onnx/`, is another model. All weights are read.
+        """
+        endings = (*_HASHED, ".py") if code else _HASHED
+        digest = hashlib.blake2b(digest_size=20)
+        for file in sorted(file for folder in folders for file in Path(self.path, folder).glob("*")):
+            if file.name.endswith(endings) and file.is_file():
+                digest.update(os.fsencode(file.relative_to(self.path)) + b"\0")
+                with open(file, "rb") as stream:  # noqa: PTH123 - the name may be no text
+                    digest.update(hashlib.file_digest(stream, "blake2b").digest())
+        return digest.hexdigest()
+
+
+def _check_module(entry: Any, path: str) -> None:
+    """Raise ModelError for an entry of modules.json without a class, or whose folder is outside the model's."""
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("type", "path")):
+        raise ModelError(f"modules.json of {path} must list modules with a type and a path, got {entry!r}.")
+    inside = entry["path"]
+    if PurePosixPath(inside).is_absolute() or PureWindowsPath(inside).anchor or ".." in inside:
+        raise ModelError(f"modules.json of {path} must name folders inside the model's own, got {inside!r}.")
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base. What its files do not say is None.
+
+    Args:
+        name: a hub id or `local/NAME`.
+        files: the files themselves.
+        config: transformers' configuration.
+        max_seq_length: the longest input in tokens by sentence-transformers' settings, as it stands there.
+        module_types: the classes of modules.json.
+        folders: those of its modules, and its own.
+        entry: that of the zoo.
+        pooling: the pooling's mode, or several.
+        similarity: by sentence-transformers' name.
+        has_code: whether the repository brings code of its own.
+        runs_code: whether that code may run.
+        adapter_of: the files of the base, if these are only an adapter of PEFT.
+        saved: the setting of our first module, if we saved the model.
+        vectors: as a model that we saved has them; None for one vector for each document.
+        digest: of a loaded model.
+    """
+
+    name: str
+    files: Files
+    config: PretrainedConfig
+    max_seq_length: object = None
+    module_types: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ("",)
+    entry: ZooEntry | None = None
+    pooling: str | tuple[str, ...] | None = None
+    similarity: str | None = None
+    has_code: bool = False
+    runs_code: bool = False
+    adapter_of: Files | None = None
+    saved: Json | None = None
+    vectors: Vectors | None = None
+    digest: str | None = None
+
+    @property
+    def path(self) -> str:
+        """What to load: a folder or a hub id."""
+        return self.files.path
+
+    @cached_property
+    def revision(self) -> str | None:
+        """The commit on the hub, a hash of the local files, or the digest of a loaded model."""
+        if self.digest is not None or not self.files.local:
+            return self.digest or self.files.commit
+        found = self.files.hashed(self.folders, code=self.runs_code)
+        if self.adapter_of is None:
+            return found
+        other = self.adapter_of.commit or self.adapter_of.hashed([""], code=False)
+        return hashlib.blake2b(f"{found} {other}".encode(), digest_size=20).hexdigest()
+
+    @property
+    def positions(self) -> Positions:
+        """How positions enter the model."""
+        return positions_of(self.config)
+
+    @property
+    def origin(self) -> tuple[str, str | None]:
+        """Name and revision of the base that the model was made from; its own, unless we saved it."""
+        if self.saved is None:
+            return self.name, self.revision
+        return self.saved["base"], self.saved["base_revision"]
+
+    @property
+    def trained_len(self) -> int | None:
+        """The longest input in tokens that the base was trained on."""
+        if self.saved is not None:
+            return int(self.saved["trained_len"])
+        if self.entry is not None and self.entry.trained_len is not None:
+            return self.entry.trained_len
+        lengths = [self.max_seq_length, allowed_len(self.config)]
+        # 10**9 and more stand for "no limit"
+        return min((n for n in lengths if isinstance(n, int) and 0 < n < 10**9), default=None)
+
+    @property
+    def interpolated(self) -> int | None:
+        """The target length to which its position table is interpolated already, by the rule of `pi`."""
+        if self.entry is None or self.entry.interpolation is None or self.entry.trained_len is None:
+            return None
+        return self.entry.interpolation * self.entry.trained_len
+
+
+def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Base:
+    """What the small files of a base say. What the zoo knows stands above or beside it.
+
+    Raises:
+        HubError, ModelError: if the files cannot be read, or are not those of an embedding model.
+    """
+    entry = entry_of(name)
+    path = name
+    if entry is not None:
+        if entry.kind != "hub":
+            raise ModelError(
+                f"{name} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
+                f"mteb run -m {name}."
+            )
+        path = entry.path
+        revision = revision or entry.revision
+    files = Files.open(path, revision)
+    modules = files.modules()
+    types = tuple(module["type"] for module in modules)
+    subfolder = f"{modules[0]['path']}/" if modules and modules[0]["path"] else ""
+    config_files, adapter_of = _with_adapter(files, subfolder)
+    inner = "" if adapter_of else subfolder
+    raw = config_files.json(f"{inner}config.json")
+    _check_embeds(files, types, raw)
+    transformer = files.json(f"{subfolder}sentence_bert_config.json") or {}
+    are_ours = TRUNK in types
+    foreign = [kind for kind in types if not kind.startswith(_STOCK) and not are_ours]
+    has_code = not are_ours and ("auto_map" in raw or bool(foreign)) and raw.get("model_type") != E5_ROPE
+    base = Base(
+        name=local_name(files.path) if files.local else files.path,
+        files=files,
+        config=_config(raw, config_files, inner, runs_code=has_code and trust_remote_code),
+        max_seq_length=transformer.get("max_seq_length"),
+        module_types=types,
+        folders=("", *dict.fromkeys(module["path"] for module in modules if module["path"])),
+        entry=entry,
+        similarity=(files.json("config_sentence_transformers.json") or {}).get("similarity_fn_name"),
+        has_code=has_code,
+        runs_code=has_code and trust_remote_code,
+        adapter_of=adapter_of,
+    )
+    for module in modules:
+        if module["type"].endswith("Pooling"):
+            settings = files.json(f"{module['path']}/config.json") or {}
+            vectors = read_vectors(settings.get("vectors")) if are_ours else None
+            base = replace(base, pooling=_pooling_mode(settings), vectors=vectors)
+            break
+    if entry is not None:
+        base = replace(base, name=entry.hub_id, pooling=base.pooling or entry.pooling)
+    if are_ours:
+        base = replace(base, saved=_saved(transformer.get("longembed"), files.path))
+    return base
+
+
+def base_of_loaded(model: SentenceTransformer, digest: str) -> Base:
+    """What a loaded model says about itself: its user's name for it or `local/NAME`, with its digest as revision."""
+    first = model[0]
+    if not isinstance(first, Transformer):
+        raise ModelError(
+            f"the model starts with a {type(first).__name__}, but only a Transformer can be extended."
+        )
+    card = model.model_card_data
+    source = str(first.config.name_or_path or "")
+    path = source or str(card.base_model or "")
+    if not card.model_name and not path:
+        raise InputError(
+            "the loaded model has no name, so its results could be mistaken for another's: set "
+            "model.model_card_data.model_name first."
+        )
+    return Base(
+        name=card.model_name or local_name(path),
+        files=Files(source),
+        config=first.config,
+        max_seq_length=model.max_seq_length,
+        pooling=getattr(model[1], "pooling_mode", None) if len(model) > 1 else None,
+        similarity=model.similarity_fn_name,
+        digest=digest,
+    )
+
+
+def _with_adapter(files: Files, subfolder: str) -> tuple[Files, Files | None]:
+    """The files that hold config.json; and once more if these are the base's, because `files` are only an adapter."""
+    if files.find(f"{subfolder}config.json") is not None:
+        return files, None
+    adapter = files.json(f"{subfolder}adapter_config.json") or {}
+    base = adapter.get("base_model_name_or_path")
+    if not isinstance(base, str):
+        return files, None
+    if not is_peft_available():
+        raise ModelError(
+            f"{files.path} has an adapter (LoRA), which needs PEFT: pip install 'mteb-longembed[peft]'."
+        )
+    of_base = Files.open(base, adapter.get("revision"))
+    return of_base, of_base
+
+
+def _check_embeds(files: Files, types: tuple[str, ...], config: Json | None) -> None:
+    """Raise ModelError for a model that does not give one dense vector for each text."""
+    path = files.path
+    if config is None:
+        inner = f" (its modules: {', '.join(types)})" if types else ""
+        raise ModelError(
+            f"{path} has no config.json{inner}, so it is not a transformers model and cannot be extended."
+        )
+    if any(name in kind for name in _OTHER_MODELS for kind in types):
+        raise ModelError(
+            f"{path} must give one dense vector for each text, but its modules are {', '.join(types)}: use it with "
+            "mteb as it is."
+        )
+    if types:
+        return
+    architectures = config.get("architectures")
+    for name in architectures if isinstance(architectures, list) else ():
+        if str(name).endswith(_CLASSIFIERS):
+            raise ModelError(f"{path} is not an embedding model: it has no modules.json and is {name}.")
+    if not {"model_type", "auto_map"} & set(config):
+        raise ModelError(f"{path} is not an embedding model: its config.json has no model_type.")
+
+
+def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> PretrainedConfig:
+    """transformers' configuration.
+
+    Raises:
+        ModelError: if transformers does not know or accept it, or if it needs code that may not run.
+    """
+    kind = str(raw.get("model_type"))
+    if kind == E5_ROPE:
+        return e5rope_config(raw)
+    try:
+        with translate_hub_errors():
+            return AutoConfig.from_pretrained(
+                files.path, trust_remote_code=runs_code, revision=files.commit, subfolder=folder.rstrip("/")
+            )
+    except LongEmbedError:
+        raise
+    except Exception as error:  # transformers raises errors of many kinds for configurations
+        of_kind = isinstance(error, (ValueError, KeyError, ImportError))
+        if of_kind and "auto_map" in raw and not runs_code:
+            why = "brings its own model code, which runs only if you ask for it: pass trust_remote_code=True"
+        elif of_kind and kind not in CONFIG_MAPPING:
+            why = f"has the model type {kind[:80]!r}, which transformers does not know"
+        else:
+            message = " ".join(str(error).split())[:160]
+            why = f"has a config.json that transformers does not accept: {type(error).__name__}: {message}"
+        raise ModelError(f"{files.path} {why}.") from error
+
+
+def _pooling_mode(config: Json) -> str | tuple[str, ...] | None:
+    """The mode of a pooling by its config.json: one name, several, or None if it says none."""
+    mode = config.get("pooling_mode")
+    if isinstance(mode, str):
+        return mode
+    if isinstance(mode, list):
+        modes = tuple(str(name) for name in mode)
+    else:
+        # older folders of sentence-transformers have one switch for each mode
+        modes = tuple(name for key, name in POOLING_SWITCHES.items() if config.get(key))
+    if len(modes) == 1:
+        return modes[0]
+    return modes or None
+
+
+def _saved(setting: object, path: str) -> Json:
+    """The setting of our first module, if it has what a description needs."""
+    keys = {"strategy", "trained_len", "target_len", "base", "base_revision"}
+    if not isinstance(setting, dict) or not keys <= set(setting):
+        raise ModelError(
+            f"sentence_bert_config.json of {path} must hold a strategy with its lengths, and its base, got "
+            f"{str(setting)[:80]!r}."
+        )
+    return setting
+
+
+def local_name(path: str | Path) -> str:
+    """`local/NAME` for a folder. It is never a path, and every system allows it in a folder name."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path).resolve().name).strip("-.") or "model"
+    return f"local/{stem}"

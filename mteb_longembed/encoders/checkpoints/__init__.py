@@ -1,1 +1,0 @@
-"""What is known about a model before its weights load, and how unusual checkpoints are read."""

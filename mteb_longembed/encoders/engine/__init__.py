@@ -1,1 +1,0 @@
-"""Texts -> embeddings, fast and safely: batches, memory, several processes, progress."""

@@ -1,0 +1,176 @@
+"""A head: what becomes of the token embeddings of a model, as one value."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from sentence_transformers.base.modules import Router
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, WordWeights
+from torch import nn
+
+from mteb_longembed.errors import IncompatibleError
+
+from .vectors import GroupByDocument, LongPooling, Vectors, check_averages
+from .weights import TokenWeights
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """What follows the first module of a model.
+
+    Args:
+        pooling: the settings of the pooling. None where none follows: then all modules are `behind`.
+        vectors: how many a document has, as in `LongPooling`.
+        weights: how much each token counts in a mean. None: all the same.
+        behind: the modules behind the pooling, such as Dense and Normalize.
+        normalize: whether several vectors are scaled to length 1 in the end.
+        dims: leading dimensions that are kept of several vectors. None: all.
+    """
+
+    pooling: Mapping[str, Any] | None = None
+    vectors: Vectors | None = None
+    weights: WordWeights | None = None
+    behind: tuple[nn.Module, ...] = ()
+    normalize: bool = True
+    dims: int | None = None
+
+    @classmethod
+    def of(cls, modules: Iterable[nn.Module]) -> Head:
+        """The head of any model: stock, saved or ours.
+
+        Linear maps of tokens before the weights, which `stock_modules` makes of maps of vectors, are read as the maps
+        of vectors that they stand for.
+        """
+        rest = list(modules)[1:]
+        everything = tuple(rest)
+        maps = []
+        while rest and is_linear(rest[0], "token_embeddings"):
+            maps.append(_acting_on(rest.pop(0), "sentence_embedding"))
+        weights: WordWeights | None = None
+        if rest and isinstance(rest[0], WordWeights):
+            weights = rest.pop(0)
+        # a class of somebody's own may pool in another way
+        if not rest or type(rest[0]) not in (Pooling, LongPooling):
+            return cls(behind=everything)
+        settings = cast("Pooling", rest.pop(0)).get_config_dict()
+        vectors = settings.pop("vectors", None)
+        normalize = True
+        dims = None
+        if rest and isinstance(rest[-1], GroupByDocument):
+            last = rest.pop()
+            normalize = last.normalize
+            dims = last.dims
+        return cls(settings, vectors, weights, (*maps, *rest), normalize, dims)
+
+    @property
+    def mode(self) -> str:
+        """How tokens are pooled, in words."""
+        if self.pooling is None:
+            return "no"
+        mode = self.pooling["pooling_mode"]
+        return mode if isinstance(mode, str) else "+".join(mode)
+
+    def weighted(self, weights: TokenWeights) -> Head:
+        """The head with weights of tokens. A prompt says nothing about a text, and is left out of its mean.
+
+        Raises:
+            IncompatibleError: if it does not average tokens, or has weights already.
+        """
+        if self.weights is not None:
+            raise IncompatibleError(
+                "the model has corpus weights already: adapt its base, or leave out weights."
+            )
+        check_averages("weights", "the model", self.mode)
+        assert self.pooling is not None  # it has a mode
+        return replace(self, weights=weights, pooling={**self.pooling, "include_prompt": False})
+
+    def unscaled(self) -> Head:
+        """The head whose vectors have the length that the pooling and its maps give them: a fitted map needs it."""
+        behind = list(self.behind)
+        while behind and isinstance(behind[-1], Normalize):
+            behind.pop()
+        return replace(self, behind=tuple(behind), normalize=False)
+
+    def modules(self, *, cuts: bool = False) -> list[nn.Module]:
+        """The head as modules of sentence-transformers, and ours where spans or (`cuts`) windows are pooled.
+
+        Raises:
+            IncompatibleError: if windows or spans would be pooled, and no pooling follows the first module.
+        """
+        if self.pooling is None:
+            if cuts or self.vectors is not None:
+                what = "vectors" if self.vectors is not None else "pcw"
+                raise IncompatibleError(
+                    f"{what} pools windows or spans, so the base's second module must be a Pooling, got "
+                    f"{type(self.behind[0]).__name__ if self.behind else 'none'}."
+                )
+            return list(self.behind)
+        modules: list[nn.Module] = []
+        if self.weights is not None:
+            modules.append(self.weights)
+        if cuts or self.vectors is not None:
+            modules.append(LongPooling(**self.pooling, vectors=self.vectors))
+        else:
+            modules.append(Pooling(**self.pooling))
+        modules += self.behind
+        if self.vectors is not None:
+            modules.append(GroupByDocument(self.normalize, self.dims))
+        return modules
+
+    def stock_modules(self) -> list[nn.Module]:
+        """The head in sentence-transformers' own classes. Only one vector has such a form.
+
+        Where tokens have weights, linear maps are applied to each token, which gives the same mean. The reason is that
+        `WordWeights` counts a prompt in the sum of weights, although the pooling leaves its tokens out: a map of that
+        shorter mean would turn it, while a shorter mapped mean is mended by the Normalize behind it.
+        """
+        modules = self.modules()
+        if not isinstance(self.weights, TokenWeights):
+            return modules
+        behind = list(self.behind)
+        maps: list[nn.Module] = []
+        while behind and is_linear(behind[0], "sentence_embedding"):
+            maps.append(_acting_on(behind.pop(0), "token_embeddings"))
+        return [*maps, self.weights.stock(), modules[1], *behind]
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether a text's one vector, before it is scaled, is a linear map of the mean of its tokens."""
+        behind = self.unscaled().behind
+        plain = self.vectors is None and self.weights is None
+        return plain and all(is_linear(part, "sentence_embedding") for part in behind)
+
+    @property
+    def has_exact_stock(self) -> bool:
+        """Whether `stock_modules` give the same vectors of every text, whatever its prompt."""
+        behind = [part for part in self.behind if not is_linear(part, "sentence_embedding")]
+        return self.weights is None or all(isinstance(part, Normalize) for part in behind)
+
+
+def routes(module: nn.Module) -> list[nn.Module]:
+    """A module, or all those of a router, which has some for queries and some for documents."""
+    if isinstance(module, Router):
+        return [part for route in module.sub_modules.values() for part in route.children()]
+    return [module]
+
+
+def is_linear(module: nn.Module, feature: str) -> bool:
+    """Whether a module is a linear map of this feature, or one map for queries and one for documents."""
+    for part in routes(module):
+        if not isinstance(part, Dense) or not isinstance(part.activation_function, nn.Identity):
+            return False
+        if {part.module_input_name, part.module_output_name} != {feature}:
+            return False
+    return True
+
+
+def _acting_on(module: nn.Module, feature: str) -> nn.Module:
+    """A linear map, with the same weights, of another feature."""
+    moved = copy.deepcopy(module)
+    for part in moved.modules():
+        if isinstance(part, Dense):
+            part.module_input_name = part.module_output_name = feature
+    return moved

@@ -1,0 +1,122 @@
+"""What a model in memory is: one digest of its weights and its configuration, and what tells cheaply that it changed."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import xxhash
+from sentence_transformers.base.modules import Module
+from torch import Tensor, nn
+
+#: Settings of a whole model that change its embeddings, or how they are compared.
+_SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "max_seq_length", "truncate_dim")
+#: Entries of a transformers configuration that change no embedding.
+_UNREAD = ("_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype")
+#: Entries of a module's configuration that are in its weights.
+_IN_TENSORS = ("vocab", "word_weights")
+#: Rope types whose buffers transformers itself changes while a model runs.
+_STATEFUL = ("dynamic", "longrope")
+#: Numbers of each weight that `state_of` reads.
+_SAMPLED = 64
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The name and revision under which everything about a model is kept: results, stored rows, cards.
+
+    Args:
+        name: the canonical name, or `local/NAME` for a model that was changed after it was loaded.
+        revision: the revision of that name. For a changed model it is a digest of weights and configuration.
+        changed_from: the name that a changed model had. None for an unchanged one.
+    """
+
+    name: str
+    revision: str
+    changed_from: str | None = None
+
+
+def digest(model: nn.Sequential) -> str:
+    """40 hex digits over the weights and the configuration of a model. They are the same on every device.
+
+    All weights are read, so it is taken when an evaluation begins, and never for a query.
+    """
+    hasher = _hasher(model, words_of)
+    for name, tensor in _tensors(model):
+        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        numbers = xxhash.xxh3_128_digest(flat.numpy().data)
+        hasher.update(repr((name, str(tensor.dtype), tuple(tensor.shape), numbers)).encode())
+    return hasher.hexdigest()
+
+
+def state_of(model: nn.Sequential) -> str:
+    """What tells cheaply whether a model may have another digest: all settings, and of each tensor some numbers.
+
+    And how often torch counts that it was written to, so that a change of one number is seen too.
+    """
+    hasher = _hasher(model, _parts_of)
+    for name, tensor in _tensors(model):
+        step = max(tensor.numel() // _SAMPLED, 1)
+        some: np.ndarray = tensor.detach().reshape(-1)[::step].float().cpu().numpy()
+        hasher.update(repr((name, str(tensor.dtype), tuple(tensor.shape), tensor._version)).encode())
+        hasher.update(some.tobytes())
+    return hasher.hexdigest()
+
+
+def content(modules: list[nn.Module]) -> str:
+    """A digest of the weights and settings of some modules, such as a head."""
+    return digest(nn.Sequential(*modules))
+
+
+def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """All weights, and all buffers but those that transformers changes while a model runs."""
+    found = list(model.named_parameters())
+    for name, module in model.named_modules():
+        if getattr(module, "rope_type", None) not in _STATEFUL:
+            found += [(f"{name}.{key}", buffer) for key, buffer in module.named_buffers(recurse=False)]
+    return found
+
+
+def _hasher(model: nn.Sequential, words: Callable[[Any], object]) -> Any:
+    """A hash of all settings: classes, those of the model, what the files of its modules would say, tokenizers."""
+    classes = [(name, type(module).__qualname__) for name, module in model.named_modules()]
+    settings = [getattr(model, name, None) for name in _SETTINGS]
+    modules = [_configuration(module, words) for module in model]
+    described = repr([classes, settings, modules])
+    return hashlib.blake2b(described.encode("utf-8", "surrogatepass"), digest_size=20)
+
+
+def _configuration(module: nn.Module, words: Callable[[Any], object]) -> str:
+    config: dict[str, Any] = {}
+    if isinstance(module, Module):
+        config = module.get_config_dict()
+        config = {key: config[key] for key in config if key not in _IN_TENSORS}
+    described = getattr(module, "config", None)
+    entries: dict[str, Any] = {}
+    if described is not None:
+        entries = {**described.to_dict(), "attention": described._attn_implementation}
+    for key in _UNREAD:
+        entries.pop(key, None)
+    tokenizer = getattr(module, "tokenizer", None)
+    side = getattr(tokenizer, "truncation_side", None)
+    return json.dumps([config, entries, words(tokenizer), side], sort_keys=True, default=str)
+
+
+def words_of(tokenizer: Any) -> object:
+    """All that a tokenizer is, without truncation and padding, which calls change and which it writes first."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return None
+    return backend.to_str().partition('"added_tokens"')[2]
+
+
+def _parts_of(tokenizer: Any) -> object:
+    """What tells cheaply whether a tokenizer was changed in place."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return None
+    parts = (backend.normalizer, backend.pre_tokenizer, backend.post_processor)
+    return [len(tokenizer), *map(repr, parts)]

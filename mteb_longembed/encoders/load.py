@@ -1,0 +1,396 @@
+"""Base model + strategy -> SentenceTransformer: `extend` from parts, `load` from a name or a saved folder.
+
+sentence-transformers loads the base, and then its positions are swapped.
+"""
+
+import contextlib
+import copy
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack, cast, overload
+
+import torch
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers.base import BaseModel
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from tokenizers import processors
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
+from mteb_longembed.names.zoo import ZooEntry
+
+from .base import OURS, Base, base_of_loaded
+from .checkpoint import Checkpoint, checkpoint_of, open_checkpoint
+from .e5rope import E5_ROPE, converted
+from .head import Head
+from .identity import digest
+from .model import (
+    LongModel,
+    LongMultiVectorEncoder,
+    LongSentenceTransformer,
+    LongTransformer,
+    of_modules,
+    settings_of,
+)
+from .spec import DTYPES, ModelSpec
+from .vectors import GroupByDocument, LongPooling
+from .weights import TokenWeights
+
+#: The classes that a saved model of ours may name, beside those of sentence-transformers.
+_CLASSES = dict(zip(OURS, (LongTransformer, LongPooling, GroupByDocument, TokenWeights), strict=True))
+#: Weights that an embedding model may lack: heads that it never runs.
+_HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
+Similarity = Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanmaxsim"]
+
+
+class LoadOptions(TypedDict, total=False):
+    """The keywords of `load` other than `vectors`."""
+
+    revision: str | None
+    device: str | None
+    trust_remote_code: bool
+    truncate_dim: int | None
+    prompts: Mapping[str, str] | None
+    similarity_fn_name: Similarity | None
+    model_kwargs: Mapping[str, object] | None
+
+
+def extend(
+    base: str | Path | SentenceTransformer,
+    strategy: str = "none",
+    target_len: int | None = None,
+    trained_len: int | None = None,
+    *,
+    revision: str | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    vectors: int | str | None = None,
+    **params: object,
+) -> Any:
+    """Extend a base model to longer inputs. The result is an ordinary `SentenceTransformer`.
+
+    With `vectors` the result is a `MultiVectorEncoder`, which gives a document several vectors.
+
+    Source: Zhu et al. 2024, arXiv:2404.12096. The docstring of each strategy gives the strategy's own source.
+
+    Args:
+        base: an alias (`mteb-longembed list`), a hub id, a folder, or a loaded model. A loaded model is not changed.
+        strategy: registry key, such as `pi`. `none` is the base in our encoder.
+        target_len: longest input in tokens, special tokens and prompt included. Default: 8 times the trained
+            length (`none`: the trained length).
+        trained_len: longest input in tokens that the base was trained on. Default: what its files say.
+        revision: commit, branch or tag of the base on the hub.
+        dtype: compute type such as `bf16`. Default: the checkpoint's own.
+        device: where the model goes. Default: the best device of this machine.
+        trust_remote_code: run the base repository's own model code.
+        vectors: content tokens for each vector, or `window` for one vector for each window of `pcw`. Default: one
+            vector for each document.
+        params: the strategy's parameters, in Python types: `logn=False`, `g=9`.
+
+    Returns:
+        A new model. `model_card_data.model_name` is its canonical name.
+
+    Raises:
+        UnknownNameError: if no strategy has this key.
+        IncompatibleError: if the strategy and the base's family share no way to change positions.
+        InputError: if a length or parameter breaks its rule, or changes only search.
+        HubError, ModelError: if the base cannot be read, or is not an embedding model.
+    """
+    if not isinstance(base, (str, Path, SentenceTransformer)):
+        raise InputError(
+            f"extend takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
+        )
+    general = revision, dtype, trust_remote_code, vectors
+    source = "" if isinstance(base, SentenceTransformer) else str(base)
+    spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params)
+    if not isinstance(base, SentenceTransformer):
+        return _build(open_checkpoint(spec), device)
+    check_unset(revision=spec.revision, dtype=spec.dtype)
+    trunk = base[0]
+    if isinstance(trunk, LongTransformer) and trunk.strategy.overrides():
+        raise InputError(f"the model is extended already (by {trunk.strategy.KEY}): extend its base instead.")
+    described = base_of_loaded(base, digest(base))
+    if isinstance(base, LongSentenceTransformer) and base.checkpoint is not None:
+        spec = replace(spec, dtype=base.checkpoint.spec.dtype)  # the base keeps its compute type
+        described = base.checkpoint.base
+        if not base.is_unchanged():
+            name = base.identity().name.partition("+")[0]
+            described = replace(described, name=name, digest=digest(base))
+    return _finished(copy.deepcopy(base), checkpoint_of(described, spec), device)
+
+
+@overload
+def load(
+    name: str | Path, *, vectors: None = None, **options: Unpack[LoadOptions]
+) -> SentenceTransformer: ...
+
+
+@overload
+def load(
+    name: str | Path, *, vectors: int | Literal["window"], **options: Unpack[LoadOptions]
+) -> MultiVectorEncoder: ...
+
+
+def load(
+    name: str | Path,
+    *,
+    revision: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    vectors: int | str | None = None,
+    truncate_dim: int | None = None,
+    prompts: Mapping[str, str] | None = None,
+    similarity_fn_name: Similarity | None = None,
+    model_kwargs: Mapping[str, object] | None = None,
+) -> SentenceTransformer | MultiVectorEncoder:
+    """Load an extended model by its name (`e5-base+ntk@4096`), or a saved one from a folder or a hub repository.
+
+    Args:
+        name: `BASE+STRATEGY[@TARGET][:key=value,...]`, an alias, a folder, or a hub id.
+        revision: commit, branch or tag of the repository on the hub.
+        device: where the model goes. Default: the best device of this machine.
+        trust_remote_code: run the base repository's own model code. A model that we saved never needs it.
+        vectors: as in `extend`, and as `vectors` in a name. Type checkers see a `MultiVectorEncoder` only with it.
+        truncate_dim: as sentence-transformers takes it, like the next three. With one of them the model is
+            `local/NAME`.
+        prompts: texts by their names; the others stay.
+        similarity_fn_name: such as `dot`.
+        model_kwargs: what transformers takes. A compute type becomes part of the name, others make it `local/NAME`.
+
+    Raises:
+        LongEmbedError: for the same reasons as `extend`.
+    """
+    if not isinstance(name, (str, Path)):
+        raise InputError(
+            f"load takes a name or a folder, got a {type(name).__name__}: extend takes loaded models."
+        )
+    loading = dict(model_kwargs or {})
+    dtype = str(loading.pop("dtype", loading.pop("torch_dtype", "auto"))).removeprefix("torch.")
+    spec = ModelSpec.parse(str(name))
+    spec = replace(
+        spec,
+        revision=revision or spec.revision,
+        dtype=spec.dtype if dtype in ("auto", "None") else dtype,
+        trust_remote_code=trust_remote_code or spec.trust_remote_code,
+        vectors=spec.vectors if vectors is None else vectors,
+    )
+    model = _build(open_checkpoint(spec), device, loading)
+    if loading:
+        # what these settings change is not known, so the name does not hold
+        model.built_state = None
+    model.prompts = {**model.prompts, **(prompts or {})}
+    if similarity_fn_name is not None:
+        model.similarity_fn_name = similarity_fn_name
+    if truncate_dim is not None:
+        model.cut_dimensions(truncate_dim)
+    return model
+
+
+def load_checkpoint(checkpoint: Checkpoint, device: str | None = None) -> LongModel:
+    """The model of a checkpoint, as `load` makes it."""
+    return _build(checkpoint, device)
+
+
+def check_unset(**settings: str | None) -> None:
+    """Raise InputError if one of these settings is given together with a loaded model."""
+    for key, value in settings.items():
+        if value is not None:
+            raise InputError(
+                f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
+            )
+
+
+def _build(checkpoint: Checkpoint, device: str | None, model_kwargs: Mapping[str, Any] | None = None) -> LongModel:
+    """Load a model from files and put its strategy inside.
+
+    Raises:
+        ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.
+    """
+    base = checkpoint.base
+    with _translated_errors(base.path):
+        kwargs = _options(base, checkpoint.spec.dtype, model_kwargs)
+        if base.saved is None:
+            return _finished(load_base(base, device, kwargs), checkpoint, device)
+        for kind in base.module_types:
+            if kind not in OURS and not kind.startswith("sentence_transformers."):
+                raise ModelError(
+                    f"{base.path} asks for the class {kind[:80]}, which is neither ours nor a module of "
+                    "sentence-transformers."
+                )
+        owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
+        model: LongModel = owner._load_with_module_classes(base.path, _CLASSES, device=device, **kwargs)
+        _check(model[0], base.path)
+        _name_the_document_prompt(model)
+        model.remember(checkpoint)
+        return model
+
+
+def _options(base: Base, dtype: str | None, model_kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What sentence-transformers is given to load a base, without a device."""
+    computed = {} if dtype is None else {"dtype": getattr(torch, DTYPES[dtype])}
+    return {
+        "trust_remote_code": base.runs_code,
+        "model_kwargs": {**(model_kwargs or {}), **computed},
+        **base.files.load_options(),
+    }
+
+
+def load_base(base: Base, device: str | None, kwargs: dict[str, Any] | None = None) -> SentenceTransformer:
+    """The base as its files describe it, in sentence-transformers' own classes. The zoo adds what they leave out.
+
+    Without a device, it goes to the best one.
+    """
+    kwargs = kwargs or _options(base, None, None)
+    entry = base.entry or ZooEntry(hub_id=base.name)
+    prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
+    options: dict[str, Any] = {
+        "device": device,
+        "prompts": {key: text for key, text in prompts.items() if text is not None},
+    }
+    if entry.config:
+        kwargs["config_kwargs"] = dict(entry.config)
+    source: AbstractContextManager[str] = contextlib.nullcontext(base.path)
+    if base.config.model_type == "jina_embeddings_v3" and base.files.find("config.json") is not None:
+        raw = base.files.json("config.json")
+        if raw.get("model_type") == E5_ROPE:
+            source = converted(base.path, base.files.commit)
+            kwargs |= {"revision": None, "local_files_only": True}
+    with source as path:
+        if base.module_types or entry.pooling is None:
+            model = SentenceTransformer(path, **options, **kwargs)
+        else:
+            inner = Transformer.load(path, **kwargs)
+            modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
+            model = SentenceTransformer(modules=modules, **options)
+    wants_eos = (base.files.json("tokenizer_config.json") or {}).get("add_eos_token") is True
+    if entry.append_eos or (wants_eos and base.pooling == "lasttoken"):
+        _append_eos(model.tokenizer, says_so=not entry.append_eos)
+    return model
+
+
+def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | None) -> LongModel:
+    """The model made of a private base: the positions of its transformer are swapped, and its head pools windows."""
+    first: Any = base[0]
+    if not isinstance(first, Transformer):
+        raise ModelError(
+            f"only sentence-transformers' Transformer can be extended, got {type(first).__name__}."
+        )
+    if checkpoint.base.digest is None:
+        _check(first, checkpoint.base.path)
+    first.__class__ = LongTransformer
+    grown = checkpoint.base.interpolated
+    if grown is not None:
+        _with_trained_rows(first.model, grown // checkpoint.strategy.trained_len)
+    first.extend(checkpoint.strategy, has_long_rows=grown is not None)
+    first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
+    settings = settings_of(base)
+    head = Head.of(base)
+    if checkpoint.vectors is not None:
+        # the model compares by cosine, unless it says dot
+        similarity = settings.pop("similarity_fn_name")
+        dims = settings["truncate_dim"]
+        head = replace(head, vectors=checkpoint.vectors, normalize=similarity != "dot", dims=dims)
+    made = of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
+    _name_the_document_prompt(made)
+    made.remember(checkpoint)
+    return made
+
+
+def _with_trained_rows(model: PreTrainedModel, step: int) -> None:
+    """Put the rows that short documents read, each `step`-th, before a table that is interpolated already."""
+    embeddings: Any = model.embeddings
+    table = embeddings.position_embeddings
+    rows = table.weight.detach()
+    both = torch.cat([rows[::step], rows])
+    embeddings.position_embeddings = torch.nn.Embedding(*both.shape, table.padding_idx, _weight=both)
+    model.config.max_position_embeddings = len(both)
+
+
+@contextlib.contextmanager
+def _translated_errors(path: str) -> Iterator[None]:
+    """Turn the error of any library into one sentence that says why a base cannot be loaded."""
+    try:
+        with contextlib.nullcontext() if Path(path).is_dir() else translate_hub_errors():
+            yield
+    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
+            raise unreachable(path) from error
+        why = " ".join(str(error).split())[:200]
+        raise ModelError(
+            f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
+        ) from error
+
+
+def _name_the_document_prompt(model: BaseModel) -> None:
+    """Let a prompt that is saved as `passage` or `corpus` be that of documents.
+
+    sentence-transformers writes an empty `document` beside it, and then uses that.
+    """
+    if model.prompts.get("document"):
+        return
+    for name in ("passage", "corpus"):
+        if prompt := model.prompts.get(name):
+            warnings.warn(
+                f"the prompt of documents is empty, and {name} is {prompt!r}: documents get that of {name}. Save it as "
+                "document to choose.",
+                stacklevel=4,
+            )
+            model.prompts["document"] = prompt
+            return
+
+
+def _append_eos(tokenizer: PreTrainedTokenizerFast, *, says_so: bool) -> None:
+    """Make every input end in the end-of-sequence token, unless the tokenizer's files do so already.
+
+    transformers 5 follows tokenizer.json, and older versions followed `add_eos_token` in tokenizer_config.json.
+    """
+    eos = tokenizer.eos_token
+    if eos is None or tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
+        return
+    if says_so:
+        warnings.warn(
+            "the model pools the last token, and its tokenizer_config.json says add_eos_token, but its tokenizer.json "
+            f"adds none: every text gets {eos} at its end, as in training.",
+            stacklevel=4,
+        )
+    template = processors.TemplateProcessing(
+        single=f"$A {eos}", pair=f"$A $B {eos}", special_tokens=[(eos, tokenizer.eos_token_id)]
+    )
+    backend = tokenizer.backend_tokenizer
+    processor = backend.post_processor
+    if processor is None:
+        backend.post_processor = template
+    else:
+        backend.post_processor = processors.Sequence([processor, template])
+
+
+def _check(first: Any, path: str) -> None:
+    """Raise ModelError if a base that has just been loaded lacks weights that it needs, or its tokenizer's files.
+
+    transformers draws missing weights at random, and makes a tokenizer that knows only special tokens.
+    """
+    missing = []
+    for name, weight in first.model.named_parameters():
+        if not getattr(weight, "_is_hf_initialized", False) and not _HEADS.search(name):
+            missing.append(name)
+    if missing:
+        missing.sort()
+        shown = ", ".join(missing[:3])
+        if len(missing) > 3:
+            shown += f" and {len(missing) - 3} more"
+        raise ModelError(f"the checkpoint in {path} lacks weights that the model needs: {shown}.")
+    rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
+    entries = len(first.tokenizer or ())
+    if 2 * entries < rows:
+        raise ModelError(
+            f"the tokenizer of {first.config.name_or_path} must have at least half as many entries as the model's "
+            f"table has rows ({rows:,}), got {entries:,}: add the tokenizer's own files, such as tokenizer.json."
+        )

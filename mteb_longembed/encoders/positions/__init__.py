@@ -1,1 +1,0 @@
-"""How positions enter a model and are changed: strategies, families of models, and attention."""

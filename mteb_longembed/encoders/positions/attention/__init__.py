@@ -1,1 +1,0 @@
-"""Attention functions on `q`, `k`, `v` tensors: sliding windows, and SelfExtend's changed relative positions."""

@@ -1,1 +1,0 @@
-"""What is written for others: model cards, and folders that old versions read."""

@@ -1,0 +1,245 @@
+"""SelfExtend inside attention: three ordinary attentions, merged by log-sum-exp, in O(n*d) memory.
+
+Near tokens are a band with exact positions. All tokens at least a window before are a triangle in which queries and
+keys are rotated to their grouped positions, and all tokens at least a window after are its mirror image.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+#: How many scores the path without a kernel has in memory at a time: 256 MiB in float32.
+_SCORES = 2**26
+#: Cosines and sines `[n, r/2]`.
+CosSin = tuple[Tensor, Tensor]
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """A copy on a device of a tensor on the host. On CUDA it comes from pinned memory, so nothing waits for it."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Further rotations of queries and keys that already have their usual rotary positions.
+
+    Args:
+        inv_freq: `[r/2]` float32 inverse frequencies, on the host. The first r of d dimensions are rotated; the two
+            halves of these form the pairs.
+    """
+
+    inv_freq: Tensor
+
+    def angles(self, to: Tensor, device: torch.device) -> CosSin:
+        """Cosines and sines that rotate token i from its position i to `to[i]`. `to` is `[n]`, on the host.
+
+        The model computed its angle `i * inv_freq` in float32. Its rounding error is 1e-3 rad at 32k tokens. The
+        difference to it is computed in float64, and this removes the error.
+        """
+        # Apple's devices have no float64
+        now = torch.arange(len(to)).float()[:, None] * self.inv_freq.float()
+        angle = to.double()[:, None] * self.inv_freq.double() - now.double()
+        return to_device(angle.cos().float(), device), to_device(angle.sin().float(), device)
+
+    def rotate(self, x: Tensor, angles: CosSin) -> Tensor:
+        """`x` `[b, h, n, d]`, rotated further by these angles."""
+        work = torch.promote_types(x.dtype, torch.float32)
+        cos = angles[0].to(work)
+        sin = angles[1].to(work)
+        pairs = cos.shape[-1]
+        a = x[..., :pairs].to(work)
+        b = x[..., pairs : 2 * pairs].to(work)
+        out = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
+        rest = x[..., 2 * pairs :]
+        return torch.cat([out, rest], dim=-1)
+
+
+def self_extend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    w: int,
+    rotation: Rotation,
+    earlier: CosSin,
+    later: CosSin,
+    *,
+    scale: float,
+    causal: bool,
+) -> Tensor:
+    """Attention of documents of one length, without padding: `[b, h, n, d]`.
+
+    Args:
+        q: `[b, h, n, d]`, rotated to positions 0..n-1.
+        k: `[b, hk, n, d]`, as `q`, and `hk` divides `h`.
+        v: as `k`.
+        w: the window of exact positions, in tokens.
+        rotation: how the model rotates.
+        earlier: the angles to a token's position where it is the earlier one of a pair.
+        later: those to its position where it is the later one.
+        scale: of the products of queries and keys.
+        causal: whether a token sees only those before it.
+    """
+    n = q.shape[2]
+    after = 0 if causal else w - 1
+    out, lse = attend_band(q, k, v, scale=scale, left=w - 1, right=after)
+    if w >= n:
+        return out
+    # kernels give half precision, which must not be rounded once more for each merge
+    out = out.to(lse.dtype)
+    rotate = rotation.rotate
+    # token i, moved to its later position, over the tokens up to i - w at their earlier one
+    far = attend(
+        rotate(q, later)[:, :, w:], rotate(k, earlier)[:, :, :-w], v[:, :, :-w], scale=scale, causal=True
+    )
+    merged, merged_lse = merge(out[:, :, w:], lse[:, :, w:], far[0].to(out.dtype), far[1])
+    out = torch.cat([out[:, :, :w], merged], dim=2)
+    lse = torch.cat([lse[:, :, :w], merged_lse], dim=2)
+    if not causal:
+        # the mirror image: read backwards it is causal too
+        queries = rotate(q, earlier)[:, :, :-w].flip(2)
+        keys = rotate(k, later)[:, :, w:].flip(2)
+        far = attend(queries, keys, v[:, :, w:].flip(2), scale=scale, causal=True)
+        merged, _ = merge(out[:, :, :-w], lse[:, :, :-w], far[0].flip(2).to(out.dtype), far[1].flip(2))
+        out = torch.cat([merged, out[:, :, -w:]], dim=2)
+    return out.to(v.dtype)
+
+
+def attend_band(
+    q: Tensor, k: Tensor, v: Tensor, *, scale: float, left: int, right: int
+) -> tuple[Tensor, Tensor]:
+    """Row i over keys i-left..i+right, and the log-sum-exp of each row's scores, as `attend` returns them.
+
+    Rows run in blocks. The blocks that see no end of the document have one mask, so they run in one call. `q`, `k` and
+    `v` are as there.
+    """
+    n = q.shape[2]
+    left = min(left, n - 1)
+    right = min(right, n - 1)
+    # small blocks score fewer unneeded keys, large blocks have less overhead
+    size = min(max(64, (left + right) // 8), 512)
+    mask = _mask(size, left, right, q.device)
+    # where the blocks start that see no end of the document
+    inner = range(-(-left // size) * size, (n - right) // size * size, size)
+    parts = []
+    for start in range(0, n, size):
+        if start not in inner:
+            stop = min(start + size, n)
+            low = max(start - left, 0)
+            high = min(stop + right, n)
+            shift = left - (start - low)
+            seen = mask[: stop - start, shift : shift + high - low]
+            keys = k[:, :, low:high]
+            parts.append(attend(q[:, :, start:stop], keys, v[:, :, low:high], scale=scale, mask=seen))
+        elif start == inner.start:
+            rows = slice(inner.start, inner.stop)
+            cols = slice(inner.start - left, inner.stop + right)
+            parts.append(_attend_inner(q[:, :, rows], k[:, :, cols], v[:, :, cols], mask, scale))
+    out, lse = zip(*parts, strict=True)
+    return torch.cat(out, dim=2), torch.cat(lse, dim=2)
+
+
+def _attend_inner(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Rows of whole blocks, and all keys around them: each block sees its part of the keys through the same mask."""
+    size, width = mask.shape
+    outs = []
+    lses = []
+    for one in range(len(q)):
+        # [h, n, d] -> [blocks, h, size, d]: views, which are possible because there is only one document
+        blocks = q[one].unflatten(1, (-1, size)).transpose(0, 1)
+        keys = k[one].unfold(1, width, size).permute(1, 0, 3, 2)
+        values = v[one].unfold(1, width, size).permute(1, 0, 3, 2)
+        out, lse = attend(blocks, keys, values, scale=scale, mask=mask)
+        outs.append(out.transpose(0, 1).flatten(1, 2))
+        lses.append(lse.transpose(0, 1).flatten(1, 2))
+    return torch.stack(outs), torch.stack(lses)
+
+
+@lru_cache(maxsize=16)
+@torch.inference_mode(False)
+def _mask(size: int, left: int, right: int, device: torch.device) -> Tensor:
+    """Mask of `size` rows over the `left + size + right` columns around them: 0 where a row sees a column, or -inf."""
+    distance = torch.arange(size)[:, None] + left - torch.arange(left + size + right)
+    mask = torch.zeros(distance.shape).masked_fill((distance > left) | (distance < -right), -torch.inf)
+    return to_device(mask, device)
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, *, scale: float, causal: bool = False, mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Softmax attention of `q` over `k`, and the log-sum-exp of each row's scores. Both have gradients.
+
+    torch's kernel on a CPU gives both. All other cases are computed a block of rows at a time, and for its gradients
+    each block runs again: memory grows linearly with n.
+
+    Args:
+        q: `[b, h, m, d]`, rotated already.
+        k: `[b, hk, n, d]`, and `hk` divides `h` (grouped queries).
+        v: as `k`.
+        scale: of the products of queries and keys.
+        causal: whether row i sees only the keys up to i. It needs as many rows as keys.
+        mask: `[m, n]` float32, 0 where row i sees key j and -inf elsewhere. Each row must see a key.
+
+    Returns:
+        `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
+    """
+    learns = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+    # the log-sum-exps of the kernel have no gradients
+    if q.device.type == "cpu" and v.shape[-1] == q.shape[-1] and not learns:
+        bias = None if mask is None else mask.to(q.dtype)
+        kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        return kernel(q, k, v, 0.0, causal, attn_mask=bias, scale=scale)
+    k = repeat_heads(k, q)
+    v = repeat_heads(v, q)
+    b, h, m, _ = q.shape
+    rows = max(_SCORES // (b * h * k.shape[2]), 1)
+    outs = []
+    lses = []
+    for start in range(0, m, rows):
+        part = q[:, :, start : start + rows]
+        seen = None if mask is None else mask[start : start + rows]
+        if learns:
+            out, lse = checkpoint(_block, part, k, v, scale, start, causal, seen, use_reentrant=False)
+        else:
+            out, lse = _block(part, k, v, scale, start, causal, seen)
+        outs.append(out)
+        lses.append(lse)
+    return torch.cat(outs, dim=2), torch.cat(lses, dim=2)
+
+
+def _block(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, start: int, causal: bool, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The rows from `start` on, with their scores in float32 or float64."""
+    work = torch.promote_types(q.dtype, torch.float32)
+    scores = (q.to(work) @ k.to(work).transpose(-1, -2)) * scale
+    if causal:
+        rows = torch.arange(start, start + q.shape[2], device=q.device)
+        hidden = torch.arange(k.shape[2], device=q.device) > rows[:, None]
+        scores = scores.masked_fill(hidden, -torch.inf)
+    if mask is not None:
+        scores = scores + mask.to(work)
+    lse = scores.logsumexp(-1)
+    return ((scores - lse[..., None]).exp() @ v.to(work)).to(q.dtype), lse
+
+
+def merge(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention of the same rows over the keys of both: outputs `[..., n, d]` and log-sum-exps `[..., n]`.
+
+    Source: the rule for merging is from Milakov & Gimelshein 2018 (arXiv:1805.02867).
+    """
+    both = torch.logaddexp(lse, other_lse)
+    kept = out * (lse - both).exp()[..., None]
+    return torch.addcmul(kept, other, (other_lse - both).exp()[..., None]), both
+
+
+def repeat_heads(x: Tensor, q: Tensor) -> Tensor:
+    """`x` `[b, hk, n, d]` with each head repeated until it has as many heads as `q`."""
+    groups = q.shape[1] // x.shape[1]
+    if groups == 1:
+        return x
+    return x.repeat_interleave(groups, dim=1)

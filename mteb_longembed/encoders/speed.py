@@ -1,0 +1,52 @@
+"""How fast a model encodes on this machine."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from .tokens import CHARS_PER_TOKEN
+from .weights import document_prompt
+
+#: The text before the clock starts, in trained lengths.
+_WARM = 1.25
+
+
+def duration(seconds: float) -> str:
+    """A time in words: seconds, and from two minutes on minutes.
+
+    >>> duration(119), duration(600)
+    ('119 seconds', '10 minutes')
+    """
+    if seconds < 120:
+        return f"{seconds:,.0f} seconds"
+    return f"{seconds / 60:,.0f} minutes"
+
+
+def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
+    """The tokens of documents that a model encodes in a second, and the bytes of one vector.
+
+    The first call of a new model makes things that are made only once, so a text that is a little longer than the
+    trained length runs before the clock starts. The store of the model is not used.
+    """
+    rows = model.trunk.token_ids(texts, document_prompt(model))
+    if rows is None:
+        n_tokens = sum(len(text.split()) for text in texts)
+    else:
+        n_tokens = sum(map(len, rows))
+    n_chars = int(_WARM * CHARS_PER_TOKEN * model.trunk.strategy.trained_len)
+    store = model.store
+    model.store = None  # embeddings that are stored already would say nothing about speed
+    try:
+        model.encode_document([max(texts, key=len)[:n_chars]], show_progress_bar=False)
+        started = time.perf_counter()
+        embeddings = model.encode_document(texts, show_progress_bar=False)
+        speed = n_tokens / (time.perf_counter() - started)
+    finally:
+        model.store = store
+    first = embeddings[0]
+    if isinstance(first, Tensor):
+        first = first.cpu()
+    return speed, np.atleast_2d(first)[0].nbytes

@@ -1,0 +1,88 @@
+"""NTK-aware interpolation: stretch low frequencies and keep high ones, also in learned tables (ours)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from .strategy import Strategy, parameter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class NTKAware(Strategy):
+    """Rotary: the rope base is multiplied by `factor`. Learned table: the smooth part stretches, the rest repeats.
+
+    `Lo` is the trained length, and `s` the target length divided by it, rounded up.
+
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and Table 6; bloc97 2023, "NTK-Aware Scaled RoPE".
+    Differs: the form for learned tables is ours. The paper has no NTK there; its table says "-" (docs/decisions.md).
+        `E` is the trained table. `S` is its rows 1..Lo-1, smoothed by a Gaussian of width `sigma` rows, and
+        `H = E - S`. The new table is `Et[0] = E[0]` and `Et[t] = S(max(t/s, 1)) + H[1 + (t-1) mod (Lo-1)]`: row 0 is
+        used for position 0 alone. For `sigma -> 0` this becomes pi from row `s` on. For `sigma -> inf` it repeats the
+        rows 1..Lo-1, as rp repeats all rows. Documents of at most `Lo` tokens keep the original rows. The rotary form
+        changes all inputs, as in the paper; `short="keep"` does not change inputs of at most `Lo` tokens.
+
+    Args:
+        factor: multiplier of the rope base; default `s + max(1, s/4)`, which is 3, 5, 10 for s = 2, 4, 8 as in
+            Table 6, and 1 for s = 1.
+        sigma: width of the Gaussian in table rows.
+
+    Example:
+        >>> import torch
+        >>> NTKAware(trained_len=512, target_len=4096).factor
+        10.0
+        >>> ntk = NTKAware(trained_len=512, target_len=1024)
+        >>> ntk.inv_freq(torch.tensor([1.0, 0.01]), 10_000.0).tolist()
+        [1.0, 0.00577...]
+    """
+
+    KEY: ClassVar[str] = "ntk"
+
+    factor: Annotated[float, Field(ge=1)] = parameter(
+        None, "multiplier of the rope base (rotary)", acts_on="inv_freq"
+    )
+    short: Literal["keep", "scale"] = parameter(
+        "scale",
+        "inputs up to the trained length: keep their frequencies, or scale them (rotary)",
+        acts_on="inv_freq",
+    )
+    sigma: Annotated[float, Field(gt=0)] = parameter(
+        32.0, "smoothing width in rows (learned tables)", acts_on="long_rows"
+    )
+
+    def defaults_by_length(self) -> dict[str, object]:
+        return {"factor": 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))}
+
+    def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
+        import torch
+
+        # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): this product is also right for a base that has its own
+        # rope scaling (linear, yarn, llama3).
+        steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device) / len(inv_freq)
+        return (inv_freq.double() * self.factor**-steps).to(inv_freq.dtype)
+
+    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        return {**rope, "rope_theta": rope["rope_theta"] * self.factor}
+
+    def long_rows(self, table: Tensor) -> Tensor:
+        import torch
+
+        body = table[1:].double()
+        at = torch.arange(len(body), dtype=torch.float64)
+        weights = torch.exp(-0.5 * ((at[:, None] - at) / self.sigma) ** 2)
+        smooth = (weights / weights.sum(1, keepdim=True)) @ body
+        rest = body - smooth
+        t = torch.arange(1, self.target_len)
+        # rows 1..Lo-1 of the table are rows 0..Lo-2 of `body`
+        positions = (t.double() / self.scale - 1).clamp(0, len(body) - 1)
+        low = positions.floor().long()
+        high = (low + 1).clamp(max=len(body) - 1)
+        between = torch.lerp(smooth[low], smooth[high], (positions - low)[:, None])
+        stretched = between + rest[(t - 1) % len(body)]
+        return torch.cat([table[:1], stretched.to(table.dtype)])

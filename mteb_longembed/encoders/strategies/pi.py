@@ -1,0 +1,45 @@
+"""Position interpolation: the positions of long inputs are squeezed linearly into the trained range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from .strategy import Strategy, parameter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionInterpolation(Strategy):
+    """`p -> p / s`. In a learned table that is `Et[i*s] = Eo[i]`, linear in between.
+
+    `Lo` is the trained length, `s` the target length divided by it, rounded up. Rows after `(Lo-1)*s` repeat that row.
+
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and appendix B; Chen et al. 2023, arXiv:2306.15595.
+    Differs: documents of at most `Lo` tokens keep the base's positions, as in the authors'
+        e5-base-4k; `short="scale"` squeezes them too. The authors' code has no rotary PI, and its table is undefined
+        after row `(Lo-1)*s`.
+
+    Example:
+        >>> import torch
+        >>> pi = PositionInterpolation(trained_len=3, target_len=6)
+        >>> pi.long_rows(torch.tensor([[0.0], [2.0], [4.0]])).flatten().tolist()
+        [0.0, 1.0, 2.0, 3.0, 4.0, 4.0]
+        >>> pi.position_ids(torch.arange(5), torch.tensor(5)).tolist()
+        [0.0, 0.5, 1.0, 1.5, 2.0]
+    """
+
+    KEY: ClassVar[str] = "pi"
+
+    short: Literal["keep", "scale"] = parameter(
+        "keep", "inputs up to the trained length: keep their positions, or scale them"
+    )
+
+    def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+        return p / self.scale
+
+    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        return {**rope, "rope_type": "linear", "factor": float(rope.get("factor") or 1) * self.scale}

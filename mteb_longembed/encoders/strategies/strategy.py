@@ -1,0 +1,238 @@
+"""What a context-extension strategy is: two lengths, parameters, and the methods through which it acts.
+
+A strategy overrides only the methods that it needs. They say what becomes of a document that it changes, and `changes`
+says which documents these are. docs/architecture.md has the letters of shapes, and says how strategies
+and model families fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from mteb_longembed.errors import InputError
+from mteb_longembed.names.parameters import hints, read_fields
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def parameter(default: Any, help: str, **metadata: object) -> Any:
+    """A parameter of a strategy with its help text. Its annotation has its type and choices.
+
+    Args:
+        default: if it is None, `defaults_by_length` gives the value.
+        help: what `list strategies` says of it.
+        metadata: `acts_on`, the only method through which it acts.
+    """
+    return field(default=default, metadata={"help": help, **metadata})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """A way to bring the token positions of a long document into the range that a model was trained on.
+
+    Args:
+        trained_len: the trained length `Lo`: the longest input in tokens that the base was trained on, special
+            tokens included.
+        target_len: the target length `Lt`: the longest input in tokens of the extended model.
+        logn: whether attention queries of a document of `n` tokens are multiplied by `max(1, ln n / ln Lo)` (Su
+            2021; Chiang & Cholak 2022), as the paper does by default.
+
+    Raises:
+        InputError: if the trained length is below 2 tokens, the target length is below the trained length, or a
+            parameter breaks its rule.
+    """
+
+    #: The registry key, as it is written in names.
+    KEY: ClassVar[str]
+    #: The methods through which a strategy acts on a model.
+    ACTIONS: ClassVar[tuple[str, ...]] = (
+        "windows",
+        "position_ids",
+        "long_rows",
+        "inv_freq",
+        "attention",
+    )
+    #: Whether `inv_freq` works only on frequencies that no other rope scaling has changed.
+    NEEDS_PLAIN_ROPE: ClassVar[bool] = False
+
+    trained_len: int
+    target_len: int
+    logn: bool = parameter(True, "attention scaling by the document's length")
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "KEY" not in vars(cls):
+            raise InputError(
+                f"a strategy must declare its KEY, the word of names, got {cls.__name__} without one."
+            )
+
+    def __post_init__(self) -> None:
+        if self.trained_len < 2:
+            raise InputError(f"the trained length must be at least 2 tokens, got {self.trained_len}.")
+        if self.target_len < self.trained_len:
+            raise InputError(
+                f"the target length must be at least the trained length of {self.trained_len} tokens, "
+                f"got {self.target_len}."
+            )
+        defaults = self.defaults_by_length()
+        for name in self.parameters():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, defaults.get(name))  # the instance is frozen for others
+        read_fields(self, f"{self.KEY}'s ")
+        self.check()
+
+    @classmethod
+    def overrides(cls) -> frozenset[str]:
+        """The actions that this strategy overrides."""
+        return frozenset(name for name in cls.ACTIONS if getattr(cls, name) is not getattr(Strategy, name))
+
+    @classmethod
+    def parameters(cls) -> dict[str, object]:
+        """The strategy's own parameters and their defaults, without the two lengths."""
+        return {f.name: f.default for f in fields(cls)[2:]}
+
+    @classmethod
+    def default_target_len(cls, trained_len: int) -> int:
+        """The target length if a name gives none: 8 times the trained length, as in the paper."""
+        return 8 * trained_len
+
+    def defaults_by_length(self) -> dict[str, object]:
+        """The values of parameters whose default is None. They depend only on the two lengths."""
+        return {}
+
+    def settings(self) -> dict[str, object]:
+        """The parameters whose values differ from their defaults for these lengths."""
+        plain = type(self)(trained_len=self.trained_len, target_len=self.target_len)
+        values = {name: getattr(self, name) for name in self.parameters()}
+        return {name: value for name, value in values.items() if value != getattr(plain, name)}
+
+    @classmethod
+    def declared(cls) -> dict[str, Any]:
+        """The type of each of the strategy's own parameters."""
+        known = hints(cls)
+        return {name: known[name] for name in cls.parameters()}
+
+    @property
+    def scale(self) -> int:
+        """`s = ceil(Lt / Lo)`."""
+        return math.ceil(self.target_len / self.trained_len)
+
+    def check(self) -> None:
+        """Raise InputError if a parameter breaks its rule. By default there is nothing to check."""
+
+    def changes(self, n: Any, actions: Collection[str] = ACTIONS) -> Any:
+        """Whether a document of `n` tokens gets another embedding than from the base: long ones do.
+
+        With `short="scale"` all do. All other documents share their embeddings with the base in the store.
+
+        Args:
+            n: a number, or a tensor of any shape; the result is a bool, or as long.
+            actions: those with an effect on the model.
+        """
+        return (n > self.trained_len) | self._scales_short(actions)
+
+    def _scales_short(self, actions: Collection[str]) -> bool:
+        """Whether documents of at most the trained length are scaled too."""
+        declared = {parameter.name: parameter for parameter in fields(self)}
+        if "short" not in declared or getattr(self, "short", "keep") == "keep":
+            return False
+        return declared["short"].metadata.get("acts_on", "short") in ("short", *actions)
+
+    def query_factor(self, n: Tensor, seen: Tensor | None = None) -> Tensor:
+        """The factors of the attention queries, for documents of `n` tokens each (log-n scaling).
+
+        Args:
+            n: token counts, any shape.
+            seen: how many tokens each query sees, broadcastable with `n`; default all `n`. In a causal model,
+                token i sees i + 1 tokens.
+
+        Returns:
+            float32 factors: 1 if `logn` is off, and 1 for queries that see at most `Lo` tokens.
+        """
+        import torch  # here and below: listing strategies must not take seconds
+
+        if seen is None:
+            seen = n
+        shape = torch.broadcast_shapes(n.shape, seen.shape)
+        if not self.logn:
+            return torch.ones(shape, dtype=torch.float32, device=n.device)
+        return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float().expand(shape)
+
+    def rotation_factor(self) -> float:
+        """The factor of the cosines and sines in queries and in keys of a document that changes.
+
+        Dimensions without rotation do not change. Queries and keys both get the factor, so the part of an attention
+        score that comes from rotated dimensions is multiplied by its square.
+        """
+        return 1.0
+
+    @property
+    def depends_on_length(self) -> bool:
+        """Whether positions depend on the length of each document, and not only on whether it changes."""
+        return False
+
+    # ---- actions: what a strategy may override ------------------------------------------------------------------
+
+    def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
+        """Token indices of each window over one document: `[w, size]` int64.
+
+        Args:
+            n: tokens of the document.
+            prefix: tokens at the start (special tokens and prompt) that every window repeats.
+            suffix: special tokens at the end that every window repeats.
+        """
+        raise NotImplementedError
+
+    def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
+        """The position of each token inside the trained range; it may be a fraction.
+
+        Args:
+            p: positions 0..n-1, `[n]` or `[b, n]`, of any type of numbers.
+            n: the documents' token counts, broadcastable to `p`.
+        """
+        return p
+
+    def long_rows(self, table: Tensor) -> Tensor:
+        """The rows of a learned table that long documents read, one for each position: the table at `position_ids`.
+
+        Args:
+            table: `[Lo, d]` float32 on the host, the rows of positions 0..Lo-1.
+
+        Returns:
+            `[Lt, d]` float32.
+        """
+        import torch
+
+        last = self.trained_len - 1
+        positions = torch.arange(self.target_len, dtype=torch.float64)
+        positions = self.position_ids(positions, torch.tensor(self.target_len)).clamp(max=last)
+        low = positions.floor().long()
+        high = (low + 1).clamp(max=last)
+        weight = (positions - low).to(table.dtype)[:, None]
+        # if the weight is 0, lerp returns its first argument bit for bit: rows at whole positions do not change
+        return torch.lerp(table[low], table[high], weight)
+
+    def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
+        """Rotary inverse frequencies, `[d/2]`.
+
+        Args:
+            inv_freq: `[d/2]` float32, the model's own, with its own rope scaling.
+            base: the model's rope base (theta).
+        """
+        return inv_freq
+
+    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        """transformers' rope parameters that give the same frequencies, for `export`. It is no action.
+
+        Args:
+            rope: those of the base, of the type `default` or `linear`.
+        """
+        raise NotImplementedError
+
+    def attention(self, n: int) -> tuple[int, int]:
+        """The group size and the window of SelfExtend's relative positions, in a document of `n` tokens."""
+        raise NotImplementedError

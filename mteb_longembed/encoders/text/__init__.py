@@ -1,1 +1,0 @@
-"""From texts to token ids, without reading more of a text than is needed."""

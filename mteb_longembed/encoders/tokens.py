@@ -1,0 +1,229 @@
+"""From texts to token ids, without reading more of a text than is needed.
+
+The library `tokenizers` truncates after it has read the whole text, so 512 tokens of a book cost as much as all its
+tokens. Here a text is cut at a blank first. Tokenizers that split texts at blanks give the same tokens before the cut,
+whatever stands behind it; others read the whole text.
+"""
+
+import heapq
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from mteb_longembed.errors import InputError
+
+#: The token ids of one text, int32.
+Ids = np.ndarray
+#: Characters for each token, roughly.
+CHARS_PER_TOKEN = 4.5
+#: Characters to read for each needed token. English needs 4 to 5. If they are too few, more are read.
+_CHARS_TO_READ = 6
+#: Where a text may be cut: before a blank, which no word and no punctuation with its line breaks crosses.
+_BLANK = re.compile(r"(?<=\S) ")
+#: Pre-tokenizers that split texts at blanks: those of BERT, of sentencepiece, of GPT-2. The last one may follow a
+#: regular expression (Qwen, Llama), whose words and punctuation end before a blank too.
+_SPLITTING = ("BertPreTokenizer", "Metaspace", "ByteLevel")
+#: Tokens of the documents that a model is fitted on. Fifty documents of 12,000 tokens give nearly what 200 give.
+MAX_TOKENS = 10_000_000
+
+
+class Cutter:
+    """A plain fast tokenizer that reads no more of a text than the needed tokens require.
+
+    Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        # a copy, because every call of the original, from any thread, changes its truncation and padding
+        self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+        self._backend.no_truncation()
+        self._backend.no_padding()
+        self.splits = splits_at_blanks(self._backend.to_str())
+        special = self._backend.encode("").ids
+        before = self._backend.encode("a").special_tokens_mask.index(0)
+        self.prefix_ids = np.array(special[:before], np.int32)
+        self.suffix_ids = np.array(special[before:], np.int32)
+
+    def __call__(self, texts: Sequence[str], max_len: int) -> list[Ids]:
+        """Token ids of each text (prompt included), special tokens included, cut to `max_len` tokens: int32 arrays."""
+        room = max(max_len - len(self.prefix_ids) - len(self.suffix_ids), 0)
+        return [np.concatenate([self.prefix_ids, row, self.suffix_ids]) for row in self.contents(texts, room)]
+
+    def contents(self, texts: Sequence[str], room: int) -> list[Ids]:
+        """The first `room` ids of each text without special tokens."""
+        rows: list[Ids | None] = [None] * len(texts)
+        n_chars = _CHARS_TO_READ * room
+        missing = list(range(len(texts)))
+        while missing:
+            starts = [self._start(texts[i], n_chars) for i in missing]
+            read = self._backend.encode_batch_fast(
+                list(map(without_surrogates, starts)), add_special_tokens=False
+            )
+            short = []
+            for i, start, encoding in zip(missing, starts, read, strict=True):
+                if len(encoding.ids) >= room or len(start) == len(texts[i]):
+                    rows[i] = np.array(encoding.ids[:room], np.int32)
+                else:
+                    short.append(i)
+            missing = short
+            n_chars *= 4
+        return [row for row in rows if row is not None]
+
+    def _start(self, text: str, n_chars: int) -> str:
+        """The start of a text of about so many characters, up to a blank; the whole text if there is none."""
+        if not self.splits or n_chars >= len(text):
+            return text
+        blank = _BLANK.search(text, n_chars)
+        if blank is None:
+            return text
+        return text[: blank.start()]
+
+
+def splits_at_blanks(tokenizer_json: str) -> bool:
+    """Whether what stands behind a blank never changes the tokens before it."""
+    parts: dict[str, Any] = json.loads(tokenizer_json)
+    splitters = _flat(parts.get("pre_tokenizer"))
+    if not splitters or parts["model"].get("dropout"):
+        return False
+    if any(" " in token["content"] for token in parts.get("added_tokens") or ()):
+        return False
+    last = splitters[-1]
+    known = last["type"] in _SPLITTING and last.get("split", True)
+    if last["type"] == "ByteLevel" and not last.get("use_regex", True):
+        # the regular expression stands before it
+        return known and any(part["type"] == "Split" and "Regex" in part["pattern"] for part in splitters)
+    return known
+
+
+def _flat(part: dict[str, Any] | None) -> list[dict[str, Any]]:
+    if part is None:
+        return []
+    if part["type"] == "Sequence":
+        return [leaf for child in part["pretokenizers"] for leaf in _flat(child)]
+    return [part]
+
+
+def without_surrogates(text: str) -> str:
+    """The text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+#: By tokenizer: its state when its cutter was made, and the cutter.
+_CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[object, Cutter | None]] = WeakKeyDictionary()
+
+
+def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
+    """The tokenizer's `Cutter`. None if texts must go through the tokenizer itself.
+
+    It is made once, and again when the tokenizer was changed in place.
+    """
+    if not isinstance(tokenizer, PreTrainedTokenizerFast) or tokenizer.truncation_side != "right":
+        return None
+    if type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus:
+        return None  # it reads texts in its own way
+    if getattr(tokenizer, "split_special_tokens", False):
+        return None
+    backend = tokenizer.backend_tokenizer
+    state = len(tokenizer), *map(repr, (backend.normalizer, backend.pre_tokenizer, backend.post_processor))
+    known = _CUTTERS.get(tokenizer)
+    if known is None or known[0] != state:
+        cutter = Cutter(tokenizer) if _adds_the_same(backend) else None
+        known = _CUTTERS[tokenizer] = state, cutter
+    return known[1]
+
+
+def _adds_the_same(backend: Tokenizer) -> bool:
+    """Whether the ids before and after a text do not depend on it, and are of one type."""
+    special = backend.encode("").ids
+    for text in ("a", "a b"):
+        read = backend.encode(text)
+        bare = backend.encode(text, add_special_tokens=False).ids
+        own = [token for token, added in zip(read.ids, read.special_tokens_mask, strict=True) if not added]
+        if not bare or own != bare or len(read.ids) != len(bare) + len(special) or any(read.type_ids):
+            return False
+    return True
+
+
+def special_counts(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
+    """How many special tokens a tokenizer puts before and after a text; (-1, -1) if it splits a text in another way."""
+    for text in ("a", "the", "1", "文"):  # a tokenizer must turn at least one of them into tokens
+        ids = tokenizer(text)["input_ids"]
+        bare = tokenizer(text, add_special_tokens=False)["input_ids"]
+        for prefix in range(len(ids) - len(bare) + 1):
+            if bare and ids[prefix : prefix + len(bare)] == bare:
+                return prefix, len(ids) - len(bare) - prefix
+    return -1, -1
+
+
+# ---- texts that are given, and drawn ones -----------------------------------------------------------------------
+
+
+def estimated_tokens(text: str, kept_len: int | None = None) -> int:
+    """About how many tokens a text has, estimated without reading it; how many are read of it, if that is limited."""
+    special = 2  # one before the text and one behind it
+    n_tokens = int(len(text) / CHARS_PER_TOKEN) + special
+    if kept_len is None:
+        return n_tokens
+    return min(n_tokens, kept_len)
+
+
+def read_given(what: str, texts: Iterable[str]) -> Iterator[str]:
+    """Texts of any iterable, one after the other, without half characters.
+
+    Raises:
+        InputError: if it is one text, a table or dictionary, no iterable, or holds something else than texts.
+    """
+    is_table = isinstance(texts, Mapping) or hasattr(texts, "columns") or hasattr(texts, "column_names")
+    if isinstance(texts, str) or is_table or not isinstance(texts, Iterable):
+        raise InputError(
+            f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: give a list, such as "
+            "the values of a dict or one column of a table."
+        )
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"{what} must be texts, got a {type(text).__name__} at place {place}: give a text."
+            )
+        yield without_surrogates(text)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Documents that were drawn, in the order of their corpus, and how many the corpus has."""
+
+    texts: list[str]
+    n_documents: int
+
+
+def draw(
+    documents: Iterable[str], kept_len: int | None, max_tokens: int = MAX_TOKENS, seed: int = 0
+) -> Drawn:
+    """Draw documents in a random order until they have so many tokens, by `estimated_tokens`.
+
+    It is a reservoir: each document gets a random number, and those with the lowest numbers are kept. A model reads
+    `kept_len` tokens of a document at most; None if it reads all.
+
+    >>> draw(["a", "b"], None).texts, draw(iter("abcd"), None, max_tokens=4).n_documents
+    (['a', 'b'], 4)
+    """
+    numbers = np.random.default_rng(seed)
+    # the document with the highest number comes first
+    kept: list[tuple[float, int, int, str]] = []
+    n_tokens = 0
+    n_documents = 0
+    for text in documents:
+        tokens = estimated_tokens(text, kept_len)
+        heapq.heappush(kept, (-numbers.random(), n_documents, tokens, text))
+        n_documents += 1
+        n_tokens += tokens
+        while n_tokens - kept[0][2] >= max_tokens:
+            n_tokens -= heapq.heappop(kept)[2]
+    in_order = sorted(kept, key=lambda one: one[1])
+    return Drawn([text for *_, text in in_order], n_documents)

@@ -1,0 +1,308 @@
+"""From token embeddings to the vectors of a document: of its windows, of spans of its tokens, or one.
+
+`LongPooling` replaces the base's pooling. It passes one row for each vector to the base's remaining modules (Dense,
+Normalize), which need not know about documents. `GroupByDocument` is the last module of a model with several vectors.
+It groups the rows by document, in the form that sentence-transformers' `MultiVectorEncoder` reads.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, cast
+
+import torch
+from pydantic import Field
+from sentence_transformers.base.modules import Module
+from sentence_transformers.sentence_transformer.modules import Pooling
+from torch import Tensor
+
+from mteb_longembed.encoders.strategies import Strategy
+from mteb_longembed.errors import IncompatibleError, ModelError
+from mteb_longembed.names.parameters import read
+
+from .self_extend import to_device
+
+#: What a module gets and returns, as in sentence-transformers: tensors and settings by their names.
+Features = dict[str, Any]
+#: Features with one value for each token. Windows cut them, and padding fills them with zeros.
+TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
+#: What `LongTransformer` gets: `[b, 3]` int64, of each text its tokens, the special and prompt tokens before its
+#: content, and the special tokens behind it (both -1 if that is not known). It stays on the host.
+BOUNDS = "token_bounds"
+#: Under which name it adds a `TokenBatch` to the features.
+BATCH = "token_batch"
+#: How many vectors a document has: one for so many content tokens, or `window`: one for each window that a strategy
+#: cuts. None: one vector.
+#:
+#: Source: on extended positions, spans of tokens are late chunking (Günther et al. 2024, arXiv:2409.04701): the
+#:     transformer reads the whole document, and spans of its token embeddings are averaged afterwards.
+#: Differs: spans have a fixed number of tokens. In the paper a text splitter makes them, as in `encode_spans`.
+Vectors = int | str
+
+
+def read_vectors(value: object) -> Vectors | None:
+    """The value of `vectors` in a name, a call or a saved folder.
+
+    Raises:
+        InputError: if it is neither a number of tokens nor `window`.
+    """
+    number = Annotated[int, Field(ge=1), "content token for each vector"]
+    return read("vectors", number | Literal["window"] | None, value)
+
+
+def check_averages(what: str, model: str, mode: str | Iterable[str] | None) -> None:
+    """Raise IncompatibleError if a model of this pooling mode, where it is known, does not average its tokens.
+
+    `what` would average them, such as `weights` or `vectors=64`.
+    """
+    kind = mode if isinstance(mode, str | None) else "+".join(mode)
+    if kind in (None, "mean"):
+        return
+    raise IncompatibleError(
+        f"{what} averages the tokens of a document, but {model} was trained with {kind} pooling, not mean: use "
+        "pcw, vectors=window or whiten, which work with every pooling."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """The windows of a batch of which some texts were cut. All is on the host.
+
+    Args:
+        tokens: `[w, size]` the place of each window's tokens in their text; -1 for padding.
+        counts: `[b]` windows of each text.
+    """
+
+    tokens: Tensor
+    counts: Tensor
+
+    @property
+    def texts(self) -> Tensor:
+        """`[w]` the number of each window's text."""
+        return torch.repeat_interleave(torch.arange(len(self.counts)), self.counts)
+
+    def joined(self, values: Tensor, width: int) -> Tensor:
+        """Values of windows' tokens `[w, size, d]` as those of their texts, `[b, width, d]`.
+
+        A token that is in several windows gets the mean of its values in them.
+        """
+        n_texts = len(self.counts)
+        real = self.tokens.flatten() >= 0
+        cells = (self.texts[:, None] * width + self.tokens).flatten()[real]
+        rows = to_device(real.nonzero()[:, 0], values.device)
+        return mean_by(cells, values.flatten(0, 1)[rows], n_texts * width).view(n_texts, width, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenBatch:
+    """The texts of a batch, on the host.
+
+    Args:
+        bounds: `[b, 3]` as in `BOUNDS`.
+        windows: if texts were cut; the token features are then those of windows, `[w, size]`.
+        weights: how much each token counts, as long as the token features, on the device. None: all the same.
+        vectors: `[b]` vectors of each text, once they are pooled.
+    """
+
+    bounds: Tensor
+    windows: Windows | None = None
+    weights: Tensor | None = None
+    vectors: Tensor | None = None
+
+    @property
+    def lengths(self) -> Tensor:
+        """`[b]` tokens of each text."""
+        return self.bounds[:, 0]
+
+    @property
+    def width(self) -> int:
+        """Tokens of the longest text."""
+        return int(self.lengths.max())
+
+
+def content(bounds: Tensor) -> tuple[int, int]:
+    """Where a text's own tokens start and end, by its row `[3]` of `BOUNDS`.
+
+    Raises:
+        ModelError: if it is not known.
+    """
+    n, before, behind = bounds.tolist()
+    if before < 0:
+        raise ModelError(
+            "the tokenizer splits a text differently with and without its special tokens, so windows and spans of "
+            "the text cannot have special tokens; use a strategy other than pcw, and one vector."
+        )
+    return before, max(n - behind, before)
+
+
+def windows_of(bounds: Tensor, strategy: Strategy) -> Windows:
+    """The windows of texts with `bounds` `[b, 3]` as in `BOUNDS`; one that is not cut is its own window.
+
+    What stands before and behind the content of a text, each of its windows repeats.
+    """
+    tokens: list[Tensor] = []
+    counts: list[int] = []
+    for row in bounds:
+        n = int(row[0])
+        parts = torch.arange(n)[None]
+        if strategy.changes(n):
+            start, end = content(row)
+            parts = strategy.windows(n, start, n - end)
+        tokens.extend(parts)
+        counts.append(len(parts))
+    padded = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)
+    return Windows(padded, torch.tensor(counts))
+
+
+def features_of_windows(features: Features, windows: Windows) -> Features:
+    """Token features `[b, n]` of texts as those of their windows, `[w, size]`."""
+    device = features["input_ids"].device
+    # padding reads token 0, and its mask of 0 hides that
+    rows = to_device(windows.texts[:, None], device)
+    columns = to_device(windows.tokens.clamp(min=0), device)
+    cut = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
+    cut.update({key: features[key][rows, columns] for key in TOKEN_FEATURES if key in features})
+    mask = (windows.tokens >= 0).to(features["attention_mask"].dtype)
+    cut["attention_mask"] = to_device(mask, device)
+    return cut
+
+
+def tokens_of_vectors(vectors: Vectors | None, batch: TokenBatch, number: int) -> list[Tensor]:
+    """The indices of each vector's tokens, for a text of a batch. None for a text without content."""
+    if vectors is None or (vectors == "window" and batch.windows is None):
+        return [torch.arange(int(batch.lengths[number]))]
+    if isinstance(vectors, int):
+        start, end = content(batch.bounds[number])
+        return list(torch.arange(start, end).split(vectors)) if end > start else []
+    assert batch.windows is not None
+    return [row[row >= 0] for row in batch.windows.tokens[batch.windows.texts == number]]
+
+
+def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None = None) -> Tensor:
+    """Means of `values` `[m, d]` by their group `[m]`, on the host: `[groups, d]`, in fp32 or a wider type.
+
+    `weights` `[m]` are those by which the values are multiplied already. None for a plain mean.
+    """
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
+    total = values.new_zeros(groups, values.shape[1]).index_add_(0, to_device(group, values.device), values)
+    if weights is None:
+        count = to_device(torch.bincount(group, minlength=groups).clamp(min=1), values.device)
+        return total / count[:, None]
+    sums = weights.new_zeros(groups).index_add_(0, to_device(group, weights.device), weights)
+    return total / sums.clamp(min=1e-9)[:, None]
+
+
+class LongPooling(Pooling):
+    """Pools each text, or each of its windows, with the base's own mode: one vector for a document, or several.
+
+    One vector of a document that was cut is the mean of its windows' vectors; with weights of tokens, it is the
+    weighted mean of all of its tokens. A query has one vector. A text without content keeps the one vector that the
+    base gives it.
+
+    Args:
+        vectors: content tokens for each vector, or `window`. None: one vector.
+    """
+
+    config_keys = [*Pooling.config_keys, "vectors"]
+
+    def __init__(self, *args: Any, vectors: Vectors | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.vectors = read_vectors(vectors)
+        #: What of the arguments of `encode` the forward pass takes: queries have one vector.
+        self.forward_kwargs = set() if vectors is None else {"task"}
+
+    def forward(self, features: Features, task: str | None = None, **kwargs: Any) -> Features:
+        """Add `sentence_embedding` `[vectors, d]`, and to the `TokenBatch` the vectors of each text.
+
+        Features of windows become those of their texts.
+        """
+        batch = cast("TokenBatch", features[BATCH])
+        pooled = super().forward(dict(features), **kwargs)
+        vectors: Tensor = pooled["sentence_embedding"]
+        asked = None if task == "query" else self.vectors
+        counts = torch.ones(len(batch.lengths), dtype=torch.long)
+        if batch.windows is not None:
+            rows = vectors
+            pooled, batch = _of_texts(pooled, batch)
+            vectors = _one_vector(rows, pooled, batch)
+            if asked == "window":
+                vectors = rows
+                counts = batch.windows.counts  # type: ignore[union-attr]
+        if isinstance(asked, int):
+            vectors, counts = _spans(pooled, batch, asked, vectors)
+        return {**pooled, "sentence_embedding": vectors, BATCH: replace(batch, vectors=counts)}
+
+
+def _of_texts(features: Features, batch: TokenBatch) -> tuple[Features, TokenBatch]:
+    """Features of windows as those of their texts: token embeddings `[b, n, d]`, and the weights of tokens."""
+    assert batch.windows is not None
+    joined = {key: value for key, value in features.items() if key not in ("input_ids", "token_type_ids")}
+    tokens = batch.windows.joined(features["token_embeddings"], batch.width)
+    joined["token_embeddings"] = tokens
+    real = torch.arange(batch.width) < batch.lengths[:, None]
+    joined["attention_mask"] = to_device(real.to(features["attention_mask"].dtype), tokens.device)
+    if batch.weights is not None:
+        weights = batch.windows.joined(batch.weights[:, :, None], batch.width)[:, :, 0]
+        batch = replace(batch, weights=weights)
+    return joined, batch
+
+
+def _one_vector(rows: Tensor, of_texts: Features, batch: TokenBatch) -> Tensor:
+    """The vector of each text that was cut, `[b, d]`: from those of its windows, or from its weighted tokens."""
+    assert batch.windows is not None
+    if batch.weights is None:
+        return mean_by(batch.windows.texts, rows, len(batch.lengths))
+    tokens: Tensor = of_texts["token_embeddings"]
+    return tokens.sum(1) / batch.weights.sum(1, keepdim=True).clamp(min=1e-9)
+
+
+def _spans(features: Features, batch: TokenBatch, size: int, of_texts: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of each span of tokens, and how many spans each text has. A text without one keeps its vector."""
+    tokens: Tensor = features["token_embeddings"]
+    rows = []
+    counts = []
+    for number in range(len(of_texts)):
+        spans = tokens_of_vectors(size, batch, number)
+        if not spans:
+            rows.append(of_texts[number : number + 1].to(torch.promote_types(tokens.dtype, torch.float32)))
+            counts.append(1)
+            continue
+        counts.append(len(spans))
+        group = torch.repeat_interleave(torch.arange(len(spans)), torch.tensor(list(map(len, spans))))
+        places = to_device(torch.cat(spans), tokens.device)
+        weights = None
+        if batch.weights is not None:
+            weights = batch.weights[number, places]
+        rows.append(mean_by(group, tokens[number, places], len(spans), weights))
+    return torch.cat(rows), torch.tensor(counts)
+
+
+class GroupByDocument(Module):
+    """Groups vectors by document: padded `token_embeddings` `[b, v, d]` and their `attention_mask`.
+
+    Args:
+        normalize: whether vectors are scaled to length 1, so that their dot product is the cosine.
+        dims: number of leading dimensions that are kept. None: all.
+    """
+
+    config_keys = ["normalize", "dims"]
+
+    def __init__(self, normalize: bool = True, dims: int | None = None) -> None:
+        super().__init__()
+        self.normalize = normalize
+        self.dims = dims
+
+    def forward(self, features: Features, **kwargs: Any) -> Features:
+        """Replace the features of tokens by those of vectors."""
+        counts = features.pop(BATCH).vectors
+        rows = features.pop("sentence_embedding")[:, : self.dims]
+        if self.normalize:
+            rows = torch.nn.functional.normalize(rows, dim=1)
+        vectors = torch.nn.utils.rnn.pad_sequence(list(rows.split(counts.tolist())), batch_first=True)
+        mask = to_device((torch.arange(vectors.shape[1]) < counts[:, None]).long(), vectors.device)
+        for key in ("input_ids", "token_type_ids"):
+            features.pop(key, None)
+        return {**features, "token_embeddings": vectors, "attention_mask": mask}
+
+    def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
+        """Save the two settings."""
+        self.save_config(output_path)

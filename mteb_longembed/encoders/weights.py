@@ -1,0 +1,219 @@
+"""Corpus weights: how much each token counts in a text's vector, by how rare it is in the corpus that is searched."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from sentence_transformers.base import BaseModel
+from sentence_transformers.sentence_transformer.modules import WordWeights
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+from transformers import PreTrainedTokenizerBase
+
+from mteb_longembed.errors import InputError
+
+from .tokens import Ids, cutter_of
+from .vectors import BATCH, Features
+
+Rule = Literal["sif", "idf"]
+#: The rules by which tokens count.
+RULES: tuple[Rule, ...] = ("sif", "idf")
+#: SIF's constant: a token whose share of the corpus is `SIF_A` has the weight 0.5.
+SIF_A = 1e-4
+#: The least weight of `idf`, so that a token of every document still counts a little.
+LEAST_IDF = 0.05
+#: Special tokens have this weight, which is as good as 0, but not 0 in half precision: a text that has nothing else is
+#: pooled as without weights.
+NO_WEIGHT = 1e-7
+#: Texts that are tokenised together.
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class TokenCounts:
+    """How often the tokens of a vocabulary occur in a corpus. Special tokens are not counted.
+
+    Args:
+        tokens: occurrences of each token, `[vocabulary]`.
+        documents: documents that have the token at least once, `[vocabulary]`.
+        n_documents: documents that were counted.
+    """
+
+    tokens: np.ndarray
+    documents: np.ndarray
+    n_documents: int
+
+    @classmethod
+    def of(cls, documents: Iterable[Ids], vocabulary: int) -> Self:
+        """Count the tokens of documents, given as their token ids.
+
+        >>> counts = TokenCounts.of([np.array([1, 1, 2]), np.array([2])], vocabulary=4)
+        >>> counts.tokens.tolist(), counts.documents.tolist(), counts.n_tokens
+        ([0, 2, 2, 0], [0, 1, 2, 0], 4)
+        """
+        tokens = np.zeros(vocabulary, np.int64)
+        in_documents = np.zeros(vocabulary, np.int64)
+        n_documents = 0
+        for ids in documents:
+            occurrences = np.bincount(ids, minlength=vocabulary)
+            tokens += occurrences
+            in_documents += occurrences > 0
+            n_documents += 1
+        return cls(tokens, in_documents, n_documents)
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens were counted."""
+        return int(self.tokens.sum())
+
+
+def sif(counts: TokenCounts) -> np.ndarray:
+    """Smooth inverse frequency: `a / (a + share)`, where `share` is the token's part of all tokens of the corpus.
+
+    A token that the corpus lacks counts like one that occurs once.
+
+    Source: Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings", ICLR.
+    Differs: the vectors are those of a transformer, the counts are those of the corpus that is searched, and no
+        principal component is removed.
+
+    >>> sif(TokenCounts.of([np.array([1] * 9_999 + [2])], vocabulary=4)).round(4).tolist()
+    [0.5, 0.0001, 0.5, 0.5]
+    """
+    share = np.maximum(counts.tokens, 1) / max(counts.n_tokens, 1)
+    return SIF_A / (SIF_A + share)
+
+
+def idf(counts: TokenCounts) -> np.ndarray:
+    """Inverse document frequency: `ln((N + 1) / (n + 0.5))` of `N` documents, `n` with the token; at least 0.05.
+
+    A token that the corpus lacks counts like one that is in one document.
+
+    >>> idf(TokenCounts.of([np.array([1]), np.array([1, 2])], vocabulary=4)).round(3).tolist()
+    [0.693, 0.182, 0.693, 0.693]
+    """
+    rarity = np.log((counts.n_documents + 1) / (np.maximum(counts.documents, 1) + 0.5))
+    return np.maximum(rarity, LEAST_IDF)
+
+
+def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) -> TokenCounts:
+    """The tokens of documents, as far as the model reads them, without special tokens.
+
+    The tokens of the model's own prompts count as in every document: they stand before each text and say nothing
+    about it.
+    """
+    tokenizer: Any = model.tokenizer
+    embeddings: Any = model[0].model.get_input_embeddings()
+    prompts = [text for text in model.prompts.values() if text]
+    always = np.concatenate([np.zeros(0, np.int32), *_plain_ids(tokenizer, prompts)])
+
+    def read() -> Iterable[Ids]:
+        with tqdm(total=len(texts), desc="Counting tokens", unit=" documents", disable=not show) as bar:
+            for start in range(0, len(texts), _AT_ONCE):
+                for ids in content_ids(model, texts[start : start + _AT_ONCE]):
+                    bar.update()
+                    yield np.concatenate([ids, always])
+
+    return TokenCounts.of(read(), max(embeddings.num_embeddings, len(tokenizer)))
+
+
+def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:
+    """The ids of each text's own tokens, as far as the model reads it behind its prompt."""
+    tokenizer: Any = model.tokenizer
+    room = None
+    if model.max_seq_length is not None:
+        room = max(model.max_seq_length - len(tokenizer(document_prompt(model))["input_ids"]), 0)
+    cutter = cutter_of(tokenizer)
+    if room is not None and cutter is not None:
+        return cutter.contents(texts, room)
+    return [row[:room] for row in _plain_ids(tokenizer, texts)]
+
+
+def _plain_ids(tokenizer: Any, texts: Sequence[str]) -> list[Ids]:
+    if not texts:
+        return []
+    rows = tokenizer(list(texts), add_special_tokens=False, truncation=False)["input_ids"]
+    return [np.array(row, np.int32) for row in rows]
+
+
+def document_prompt(model: BaseModel) -> str:
+    """What a model puts before every document."""
+    for name in ("document", "passage", "corpus"):
+        if prompt := model.prompts.get(name):
+            return str(prompt)
+    return ""
+
+
+def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The ids of special tokens, without that of unknown words, which stands for content if it has no second role."""
+    roles = dict(tokenizer.special_tokens_map)
+    unknown = roles.pop("unk_token", None)
+    if unknown in roles.values():
+        unknown = None
+    return [token for token in tokenizer.all_special_ids if tokenizer.convert_ids_to_tokens(token) != unknown]
+
+
+class TokenWeights(WordWeights):
+    """sentence-transformers' `WordWeights`, which also passes on the weight of each token, for several vectors.
+
+    Args:
+        vocab: the names of all tokens in the order of their ids.
+        word_weights: name -> weight.
+        unknown_word_weight: the weight of a token without one.
+        counted: in words, what was counted; for the model card.
+    """
+
+    config_keys = [*WordWeights.config_keys, "counted"]
+
+    def __init__(
+        self,
+        vocab: list[str],
+        word_weights: dict[str, float],
+        unknown_word_weight: float = 1.0,
+        counted: str = "",
+    ) -> None:
+        super().__init__(vocab, word_weights, unknown_word_weight)
+        self.counted = counted
+        self.requires_grad_(False)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.counted})"
+
+    @classmethod
+    def of_corpus(cls, counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBase) -> Self:
+        """A module with the weights of a corpus. An id without a token has a name of its own.
+
+        Raises:
+            InputError: if no token was counted.
+        """
+        if counts.n_tokens == 0:
+            raise InputError(
+                "weights need a corpus with at least 1 token, got 0: give documents that have text."
+            )
+        weights = (sif if rule == "sif" else idf)(counts).astype(np.float32)
+        weights[special_ids(tokenizer)] = NO_WEIGHT
+        names = [f"[id {token}]" for token in range(len(weights))]
+        for name, token in tokenizer.get_vocab().items():
+            if token < len(names):
+                names[token] = name
+        counted = f"{rule} of {counts.n_tokens:,} tokens in {counts.n_documents:,} documents"
+        return cls(names, dict(zip(names, weights.tolist(), strict=True)), counted=counted)
+
+    def stock(self) -> WordWeights:
+        """The same weights in sentence-transformers' own class, whose sums hold the weights of a prompt too."""
+        module = WordWeights(self.vocab, self.word_weights, self.unknown_word_weight)
+        module.requires_grad_(False)
+        return module
+
+    def forward(self, features: Features, **kwargs: Any) -> Features:
+        """Multiply `token_embeddings` `[b, n, d]` by the weights of their tokens, which the `TokenBatch` gets too.
+
+        A prompt has no weight, however it was given: the pooling leaves its tokens out, and so must their sum.
+        """
+        weights = self.emb_layer(features["input_ids"]).squeeze(-1) * features["attention_mask"]
+        prompt_length = int(features.get("prompt_length") or 0)
+        weights[:, :prompt_length] = 0
+        tokens = features["token_embeddings"] * weights[:, :, None].to(features["token_embeddings"].dtype)
+        weighted = {**features, "token_embeddings": tokens, "token_weights_sum": weights.sum(1)}
+        if BATCH in features:
+            weighted[BATCH] = replace(features[BATCH], weights=weights)
+        return weighted

@@ -1,0 +1,133 @@
+"""Whitening: an affine map that makes the vectors of a corpus less alike, from their mean and covariance."""
+
+import logging
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from sentence_transformers.base.modules import Module, Router
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+from sklearn.covariance import ledoit_wolf_shrinkage
+from torch import nn
+
+from mteb_longembed.errors import InputError, NumberError
+
+logger = logging.getLogger(__name__)
+
+#: Vectors that are used at most. They are drawn with `SEED`.
+MAX_VECTORS = 50_000
+SEED = 0
+#: The least shrinkage of the covariance towards a sphere. Chapters, proposals and paraphrases lose with more.
+LEAST_SHRINKAGE = 0.01
+#: Example queries that are needed for a mean of their own.
+LEAST_QUERIES = 10
+
+
+def drawn_rows(n: int) -> np.ndarray:
+    """The numbers of the vectors that are used of `n`, in their order: all, or `MAX_VECTORS` drawn with `SEED`."""
+    if n <= MAX_VECTORS:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(SEED).choice(n, MAX_VECTORS, replace=False))
+
+
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    """The map `(x - mean) matrix`, whose results are scaled to length 1. Its dimensions stand by falling variance.
+
+    So the first dimensions alone are a smaller vector (`truncate_dim`) that keeps most.
+
+    Source: Su et al. 2021, arXiv:2103.15316, and Huang et al. 2021, arXiv:2104.01767, for vectors of sentences.
+    Differs: the covariance is that of the windows of the documents that are searched, shrunk by the rule of Ledoit and
+        Wolf 2004, doi:10.1016/S0047-259X(03)00096-4, and its power is -1/4 (`power=0.5`) and not -1/2.
+
+    Args:
+        mean: `[d]`, of the vectors that the map was fitted on.
+        matrix: `[d, d]`.
+        query_mean: `[d]`, of example queries. None: that of the documents.
+    """
+
+    mean: np.ndarray
+    matrix: np.ndarray
+    query_mean: np.ndarray | None = None
+
+    @classmethod
+    def fit(cls, vectors: np.ndarray, power: float, queries: np.ndarray | None = None) -> Self:
+        """The whitening of vectors `[n, d]` of the corpus, and perhaps of vectors of example queries `[m, d]`.
+
+        With fewer than two vectors, or only equal ones, it is the identity.
+
+        Raises:
+            NumberError: if a number is not finite.
+            InputError: if there are too few example queries.
+        """
+        query_mean = None
+        if queries is not None:
+            check_finite(queries)
+            if len(queries) < LEAST_QUERIES:
+                raise InputError(
+                    f"a mean of queries needs at least {LEAST_QUERIES} of them, got {len(queries)}."
+                )
+            query_mean = queries.mean(0, dtype=np.float64).astype(np.float32)
+        check_finite(vectors)
+        rows = vectors.astype(np.float64)
+        n, width = rows.shape
+        mean = rows.mean(0) if n else np.zeros(width)
+        rows -= mean
+        variance = float((rows**2).sum()) / max(n, 1) / width
+        if n < 2 or variance <= 1e-12 * float((vectors.astype(np.float64) ** 2).mean()):
+            logger.warning("whitening needs two different vectors of documents, got %d: it changes nothing.", n)
+            return cls(np.zeros(width, np.float32), np.eye(width, dtype=np.float32))
+        shrinkage = max(ledoit_wolf_shrinkage(rows, assume_centered=True), LEAST_SHRINKAGE)
+        covariance = (1 - shrinkage) / variance * (rows.T @ rows) / n
+        covariance[np.diag_indices(width)] += shrinkage
+        values, directions = np.linalg.eigh(covariance)
+        # libraries of linear algebra choose the sign of a direction freely: its largest number is positive
+        largest = directions[np.abs(directions).argmax(axis=0), np.arange(width)]
+        directions *= np.sign(largest)
+        # numpy's stand by rising variance
+        matrix = directions[:, ::-1] * values[::-1] ** (-power / 2)
+        return cls(mean.astype(np.float32), matrix.astype(np.float32), query_mean)
+
+    def documents(self, rows: np.ndarray) -> np.ndarray:
+        """The mapped vectors of documents `[n, d]`, which the cosine compares."""
+        return (rows - self.mean) @ self.matrix
+
+    def queries(self, rows: np.ndarray) -> np.ndarray:
+        """The mapped vectors of queries `[n, d]`."""
+        mean = self.mean
+        if self.query_mean is not None:
+            mean = self.query_mean
+        return (rows - mean) @ self.matrix
+
+    def modules(self) -> list[nn.Module]:
+        """A Dense, or a Router of two if queries have a mean of their own, and a Normalize."""
+        linear: Module = _dense(self.mean, self.matrix)
+        if self.query_mean is not None:
+            linear = Router.for_query_document(
+                query_modules=[_dense(self.query_mean, self.matrix)], document_modules=[linear]
+            )
+        return [linear, Normalize()]
+
+
+def _dense(mean: np.ndarray, matrix: np.ndarray) -> Dense:
+    """`x -> (x - mean) matrix`."""
+    width = len(matrix)
+    module = Dense(width, width, bias=True, activation_function=nn.Identity())
+    module.linear.load_state_dict(
+        {"weight": torch.from_numpy(matrix.T.copy()), "bias": torch.from_numpy(-mean @ matrix)}
+    )
+    module.requires_grad_(False)
+    return module
+
+
+def check_finite(rows: np.ndarray) -> None:
+    """Raise NumberError if a number is not finite."""
+    if not np.isfinite(rows).all():
+        raise NumberError("vectors must be finite numbers, got NaN or infinity: use another dtype.")
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    """Rows `[n, d]` of length 1, float32; zeros stay."""
+    scaled: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return scaled.astype(np.float32)
