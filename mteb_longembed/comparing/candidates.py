@@ -15,6 +15,7 @@ from mteb.models import ModelMeta
 from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
+from mteb_longembed.encoders.swap import ABSOLUTE, allowed_len
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.files import holds_model
 from mteb_longembed.names.grammar import is_bm25_name, is_extended_name
@@ -210,7 +211,7 @@ def candidates_of(
     tails = []
     if asked is None or "pcw" in asked or sizes:
         tails = [("pcw", tail) for tail in _window_tails(checkpoint, reach, sizes)]
-    fitting = [key for key in POSITIONS if checkpoint.base.family.fits(STRATEGIES[key])]
+    fitting = [key for key in POSITIONS if checkpoint.base.positions.fits(STRATEGIES[key])]
     wanted = [key for key in asked or fitting if key != "pcw"]
     tails += [(key, _position_tail(checkpoint, key, target)) for key in wanted]
     return _fitting(first, tails, asked, target)
@@ -303,8 +304,8 @@ def _extrapolation_tail(checkpoint: Checkpoint, target: int | str | None) -> str
     """Plain extrapolation, as far as the positions allow it; where they allow none, `none`: the base as it is."""
     trained_len = checkpoint.strategy.trained_len
     reach = read_tokens("the target", target or Strategy.default_target_len(trained_len))
-    if checkpoint.base.family.name == "absolute":
-        rows = checkpoint.base.allowed_len or 0
+    if checkpoint.base.positions is ABSOLUTE:
+        rows = allowed_len(checkpoint.base.config) or 0
         if rows > trained_len:
             reach = min(rows, reach)
             return f"none@{reach}:trained_len={reach}"

@@ -350,7 +350,7 @@ def _tokenizer_of(base: str) -> Any:
     """
     checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
     files = checkpoint.base.files
-    if checkpoint.base.saved_as is not None:
+    if checkpoint.base.saved is not None:
         raise InputError(f"{base} is extended already, so nothing is left to compare: give the base instead.")
     return AutoTokenizer.from_pretrained(
         checkpoint.base.path,

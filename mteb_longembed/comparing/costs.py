@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.batching import TOKENS, TOKENS_ELSEWHERE
-from mteb_longembed.encoders.spans import tokens_of_vectors
+from mteb_longembed.encoders.spans import vector_tokens
 from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.encoders.weights import document_prompt
 from mteb_longembed.encoders.tokens import cutter_of
@@ -166,7 +166,7 @@ def count(
             chunks = [chunk_texts([text], split_text) for text in texts]
         rows = model.trunk.token_ids(list(chain.from_iterable(chunks)), prompt or None) or []
         n_tokens += sum(map(len, rows))
-        n_vectors += sum(map(len, tokens_of_vectors(model, rows, prompt or None)))
+        n_vectors += sum(map(len, vector_tokens(model, rows, prompt or None)))
         whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
         unknown_of_texts = np.array([_n_equal(ids, unknown) for ids in whole])
         lengths_of_texts = np.array([len(ids) - n_prompt for ids in whole])

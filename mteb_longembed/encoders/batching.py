@@ -220,7 +220,7 @@ class Engine:
         prompt: before each text.
         batch_size: how many texts may run together at most.
         kwargs: for the modules' `forward`.
-        by_row: whether a text gets all rows of the last features, those of its tokens or vectors, and not one embedding.
+        of_tokens: whether the embeddings of tokens are asked for, and not those of texts.
         to_host: whether arrays go to the host.
         store: keeps arrays. None for no store.
     """
@@ -230,7 +230,7 @@ class Engine:
     prompt: str | None
     batch_size: int
     kwargs: Mapping[str, object]
-    by_row: bool
+    of_tokens: bool
     to_host: bool
     store: EmbeddingStore | None = None
 
@@ -287,16 +287,16 @@ class Engine:
                 features[key] = to_device(value, self.device)
         if len(self.models) == 1:
             # by __call__, so that model.compile() has an effect
-            return [self._collect(self.models[0](features, **self.kwargs))]
+            return [self._collect(self.models[0], self.models[0](features, **self.kwargs))]
         tokens = self.trunk(features)
-        return [self._collect(model.behind(tokens, **self.kwargs)) for model in self.models]
+        return [self._collect(model, model.behind(tokens, **self.kwargs)) for model in self.models]
 
-    def _collect(self, features: Features) -> list[Tensor]:
+    def _collect(self, model: Any, features: Features) -> list[Tensor]:
         """One array for each document of a batch, from the features after the last module.
 
-        Copies, so that the padding of the batch and other documents do not stay in memory.
+        Several vectors are copied, so that the padding of the batch does not stay in memory.
         """
-        if not self.by_row:
+        if not (self.of_tokens or model.has_several_vectors):
             return list(self._placed(features["sentence_embedding"]))
         rows = features["token_embeddings"]
         masks = features["attention_mask"].bool().cpu()  # the host waits once, not for each text
@@ -316,8 +316,8 @@ class Engine:
             keys = self._keys(text)
             if all(key in rows for key in keys):
                 arrays = [torch.from_numpy(rows[key].copy()) for key in keys]
-                if not self.by_row:
-                    arrays = [array[0] for array in arrays]
+                pairs = zip(self.models, arrays, strict=True)
+                arrays = [array if model.has_several_vectors else array[0] for model, array in pairs]
                 known[place] = [array if self.to_host else array.to(self.device) for array in arrays]
         self.store.counts.rows_read += len(known)
         return known

@@ -308,6 +308,8 @@ class LongModelMixin(BaseModel):
     built_state: str | None = None
     #: Where vectors are kept. mteb runs, searches and `adapt` set it, plain `encode` does not.
     store: EmbeddingStore | None = None
+    #: Whether a document has several vectors.
+    has_several_vectors: bool = False
 
     def identity(self) -> Identity:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME` with its digest.
@@ -391,8 +393,7 @@ class LongModelMixin(BaseModel):
         ours = isinstance(self[0], LongTransformer) and call["output_value"] in _ARRAYS
         if not ours or self.trunk.token_ids(inputs[:1], call["prompt"], **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
-        has_several = isinstance(self, MultiVectorEncoder)
-        of_tokens = call["output_value"] == "token_embeddings" and not has_several
+        of_tokens = call["output_value"] == "token_embeddings" and not self.has_several_vectors
         # to find one question again costs as much as to encode it
         is_one_question = len(inputs) == 1 and arguments.get("task") == "query"
         done: dict[str, Tensor] = {}
@@ -403,7 +404,7 @@ class LongModelMixin(BaseModel):
             batch_size=call["batch_size"],
             show=call["show_progress_bar"],
             device=device,
-            by_row=has_several or of_tokens,
+            of_tokens=of_tokens,
             # vectors are pooled where they are
             to_host=call["save_to_cpu"] and not of_tokens and call.get("token_pooling") is None,
             store=None if of_tokens or is_one_question else self.store,
@@ -444,7 +445,7 @@ def encode_together(
     batch_size: int = 32,
     show: bool = False,
     device: int | str | torch.device | None = None,
-    by_row: bool = False,
+    of_tokens: bool = False,
     to_host: bool = True,
     store: EmbeddingStore | None = None,
     **kwargs: object,
@@ -466,7 +467,7 @@ def encode_together(
     for model in models:
         model.eval()
     place = first._resolve_inference_device(device)
-    engine = Engine(models, place, prompt, batch_size, kwargs, by_row=by_row, to_host=to_host, store=store)
+    engine = Engine(models, place, prompt, batch_size, kwargs, of_tokens=of_tokens, to_host=to_host, store=store)
     texts = list(dict.fromkeys(inputs))
     for indices, arrays in engine.encode(texts, show=show):
         yield [texts[i] for i in indices], arrays
@@ -496,6 +497,7 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
 
     OF_CALL = LongModelMixin.OF_CALL | {"token_pooling", "task"}
+    has_several_vectors = True
 
     @property
     def grouping(self) -> GroupByDocument:

@@ -40,7 +40,7 @@ def load_encoder(
         InputError: if `embed_dim` is more than the model has, if `device` is a number and there is no such
             accelerator, on an unknown option, or if remote code is allowed only here and not in the name.
     """
-    from mteb_longembed.encoders.load import build
+    from mteb_longembed.encoders.load import load_checkpoint
     from mteb_longembed.retrieval.make import loaded_search
 
     if unknown:
@@ -54,7 +54,7 @@ def load_encoder(
             f"code of {checkpoint.base.name} changes its embeddings, so it is part of the name: add "
             ":trust_remote_code=on to the name."
         )
-    model = build(checkpoint, device=_device(device))
+    model = load_checkpoint(checkpoint, _device(device))
     if embed_dim is not None:
         width = model.get_embedding_dimension()
         if not 1 <= embed_dim <= (width or embed_dim):
@@ -127,7 +127,7 @@ def model_meta(
         "adapted_from": origin,
         "use_instructions": bool(known.use_instructions) or prompts,
     }
-    if base.saved_as is not None and not base.files.local:
+    if base.saved is not None and not base.files.local:
         fields["reference"] = f"https://huggingface.co/{base.name}"
     if checkpoint.vectors is not None:
         fields["similarity_fn_name"] = ScoringFunction.MAX_SIM
@@ -149,7 +149,7 @@ def _described_by_files(base: Base) -> ModelMeta:
             )
     width = getattr(base.config, "hidden_size", None)
     words = getattr(base.config, "vocab_size", None)
-    known = {"embed_dim": width, "n_parameters": base.n_parameters}
+    known = {"embed_dim": width}
     if width and words:
         known["n_embedding_parameters"] = words * width  # as mteb counts them
     return ModelMeta.create_empty().model_copy(update=known)

@@ -112,7 +112,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         return made
 
     def _find_on_hub(self, name: str, revision: str | None) -> ModelMeta | None:
-        from mteb_longembed.encoders.base import Files, has_our_modules
+        from mteb_longembed.encoders.base import TRUNK, Files
         from mteb_longembed.encoders.spec import ModelSpec
         from mteb_longembed.encoders.strategies import ALGORITHM
         from mteb_longembed.retrieval.settings import SearchSettings
@@ -121,7 +121,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         if name.count("/") != 1 or name.startswith((".", "/", "~")) or Path(name).is_dir():
             return None
         try:
-            if not has_our_modules(Files(name, revision).read_modules()):
+            if TRUNK not in [module["type"] for module in Files.open(name, revision).modules()]:
                 return None
         except (HubError, ModelError):  # mteb reports it in its own way
             return None

@@ -1,21 +1,25 @@
 """Heads of one of our models: what pools one pass in several ways. The only file here that knows how encoders do it."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import torch
 from mteb.models.abs_encoder import AbsEncoder, get_prompt_name
 from mteb.types import PromptType
 from sentence_transformers.sentence_transformer.modules import Normalize
 
-from mteb_longembed.encoders.weights import count_tokens
-from mteb_longembed.encoders.vectors import Vectors
-from mteb_longembed.encoders.head import Head, check_averages
-from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights
-from mteb_longembed.encoders.model import LongModel, LongModelMixin, LongSentenceTransformer, with_head
-from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
+from mteb_longembed.encoders.head import Head
+from mteb_longembed.encoders.model import (
+    LongModel,
+    LongModelMixin,
+    LongSentenceTransformer,
+    encode_together,
+    with_head,
+)
 from mteb_longembed.encoders.tokens import draw
+from mteb_longembed.encoders.vectors import Vectors, check_averages
+from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens, document_prompt
 
 from .scorer import Documents
 
@@ -52,14 +56,31 @@ def raw(
     return cast("LongModel", with_head(cast("Any", model), head))
 
 
-@contextmanager
-def pooled_by(model: LongModel, others: Sequence[LongModel]) -> Iterator[None]:
-    """What a model encodes inside for its store is pooled by these heads too, and their rows are kept there."""
-    model.also = others
-    try:
-        yield
-    finally:
-        model.also = ()
+def encode(
+    models: Sequence[LongModel], texts: Sequence[str], kind: PromptType, documents: Documents, *, show: bool
+) -> list[list[Any]]:
+    """For each of these models, which share their first module, the vectors of all texts, from one pass."""
+    first = models[0]
+    prompt = prompt_of(first, documents, kind)
+    if prompt is None:
+        prompt = document_prompt(first) if kind == PromptType.document else first.prompts.get("query")
+    options: dict[str, Any] = {"show": documents.options.get("show_progress_bar", show)}
+    if "batch_size" in documents.options:
+        options["batch_size"] = documents.options["batch_size"]
+    found: list[dict[str, Any]] = [{} for _ in models]
+    with torch.inference_mode():
+        for some, arrays in encode_together(
+            models,
+            list(texts),
+            prompt=prompt or None,
+            store=first.store,
+            task="query" if kind == PromptType.query else "document",
+            **options,
+        ):
+            for known, model, of_model in zip(found, models, arrays, strict=True):
+                dims = getattr(model, "truncate_dim", None)
+                known.update(zip(some, [array[..., :dims] for array in of_model], strict=True))
+    return [[known[text] for text in texts] for known in found]
 
 
 def is_mean_of_windows(model: LongModelMixin) -> bool:
@@ -79,8 +100,10 @@ def document_bytes(model: LongModel) -> int:
     """The bytes of the vectors of a document that is as long as the model reads, at most."""
     strategy = model.trunk.strategy
     step = model.head.vectors
-    if step == "window" and isinstance(strategy, ParallelContextWindows):
-        step = max(strategy.size - strategy.overlap - 2, 1)
+    if step == "window":
+        # pcw's windows, without special tokens; those of other strategies are as long as the trained length
+        size = getattr(strategy, "size", strategy.trained_len)
+        step = max(size - getattr(strategy, "overlap", 0) - 2, 1)
     n_vectors = 1
     if isinstance(step, int):
         n_vectors = -(-strategy.target_len // step)

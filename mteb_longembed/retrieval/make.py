@@ -215,14 +215,14 @@ def _over_vectors(
         head = encoded.head(rule, "window")
     else:
         head = encoded.head(rule, None)
-        if settings.transform and encoded.cuts_windows:
+        if settings.whiten and encoded.cuts_windows:
             fitted_on = encoded.head(rule, "window")
     return Windows(
         encoded,
         head,
         join,
         scales=scales,
-        transform=settings.transform,
+        whiten=settings.whiten,
         fitted_on=fitted_on,
         has_index=settings.index is not None,
     )

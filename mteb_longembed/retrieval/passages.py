@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mteb_longembed.encoders.model import LongModelMixin
-from mteb_longembed.encoders.spans import spans_by_sentences, tokens_of_vectors, tokens_read
+from mteb_longembed.encoders.spans import spans_by_sentences, tokens_read, vector_tokens
 from mteb_longembed.encoders.weights import document_prompt
 
 #: Start and end in characters. The end is excluded.
@@ -34,7 +34,7 @@ def passages_of(model: LongModelMixin, text: str) -> list[Passage]:
     if not getattr(model.tokenizer, "is_fast", False):
         return [(0, len(text))]
     ids, offsets = tokens_read(model, prompt, text)
-    (groups,) = tokens_of_vectors(model, [ids], prompt or None)
+    (groups,) = vector_tokens(model, [ids], prompt or None)
     spans = np.array(offsets).reshape(-1, 2)
     return [_passage(spans[group.numpy()]) for group in groups]
 

@@ -1,8 +1,6 @@
 """One pass of a model over documents: each text is encoded once, for all heads that pool it in their own way."""
 
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -12,8 +10,6 @@ from mteb.types import PromptType
 from torch.utils.data import DataLoader
 
 from mteb_longembed.data.text_table import text_table
-from mteb_longembed.encoders.batching import no_bar
-from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.errors import IncompatibleError
 
@@ -88,7 +84,6 @@ class Pass:
         self.before_call: Callable[[], None] = lambda: None
         self.generation = 0  #: changes when documents are forgotten
         self._heads: dict[HeadKey, Head] = {}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._forget()
         self.release()
 
@@ -167,26 +162,31 @@ class Pass:
 
     def _append_part(self, missing: Sequence[Head], documents: Documents, part: slice) -> None:
         texts = documents.texts[part]
-        for number, head in enumerate(missing):
-            pieces = [self._pieces(head, text) for text in texts]
-            counts = list(map(len, pieces))
-            flat = list(chain.from_iterable(pieces))
-            if self.is_ours or len(self._heads) < 2:
-                with _bar_of(number):
-                    rows = self._encode(head, flat, PromptType.document, missing[number + 1 :], documents)
+        pieces = {head: [self._pieces(head, text) for text in texts] for head in missing}
+        encoded = {}
+        if self.is_ours:
+            # its heads cut texts alike
+            flat = list(chain.from_iterable(pieces[missing[0]]))
+            rows_of_heads = self._encode(missing, flat, PromptType.document, documents)
+            encoded = dict(zip(missing, rows_of_heads, strict=True))
+        for head in missing:
+            counts = list(map(len, pieces[head]))
+            flat = list(chain.from_iterable(pieces[head]))
+            if head in encoded:
+                rows = encoded[head]
+            elif len(self._heads) < 2:
+                rows = self._encoded_by_mteb(flat, PromptType.document, documents)
             else:
-                rows = self._looked_up(head, flat, PromptType.document, documents)
+                rows = self._looked_up(flat, PromptType.document, documents)
             if max(counts, default=1) > 1 or min(counts, default=1) < 1:
                 ends = np.cumsum(counts)
                 rows = [np.concatenate(rows[end - n : end]) for end, n in zip(ends, counts, strict=True)]
             head.vectors.append(rows)
 
-    def _looked_up(
-        self, head: Head, texts: Sequence[str], kind: PromptType, documents: Documents
-    ) -> list[np.ndarray]:
+    def _looked_up(self, texts: Sequence[str], kind: PromptType, documents: Documents) -> list[np.ndarray]:
         """The vectors of texts from a model that we cannot change. What another head has needed is known."""
         missing = [text for text in dict.fromkeys(texts) if (kind, text) not in self._known_texts]
-        rows = self._encode(head, missing, kind, (), documents)
+        rows = self._encoded_by_mteb(missing, kind, documents)
         self._known_texts.update({(kind, text): row for text, row in zip(missing, rows, strict=True)})
         return [self._known_texts[kind, text] for text in texts]
 
@@ -220,7 +220,7 @@ class Pass:
             pieces = [[text] for text in missing]
             if head.key.pieces is not None:
                 pieces = [head.key.pieces(text) for text in missing]
-            rows = self._looked_up(head, list(chain.from_iterable(pieces)), kind, self.documents)
+            rows = self._looked_up(list(chain.from_iterable(pieces)), kind, self.documents)
             ends = np.cumsum(list(map(len, pieces)))
             for text, end, own in zip(missing, ends, pieces, strict=True):
                 of_text = np.concatenate(rows[end - len(own) : end])
@@ -228,9 +228,7 @@ class Pass:
         elif missing:
             # one call gives the vectors of all heads
             asked = [one for one in self._ordered() if one is head or one.is_asked]
-            for number, one in enumerate(asked):
-                with _bar_of(number):
-                    rows = self._encode(one, missing, kind, asked[number + 1 :], self.documents)
+            for one, rows in zip(asked, self._encode(asked, missing, kind, self.documents), strict=True):
                 one.known.update({(kind, text): row for text, row in zip(missing, rows, strict=True)})
         found = [head.known[kind, text] for text in texts]
         for one in self._heads.values():
@@ -251,51 +249,36 @@ class Pass:
         key = head.key
         if key not in self._made:
             model = self.model
-            made = heads.raw(model, key.vectors, key.rule, self._counts)
-            made.store = model.store or self._own_store()
-            self._made[key] = made
+            self._made[key] = heads.raw(model, key.vectors, key.rule, self._counts)
         return self._made[key]
 
-    def _own_store(self) -> EmbeddingStore | None:
-        """Where several heads find the vectors of one call, if there is no store."""
-        if len(self._heads) < 2:
-            return None
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory()
-        return EmbeddingStore(self._folder.name)
-
     def _encode(
-        self, head: Head, texts: Sequence[str], kind: PromptType, others: Sequence[Head], documents: Documents
+        self, asked: Sequence[Head], texts: Sequence[str], kind: PromptType, documents: Documents
+    ) -> list[list[np.ndarray]]:
+        """For each head one matrix `[vectors, d]` for each text, all from one pass."""
+        if not texts:
+            return [[] for _ in asked]
+        models = [self._model_of(head) for head in asked]
+        encoded = heads.encode(models, texts, kind, documents, show=show_bars())
+        return [_matrices(rows) for rows in encoded]
+
+    def _encoded_by_mteb(
+        self, texts: Sequence[str], kind: PromptType, documents: Documents
     ) -> list[np.ndarray]:
-        """One matrix `[vectors, d]` for each text. The other heads keep theirs in the store."""
+        """One matrix `[1, d]` for each text, by an encoder that we cannot change."""
         if not texts:
             return []
         options = {"show_progress_bar": show_bars(), **documents.options}
-        if not self.is_ours:
-            rows = _encoded_by_mteb(self.encoder, texts, kind, documents, options)
-        else:
-            model = self._model_of(head)
-            encode = model.encode_query if kind == PromptType.query else model.encode_document
-            together: AbstractContextManager[None] = nullcontext()
-            if others and len(texts) > 1:
-                together = heads.pooled_by(model, [self._model_of(other) for other in others])
-            with together:
-                rows = encode(list(texts), prompt=heads.prompt_of(model, documents, kind), **options)
-        return [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in rows]
+        table = text_table({str(number): text for number, text in enumerate(texts)})
+        loader: Any = DataLoader(cast("Any", table), batch_size=options.get("batch_size", 32))
+        where = {"hf_split": "test", "hf_subset": "default", "prompt_type": kind}
+        return _matrices(
+            self.encoder.encode(loader, task_metadata=documents.metadata, **where, **options)
+        )
 
 
-def _encoded_by_mteb(
-    encoder: Any, texts: Sequence[str], kind: PromptType, documents: Documents, options: Any
-) -> Any:
-    table = text_table({str(number): text for number, text in enumerate(texts)})
-    loader: Any = DataLoader(cast("Any", table), batch_size=options.get("batch_size", 32))
-    where = {"hf_split": "test", "hf_subset": "default", "prompt_type": kind}
-    return encoder.encode(loader, task_metadata=documents.metadata, **where, **options)
-
-
-def _bar_of(number: int) -> AbstractContextManager[None]:
-    """Only the first head advances the bar of a run: the others read what its call has kept."""
-    return no_bar() if number else nullcontext()
+def _matrices(rows: Any) -> list[np.ndarray]:
+    return [np.atleast_2d(np.asarray(torch.as_tensor(row).float().cpu())) for row in rows]
 
 
 def similarity_of(encoder: Any) -> str:

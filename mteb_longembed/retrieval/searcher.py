@@ -15,8 +15,7 @@ from mteb_longembed.data.table import Source
 from mteb_longembed.data.task import check_language
 from mteb_longembed.data.text_file import TextFile
 from mteb_longembed.data.texts import ENGLISH
-from mteb_longembed.encoders.compute_type import why_bf16
-from mteb_longembed.encoders.tokens import checked
+from mteb_longembed.encoders.tokens import read_given
 from mteb_longembed.encoders.tokens import without_surrogates
 from mteb_longembed.errors import InputError
 from mteb_longembed.hub import silence
@@ -191,9 +190,9 @@ class Searcher:
     def centre_queries(self, queries: Sequence[str]) -> None:
         """Centre queries on the mean of these examples, once the next documents are added."""
         vectors = self._vectors
-        if vectors is None or vectors.transform is None:
+        if vectors is None or vectors.whiten is None:
             raise InputError("example queries need a name with whiten=, such as e5-base+ntk:whiten=0.5.")
-        vectors.example_queries = list(checked("queries", queries))
+        vectors.example_queries = list(read_given("queries", queries))
 
     def refit(self) -> None:
         """Fit weights and whitening on all documents, and encode all documents again.
@@ -203,7 +202,7 @@ class Searcher:
         """
         with self._lock, silence():
             vectors = self._vectors
-            if vectors is None or not (vectors.head.key.rule or vectors.transform):
+            if vectors is None or not (vectors.head.key.rule or vectors.whiten):
                 raise InputError(
                     "refit needs a name with weights= or whiten=, such as e5-base+ntk:whiten=0.5."
                 )
@@ -267,7 +266,7 @@ def _pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, str]
     """Each id with its text."""
     counts = [0, 0]
     missing: Any = None  # neither an id nor a text may be None
-    for key, text in zip_longest(checked("ids", ids), checked("documents", texts), fillvalue=missing):
+    for key, text in zip_longest(read_given("ids", ids), read_given("documents", texts), fillvalue=missing):
         counts[0] += key is not missing
         counts[1] += text is not missing
         if counts[0] == counts[1]:
@@ -361,23 +360,9 @@ def search(
     """
     if language is not None:
         check_language(language)
-    faster = None
     if dtype is not None:
         name = in_type(name, dtype)
-    elif is_ours(name):
-        faster = partial(_in_bf16, name, device, chunker)
-    scorer = make_scorer(name, device, chunker)
-    searcher = Searcher(scorer, passages=passages, language=language, faster=faster)
+    searcher = Searcher(make_scorer(name, device, chunker), passages=passages, language=language)
     if queries:
         searcher.centre_queries(queries)
     return searcher
-
-
-def _in_bf16(name: str, device: str | None, chunker: Chunker | None, texts: Sequence[str]) -> Scorer | None:
-    """The scorer of a name in bf16, if that is better for these texts. A log line says both times."""
-    spec, _ = read_name(name)
-    why = why_bf16(spec, texts, device)
-    if why is None:
-        return None
-    logger.warning("%s", why)
-    return make_scorer(in_type(name, "bf16"), device, chunker)

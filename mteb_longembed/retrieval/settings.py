@@ -8,12 +8,11 @@ from pydantic import Field
 
 from mteb_longembed.encoders.checkpoint import Checkpoint
 from mteb_longembed.encoders.spec import ModelSpec
-from mteb_longembed.encoders.head import check_averages
-from mteb_longembed.encoders.heads.transforms import TRANSFORMS
+from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import holds_model
 from mteb_longembed.names.grammar import SEARCH_SETTINGS, is_bm25_name, is_extended_name, split_search
-from mteb_longembed.names.parameters import read_fields
+from mteb_longembed.names.parameters import Power, read_fields
 
 #: The encoder's share of a fused score if the name gives none; experiments/tried.md says how it was chosen.
 DEFAULT_WEIGHT = 0.5
@@ -29,7 +28,7 @@ class SearchSettings:
         fuse: `bm25` fuses scores with BM25.
         weight: the encoder's share of a fused score.
         weights: the rule by which tokens count by their rarity in the corpus.
-        transform: a map that is fitted on the corpus' vectors: its key in `TRANSFORMS`, and its setting.
+        whiten: the power of a map that is fitted on the corpus' vectors.
         score: `softmax` lets all vectors of a document give its score, and not only the best one.
         query: `sentences` asks each sentence of a query on its own.
         index: `ivf` searches a part of the vectors.
@@ -38,7 +37,7 @@ class SearchSettings:
     fuse: Literal["bm25"] | None = None
     weight: Annotated[float, Field(gt=0, lt=1)] | None = None
     weights: Literal["sif", "idf"] | None = None
-    transform: tuple[str, float] | None = None
+    whiten: Power | None = None
     score: Literal["max", "softmax"] | None = None
     query: Literal["sentences"] | None = None
     index: Literal["ivf"] | None = None
@@ -73,9 +72,6 @@ class SearchSettings:
     def given(self) -> dict[str, Any]:
         """The settings that are not their defaults."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        transform = values.pop("transform")
-        if transform is not None:
-            values |= [transform]
         return {key: value for key, value in values.items() if value is not None}
 
     def check_fits(self, checkpoint: Checkpoint) -> None:
@@ -100,17 +96,13 @@ def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
     Raises:
         InputError: if the name or a value breaks a rule.
     """
-    model, settings = split_search(text, (*SEARCH_SETTINGS, *TRANSFORMS))
+    model, settings = split_search(text)
     if "neighbours" in settings:
         raise InputError(
             f"neighbours is a setting of BM25 alone, because in a fusion it can lose, got it in {text!r}: "
             "use bm25:window=200,neighbours=MODEL, or leave it out."
         )
-    maps = [(key, TRANSFORMS[key].read(settings.pop(key))) for key in TRANSFORMS if key in settings]
-    if len(maps) > 1:
-        raise InputError(f"vectors take at most 1 map, got {' and '.join(dict(maps))} in {text!r}.")
-    transform = next(iter(maps), None)
-    return ModelSpec.parse(model), SearchSettings(**cast("dict[str, Any]", settings), transform=transform)
+    return ModelSpec.parse(model), SearchSettings(**cast("dict[str, Any]", settings))
 
 
 def typed_name(

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.encoders.heads.transforms import TRANSFORMS, Transform
-from mteb_longembed.encoders.whitening import unit
+from mteb_longembed.encoders.whitening import Whitening, unit
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .passages import passages_of, windows_of
@@ -27,7 +26,7 @@ class Windows:
         head: gives the vectors.
         join: `mean`: a document's one vector is the mean of them; `max`, `softmax`: of their scores.
         scales: whether vectors are compared by the cosine.
-        transform: a map that is fitted on vectors of the corpus: its key and its setting. None for no map.
+        whiten: the power of a map that is fitted on vectors of the corpus. None for no map.
         fitted_on: the head whose vectors the map is fitted on, if it is another one.
         has_index: whether an index compares only a part of the vectors.
         meta: mteb's description, if it is not that of the model.
@@ -43,13 +42,13 @@ class Windows:
         join: Join = "max",
         *,
         scales: bool = True,
-        transform: tuple[str, float] | None = None,
+        whiten: float | None = None,
         fitted_on: Head | None = None,
         has_index: bool = False,
         meta: ModelMeta | None = None,
     ) -> None:
         check_comparable(encoded.similarity)
-        scales = scales or transform is not None
+        scales = scales or whiten is not None
         if join == "softmax" and not scales:
             raise IncompatibleError(
                 "score=softmax has a temperature for the cosine, got vectors compared by dot product: leave it out."
@@ -58,7 +57,7 @@ class Windows:
         self.head = head
         head.is_asked = True
         self.join = join
-        self.transform = transform
+        self.whiten = whiten
         self.has_index = has_index
         self.meta = meta or encoded.meta
         self.lowest = -1.0 if scales else None
@@ -72,7 +71,7 @@ class Windows:
         self._forget()
 
     def _forget(self) -> None:
-        self._map: Transform | None = None
+        self._map: Whitening | None = None
         self._ready = CorpusVectors()
         self._index: WindowIndex | None = None
         self._spans: dict[int, list[Span]] = {}
@@ -124,12 +123,11 @@ class Windows:
             raise InputError("search needs an indexed corpus: call fit with documents first.")
         if len(self._ready) == n_documents:
             return
-        if self.transform is not None and self._map is None:
+        if self.whiten is not None and self._map is None:
             examples = None
             if self.example_queries:
                 examples = self.encoded.query_rows(self.head, self.example_queries)
-            key, setting = self.transform
-            self._map = TRANSFORMS[key].fit(self._fitted_on.vectors.drawn(), setting, examples)
+            self._map = Whitening.fit(self._fitted_on.vectors.drawn(), self.whiten, examples)
         ready = CorpusVectors()
         for block in self.head.vectors.blocks():
             if self.join == "mean":
