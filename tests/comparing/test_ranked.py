@@ -12,7 +12,7 @@ import mteb_longembed as longembed
 from mteb_longembed.cli import main
 from mteb_longembed.comparing.compare import Comparison
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.retrieval.ranked import Points, Ranked, read_run
+from mteb_longembed.comparing.ranked import Points, Ranked, read_run
 from mteb_longembed.retrieval.scorer import Documents
 from tests import tiny
 from tests.own_data import beir
