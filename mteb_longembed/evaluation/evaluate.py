@@ -57,11 +57,11 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
 def _counted(scores: np.ndarray, split: Split, query: str) -> np.ndarray:
     """The scores of a query, minus infinity for documents that mteb does not score."""
     numbers = split.documents.numbers
-    counted = scores
+    counted = np.asarray(scores, dtype=float)  # also of a scorer that gives integers
     if split.candidates is not None:
-        counted = np.full_like(scores, -np.inf)
+        counted = np.full(scores.shape, -np.inf)
         asked = [numbers[key] for key in split.candidates.get(query, ()) if key in numbers]
-        counted[asked] = scores[asked]
+        counted[asked] = np.asarray(scores)[asked]
     if getattr(split.task, "ignore_identical_ids", False) and query in numbers:
         counted = counted.copy()
         counted[numbers[query]] = -np.inf
