@@ -36,7 +36,7 @@ MISSING = "-"
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
 NEAR = f"within {MARGIN:g}"
 #: What a narrow terminal leaves out, the first one first. Scores and costs stay.
-_OPTIONAL = ("vectors", "read", NEAR)
+_OPTIONAL = ("vectors", "read", NEAR, "to best")
 #: Characters of a line of a name: in a wide and in a narrow terminal.
 _LINE, _NARROW_LINE = 30, 20
 #: What a column is, for the columns that not everybody can guess.
@@ -240,7 +240,7 @@ def _drawn(table: Table, line: int, left_out: Sequence[str]) -> str:
         cells[title] = [on_lines(text, line) for text in cells[title]]
     if line < _LINE and "standing" in cells:
         cells["standing"] = cells["standing"].str.replace(" ", "\n", n=1)
-    titles = [title.replace(" ", "\n") for title in cells]
+    titles = [title.replace(" ", "\n").replace("/", "/\n") for title in cells]
     return str(tabulate(cells, titles, "simple", showindex=False, disable_numparse=True, colalign=sides))
 
 

@@ -140,7 +140,8 @@ def expected(scores: pd.DataFrame, names: Sequence[str]) -> float | None:
     """
     if len(scores) // scores["candidate"].nunique() < LEAST_QUERIES:
         return None
-    first_labels = scores["groups"].str[0].fillna(scores["query"])
+    pairs = zip(scores["query"], scores["groups"], strict=True)
+    first_labels = pd.Series([labels[0] if len(labels) else query for query, labels in pairs], scores.index)
     of_split = first_labels.groupby([scores["candidate"], scores["task"], scores["split"]])
     if of_split.nunique().min() < 2:
         return None

@@ -123,7 +123,7 @@ def test_with_less_than_six_differing_groups_no_difference_is_claimed_however_la
             samples = candidates(first, second, labels=labels)
             assert samples.n_differing("a", "b") == n_differing
             if not is_claimed:
-                assert samples.difference("a", "b").high >= 0 and not samples.is_behind("b", "ab")
+                assert not samples.difference("a", "b").high < 0 and not samples.is_behind("b", "ab")
     assert samples.is_behind("b", "ab")
 
 
