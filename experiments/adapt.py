@@ -30,7 +30,7 @@ from mteb_longembed.encoders.whitening import Whitening, unit
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.vectors import all_vectors, best_vector
-from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.statistics.resampling import Interval
 
 RESULTS = Path("experiments/adapt.csv")
 PAGE = Path("experiments/adapt.md")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from mteb_longembed.statistics.intervals import Interval
+from mteb_longembed.statistics.resampling import Interval
 
 
 def interleaved(rounds: int, *runs: Callable[[], object]) -> list[float]:

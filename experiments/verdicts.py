@@ -1,147 +1,287 @@
-"""How often are `compare`'s words false, and how long do they take? Writes experiments/verdicts.md.
+"""How often does an interval of `compare` miss the truth, and how often is a word false? The tables of verdicts.md.
 
-    python -m experiments.verdicts
+    python -m experiments.verdicts FOLDER
 
-Candidates are simulated: two equal ones, and two of which one is truly two points behind.
+FOLDER has QMSum's corpus, queries and qrels, as LongEmbed publishes them. Each finished cell is a row of
+`experiments/verdicts.csv`, so the same command goes on where it was stopped.
 """
 
-import resource
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from experiments.measuring import table, write_part
-from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.compare import Comparison
-from mteb_longembed.comparing.notes import findings
-from mteb_longembed.comparing.page import as_text, tables, write_all
-from mteb_longembed.comparing.summary import (
-    ENOUGH_SHARE,
-    MARGIN,
-    WINNING_SHARE,
-    by_split,
-    expected,
-    summarise,
-)
-from mteb_longembed.comparing.verdict import Setting, advise
+from mteb_longembed.comparing.summary import ENOUGH_SHARE, MARGIN
+from mteb_longembed.data.task import files_task
+from mteb_longembed.evaluation.evaluate import evaluate
+from mteb_longembed.evaluation.split import splits_of
+from mteb_longembed.retrieval.make import make_bm25
+from mteb_longembed.retrieval.passage_bm25 import BM25Settings
 from mteb_longembed.statistics import resampling
-from mteb_longembed.statistics.resampling import resample
+from mteb_longembed.statistics.resampling import Labels, resample
 
+RESULTS = Path("experiments/verdicts.csv")
 PAGE = Path("experiments/verdicts.md")
 DRAWS = 1_000
+#: Draws of meetings: all pairs of candidates are compared in each.
+MEETING_DRAWS = 400
 #: Fewer than in a comparison, so that the simulations take minutes.
 N_RESAMPLES = 2_000
-SIZES = (8, 12, 25, 50, 100, 200)
+SIZES = (10, 25, 50, 100, 200, 400)
+MEETINGS = (12, 25, 40)
+BM25 = (
+    "bm25@512",
+    "bm25@2048",
+    "bm25@4096",
+    "bm25:query=sentences",
+    "bm25:window=200",
+    "bm25:window=200,score=max",
+    "bm25:window=100",
+    "bm25:window=200,query=sentences",
+)
 
-Pair = tuple[np.ndarray, np.ndarray]
+
+@dataclass(frozen=True)
+class Drawn:
+    """The scores of two candidates on some queries, the labels of these, and how far the second one truly is above."""
+
+    first: np.ndarray
+    second: np.ndarray
+    truth: float
+    labels: Labels | None = None
 
 
-def like_ndcg(rng: np.random.Generator, n: int) -> Pair:
-    """Two equal candidates: each query has a difficulty, and each draws a rank of its one relevant document."""
+Make = Callable[[np.random.Generator, int], Drawn]
+
+
+def _ndcg(ranks: np.ndarray) -> np.ndarray:
+    return np.where(ranks <= 10, 1 / np.log2(ranks + 1), 0.0)
+
+
+def like_ndcg(rng: np.random.Generator, n: int) -> Drawn:
+    """Each query has a difficulty, and each of two equal candidates draws a rank of its one relevant document."""
     easy = np.clip(rng.beta(0.6, 0.4, n), 0.05, 0.98)
-    ranks = rng.geometric(easy, size=(2, n))
-    first, second = np.where(ranks <= 10, 1 / np.log2(ranks + 1), 0.0)
-    return first, second
+    first, second = _ndcg(rng.geometric(easy, size=(2, n)))
+    return Drawn(first, second, 0.0)
 
 
-def right_or_wrong(rng: np.random.Generator, n: int, behind: float = 0.0) -> Pair:
-    """Two candidates that are right on 80 % of the queries, each on its own."""
-    return (rng.random(n) < 0.8).astype(float), (rng.random(n) < 0.8 - behind).astype(float)
+def right_or_wrong(rng: np.random.Generator, n: int, behind: float = 0.1) -> Drawn:
+    """Right on 80 and on 70 % of the queries, each on its own."""
+    first, second = rng.random((2, n))
+    return Drawn((first < 0.8).astype(float), (second < 0.8 - behind).astype(float), -behind)
 
 
-def few_fail(rng: np.random.Generator, n: int) -> Pair:
-    """The second one is wrong on 2 % of the queries, the first one never."""
-    return np.ones(n), (rng.random(n) >= MARGIN / 100).astype(float)
+def few_fail(rng: np.random.Generator, n: int, share: float = 0.1) -> Drawn:
+    """The second one is wrong on 10 % of the queries, the first one never."""
+    return Drawn(np.ones(n), (rng.random(n) >= share).astype(float), -share)
 
 
-def a_little_everywhere(rng: np.random.Generator, n: int) -> Pair:
+def a_little(rng: np.random.Generator, n: int) -> Drawn:
     """The second one has about two points less on each query."""
     first = 0.4 + 0.2 * rng.random(n)
-    return first, first + rng.normal(-MARGIN / 100, 0.05, n)
+    return Drawn(first, first + rng.normal(-MARGIN / 100, 0.05, n), -MARGIN / 100)
 
 
-def two_points_right_or_wrong(rng: np.random.Generator, n: int) -> Pair:
-    """The same as `right_or_wrong`, with two points between them."""
+def whole_documents(rng: np.random.Generator, n: int, size: int = 12) -> Drawn:
+    """Two equal candidates: each document, with all its queries, is won by one of them."""
+    won = np.repeat(rng.choice([-0.5, 0.5], n), size)
+    difference = won * (rng.random(n * size) < 0.7)
+    labels = [[document] for document in np.repeat(np.arange(n), size).tolist()]
+    return Drawn(0.5 - difference / 2, 0.5 + difference / 2, 0.0, labels)
+
+
+def many_judged(n_documents: int, n_judged: int, *, matters: bool) -> Make:
+    """Two equal candidates, on queries with several of these documents each.
+
+    Args:
+        n_documents: of the pool.
+        n_judged: relevant ones of each query.
+        matters: whether a document is won by one of the candidates for all its queries, or each query on its own.
+    """
+
+    def make(rng: np.random.Generator, n: int) -> Drawn:
+        judged = np.array([rng.choice(n_documents, n_judged, replace=False) for _ in range(n)])
+        difference = rng.choice([-0.5, 0.0, 0.5], n)
+        if matters:
+            difference = rng.choice([-1.0, 1.0], n_documents)[judged].mean(axis=1) * (rng.random(n) < 0.8)
+        return Drawn(0.5 - difference / 2, 0.5 + difference / 2, 0.0, judged.tolist())
+
+    return make
+
+
+def two_points_right_or_wrong(rng: np.random.Generator, n: int) -> Drawn:
+    """Right on 80 and on 78 % of the queries."""
     return right_or_wrong(rng, n, MARGIN / 100)
 
 
-def rates(kinds: dict[str, Callable[..., Pair]], is_false: Callable[..., bool]) -> Iterator[list[object]]:
-    """A row for each kind: how often a word is false, in percent, for each number of queries."""
-    for title, make in kinds.items():
-        row: list[object] = [title]
-        for n in SIZES:
-            rng = np.random.default_rng(n)
-            n_false = sum(is_false(resample("ab", [make(rng, n)])) for _ in range(DRAWS))
-            row.append(f"{100 * n_false / DRAWS:.1f}")
-        yield row
+def two_percent_fail(rng: np.random.Generator, n: int) -> Drawn:
+    """The second one is wrong on 2 % of the queries."""
+    return few_fail(rng, n, MARGIN / 100)
 
 
-def end_of_a_comparison(n_queries: int, n_candidates: int) -> tuple[float, float]:
-    """Seconds and GB of all that follows the run: resamples, tables, page, files."""
-    rng = np.random.default_rng(0)
-    easy = rng.random(n_queries)
-    pool = [Candidate(f"mine+gp@{number}", "mine", "strategy") for number in range(n_candidates)]
-    frames = []
-    for candidate in pool:
-        scores = np.clip(easy + rng.normal(0, 0.2, n_queries), 0, 1)
-        frame = pd.DataFrame({"query": [f"q{number}" for number in range(n_queries)], "score": scores})
-        frames.append(frame.assign(candidate=candidate.id, task="A", split="test", is_tied=False))
-    scores = pd.concat(frames)
-    scores["R@100"] = scores["score"] ** 0.5
-    began = time.perf_counter()
-    summary = summarise(scores, pool, {})
-    setting = Setting(n_queries=n_queries)
-    comparison = Comparison(
-        scores=scores,
-        summary=summary,
-        by_split=by_split(scores),
-        advice=advise(summary, setting),
-        notes=findings(setting, expected(scores, list(summary.index))),
-        tasks=["A"],
-        metrics=["nDCG@10", "R@100"],
-        n_queries=n_queries,
-        n_documents=1,
-        synthetic_queries=False,
-        identity="0" * 8,
-        written="",
-    )
-    for one in tables(comparison):
-        as_text(one, 120)
-    with tempfile.TemporaryDirectory() as folder:
-        write_all(comparison, Path(folder), "")
-    seconds = time.perf_counter() - began
-    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+INDEPENDENT: dict[str, Make] = {
+    "ranks (nDCG@10), equal": like_ndcg,
+    "right on 80 and on 70 %": right_or_wrong,
+    "wrong never and on 10 %": few_fail,
+    "a little on each query": a_little,
+}
+TWO_POINTS: dict[str, Make] = {
+    "a little on each query": a_little,
+    "right on 80 and on 78 %": two_points_right_or_wrong,
+    "wrong never and on 2 %": two_percent_fail,
+}
+JUDGED: dict[str, Make] = {
+    "3 of 40 documents, whole documents are won": many_judged(40, 3, matters=True),
+    "10 of 100 documents, whole documents are won": many_judged(100, 10, matters=True),
+    "5 of 1,000 documents, whole documents are won": many_judged(1_000, 5, matters=True),
+    "3 of 40 documents, each query on its own": many_judged(40, 3, matters=False),
+    "5 of 1,000 documents, each query on its own": many_judged(1_000, 5, matters=False),
+}
+
+
+def misses(make: Make, n: int, draws: int = DRAWS) -> float:
+    """How often the interval of the difference does not hold the truth, in percent."""
+    rng = np.random.default_rng(n)
+    n_missed = 0
+    for _ in range(draws):
+        drawn = make(rng, n)
+        labels = None if drawn.labels is None else [drawn.labels]
+        interval = resample("ab", [[drawn.first, drawn.second]], labels).difference("a", "b")
+        n_missed += not interval.low <= drawn.truth <= interval.high
+    return 100 * n_missed / draws
+
+
+def enough(make: Make, n: int, draws: int = DRAWS) -> float:
+    """How often the second one is called good enough, in percent."""
+    rng = np.random.default_rng(n)
+    n_called = 0
+    for _ in range(draws):
+        drawn = make(rng, n)
+        shares = resample("ab", [[drawn.first, drawn.second]]).near_shares("ab", MARGIN / 100)
+        n_called += shares["b"] >= ENOUGH_SHARE
+    return 100 * n_called / draws
+
+
+def behind(n_candidates: int, n: int, draws: int = DRAWS) -> float:
+    """How often one of several equal candidates is called behind, in percent of all that are not the highest."""
+    rng = np.random.default_rng(n)
+    n_called = 0
+    names = [str(number) for number in range(n_candidates)]
+    for _ in range(draws):
+        easy = np.clip(rng.beta(0.6, 0.4, n), 0.05, 0.98)
+        samples = resample(names, [_ndcg(rng.geometric(easy, size=(n_candidates, n)))])
+        n_called += sum(samples.is_behind(name, names) for name in names)
+    return 100 * n_called / draws / (n_candidates - 1)
+
+
+def meetings(scores: pd.DataFrame, n: int) -> Iterator[tuple[str, float]]:
+    """For each pair of candidates how often the interval of whole meetings misses the difference on all, in percent."""
+    by_meeting = [part[list(BM25)].to_numpy() for _, part in scores.groupby("meeting")]
+    truth = scores[list(BM25)].mean()
+    rng = np.random.default_rng(n)
+    n_missed = dict.fromkeys(combinations(BM25, 2), 0)
+    for _ in range(MEETING_DRAWS):
+        drawn = rng.choice(len(by_meeting), n, replace=False)
+        labels = [[meeting] for meeting in drawn for _ in by_meeting[meeting]]
+        rows = np.concatenate([by_meeting[meeting] for meeting in drawn])
+        samples = resample(BM25, [rows.T], [labels])
+        for first, second in n_missed:
+            interval = samples.difference(first, second)
+            n_missed[first, second] += not interval.low <= truth[second] - truth[first] <= interval.high
+    for (first, second), missed in n_missed.items():
+        yield f"{first} against {second}", 100 * missed / MEETING_DRAWS
+
+
+def scores_of(folder: Path) -> pd.DataFrame:
+    """The score of each query of QMSum by each BM25, and its meeting."""
+    sources = [next(folder.glob(f"{kind}.*")) for kind in ("corpus", "queries", "qrels")]
+    (split,) = splits_of(files_task(*sources))
+    columns = {}
+    for name in BM25:
+        found = evaluate(make_bm25(BM25Settings.parse(name)), split)
+        columns[name] = found.set_index("query")["score"]
+    scores = pd.DataFrame(columns)
+    scores["meeting"] = [min(split.judged[query]) for query in scores.index]
+    return scores
+
+
+class Kept:
+    """The cells that are finished, in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows = pd.DataFrame(columns=["table", "row", "n", "percent"])
+        if path.exists():
+            self.rows = pd.read_csv(path)
+
+    def of(self, title: str, n: int) -> pd.DataFrame:
+        """What is known of a table for a number of queries or documents."""
+        return self.rows[(self.rows["table"] == title) & (self.rows["n"] == n)]
+
+    def add(self, title: str, n: int, found: Sequence[tuple[str, float]]) -> None:
+        """Keep cells, and say them."""
+        new = pd.DataFrame([(title, row, n, round(percent, 2)) for row, percent in found])
+        new.columns = self.rows.columns
+        self.rows = pd.concat([self.rows, new]) if len(self.rows) else new
+        self.rows.to_csv(self.path, index=False)
+        for row, percent in found:
+            print(f"{title}: {row}, {n}: {percent:.1f} %", flush=True)
+
+
+def simulate(kept: Kept, folder: Path) -> None:
+    """Run all cells that are not there."""
+    tables: dict[str, tuple[dict[str, Make], Sequence[int], Callable[[Make, int], float]]] = {
+        "independent": (INDEPENDENT, SIZES, misses),
+        "whole documents": ({"12 queries each": whole_documents}, (8, 15, 30), misses),
+        "many judged": (JUDGED, (60, 200), misses),
+        "enough": (TWO_POINTS, SIZES, enough),
+    }
+    for title, (kinds, sizes, measured) in tables.items():
+        for n in sizes:
+            known = set(kept.of(title, n)["row"])
+            for row, make in kinds.items():
+                if row not in known:
+                    kept.add(title, n, [(row, measured(make, n))])
+    for n_candidates in (2, 15):
+        row = f"{n_candidates} equal candidates"
+        for n in (25, 100):
+            if row not in set(kept.of("behind", n)["row"]):
+                kept.add("behind", n, [(row, behind(n_candidates, n, DRAWS // 2))])
+    missing = [n for n in MEETINGS if kept.of("meetings", n).empty]
+    if missing:
+        scores = scores_of(folder)
+        for n in missing:
+            kept.add("meetings", n, list(meetings(scores, n)))
+
+
+def write(kept: Kept) -> None:
+    """Write the tables of the page."""
+    for title in ("independent", "whole documents", "many judged", "enough", "behind"):
+        own = kept.rows[kept.rows["table"] == title]
+        wide = own.pivot(index="row", columns="n", values="percent")
+        rows = [[row, *(f"{cell:.1f}" for cell in wide.loc[row])] for row in dict.fromkeys(own["row"])]
+        write_part(PAGE, title, table(["%", *map(str, wide.columns)], rows))
+    pairs = kept.rows[kept.rows["table"] == "meetings"].groupby("n")["percent"]
+    rows = []
+    for n, of_pairs in pairs:
+        rows.append([n, f"{of_pairs.max():.1f}", f"{of_pairs.median():.1f}", f"{of_pairs.min():.1f}"])
+    write_part(PAGE, "meetings", table(["meetings", "highest of 28 pairs", "median", "lowest"], rows))
 
 
 def main() -> None:
-    """Measure all, and write the page."""
-    timed = []
-    for n_queries in (1_000, 10_000):
-        seconds, memory = end_of_a_comparison(n_queries, 25)
-        timed.append([f"{n_queries:,}", seconds, memory])
-    write_part(PAGE, "time", table(["queries, 25 candidates", "seconds", "GB, the process"], timed))
+    """Simulate what is missing, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
     resampling.N_RESAMPLES = N_RESAMPLES
-    head = ["candidates", *map(str, SIZES)]
-    equal = {"ranks (nDCG@10)": like_ndcg, "right or wrong": right_or_wrong}
-
-    def has_winner(samples: object) -> bool:
-        return max(samples.best_shares("ab").values()) >= WINNING_SHARE  # type: ignore[attr-defined]
-
-    write_part(PAGE, "winner", table(head, list(rates(equal, has_winner))))
-    behind = {
-        "a little on each query": a_little_everywhere,
-        "right or wrong": two_points_right_or_wrong,
-        "wrong on 2 % of the queries": few_fail,
-    }
-
-    def second_is_enough(samples: object) -> bool:
-        return samples.near_shares("ab", MARGIN / 100)["b"] >= ENOUGH_SHARE  # type: ignore[attr-defined]
-
-    write_part(PAGE, "enough", table(head, list(rates(behind, second_is_enough))))
+    kept = Kept(RESULTS)
+    simulate(kept, folder)
+    write(kept)
 
 
 if __name__ == "__main__":

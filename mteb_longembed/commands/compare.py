@@ -7,10 +7,11 @@ import gc
 import re
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated
+from signal import SIGTERM, signal
+from threading import current_thread, main_thread
+from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import DEVICE, DTYPE, JSON, Options
 from mteb_longembed.errors import InputError
@@ -18,11 +19,9 @@ from mteb_longembed.errors import InputError
 if TYPE_CHECKING:
     from mteb_longembed.comparing.compare import Comparison
 
-_TIME = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smh]?)")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 60.0}
-_QUERIES = 200
-ENGLISH = "eng-Latn"
 RESULTS = Path("results")
+#: The exit status after an interrupt, also if there is an answer.
+INTERRUPTED_STATUS = 130
 
 
 def _keys(text: str) -> list[str]:
@@ -41,18 +40,6 @@ def _sizes(text: str) -> list[int]:
     return [int(size) for size in text.split(",")]
 
 
-def _budget(text: str) -> float:
-    """The seconds of a time such as `20m`, `90s` or `2h`; minutes if it has no unit.
-
-    Raises:
-        argparse.ArgumentTypeError: if it is no time, or zero.
-    """
-    match = _TIME.fullmatch(text)
-    if match is None or float(match["number"]) == 0:
-        raise argparse.ArgumentTypeError(f"expected a time such as 20m, 90s or 2h, got {text!r}")
-    return float(match["number"]) * _SECONDS[match["unit"]]
-
-
 def _run(text: str) -> tuple[str, str]:
     """The name of a run, and its file or what else is said of it.
 
@@ -67,19 +54,9 @@ def _run(text: str) -> tuple[str, str]:
     return name, file
 
 
-def _bytes(name: str, text: str, runs: Mapping[str, str]) -> float:
-    """What is stored of a document, for one of the runs.
-
-    Raises:
-        InputError: if it is no number above 0, or there is no such run.
-    """
-    from pydantic import Field
-
-    from mteb_longembed.names.parameters import read
-
-    if name not in runs:
-        raise InputError(f"--run-bytes needs the name of a --run, got {name}.")
-    return read(f"--run-bytes of {name}", Annotated[float, Field(gt=0)], text)
+def _interrupt(*_: object) -> None:
+    """Let SIGTERM do what Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 DESCRIPTION = (
@@ -105,14 +82,10 @@ OPTIONS: Options = {
         ("--queries", {"type": Path, "metavar": "FILE"}, f"queries {_ROWS}"),
         ("--qrels", {"type": Path, "metavar": "FILE"},
          "query id, document id and score: the same formats, or TREC's"),
-        ("--language", {"default": ENGLISH, "metavar": "CODE"},
+        ("--language", {"metavar": "CODE"},
          "the language of your own files, such as deu or zho-Hans; BM25 cuts words by it (default: eng-Latn)"),
         ("--metric", {"nargs": "+", "default": [], "metavar": "METRIC"},
          "such as nDCG@10 R@100 RR@10; the first one ranks (default: the task's main score)"),
-        ("--make-queries",
-         {"dest": "n_synthetic_queries", "nargs": "?", "type": int, "const": _QUERIES, "metavar": "N"},
-         f"only with --corpus: draw N sentences of the documents as queries ({_QUERIES} if N is not given); they only "
-         "approximate real queries"),
         ("--ignore-identical-ids", {"action": "store_true"},
          "a document with the id of the query does not count (BEIR's rule)"),
         ("--sample", {"type": int, "metavar": "N"},
@@ -127,13 +100,9 @@ OPTIONS: Options = {
          "also try vectors of so many tokens each, such as 64,128,254"),
         ("--run", {"dest": "runs", "type": _run, "action": "append", "default": [], "metavar": "NAME=FILE"},
          "a TREC run file of another program, such as --run elastic=elastic.trec; several times for several"),
-        ("--run-bytes", {"type": _run, "action": "append", "default": [], "metavar": "NAME=N"},
-         "what this program stores of a document, in bytes, if you know it: costs are compared by it"),
         ("--no-bm25", {"dest": "bm25", "action": "store_false"}, "leave out BM25 and the fusion with BM25"),
     ],
     "run": [
-        ("--budget", {"type": _budget, "metavar": "TIME"},
-         "such as 20m, 90s or 2h: skip everything that would take longer"),
         DEVICE,
         DTYPE,
     ],
@@ -161,7 +130,10 @@ def main(args: argparse.Namespace) -> int:
     own = ("command", "figure", "json", "explain", "gate")
     given = {key: value for key, value in vars(args).items() if key not in own}
     given["runs"] = dict(args.runs)
-    given["run_bytes"] = {name: _bytes(name, text, given["runs"]) for name, text in args.run_bytes}
+    if len(given["runs"]) < len(args.runs):
+        names = [name for name, _ in args.runs]
+        again = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"each --run needs a name of its own, got {again} twice.")
     if not args.models and not args.runs:
         raise InputError("compare needs a model or a --run NAME=FILE, got neither.")
     if args.gate is not None and args.gate not in [name for name, _ in args.runs[1:]]:
@@ -172,19 +144,27 @@ def main(args: argparse.Namespace) -> int:
         from mteb_longembed.comparing.compare import compare
         from mteb_longembed.comparing.figure import draw
         from mteb_longembed.comparing.gate import gate
-        from mteb_longembed.comparing.page import as_json, write_all
+        from mteb_longembed.comparing.page import PAGE, as_json, write_all
 
         if args.figure:
             figures.prepare(args.figure)  # a wrong name is told now, and not at the end of a long run
         gc.freeze()  # the search for garbage after each candidate need not look through the imports
+        if current_thread() is main_thread():
+            signal(SIGTERM, _interrupt)
         comparison = compare(**given, show=not args.json)
-        folder = write_all(comparison, args.folder, shlex.join(["mteb-longembed", *sys.argv[1:]]))
-        if args.figure:
-            figures.write(draw(comparison), args.figure)
     if args.json:
         print(as_json(comparison), end="")
     else:
-        _print(comparison, folder, explain=args.explain)
+        _print(comparison, explain=args.explain)
+    sys.stdout.flush()  # a disk may refuse what follows, and the answer is there
+    folder = write_all(comparison, args.folder, shlex.join(["mteb-longembed", *sys.argv[1:]]))
+    if args.figure:
+        figures.write(draw(comparison), args.figure)
+    if not args.json:
+        more = "" if args.explain else " --explain says what the columns mean."
+        print(f"Written: {folder / PAGE}, with JSON and the scores of each query beside it.{more}")
+    if not comparison.is_complete:
+        return INTERRUPTED_STATUS
     if args.gate is None:
         return 0
     found = gate(comparison, f"run/{args.runs[0][0]}", f"run/{args.gate}")
@@ -192,9 +172,9 @@ def main(args: argparse.Namespace) -> int:
     return 0 if found.is_open else 1
 
 
-def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:
+def _print(comparison: Comparison, *, explain: bool) -> None:
     """The answer in three lines, then the table; all other tables and notes only with `explain`."""
-    from mteb_longembed.comparing.page import PAGE, as_text, ranking_table, tables
+    from mteb_longembed.comparing.page import as_text, ranking_table, tables
     from mteb_longembed.files import printable
 
     for line in comparison.advice.answer:
@@ -206,13 +186,7 @@ def _print(comparison: Comparison, folder: Path, *, explain: bool) -> None:
         shown = tables(comparison)
     for table in shown:
         print(f"\n{as_text(table, get_terminal_size().columns, notes=explain)}")
-    print()
+    print(f"\n{printable(comparison.signature)}")
     kinds = ["finding", "untried"] if explain else ["data"]  # the table's notes have the data
     for sentence in comparison.texts(*kinds):
         print(printable(sentence))
-    for sentence in comparison.texts("skipped"):
-        print(f"Skipped because of the budget: {printable(sentence)}")
-    more = " --explain says what the columns mean."
-    if explain:
-        more = ""
-    print(f"Written: {folder / PAGE}, with JSON and the scores of each query beside it.{more}")

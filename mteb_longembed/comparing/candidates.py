@@ -17,13 +17,14 @@ from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.encoders.swap import ABSOLUTE, allowed_len
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.evaluation.metrics import TOLERANCE
 from mteb_longembed.files import holds_model
-from mteb_longembed.names.grammar import is_bm25_name, is_extended_name
+from mteb_longembed.names.grammar import bm25_settings, is_bm25_name, is_extended_name
 from mteb_longembed.names.parameters import read_tokens
 from mteb_longembed.names.zoo import ZOO, entry_of
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
-from mteb_longembed.retrieval.make import chunked_meta
-from mteb_longembed.retrieval.ranked import Points
+from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
+from mteb_longembed.retrieval.passage_bm25 import BM25Settings
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings, read_name, typed_name
 
@@ -38,8 +39,6 @@ ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
 #: Strategies that cut no windows. By default the first one that fits is tried.
 POSITIONS = tuple(key for key, kind in STRATEGIES.items() if "windows" not in kind.overrides())
 
-#: How names are broken on lines: at tabs and spaces, and inside a part only where it is longer than a line.
-_WRAPPER = TextWrapper(30, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
 #: `base`: the model as it is. `strategy`: a model with another strategy. `search`: a model with settings of search.
 #: `fusion`: with BM25's scores added. `bm25`: BM25 alone. `api`: a model of mteb's own, to which nothing is added.
 #: `own`: a scorer of the user's.
@@ -71,7 +70,7 @@ class Candidate:
     is_named: bool = field(default=False, compare=False)
     chunker_name: str = ""
     chunker: NamedChunker | None = field(default=None, compare=False)
-    scorer: Scorer | Points | None = field(default=None, compare=False)
+    scorer: Scorer | None = field(default=None, compare=False)
 
     @property
     def id(self) -> str:
@@ -97,7 +96,18 @@ class Candidate:
             return self.scorer.meta
         if self.chunker is not None:
             return chunked_meta(self.name, self.chunker)
+        if self.kind == "bm25":
+            return meta_of_bm25(BM25Settings.parse(self.name))
         return mteb.get_model_meta(self.name)
+
+    @property
+    def tolerance(self) -> float:
+        """Which of its scores are equal, see `group_ties`: what we did not compute counts as it is written."""
+        if self.scorer is not None and not type(self.scorer).__module__.startswith(
+            "mteb_longembed.retrieval."
+        ):
+            return 0.0
+        return TOLERANCE
 
     @property
     def parts(self) -> tuple[ModelSpec, SearchSettings] | None:
@@ -105,6 +115,13 @@ class Candidate:
         if self.kind in ("bm25", "api", "own"):
             return None
         return read_name(self.name)
+
+    @property
+    def neighbours(self) -> str:
+        """The model by which words of a BM25 have neighbours; empty if they have none."""
+        if self.kind != "bm25":
+            return ""
+        return bm25_settings(self.name)[1].get("neighbours", "")
 
     @property
     def is_multi_vector(self) -> bool:
@@ -170,7 +187,7 @@ def named(name: str, base: str = "") -> Candidate:
     return _of_checkpoint(checkpoint, settings, base or spec.base)
 
 
-def of_scorer(scorer: Scorer | Points) -> Candidate:
+def of_scorer(scorer: Scorer) -> Candidate:
     """The candidate of a scorer of the user's, or of a run."""
     return Candidate(str(scorer.meta.name), "", "own", is_named=True, scorer=scorer)
 
@@ -339,11 +356,6 @@ def bm25_candidates(longest: int, bases: Sequence[str] = ()) -> list[Candidate]:
     return [named(name) for name in names]
 
 
-def has_neighbours(candidate: Candidate) -> bool:
-    """Whether it is a BM25 in which words have neighbours."""
-    return candidate.kind == "bm25" and "neighbours=" in candidate.name
-
-
 def with_neighbours(name: str, base: str) -> str:
     """The name of a BM25 by passage in which words have the neighbours that a base gives them."""
     return f"{name},neighbours={base}"
@@ -371,21 +383,19 @@ def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunke
 def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
     """What tables call candidates: with one base `base` and what follows it, as `+gp@1024`, by their ids.
 
-    With several bases the last part of each stands before that, as long as it tells them apart.
+    With several bases the last parts of each stand before that, as many as tell them apart.
     """
-    bases = list(dict.fromkeys(candidate.base for candidate in candidates if candidate.base))
-    ends = {base: re.split(r"[/\\]", base.rstrip("/\\"))[-1] for base in bases}
-    if len(set(ends.values())) < len(bases):
-        ends = {base: base for base in bases}
-    by_neighbours = {f"neighbours={base}": f"neighbours={end}" for base, end in ends.items()}
-    if len(bases) == 1:
-        ends = {bases[0]: ""}
+    bases = dict.fromkeys(candidate.base for candidate in candidates if candidate.base)
+    models = dict.fromkeys([*bases, *(one.neighbours for one in candidates if one.neighbours)])
+    ends = short_ends(list(models))
     labels = {}
     for candidate in candidates:
         end = ends.get(candidate.base, "")
+        if len(bases) == 1:
+            end = ""
         label = end + candidate.name.removeprefix(candidate.base)
-        for name, short in by_neighbours.items():
-            label = label.replace(name, short)
+        if candidate.neighbours:
+            label = label.replace(candidate.neighbours, ends[candidate.neighbours])
         if candidate.chunker_name:
             label = f"{end}+{candidate.chunker_name}"
             if candidate.kind == "fusion":
@@ -396,15 +406,31 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
     return labels
 
 
-def on_lines(text: str) -> str:
-    """A text on short lines: it is broken between words, and names between their parts.
+def short_ends(models: Sequence[str]) -> dict[str, str]:
+    """The last parts of each path or id, as many as tell all of them apart.
+
+    >>> short_ends(["/one/run/best", "/two/run/best"])
+    {'/one/run/best': 'one/run/best', '/two/run/best': 'two/run/best'}
+    """
+    parts = {model: [part for part in re.split(r"[/\\]", model) if part] for model in models}
+    ends: dict[str, str] = {}
+    for n in range(1, max(map(len, parts.values()), default=0) + 1):
+        ends = {model: "/".join(of_model[-n:]) for model, of_model in parts.items()}
+        if len(set(ends.values())) == len(ends):
+            return ends
+    return {model: model for model in models}
+
+
+def on_lines(text: str, width: int = 30) -> str:
+    """A text on short lines: it is broken between words, and names between their parts; inside one if it is longer.
 
     >>> print(on_lines("+pcw@512:vectors=window,weights=sif"))
     +pcw@512:vectors=window,
     weights=sif
     """
     parts = re.sub(r"(?<=[:,/])(?=\S)|(?<=\S)(?=[+])", "\t", text)
-    return "\n".join(line.replace("\t", "") for line in _WRAPPER.wrap(parts))
+    wrapper = TextWrapper(width, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
+    return "\n".join(line.replace("\t", "") for line in wrapper.wrap(parts))
 
 
 def _of_checkpoint(checkpoint: Checkpoint, settings: SearchSettings, base: str) -> Candidate:

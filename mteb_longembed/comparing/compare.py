@@ -1,37 +1,36 @@
 """`compare` as a Python call: the candidates of models, on tasks or on one's own files, and what comes of it."""
 
 import hashlib
-import math
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer
 
-from mteb_longembed.data.sources import Data, DataOptions, check_text_retrieval, is_known_task
+from mteb_longembed.data.sources import Data, check_text_retrieval, is_known_task
 from mteb_longembed.data.task import OwnData
 from mteb_longembed.encoders.checkpoint import open_checkpoint
 from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.speed import duration
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import INTERRUPTED, InputError
+from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.sampling import sampled
-from mteb_longembed.evaluation.scoring import read_metric
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import make_folder
 from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
-from mteb_longembed.retrieval.ranked import Points, Ranked, RunSource, as_scorer
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import sentences
+from mteb_longembed.statistics.resampling import N_RESAMPLES, SEED
 
 from .cache import Cache
 from .candidates import (
@@ -41,18 +40,18 @@ from .candidates import (
     bm25_candidates,
     candidates_of,
     has_checkpoint,
-    has_neighbours,
     is_name,
     named,
     of_scorer,
+    short_ends,
     short_names,
     with_chunkers,
 )
-from .compute_type import in_compute_type
 from .costs import Cost, covering_len, document_lengths
-from .notes import Note, cautions, findings
-from .run import CandidateError, Done, OverBudgetError, Runner, share_shown
-from .summary import by_split, expected, resamples_of, summarise
+from .notes import Note, cautions, score_to_expect
+from .ranked import Ranked, RunSource, read_run
+from .run import CandidateError, Done, Runner, share_shown
+from .summary import by_split, resamples_of, summarise
 from .verdict import Advice, Setting, advise
 
 T = TypeVar("T")
@@ -75,8 +74,9 @@ class Comparison:
         tasks: names of the tasks.
         metrics: what was scored, the first one ranks; if each task has its own, all of them.
         n_queries: queries that all candidates answered.
+        n_groups: of these queries: those that share a relevant document belong together.
         n_documents: documents of all splits.
-        synthetic_queries: whether the queries are sentences of the documents.
+        is_complete: whether it was not interrupted.
         identity: a hash of data, candidates and metrics.
         written: when it was made, in UTC.
     """
@@ -89,8 +89,9 @@ class Comparison:
     tasks: list[str]
     metrics: list[str]
     n_queries: int
+    n_groups: int
     n_documents: int
-    synthetic_queries: bool
+    is_complete: bool
     identity: str
     written: str
 
@@ -115,6 +116,20 @@ class Comparison:
             return ranking[0]
         return "main score"
 
+    @property
+    def asked(self) -> str:
+        """The number of queries, and of what they are about, in words."""
+        return Setting(n_queries=self.n_queries, n_groups=self.n_groups).queries
+
+    @property
+    def signature(self) -> str:
+        """What all numbers depend on, in one line."""
+        made_by = f"mteb-longembed {version('mteb-longembed')}"
+        return (
+            f"{self.asked} | {self.n_groups:,} groups, {N_RESAMPLES:,} resamples, seed {SEED} | "
+            f"{', '.join(self.metrics)} | {made_by}"
+        )
+
     def texts(self, *kinds: str) -> list[str]:
         """The notes of some kinds."""
         return [note.text for note in self.notes if note.kind in kinds]
@@ -138,23 +153,22 @@ def compare(
     sizes: Sequence[int] = (),
     chunkers: Mapping[str, Chunker] | None = None,
     runs: Mapping[str, RunSource] | None = None,
-    run_bytes: Mapping[str, float] | None = None,
     bm25: bool = True,
-    budget: float | None = None,
     device: str | None = None,
     dtype: str | None = None,
     folder: str | Path = "results",
     show: bool = True,
     on_message: Callable[[str], None] = say_on_stderr,
-    **sources: Unpack[DataOptions],
+    **sources: Any,
 ) -> Comparison:
     """Run the ways of embedding long documents that fit a model, on the same data, and say which one to use.
 
     Each candidate is loaded once, only one model is in memory, and candidates that differ in pooling share a pass.
+    An interrupt (Ctrl-C) ends with what has finished; the same call goes on from there.
 
     Args:
         models: bases: aliases, hub ids or folders. A full name, with a strategy, is one candidate, and so is a scorer.
-        data: tasks or files, as `mteb_longembed.Data`; or a folder as for `Data.from_folder`.
+        data: as `mteb_longembed.Data`; or a folder in BEIR's layout.
         sample: so many documents stay in each corpus: all judged ones, then hard ones for BM25, and random ones.
         metric: such as nDCG@10; the first one ranks. Default: the task's main score.
         ignore_identical_ids: whether a document with the id of the query does not count (BEIR's rule).
@@ -166,26 +180,22 @@ def compare(
         chunkers: one's own, by their names: each base, or a name whose base takes no part, also encodes each chunk on
             its own. See `mteb_longembed.search`.
         runs: rankings that other programs made, by their names: TREC run files, dicts, DataFrames or ranx' `Run`. Each
-            is a candidate `run/NAME`. A DataFrame with query and score alone has what each query scores by the metric.
-        run_bytes: what these programs store of a document, in bytes, by the same names, where that is known.
+            is a candidate `run/NAME`, whose scores count exactly as they are written.
         bm25: whether BM25 and the fusion with it take part.
-        budget: seconds; what would take longer is left out and named.
         device: where models run. Default: the best device of this machine.
-        dtype: the compute type of all passes of bases, such as `fp32`. Default: bf16 where it is at least twice as fast
-            here and its vectors agree, and the names say so; else that of their files.
+        dtype: the compute type of all passes of bases, such as `bf16`. Default: that of their files.
         folder: finished work is kept here.
         show: whether a progress bar is shown; those of other libraries never are.
         on_message: called with every sentence for the user.
-        sources: in the place of `data`, what `Data.of` takes: `tasks`, `benchmarks` and `eval_splits`; or `corpus`,
-            `queries`, `qrels` or `n_synthetic_queries`, and `language`.
+        sources: in the place of `data`, the fields of `mteb_longembed.Data`: `tasks`, `benchmarks` and `eval_splits`;
+            or `corpus`, `queries`, `qrels` and `language`.
 
     Raises:
         InputError: if models, data or options do not go together.
         DataError: if a file breaks a rule.
+        KeyboardInterrupt: if nothing had finished.
     """
-    until = math.inf
-    if budget is not None:
-        until = time.monotonic() + budget
+    data = _data_of(data, sources)
     make_folder("--output-folder", Path(folder))
     models = _listed(models)
     metrics = [read_metric(text) for text in _listed(metric)]
@@ -193,7 +203,6 @@ def compare(
     if strategies is not None:
         asked = _listed(strategies)
     _check_options(models, {"--strategies": asked, "--target": target, "--sizes": sizes or None})
-    data = Data.of(data, Path(folder), **sources)
     splits, notes = _prepared(data, metrics, sample, ignore_identical_ids=ignore_identical_ids)
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
     measured = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
@@ -212,16 +221,13 @@ def compare(
         candidates += of_model
         notes += [Note("untried", text) for text in untried]
     cache = Cache(Path(folder))
-    for base in bases:
-        own = [one for one in candidates if one.base == base and not one.is_named]
-        others = [one for one in candidates if one not in own]
-        _, n_tokens = _work(own, splits, *measured[base])
-        in_type, chosen = in_compute_type(own, dtype, splits, n_tokens, device)
-        candidates = others + in_type
-        notes += [Note("finding", text) for text in chosen]
+    if dtype is not None:
+        candidates = [
+            _in_type(one, dtype) if one.base in bases and not one.is_named else one for one in candidates
+        ]
     candidates += with_chunkers(candidates, chunkers or {})
     for name, source in (runs or {}).items():
-        ranked, missing = _ranked(name, source, (run_bytes or {}).get(name), splits)
+        ranked, missing = _ranked(name, source, splits)
         candidates.append(of_scorer(ranked))
         notes += missing
     if bm25:
@@ -232,36 +238,60 @@ def compare(
     )
     for note in notes:
         on_message(note.text)
-    if all(data.has_synthetic_queries and candidate.matches_words for candidate in candidates):
-        raise InputError(
-            "compare needs at least one candidate, with synthetic queries one that has vectors, got "
-            f"{', '.join(candidate.id for candidate in candidates) or 'none'}."
-        )
-    runner = Runner(cache, splits, candidates, device, until)
+    if not candidates:
+        raise InputError("compare needs at least one candidate, got none.")
+    runner = Runner(cache, splits, candidates, device)
     work = partial(_work, splits=splits, lengths=lengths, scale=scale)
-    done = _run_all(runner, work, notes, on_message, bm25=bm25, show=show)
+    done, is_complete = _run_all(runner, work, notes, on_message, bm25=bm25, show=show)
     runner.free()
+    if not done and not is_complete:
+        raise KeyboardInterrupt
     if not done:
-        reasons = [note.text for note in notes if note.kind in ("left out", "skipped")]
-        raise InputError(
-            "compare must finish at least one candidate, got none: give a larger --budget or fewer tasks "
-            f"({', '.join(reasons[:1])})."
-        )
-    return _comparison(data, runner, done, notes)
+        reasons = [note.text for note in notes if note.kind == "left out"]
+        raise InputError(f"compare must finish at least one candidate, got none ({', '.join(reasons[:1])}).")
+    return _comparison(splits, runner, done, notes, is_complete=is_complete)
 
 
-def _ranked(
-    name: str, source: RunSource, n_bytes: float | None, splits: Sequence[Split]
-) -> tuple[Ranked | Points, list[Note]]:
+def _data_of(data: Data | str | Path | None, sources: Mapping[str, Any]) -> Data:
+    """The data, or what the fields of `Data` among the keywords make of them.
+
+    Raises:
+        InputError: if both are given, or a keyword is none of these fields.
+    """
+    known = [field.name for field in fields(Data) if field.name != "folder"]
+    for name in sources:
+        if name not in known:
+            raise InputError(
+                f"compare has no option {name}: where results are kept is folder, and data are {', '.join(known)}."
+            )
+    given = [name for name, value in sources.items() if value is not None and not _is_empty(value)]
+    if isinstance(data, Data):
+        if given:
+            raise InputError(f"compare needs one kind of data, got data= and {', '.join(given)}=.")
+        return data
+    return Data(folder=data, **{name: sources[name] for name in given})
+
+
+def _is_empty(value: object) -> bool:
+    """Whether a value is a list without elements. A DataFrame cannot be compared with one."""
+    return isinstance(value, (tuple, list)) and not value
+
+
+def _in_type(candidate: Candidate, dtype: str) -> Candidate:
+    """The candidate of a base in a compute type. The base stays the base."""
+    return replace(candidate.with_settings(f"dtype={dtype}"), kind=candidate.kind)
+
+
+def _ranked(name: str, source: RunSource, splits: Sequence[Split]) -> tuple[Ranked, list[Note]]:
     """A run as a scorer, and notes about what it lacks."""
     queries: dict[str, str] = {}
     for split in splits:
         queries |= split.judged_queries
-    ranked = as_scorer(name, source, queries, n_bytes)
+    ranked = Ranked(name, read_run(name, source), queries)
     notes = []
     for split in splits:
-        depth = max(metric["cutoff"] for metric in split.metrics)
-        sentences = ranked.missing(list(split.judged_queries), split.documents, depth)
+        depth = max(metric.rank for metric in split.metrics)
+        sentences = ranked.missing(list(split.judged_queries), split.queries, split.documents, depth)
         notes += [Note("data", sentence) for sentence in sentences]
     return ranked, notes
 
@@ -314,7 +344,7 @@ def _prepared(
     """The splits, and notes about what is not there or not scored."""
     splits = []
     notes = []
-    for task in data.tasks:
+    for task in data.load():
         check_text_retrieval("compare", task)
         for split in splits_of(task, metrics, ignore_identical_ids=ignore_identical_ids):
             if sample is not None:
@@ -338,7 +368,7 @@ def _expectation(n_tokens: int, n_passes: int, cost: Cost) -> str:
         "less where the store has them"
     )
     if seconds > _LONG:
-        return f"{sentence}: --budget TIME leaves out what takes longer, --sample N reads fewer documents."
+        return f"{sentence}: --sample N reads fewer documents, and Ctrl-C ends with what has finished."
     return f"{sentence}."
 
 
@@ -367,8 +397,8 @@ def _run_all(
     *,
     bm25: bool,
     show: bool,
-) -> list[Done]:
-    """Run all candidates, and then those that depend on which is best."""
+) -> tuple[list[Done], bool]:
+    """Run all candidates, and then those that depend on which is best; and whether nobody interrupted that."""
     done: list[Done] = []
     labels = short_names(runner.candidates)
 
@@ -376,13 +406,11 @@ def _run_all(
         bar.set_description_str(f"Comparing, {labels.get(candidate.id, candidate.id)}", refresh=False)
         try:
             done.append(runner.run(candidate))
-            if has_neighbours(candidate) and candidate in runner.candidates:
+            if candidate.neighbours and candidate in runner.candidates:
                 score = 100 * done[-1].scores["score"].mean()
                 say(
                     f"{labels[candidate.id]}: {score:.1f}. No document was encoded; the other candidates follow."
                 )
-        except OverBudgetError as error:
-            notes.append(Note("skipped", str(error)))
         except CandidateError as error:
             notes.append(Note("left out", f"{candidate.id} is left out: {error}"))
             say(notes[-1].text)
@@ -408,14 +436,20 @@ def _run_all(
     if not sys.stderr.isatty():
         options["mininterval"] = 30.0
     with tqdm(total=expected(runner.candidates), **options) as bar, shared_bar(bar):
-        for candidate in runner.candidates:
-            run(candidate)
-        if bm25 and any(one.candidate.kind == "bm25" for one in done):
-            further = _further(done, runner.splits, notes)
-            bar.total += expected(further)
-            for candidate in further:
+        try:
+            for candidate in runner.candidates:
                 run(candidate)
-    return done
+            if bm25 and any(one.candidate.kind == "bm25" for one in done):
+                further = _further(done, runner.splits, notes)
+                bar.total += expected(further)
+                for candidate in further:
+                    run(candidate)
+        except KeyboardInterrupt:
+            n_left = sum(one.id not in {other.candidate.id for other in done} for one in runner.candidates)
+            notes.append(Note("left out", f"{n_left:,} candidates and fusions have not run: {INTERRUPTED}"))
+            say(notes[-1].text)
+            return done, False
+    return done, True
 
 
 def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -> list[Candidate]:
@@ -435,7 +469,7 @@ def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -
     if n_sentences >= _SENTENCES:
         found.append(named(BM25_BY_SENTENCE))
         for one in done:
-            if has_neighbours(one.candidate):
+            if one.candidate.neighbours:
                 found.append(named(one.candidate.name.replace(BM25, BM25_BY_SENTENCE)))
         if several:
             windows = max(several, key=lambda candidate: means[candidate.id])
@@ -451,35 +485,36 @@ def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -
     return [candidate for candidate in dict.fromkeys(found) if candidate not in known]
 
 
-def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[Note]) -> Comparison:
+def _comparison(
+    splits: Sequence[Split], runner: Runner, done: Sequence[Done], notes: list[Note], *, is_complete: bool
+) -> Comparison:
     """What the candidates that have run say."""
     scores = pd.concat([one.scores for one in done], ignore_index=True)
-    candidates = {one.candidate.id: one.candidate for one in done}
-    costs = {one.candidate.id: one.costs for one in done}
-    synthetic = data.has_synthetic_queries
-    summary = summarise(scores, list(candidates.values()), costs, synthetic_queries=synthetic)
+    candidates = [one.candidate for one in done]
+    summary = summarise(scores, candidates, {one.candidate.id: one.costs for one in done})
+    tasks = list(dict.fromkeys(split.label[0] for split in splits))
     corpus = None
     language = None
-    for task in data.tasks:
-        if isinstance(task, OwnData):
-            language = task.language
-            if isinstance(task.corpus_source, Path):
-                corpus = str(task.corpus_source)
-    splits = runner.splits
+    for split in splits:
+        if isinstance(split.task, OwnData):
+            language = split.task.language
+            if isinstance(split.task.corpus_source, Path):
+                corpus = str(split.task.corpus_source)
     setting = Setting(
         # `mteb run` knows neither the tasks of own data nor a sample, which has a name of its own
-        tasks=[task.metadata.name for task in data.tasks if is_known_task(task.metadata.name)],
+        tasks=[task for task in tasks if is_known_task(task)],
         n_queries=len(done[0].scores),
+        n_groups=resamples_of(scores, [candidates[0].id]).n_groups,
         corpus=corpus,
         language=language,
-        synthetic_queries=synthetic,
     )
-    advice = advise(summary, setting)
-    chosen = summary.index[summary["standing"] != "excluded"]
+    bases = dict.fromkeys(one.base for one in candidates if one.base)
+    shortened = [f"{end} is {base}." for base, end in short_ends(list(bases)).items() if end != base]
     all_notes = [
         *cautions(scores, summary),
         *notes,
-        *findings(setting, expected(scores, list(chosen))),
+        *(Note("data", text) for text in shortened),
+        Note("finding", score_to_expect(scores)),
     ]
     metrics = list(dict.fromkeys(str(metric) for split in splits for metric in split.metrics))
     rule = [split.task.ignore_identical_ids for split in splits]
@@ -488,13 +523,14 @@ def _comparison(data: Data, runner: Runner, done: Sequence[Done], notes: list[No
         scores=scores,
         summary=summary,
         by_split=by_split(scores),
-        advice=advice,
+        advice=advise(summary, setting),
         notes=all_notes,
-        tasks=list(dict.fromkeys(split.label[0] for split in splits)),
+        tasks=tasks,
         metrics=metrics,
         n_queries=setting.n_queries,
+        n_groups=setting.n_groups,
         n_documents=sum(len(split.corpus) for split in splits),
-        synthetic_queries=synthetic,
+        is_complete=is_complete,
         identity=hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest(),
         written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )

@@ -43,6 +43,7 @@ class Cost:
         vectors: mean number of vectors of a document, None if that is not known.
         median_len, longest: lengths of documents in tokens, special tokens and prompts included.
         tokens_per_second: tokens of documents that are encoded in a second; None if nothing is encoded here.
+        speed_spread: how far the rounds in which that was measured lay apart, as a share of it.
         bytes: mean bytes of a document's vectors, as they are stored.
         device: where the speeds were measured. Only speeds of one device are compared.
     """
@@ -54,6 +55,7 @@ class Cost:
     median_len: float | None = None
     longest: int = 0
     tokens_per_second: float | None = None
+    speed_spread: float = 0.0
     bytes: float | None = None
     device: str = ""
 

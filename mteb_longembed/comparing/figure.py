@@ -9,7 +9,7 @@ import numpy as np
 from mteb_longembed.figures import GRID, RC
 
 from .candidates import on_lines
-from .summary import BEHIND, EXCLUDED, GOOD_ENOUGH, MARGIN, MAY_BE_BEST, WINNER, is_number
+from .summary import BEHIND, GOOD_ENOUGH, MARGIN, MAY_BE_BEST, is_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 _WIDTH = 10.0
 _LINE = 0.16
 #: The colours of candidates by their standing.
-_COLOURS = {
-    WINNER: "#1b7837",
-    GOOD_ENOUGH: "#1b7837",
-    MAY_BE_BEST: "#0072B2",
-    BEHIND: "#999999",
-    EXCLUDED: "#999999",
-}
+_COLOURS = {GOOD_ENOUGH: "#1b7837", MAY_BE_BEST: "#0072B2", BEHIND: "#999999"}
 
 
 def draw(comparison: Comparison) -> Figure:

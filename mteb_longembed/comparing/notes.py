@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from .summary import LEAST_QUERIES, is_number
-from .verdict import Setting, percent
+from .summary import LEAST_QUERIES, expected, is_number
+from .verdict import percent
 
 #: A tokenizer with at least this share of unknown tokens is named.
 UNKNOWN = 0.05
@@ -16,38 +16,27 @@ class Note(NamedTuple):
     """A sentence for people.
 
     `kind` is `caution` (what the numbers cannot see), `finding` (what else follows), `data` (what is not scored),
-    `untried` (not among the candidates), `left out` (could not run) or `skipped` (over the budget).
+    `untried` (not among the candidates) or `left out` (could not run).
     """
 
-    kind: Literal["caution", "finding", "data", "untried", "left out", "skipped"]
+    kind: Literal["caution", "finding", "data", "untried", "left out"]
     text: str
 
 
-def findings(setting: Setting, expected: float | None) -> list[Note]:
-    """What else follows from the numbers."""
-    sentences = []
-    if setting.synthetic_queries:
-        sentences.append(
-            "The queries are sentences drawn from the documents. On long documents they rank methods much as real "
-            "queries do (in our tests their choice was 0 to 3.3 points behind the best), but they favour exact words, "
-            "so nothing is recommended about BM25."
-        )
-    sentence = f"The score to expect on new queries cannot be said: it needs {LEAST_QUERIES} queries."
-    if expected is not None:
-        sentence = (
-            f"Expected score on new queries: {expected:.1f} (the highest one is picked on one half and scored on the "
-            "other, both ways)."
-        )
-    return [Note("finding", text) for text in (*sentences, sentence)]
+def score_to_expect(scores: pd.DataFrame) -> str:
+    """What the highest score will be on new queries."""
+    score = expected(scores, list(scores["candidate"].unique()))
+    if score is None:
+        return f"The score to expect on new queries cannot be said: it needs {LEAST_QUERIES} queries."
+    return (
+        f"Expected score on new queries: {score:.1f} (the highest one is picked on one half and scored on the other, "
+        "both ways)."
+    )
 
 
 def cautions(scores: pd.DataFrame, summary: pd.DataFrame) -> list[Note]:
     """Facts about models that would mislead if nobody said them, each of them once."""
-    sentences = [
-        *short_documents(summary),
-        *ties(scores, summary),
-        *unknown_tokens(summary),
-    ]
+    sentences = [*short_documents(summary), *ties(scores, summary), *unknown_tokens(summary)]
     return [Note("caution", sentence) for sentence in sentences]
 
 
@@ -68,10 +57,12 @@ def ties(scores: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
     if not n_tied[most]:
         return []
     n_queries = int((scores["candidate"] == most).sum())
+    reason = "they have equal vectors or words"
+    if summary.loc[most, "kind"] == "own":
+        reason = "they are equal as it gives them"
     return [
         f"{summary.loc[most, 'label']} gives documents equal scores where that decides ({n_tied[most]:,} of "
-        f"{n_queries:,} queries): they have equal vectors or words, and each such query counts with its mean over all "
-        "orders of them."
+        f"{n_queries:,} queries): {reason}, and each such query counts with its mean over all orders of them."
     ]
 
 

@@ -25,7 +25,7 @@ from mteb_longembed.files import make_folder, printable, slug, write_file
 from .candidates import on_lines
 from .costs import CLEARLY
 from .figure import draw
-from .summary import ENOUGH_SHARE, EXCLUDED, MARGIN, WINNING_SHARE, is_number
+from .summary import ENOUGH_SHARE, MARGIN, is_number
 from .verdict import percent
 
 if TYPE_CHECKING:
@@ -35,20 +35,20 @@ MISSING = "-"
 #: The packages whose versions a page names.
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
 NEAR = f"within {MARGIN:g}"
-#: What a narrow terminal leaves out, the first one first.
-_OPTIONAL = ("vectors", "read", "KB/doc", "tokens/s")
+#: What a narrow terminal leaves out, the first one first. Scores and costs stay.
+_OPTIONAL = ("vectors", "read", NEAR, "to best")
+#: Characters of a line of a name: in a wide and in a narrow terminal.
+_LINE, _NARROW_LINE = 30, 20
 #: What a column is, for the columns that not everybody can guess.
 _LEGEND = {
     "to best": "To best: the mean difference to the highest score on the same queries, in points, with its 95 % "
     "interval; same: no query differs.",
-    "best in": "Best in: the share of resamples of the queries in which a candidate has the highest score.",
-    NEAR: f"Within {MARGIN:g}: the share in which it is less than {MARGIN:g} points behind the highest one. Each "
-    "resample also holds a query that nobody has asked, so few queries never show it.",
-    "standing": f"Standing: winner (best in at least {100 * WINNING_SHARE:g} %), good enough (within {MARGIN:g} "
-    f"points in at least {100 * ENOUGH_SHARE:g} %), behind (the interval of the difference lies below 0), may be "
-    "best (all others), - (no part of the choice).",
-    "tokens/s": "Tokens/s: on the same documents, once for each pass. To count as "
-    f"faster, a candidate must encode all documents in less than 1 / {CLEARLY:g} of the time.",
+    NEAR: f"Within {MARGIN:g}: the share of resamples in which it is less than {MARGIN:g} points behind all others. "
+    "Each resample also holds a document that nobody has asked about, so few documents never show it.",
+    "standing": f"Standing: good enough (within {MARGIN:g} points in at least {100 * ENOUGH_SHARE:g} %), behind "
+    "(surely behind the highest score), may be best (all others).",
+    "tokens/s": "Tokens/s: on the same documents, once for each pass. To count as faster, a candidate must encode all "
+    f"documents in less than 1 / {CLEARLY:g} of the time, by more than its speed varied.",
     "vectors": "Vectors and KB/doc: the mean of all documents.",
     "read": "Read: the share of the documents' tokens that is read; tokens that the tokenizer does not know "
     "count as not read.",
@@ -105,16 +105,12 @@ def ranking_table(comparison: Comparison) -> Table:
     others = [name for name in comparison.metrics if name in comparison.summary.columns]
     rows = []
     for row in comparison.summary.to_dict("records"):
-        standing = row["standing"]
-        if standing == EXCLUDED:
-            standing = MISSING
         cells = {
             "candidate": row["label"],
             metric: _spread(row["score"], row["low"], row["high"]),
             "to best": _difference(row),
-            "best in": _share(row["best_share"]),
             NEAR: _share(row["near_share"]),
-            "standing": standing,
+            "standing": row["standing"],
         }
         cells |= {name: _spread(row[name], row[f"{name} low"], row[f"{name} high"]) for name in others}
         cells["tokens/s"] = _number(row["tokens_per_second"], 0)
@@ -126,12 +122,7 @@ def ranking_table(comparison: Comparison) -> Table:
             cells["read"] = MISSING
         rows.append(cells)
     table = Table.of("compare", "Candidates", rows)
-    first = f"{metric}: percent, of 1 query, so there are no intervals."
-    if comparison.n_queries > 1:
-        first = (
-            f"{metric}: percent, the mean over splits, then over tasks, of {comparison.n_queries:,} queries; the "
-            "brackets show the 95 % interval."
-        )
+    first = f"{metric}: percent, the mean over splits, then over tasks; the brackets show the 95 % interval."
     legend = [text for column, text in _LEGEND.items() if column in table.cells]
     notes = [first, *legend, *comparison.texts("data")]
     return replace(table, notes=notes, standings=list(comparison.summary["standing"]))
@@ -211,23 +202,22 @@ def _difference(row: Mapping[str, Any]) -> str:
 
 
 def as_text(table: Table, width: int, *, notes: bool = True) -> str:
-    """A table for a terminal of so many characters. If it is narrow, optional columns are left out.
+    """A table for a terminal of so many characters. If it is narrow, names have more lines, and columns are left out.
 
     Args:
         table: what is shown.
         width: of the terminal.
         notes: whether the notes below the table are shown.
     """
-    cells = table.cells.copy()
-    for title in filter(table.has_words, table.cells):
-        cells[title] = [on_lines(text) for text in cells[title]]
     left_out: list[str] = []
-    drawn = _drawn(cells, table)
-    for title in filter(cells.columns.__contains__, _OPTIONAL):
-        if max(map(len, drawn.split("\n"))) <= width:
+    drawn = _drawn(table, _LINE, left_out)
+    if _width(drawn) > width:
+        drawn = _drawn(table, _NARROW_LINE, left_out)
+    for title in filter(table.cells.columns.__contains__, _OPTIONAL):
+        if _width(drawn) <= width:
             break
         left_out.append(title)
-        drawn = _drawn(cells.drop(columns=left_out), table)
+        drawn = _drawn(table, _NARROW_LINE, left_out)
     lines = [table.caption, "", drawn]
     if notes:
         lines += ["", *table.notes]
@@ -238,10 +228,19 @@ def as_text(table: Table, width: int, *, notes: bool = True) -> str:
     return "\n".join(lines)
 
 
-def _drawn(cells: pd.DataFrame, table: Table) -> str:
-    """Cells with spaces between them: words to the left, numbers to the right."""
+def _width(text: str) -> int:
+    return max(map(len, text.split("\n")))
+
+
+def _drawn(table: Table, line: int, left_out: Sequence[str]) -> str:
+    """Cells with spaces between them: words to the left, on lines of so many characters, numbers to the right."""
+    cells = table.cells.drop(columns=list(left_out))
     sides = ["left" if table.has_words(title) else "right" for title in cells]
-    titles = [title.replace(" ", "\n") for title in cells]
+    for title in filter(table.has_words, cells):
+        cells[title] = [on_lines(text, line) for text in cells[title]]
+    if line < _LINE and "standing" in cells:
+        cells["standing"] = cells["standing"].str.replace(" ", "\n", n=1)
+    titles = [title.replace(" ", "\n").replace("/", "/\n") for title in cells]
     return str(tabulate(cells, titles, "simple", showindex=False, disable_numparse=True, colalign=sides))
 
 
@@ -254,7 +253,8 @@ def page(comparison: Comparison, command: str = "") -> str:
     """
     facts = [
         ("Written", comparison.written),
-        ("Data", f"{', '.join(comparison.tasks)}, {comparison.n_queries:,} queries"),
+        ("Data", f"{', '.join(comparison.tasks)}, {comparison.asked}"),
+        ("Signature", comparison.signature),
         ("Documents", _documents(comparison)),
         ("Command", command),
         ("Versions", ", ".join(f"{name} {version(name)}" for name in _SHOWN)),
@@ -266,7 +266,7 @@ def page(comparison: Comparison, command: str = "") -> str:
         tables=tables(comparison),
         further=[
             ("What else follows", comparison.texts("finding", "untried")),
-            ("Left out", comparison.texts("left out", "skipped")),
+            ("Left out", comparison.texts("left out")),
         ],
         facts=[(title, text) for title, text in facts if text],
     )
@@ -336,8 +336,9 @@ def as_json(comparison: Comparison) -> str:
         "tasks": comparison.tasks,
         "metrics": comparison.metrics,
         "n_queries": comparison.n_queries,
+        "n_groups": comparison.n_groups,
         "n_documents": comparison.n_documents,
-        "synthetic_queries": comparison.synthetic_queries,
+        "signature": comparison.signature,
         "advice": {**asdict(comparison.advice), "answer": comparison.advice.answer},
         "notes": [note._asdict() for note in comparison.notes],
         "candidates": _records(comparison.summary.reset_index()),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from statistics import median
 from typing import Any, cast
 
 import mteb
@@ -15,14 +16,13 @@ import torch
 from sentence_transformers.util import get_device_name
 
 from mteb_longembed.encoders.batching import no_bar
-from mteb_longembed.encoders.speed import duration, measure
+from mteb_longembed.encoders.speed import measure
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.passages import AT
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
-from mteb_longembed.retrieval.bm25 import BaselineBM25
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.make import (
     bm25_in_fusion,
@@ -33,7 +33,6 @@ from mteb_longembed.retrieval.make import (
     searching,
 )
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
-from mteb_longembed.retrieval.ranked import Points
 from mteb_longembed.retrieval.rows import Pass
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
@@ -42,13 +41,12 @@ from .cache import Cache
 from .candidates import Candidate
 from .costs import Cost, chunk_texts, count, sample, share_of_words
 
+#: How often a speed is measured.
+_ROUNDS = 3
+
 
 class CandidateError(LongEmbedError):
     """A candidate cannot run; the others can."""
-
-
-class OverBudgetError(Exception):
-    """A candidate needs more time than the budget has left."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,6 @@ class Runner:
         splits: the data.
         candidates: all of them: those of one pass are pooled together.
         device: where models run, None for the best device of this machine.
-        until: when the budget ends, by `time.monotonic`.
         before_first_pass: called once with the first measured cost of a model.
     """
 
@@ -83,7 +80,6 @@ class Runner:
     splits: Sequence[Split]
     candidates: Sequence[Candidate]
     device: str | None
-    until: float = math.inf
     before_first_pass: Callable[[Cost], None] = field(default=lambda cost: None)
     _has_begun: bool = False
     #: The one model that is loaded, mteb's object, by the name of its pass.
@@ -91,23 +87,20 @@ class Runner:
     #: The vectors of a pass on a split, and BM25 on it: both stay until the end.
     _passes: dict[tuple[str, str], Pass] = field(default_factory=dict)
     _bm25: dict[tuple[str, str], PassageBM25] = field(default_factory=dict)
-    _scorers: dict[tuple[str, str], Scorer | Points] = field(default_factory=dict)
+    _scorers: dict[tuple[str, str], Scorer] = field(default_factory=dict)
     #: Passes that have encoded a split.
     _encoded: set[tuple[str, str]] = field(default_factory=set)
-    #: The speed of a pass, and the bytes of a vector.
-    _speeds: dict[str, tuple[float, int]] = field(default_factory=dict)
+    #: The speed of a pass, how far its rounds lay apart, and the bytes of a vector.
+    _speeds: dict[str, tuple[float, float, int]] = field(default_factory=dict)
 
     def run(self, candidate: Candidate) -> Done:
         """Run all evaluations of a candidate that earlier runs have not finished.
 
         Raises:
-            OverBudgetError: if it would take longer than the budget allows.
             CandidateError: if it cannot run, whatever the reason: an API's rate limit too.
         """
         try:
             return self._run(candidate)
-        except OverBudgetError as error:
-            raise OverBudgetError(f"{candidate.id}: {error}") from None
         except Exception as error:
             reason = str(error).partition("\n")[0]
             if not isinstance(error, (LongEmbedError, ImportError, OSError)):
@@ -130,14 +123,12 @@ class Runner:
         if missing and cost.tokens_per_second and not self._has_begun:
             self._has_begun = True
             self.before_first_pass(cost)
-        if missing:
-            self._check_budget(candidate, cost, missing)
         for split in missing:
             place = candidate.passes, _key(split)
             # what an earlier candidate's pass has encoded does not advance the bar again
             bar = no_bar() if place in self._encoded else nullcontext()
             with bar:
-                scored = partial(evaluate, self._scorer(candidate, split), split)
+                scored = partial(evaluate, self._scorer(candidate, split), split, candidate.tolerance)
                 tables[split.label] = self.cache.scores(meta, split, scored)
             self._encoded.add(place)
             # the pass keeps its vectors, and a scorer has a copy of them
@@ -146,11 +137,14 @@ class Runner:
             [cast("pd.DataFrame", tables[split.label]) for split in self.splits], ignore_index=True
         )
         scores.insert(0, "candidate", candidate.id)
+        groups = {(*split.label, query): own for split in self.splits for query, own in split.groups.items()}
+        keys = scores[["task", "split", "query"]].itertuples(index=False, name=None)
+        scores["groups"] = [groups[key] for key in keys]
         return Done(candidate, scores, {**asdict(cost), "seconds": time.monotonic() - began})
 
     # ---- scorers -----------------------------------------------------------------------------------------
 
-    def _scorer(self, candidate: Candidate, split: Split) -> Scorer | Points:
+    def _scorer(self, candidate: Candidate, split: Split) -> Scorer:
         """The scorer of a candidate on a split. Those of the other candidates of its pass are made with it."""
         place = candidate.id, _key(split)
         if place not in self._scorers:
@@ -168,12 +162,10 @@ class Runner:
         except LongEmbedError:
             return
 
-    def _made(self, candidate: Candidate, split: Split) -> Scorer | Points:
+    def _made(self, candidate: Candidate, split: Split) -> Scorer:
         if candidate.scorer is not None:
             return candidate.scorer
         if candidate.kind == "bm25":
-            if candidate.name == "bm25":
-                return BaselineBM25()
             return self._bm25_of(BM25Settings.parse(candidate.name), split)
         if candidate.kind == "api" and not hasattr(self._model(candidate), "encode"):
             return scorer_of(self._model(candidate))
@@ -203,7 +195,6 @@ class Runner:
                 made = chunked_pass(lambda: self._model(candidate), candidate.chunker.cut)
             else:
                 made = Pass(lambda: self._model(candidate))
-            made.before_call = self._check_time
             self._passes[place] = made
         return self._passes[place]
 
@@ -224,50 +215,14 @@ class Runner:
             gc.collect()
             torch.cuda.empty_cache()  # nothing without CUDA
 
-    # ---- time --------------------------------------------------------------------------------------------
-
-    def _check_time(self) -> None:
-        """Called before each part of a pass."""
-        if time.monotonic() > self.until:
-            raise OverBudgetError("no time is left.")
-
-    def _check_budget(self, candidate: Candidate, cost: Cost, missing: Sequence[Split]) -> None:
-        left = self.until - time.monotonic()
-        to_encode = [split for split in missing if (candidate.passes, _key(split)) not in self._encoded]
-        seconds = self.expected_seconds(cost, to_encode)
-        if math.isinf(seconds) and left <= 0:
-            raise OverBudgetError("unknown time.")
-        # where the time is not known, a candidate may run while there is any
-        if math.isfinite(seconds) and seconds > max(left, 0):
-            raise OverBudgetError(f"about {duration(seconds)}.")
-        if to_encode != missing and left <= 0:
-            raise OverBudgetError("no time is left.")
-
-    def expected_seconds(self, cost: Cost, splits: Sequence[Split]) -> float:
-        """The time to encode the documents of some splits, 0 for BM25; infinite if it is not known."""
-        n_documents = sum(len(split.corpus) for split in self.splits)
-        n_tokens = 0.0
-        for split in splits:
-            of_split = cost.tokens * len(split.corpus) / n_documents
-            n_tokens += of_split
-            if cost.vectors == 1:
-                n_tokens += of_split * share_shown(split)
-        if not n_tokens:
-            return 0.0
-        if not cost.tokens_per_second:
-            return math.inf
-        return n_tokens / cost.tokens_per_second
-
     # ---- costs -------------------------------------------------------------------------------------------
 
     def _cost(self, candidate: Candidate) -> Cost:
         """The cost that an earlier run has measured, or that is measured now. BM25 encodes nothing."""
         if candidate.kind == "own":
-            # what else it costs, and what it reads, is its user's to know
-            return Cost(share_read=math.nan, bytes=getattr(candidate.scorer, "bytes", None))
+            # what it costs, and what it reads, is its user's to know
+            return Cost(share_read=math.nan)
         if candidate.kind == "bm25":
-            if candidate.name == "bm25":
-                return Cost()
             target_len = BM25Settings.parse(candidate.name).target_len
             return Cost(share_read=share_of_words(self.splits, target_len))
         # settings of search change no vector, and no speed of encoding
@@ -296,10 +251,13 @@ class Runner:
             if not texts:
                 return cost
             with no_bar():
-                self._speeds[candidate.passes] = measure(cast("LongModel", base), texts)
-        speed, n_bytes = self._speeds[candidate.passes]
+                rounds = [measure(cast("LongModel", base), texts) for _ in range(_ROUNDS)]
+            speeds = [speed for speed, _ in rounds]
+            spread = (max(speeds) - min(speeds)) / max(speeds)
+            self._speeds[candidate.passes] = median(speeds), spread, rounds[0][1]
+        speed, spread, n_bytes = self._speeds[candidate.passes]
         machine = f"{device}, {torch.get_num_threads()} threads"
-        cost = replace(cost, tokens_per_second=speed, device=machine)
+        cost = replace(cost, tokens_per_second=speed, speed_spread=spread, device=machine)
         if cost.vectors is not None:
             cost = replace(cost, bytes=cost.vectors * n_bytes)
         return cost

@@ -6,70 +6,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from mteb_longembed.statistics.intervals import Interval
-from mteb_longembed.statistics.resampling import Resamples, resample
+from mteb_longembed.statistics.resampling import LEAST_GROUPS, Resamples, resample
 
 from .candidates import Candidate, short_names
 from .costs import Cost
 
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
-#: says that it is a mean over orders of documents with equal scores. Other metrics follow under their own names.
-COLUMNS = ("candidate", "task", "split", "query", "score", "is_tied")
-#: With fewer queries no difference can be claimed (`Resamples.difference`), so nothing is.
-LEAST_TO_CLAIM = 6
+#: says that it is a mean over orders of documents with equal scores; `groups` has the labels by which queries belong
+#: together. Other metrics follow under their own names.
+COLUMNS = ("candidate", "task", "split", "query", "groups", "score", "is_tied")
 #: With fewer queries, half of them say too little.
 LEAST_QUERIES = 40
-#: A winner is best in at least this share of resamples. Of two equal candidates one is then called so in at most 5 % of
-#: comparisons (a test simulates it).
-WINNING_SHARE = 0.975
-#: What is less than so many points behind the best in at least this share of resamples is good enough.
+#: What is less than so many points behind all others in at least this share of resamples is good enough.
 MARGIN = 2.0
 ENOUGH_SHARE = 0.95
 
-WINNER = "winner"
 GOOD_ENOUGH = "good enough"
 MAY_BE_BEST = "may be best"
 BEHIND = "behind"
-#: No part of the choice.
-EXCLUDED = "excluded"
 
 
 def summarise(
-    scores: pd.DataFrame,
-    candidates: Sequence[Candidate],
-    costs: Mapping[str, Mapping[str, Any]],
-    *,
-    synthetic_queries: bool = False,
+    scores: pd.DataFrame, candidates: Sequence[Candidate], costs: Mapping[str, Mapping[str, Any]]
 ) -> pd.DataFrame:
     """One row for each candidate, the best first, by its id. Scores are in percent, differences in points.
 
-    `best_share` and `near_share` are the shares of resamples in which a candidate is best, and less than `MARGIN`
-    points behind the best. `standing` is the word for them: `winner`, `good enough`, `may be best` (neither, but not
-    surely behind), `behind` (the interval of the difference to the best lies below 0) or `excluded`. `to_best` is that
-    paired difference with its 95 % interval; NaN stands for what there is not.
+    `near_share` is the share of resamples in which a candidate is less than `MARGIN` points behind all others.
+    `standing` is the word for it: `good enough`, `behind` (surely behind the highest score), or else `may be best`.
+    `to_best` is the paired difference to the highest score with its 95 % interval; NaN stands for what there is not.
 
     Args:
         scores: `COLUMNS`, and perhaps further metrics.
         candidates: what they are.
         costs: by their ids: the fields of `Cost`, and further ones. What is left out costs nothing.
-        synthetic_queries: whether the queries are sentences of the documents: these favour what matches words, so such
-            candidates are not chosen, if another one finished.
     """
     by_id = {candidate.id: candidate for candidate in candidates}
     samples = resamples_of(scores, list(by_id))
-    means = samples.means
     # of equal ones a base is first, because it is the simplest
-    order = sorted(by_id, key=lambda name: (-means[name], not by_id[name].is_base))
-    chosen = order
-    if synthetic_queries:
-        chosen = [name for name in order if not by_id[name].matches_words] or order
+    order = sorted(by_id, key=lambda name: (-samples.means[name], not by_id[name].is_base))
     labels = short_names([by_id[name] for name in order])
-    best_shares = samples.best_shares(chosen)
-    near_shares = samples.near_shares(chosen, MARGIN / 100)
-    best = chosen[0]
+    near_shares = samples.near_shares(order, MARGIN / 100)
+    best = order[0]
     rows = []
     for name in order:
         candidate = by_id[name]
@@ -80,6 +59,7 @@ def summarise(
             "kind": candidate.kind,
             "base": candidate.base,
             "is_base": candidate.is_base,
+            "neighbours": candidate.neighbours,
             "chunker": candidate.chunker_name,
             "encoder": candidate.name,
             "trained_len": candidate.trained_len,
@@ -87,18 +67,21 @@ def summarise(
             "score": score.mean,
             "low": score.low,
             "high": score.high,
-            "standing": EXCLUDED,
-            "best_share": best_shares.get(name, math.nan),
-            "near_share": near_shares.get(name, math.nan),
+            "standing": MAY_BE_BEST,
+            "near_share": near_shares[name],
             "is_same": False,
             **dict.fromkeys(("to_best", "to_best_low", "to_best_high", "more_queries"), math.nan),
         }
         if name != best:
             points = samples.difference(best, name).scaled(100)
             row |= {"to_best": points.mean, "to_best_low": points.low, "to_best_high": points.high}
-            row |= {"is_same": samples.are_same(best, name), "more_queries": samples.more_queries(best, name)}
-        if name in chosen:
-            row["standing"] = _standing(row, samples.n_queries, len(chosen))
+            row["is_same"] = samples.n_differing(best, name) == 0
+            row["more_queries"] = samples.more_queries(best, name)
+        if samples.n_groups >= LEAST_GROUPS and len(order) > 1:
+            if row["near_share"] >= ENOUGH_SHARE:
+                row["standing"] = GOOD_ENOUGH
+            elif samples.is_behind(name, order):
+                row["standing"] = BEHIND
         rows.append({**row, **asdict(Cost()), **costs.get(name, {})})
     summary = pd.DataFrame(rows).set_index("candidate")
     for metric in scores.columns.difference(COLUMNS, sort=False):
@@ -106,25 +89,13 @@ def summarise(
     return summary
 
 
-def _standing(row: Mapping[str, Any], n_queries: int, n_candidates: int) -> str:
-    """The word for a candidate."""
-    if n_queries < LEAST_TO_CLAIM or n_candidates == 1:
-        return MAY_BE_BEST
-    if row["best_share"] >= WINNING_SHARE:
-        return WINNER
-    if row["near_share"] >= ENOUGH_SHARE:
-        return GOOD_ENOUGH
-    if row["to_best_high"] < 0:
-        return BEHIND
-    return MAY_BE_BEST
-
-
 def _of_metric(scores: pd.DataFrame, metric: str, names: Sequence[str]) -> pd.DataFrame:
     """A further metric with its interval, in percent; the tokens of a context as they are."""
     known = scores.dropna(subset=[metric])
     if metric.startswith("context@"):
         return known.groupby("candidate")[[metric]].mean()
-    samples = resamples_of(known, names, metric)
+    known = known.drop(columns="score").rename(columns={metric: "score"})
+    samples = resamples_of(known, names)
     rows = {}
     for name in names:
         interval = samples.mean(name).scaled(100)
@@ -132,22 +103,19 @@ def _of_metric(scores: pd.DataFrame, metric: str, names: Sequence[str]) -> pd.Da
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
-def resamples_of(scores: pd.DataFrame, names: Sequence[str], column: str = "score") -> Resamples:
-    """Candidates on the queries that all have answered. All tasks weigh the same, and all splits of one.
-
-    Args:
-        scores: as for `summarise`.
-        names: of the candidates that take part.
-        column: which metric.
-    """
-    groups = []
+def resamples_of(scores: pd.DataFrame, names: Sequence[str]) -> Resamples:
+    """Candidates on the queries that all have answered. All tasks weigh the same, and all splits of one."""
+    by_split = []
+    labels = []
     tasks = []
     for (task, _), part in scores.groupby(["task", "split"]):
-        table = part.pivot(index="candidate", columns="query", values=column)
-        groups.append(table.loc[list(names)].dropna(axis=1).to_numpy(float))
+        table = part.pivot(index="candidate", columns="query", values="score").loc[list(names)].dropna(axis=1)
+        groups = part.drop_duplicates("query").set_index("query")["groups"]
+        by_split.append(table.to_numpy(float))
+        labels.append([[(task, label) for label in groups[query]] for query in table])
         tasks.append(task)
     weights = [1 / len(set(tasks)) / tasks.count(task) for task in tasks]
-    return resample(names, groups, weights)
+    return resample(names, by_split, labels, weights)
 
 
 def by_split(scores: pd.DataFrame) -> pd.DataFrame:
@@ -157,7 +125,7 @@ def by_split(scores: pd.DataFrame) -> pd.DataFrame:
         names = list(part["candidate"].unique())
         samples = resamples_of(part, names)
         for name in names:
-            interval: Interval = samples.mean(name).scaled(100)
+            interval = samples.mean(name).scaled(100)
             row = {"candidate": name, "task": task, "split": split}
             rows.append({**row, "score": interval.mean, "low": interval.low, "high": interval.high})
     return pd.DataFrame(rows)
@@ -166,24 +134,31 @@ def by_split(scores: pd.DataFrame) -> pd.DataFrame:
 def expected(scores: pd.DataFrame, names: Sequence[str]) -> float | None:
     """The score to expect of the highest one on new queries.
 
-    One half of the queries chooses, the other half scores. The highest of many scores is too high: part of it is luck
-    on the very queries that chose it. None if there are fewer than `LEAST_QUERIES` queries.
+    One half of the queries chooses, the other half scores; queries about one document are in one half. The highest of
+    many scores is too high: part of it is luck on the very queries that chose it. None if there are fewer than
+    `LEAST_QUERIES` queries, or a split has only one document.
     """
     if len(scores) // scores["candidate"].nunique() < LEAST_QUERIES:
         return None
-    halves = scores.groupby(["candidate", "task", "split"])["query"].transform(_halves)
+    pairs = zip(scores["query"], scores["groups"], strict=True)
+    first_labels = pd.Series([labels[0] if len(labels) else query for query, labels in pairs], scores.index)
+    of_split = first_labels.groupby([scores["candidate"], scores["task"], scores["split"]])
+    if of_split.nunique().min() < 2:
+        return None
+    halves = of_split.transform(_halves)
     means = [resamples_of(scores[halves == half], names).means for half in (0, 1)]
     first = max(means[0], key=means[0].__getitem__)
     second = max(means[1], key=means[1].__getitem__)
     return 50 * (means[1][first] + means[0][second])
 
 
-def _halves(queries: pd.Series) -> pd.Series:
-    """0 or 1 for each query, in turns by its hash: neighbouring ids may be of one kind or of one document."""
-    hashes = [hashlib.sha256(query.encode("utf-8", "replace")).hexdigest() for query in queries]
-    half = np.empty(len(hashes), dtype=int)
-    half[np.argsort(hashes)] = np.arange(len(hashes)) % 2
-    return pd.Series(half, index=queries.index)
+def _halves(labels: pd.Series) -> pd.Series:
+    """0 or 1 for each label, in turns by its hash: neighbouring ids may be of one kind."""
+    hashes = {
+        label: hashlib.sha256(str(label).encode("utf-8", "replace")).hexdigest() for label in set(labels)
+    }
+    order = sorted(hashes, key=hashes.__getitem__)
+    return labels.map({label: number % 2 for number, label in enumerate(order)})
 
 
 def is_number(value: object) -> bool:

@@ -9,28 +9,21 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from mteb_longembed.statistics.resampling import LEAST_GROUPS
+
 from .costs import CLEARLY
-from .summary import (
-    BEHIND,
-    EXCLUDED,
-    GOOD_ENOUGH,
-    LEAST_QUERIES,
-    LEAST_TO_CLAIM,
-    MARGIN,
-    WINNER,
-    is_number,
-)
+from .summary import BEHIND, GOOD_ENOUGH, LEAST_QUERIES, MARGIN, is_number
 
 #: More than this many times the present queries are called many; and at least so many more are said.
 MANY = 10
 LEAST_MORE = 5
 #: This many of those that may be best are named.
 _NAMED = 3
-#: Smaller or faster by less than this is not said.
-_LEAST_RATIO = 1.05
+#: What is cheaper is named beside the highest score if it is within the margin in at least this share of resamples.
+NAMED_SHARE = 0.25
 
-#: `winner`: one is surely best. `good enough`: the cheapest of those that are. `undecided`: these queries do not tell.
-#: `only`: there is one candidate. `nothing`: too few queries for any claim.
+#: `winner`: the highest score is good enough, and no other one. `good enough`: the cheapest of those that are.
+#: `undecided`: these queries do not tell. `only`: there is one candidate. `nothing`: too few queries for any claim.
 Verdict = Literal["winner", "good enough", "undecided", "only", "nothing"]
 
 
@@ -41,23 +34,29 @@ class Setting:
     Args:
         tasks: names of the tasks that mteb knows.
         n_queries: queries that all candidates answered.
+        n_groups: of these queries; the same number where each query is on its own.
         corpus: the file of one's own documents, None with tasks of mteb.
         language: of one's own documents, None for English.
-        synthetic_queries: whether the queries are sentences of the documents.
     """
 
     tasks: Sequence[str] = ()
     n_queries: int = LEAST_QUERIES
+    n_groups: int = LEAST_QUERIES
     corpus: str | None = None
     language: str | None = None
-    synthetic_queries: bool = False
 
     @property
     def queries(self) -> str:
-        """The number of queries in words."""
+        """The number of queries, and of their groups, in words.
+
+        >>> Setting(n_queries=1527, n_groups=197).queries
+        '1,527 queries about 197 documents'
+        """
         if self.n_queries == 1:
             return "1 query"
-        return f"{self.n_queries:,} queries"
+        if self.n_groups == self.n_queries:
+            return f"{self.n_queries:,} queries"
+        return f"{self.n_queries:,} queries about {counted(self.n_groups, 'document')}"
 
 
 @dataclass(frozen=True)
@@ -99,18 +98,18 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
         setting: what the candidates ran on.
     """
     setting = setting or Setting()
-    rows = [row for row in summary.itertuples() if row.standing != EXCLUDED]
+    rows = list(summary.itertuples())
     best = rows[0]
-    good = [row for row in rows if row.standing in (WINNER, GOOD_ENOUGH)]
+    good = [row for row in rows if row.standing == GOOD_ENOUGH]
     recommended = best
     verdict: Verdict = "undecided"
-    if setting.n_queries < LEAST_TO_CLAIM:
+    if setting.n_groups < LEAST_GROUPS:
         verdict = "nothing"
     elif len(rows) == 1:
         verdict = "only"
     elif good:
         recommended = cheapest(good)
-        verdict = recommended.standing
+        verdict = "winner" if [row.Index for row in good] == [best.Index] else "good enough"
     typed = ""
     # a scorer or a run of the user's has no name that we load
     if verdict != "nothing" and recommended.kind != "own":
@@ -142,37 +141,47 @@ def cost(row: Any) -> tuple[float, float]:
     return seconds, stored
 
 
-def is_cheaper(one: Any, other: Any) -> bool:
-    """Whether one candidate costs clearly less: in time or storage, and not more in the other of the two.
+def _index(row: Any) -> tuple[float, bool]:
+    """What a candidate keeps: bytes of vectors, and whether words need more than vectors (an index, or a model)."""
+    needs_more = row.kind == "fusion" or bool(row.neighbours)
+    return cost(row)[1], needs_more
 
-    A fusion has one index more than its vectors. Times of two devices are not compared.
+
+def is_faster(one: Any, other: Any) -> bool:
+    """Whether one candidate encodes all documents in clearly less time, by more than both speeds vary.
+
+    Times of two devices are not compared.
     """
-    seconds, stored = cost(one)
-    others_seconds, others_stored = cost(other)
-    same_device = one.device == other.device
-    is_faster = same_device and CLEARLY * seconds < others_seconds
-    is_slower = same_device and CLEARLY * others_seconds < seconds
-    has_less = stored < others_stored or (stored == others_stored and other.kind == "fusion" != one.kind)
-    return (is_faster and stored <= others_stored) or (has_less and not is_slower)
+    seconds = cost(one)[0] * (1 + one.speed_spread)
+    others = cost(other)[0] / (1 + other.speed_spread)
+    return bool(one.device == other.device and CLEARLY * seconds < others)
 
 
 def cheapest(rows: Sequence[Any]) -> Any:
-    """The cheapest of some candidates, the best first: the first one, or what is cheaper than it."""
-    cheaper = [row for row in rows if is_cheaper(row, rows[0])]
-    return min(cheaper, key=lambda row: cost(row)[::-1], default=rows[0])
+    """The cheapest of some candidates, the highest score first; of those that keep as much, the highest score.
+
+    What keeps less than the first one must not be slower; what keeps as much must be faster.
+    """
+    first = rows[0]
+    best_of: dict[tuple[float, bool], Any] = {}
+    for row in rows[1:]:
+        has_less = _index(row) < _index(first) and not is_faster(first, row)
+        if has_less or (_index(row) == _index(first) and is_faster(row, first)):
+            best_of.setdefault(_index(row), row)
+    return min(best_of.values(), key=_index, default=first)
 
 
 def _cheaper_by(row: Any, other: Any) -> str:
     """How much cheaper a candidate is, such as `45 times smaller`."""
-    seconds, stored = cost(row)
-    others_seconds, others_stored = cost(other)
-    if stored == 0:
-        return "encodes nothing"
-    if others_stored > _LEAST_RATIO * stored:
+    stored, _ = _index(row)
+    others_stored, _ = _index(other)
+    if others_stored > stored == 0:
+        return "encodes no document"
+    if others_stored > stored:
         return f"is {others_stored / stored:,.3g} times smaller"
-    if others_seconds > _LEAST_RATIO * seconds:
-        return f"is encoded {others_seconds / seconds:,.3g} times faster"
-    return "needs no index of words"
+    if _index(row) < _index(other):
+        return "needs no model" if stored == 0 else "needs no index of words"
+    return f"is encoded {cost(other)[0] / cost(row)[0]:,.3g} times faster"
 
 
 # ---- sentences
@@ -185,76 +194,76 @@ def _use(verdict: Verdict, row: Any, rows: Sequence[Any]) -> str:
     if verdict == "only":
         return f"Use {row.label}: there is nothing to compare it with."
     if verdict == "winner" and row.is_base:
-        return f"Stay with {row.label}: nothing that was tried is better."
+        return f"Stay with {row.label}: it alone is good enough."
     if verdict == "winner":
-        return f"Use {row.label}: it is the winner."
+        return f"Use {row.label}: it alone is good enough."
     if verdict == "good enough" and row.Index == best.Index:
         return f"Use {row.label}: it has the highest score, and nothing cheaper is good enough."
     if verdict == "good enough":
-        return f"Use {row.label}: it is good enough, and {_cheaper_by(row, best)}."
+        reason = (
+            _cheaper_by(row, best) if cheapest([best, row]) is row else "the highest score is not surely best"
+        )
+        return f"Use {row.label}: it is good enough, and {reason}."
     sentence = f"Use {row.label} for now: it has the highest score, but these queries do not decide."
     if row.is_base:
         sentence = f"Stay with {row.label} for now: nothing that was tried is surely better."
-    cheap = cheapest([best, *may_be_best(rows)])
+    cheap = cheapest_named(rows)
     if cheap.Index != best.Index:
-        sentence += f" {cheap.label} {_cheaper_by(cheap, best)} and cannot be told from it."
+        sentence += (
+            f" {cheap.label} {_cheaper_by(cheap, best)} and is less than {MARGIN:g} points behind in "
+            f"{percent(cheap.near_share)} of the resamples."
+        )
     return sentence
+
+
+def cheapest_named(rows: Sequence[Any]) -> Any:
+    """The cheapest candidate beside the first one that may well be within the margin; else the first one itself.
+
+    The best one of its class of cost speaks for it: if that one is not near, nobody is named.
+    """
+    cheap = cheapest(rows)
+    while cheap.Index != rows[0].Index and cheap.near_share < NAMED_SHARE:
+        rows = [row for row in rows if _index(row) != _index(cheap) or row.Index == rows[0].Index]
+        cheap = cheapest(rows)
+    return cheap
 
 
 def may_be_best(rows: Sequence[Any]) -> list[Any]:
     """All but the first one that are not surely behind, the likeliest first."""
     others = [row for row in rows[1:] if row.standing != BEHIND]
-    return sorted(others, key=lambda row: (-row.best_share, row.label))
+    return sorted(others, key=lambda row: (-row.near_share, row.label))
 
 
 def _certainty(verdict: Verdict, row: Any, rows: Sequence[Any], setting: Setting) -> str:
     best = rows[0]
-    resamples = f"of the resamples of {setting.queries}"
     if verdict == "nothing":
-        return f"{setting.queries} cannot decide anything: judge {LEAST_QUERIES} or more, and compare again."
+        return (
+            f"{setting.queries} cannot decide anything: judge {LEAST_QUERIES} or more, about different documents, and "
+            "compare again."
+        )
     if verdict == "only":
-        return (
-            f"It scores {best.score:.1f} on {setting.queries}; no other candidate takes part in the choice."
-        )
+        return f"It scores {best.score:.1f} on {setting.queries}."
+    sentence = (
+        f"It scores {row.score:.1f} and is less than {MARGIN:g} points behind all others in {percent(row.near_share)} "
+        f"of the resamples of {setting.queries}"
+    )
     if verdict == "winner":
-        others = [other for other in rows if other.Index != row.Index]
-        second = others[0]
-        above = f"{-second.to_best:.1f} points ({-second.to_best_high:.1f} to {-second.to_best_low:.1f})"
-        return (
-            f"It scores {row.score:.1f} and is best in {percent(row.best_share)} {resamples}; it is {above} above "
-            f"{second.label}."
-        )
+        return f"{sentence}; the next is {rows[1].label} with {rows[1].score:.1f}."
+    if row.is_same:
+        return f"{sentence}; {best.label} has the same score on every query."
+    if row.Index != best.Index:
+        return f"{sentence}; the highest score is {best.score:.1f}, of {best.label}."
     if verdict == "good enough":
-        sentence = (
-            f"It scores {row.score:.1f} and is less than {MARGIN:g} points behind the best in "
-            f"{percent(row.near_share)} {resamples}"
-        )
-        if row.is_same:
-            return f"{sentence}; {best.label} has the same score on every query."
-        if row.Index != best.Index:
-            return f"{sentence}; the highest score is {best.score:.1f}, of {best.label}."
-        return f"{sentence}, and best in {percent(row.best_share)}."
-    return _why_it_is_undecided(rows, setting)
-
-
-def _why_it_is_undecided(rows: Sequence[Any], setting: Setting) -> str:
-    best = rows[0]
-    share = percent(best.best_share)
-    sentence = f"It scores {best.score:.1f} and is best in {share} of the resamples of {setting.queries}"
+        return f"{sentence}."
     rivals = may_be_best(rows)
     if not rivals:
-        return f"{sentence}; each other one is surely behind it, but not all of them together."
-    named = [f"{row.label} ({percent(row.best_share)})" for row in rivals[:_NAMED]]
+        return f"{sentence}; each other one is surely behind it."
+    named = [f"{rival.label} ({percent(rival.near_share)})" for rival in rivals[:_NAMED]]
     if len(rivals) > _NAMED:
         named.append(f"{len(rivals) - _NAMED} more")
-    sentence = f"{sentence}; {listed(named)} may be best too."
-    same = [row.label for row in rivals if row.is_same]
-    if same:
-        sentence += f" The same score on every query: {listed(same)}."
-    differing = [row for row in rivals if not row.is_same]
-    if differing:
-        sentence += f" {_more(differing[0], setting.n_queries)}"
-    return sentence
+    differing = [rival for rival in rivals if not rival.is_same]
+    more = f" {_more(differing[0], setting.n_queries)}" if differing else ""
+    return f"{sentence}; {listed(named)} may be best too.{more}"
 
 
 def _more(row: Any, n_queries: int) -> str:
@@ -263,17 +272,19 @@ def _more(row: Any, n_queries: int) -> str:
     if row.more_queries > MANY * n_queries:
         return f"If {difference} is real, it would take many more queries to show it."
     n_more = max(math.ceil(row.more_queries), LEAST_MORE)
-    return f"If {difference} is real, about {n_more:,} more queries would show it in 80 % of cases."
+    return (
+        f"If {difference} is real, about {n_more:,} more queries like these would show it in 80 % of cases."
+    )
 
 
 def _price(row: Any, best: Any) -> str:
     """What a candidate costs, what that saves against the best, and how much of the text it reads."""
+    if row.neighbours:
+        return "It encodes each word once, but no document, of which it keeps no vectors; so it needs its model."
     if row.kind == "bm25":
         return "It encodes nothing and keeps no vectors; its index holds the words."
-    if row.kind == "own" and not is_number(row.bytes):
-        return "What it costs is not known here."
     if row.kind == "own":
-        return f"It stores {row.bytes / 1024:,.1f} KB a document, as was stated."
+        return "What it costs is not known here."
     parts = []
     if is_number(row.tokens_per_second):
         parts.append(f"encodes {row.tokens_per_second:,.0f} tokens a second")
@@ -291,10 +302,11 @@ def _price(row: Any, best: Any) -> str:
     if row.kind == "fusion":
         sentence += " An index of words comes on top of its vectors."
     savings = []
-    titles = ("of the time of encoding", "of the storage")
-    for title, own, others in zip(titles, cost(row), cost(best), strict=True):
-        if own < others and row.Index != best.Index:
-            savings.append(f"{percent(1 - own / others)} {title}")
+    (seconds, stored), (others_seconds, others_stored) = cost(row), cost(best)
+    if is_faster(row, best):
+        savings.append(f"{percent(1 - seconds / others_seconds)} of the time of encoding")
+    if stored < others_stored:
+        savings.append(f"{percent(1 - stored / others_stored)} of the storage")
     if savings:
         sentence += f" Against {best.label} it saves {listed(savings)}."
     return sentence
@@ -343,3 +355,12 @@ def listed(words: Any) -> str:
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def counted(n: int, word: str) -> str:
+    """A number and its word.
+
+    >>> counted(1, "document"), counted(1200, "document")
+    ('1 document', '1,200 documents')
+    """
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"

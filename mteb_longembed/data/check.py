@@ -45,6 +45,14 @@ class Document(NamedTuple):
         return f"{self.title} {self.text}".strip()
 
 
+class Query(NamedTuple):
+    """A query, and the group that its file names, such as a session; empty if it names none."""
+
+    id: str
+    text: str
+    group: str
+
+
 def read_documents(source: Source, name: str = "") -> dict[str, str]:
     """Document id -> title and text. Arguments and errors as for `read_corpus`."""
     return dict(read_texts(source, name))
@@ -79,20 +87,27 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
 
 
 def read_queries(source: Source, name: str = "") -> dict[str, str]:
-    """Query id -> text. Arguments as for `read_documents`; the id may be `qid` too, the text `query`.
+    """Query id -> text. Arguments and errors as for `read_asked`."""
+    return {query.id: query.text for query in read_asked(source, name)}
+
+
+def read_asked(source: Source, name: str = "") -> Iterator[Query]:
+    """Queries. Arguments as for `read_corpus`; the id may be `qid` too, the text `query`; perhaps with a `group`.
 
     Raises:
         DataError: as there, and for a query without text.
     """
-    queries: dict[str, str] = {}
     known: set[str] = set()
     for part in read_parts(source, name or name_of(source, "queries")):
         texts = _column(part, ("text", "query", "query_text"))
-        for (where, key), text in zip(_ids(part, _QUERY, known), texts, strict=True):
-            queries[key] = _text(text, "text", where)
-            if not queries[key].strip():
+        groups: Sequence[object] = [None] * len(part.rows)
+        if "group" in part.rows:
+            groups = list(part.rows["group"])
+        for (where, key), text, group in zip(_ids(part, _QUERY, known), texts, groups, strict=True):
+            read = _text(text, "text", where)
+            if not read.strip():
                 raise DataError(f"{where}: expected a query, got an empty text.")
-    return queries
+            yield Query(key, read, "" if _is_missing(group) else str(group).strip())
 
 
 def read_judgements(

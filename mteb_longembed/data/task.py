@@ -123,6 +123,7 @@ class OwnData(AbsTaskRetrieval):
     """
 
     unjudged: dict[str, list[str]]  #: sentences about queries that are left out, by split
+    groups: dict[str, str]  #: which queries belong together, where their file says so
     _passages: dict[str, Passages]
     k_values = K_VALUES
     metadata = TaskMetadata(
@@ -178,7 +179,9 @@ class OwnData(AbsTaskRetrieval):
         self.metadata = metadata
 
     def _read(self) -> None:
-        queries = check.read_queries(self.query_source)
+        asked_rows = list(check.read_asked(self.query_source))
+        queries = {query.id: query.text for query in asked_rows}
+        self.groups = {query.id: query.group for query in asked_rows if query.group}
         rows_of = {
             split: check.read_judgement_rows(source) for split, source in self.judgement_sources.items()
         }

@@ -1,33 +1,35 @@
 """The score of each query: a scorer on a split, in this process, in batches of queries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import chain
 
 import numpy as np
 import pandas as pd
-from ir_measures import Measure
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.retrieval.mteb_search import matrices
-from mteb_longembed.retrieval.ranked import Points
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import count_words
 
+from .metrics import TOLERANCE, decide_score, expected_score, group_ties
 from .passages import AT, ShownPassages, score_passages
-from .scoring import mean_over_ties, score_queries
 from .split import Split
-from .ties import TOLERANCE
 
 #: Version of this file's rules. Kept scores of another one are made again.
-VERSION = "e1"
+VERSION = "e2"
 
 
-def evaluate(scorer: Scorer | Points, split: Split) -> pd.DataFrame:
+def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.DataFrame:
     """One row for each judged query: task, split, query, score, is_tied, further metrics.
 
     `score` is that of the first metric, from 0 to 1; `is_tied` says that the order of documents with equal scores
     decided, so that the score is a mean over all orders. Other metrics follow under their own names, and passage@k and
     context@k where the split knows the passages that answer.
+
+    Args:
+        scorer: what ranks.
+        split: what is ranked.
+        tolerance: which scores are equal, see `group_ties`.
 
     Raises:
         DataError: if no query has a relevant document, or the scorer gives a score that is no number.
@@ -35,12 +37,10 @@ def evaluate(scorer: Scorer | Points, split: Split) -> pd.DataFrame:
     judged = split.judged
     if not any(max(documents.values()) > 0 for documents in judged.values()):
         raise DataError(f"{', '.join(split.label)}: no query has a relevant document to be scored by.")
-    if isinstance(scorer, Points):
-        return _stated(scorer, split)
     documents = split.documents
     scorer.fit(documents)
     queries = split.judged_queries
-    deepest = max(*(metric["cutoff"] for metric in split.metrics), *AT)
+    deepest = max(*(metric.rank for metric in split.metrics), *AT)
     rows = matrices(scorer, list(queries.values()), len(documents))
     ranked: dict[str, dict[str, float]] = {}
     for query, scores in zip(queries, chain.from_iterable(rows), strict=True):
@@ -49,28 +49,19 @@ def evaluate(scorer: Scorer | Points, split: Split) -> pd.DataFrame:
                 f"{scorer.meta.name} must give finite scores, but it gave NaN or infinity for a query."
             )
         counted = _counted(scores, split, query)
-        best = first_with_ties(counted, deepest)
+        best = first_with_ties(counted, deepest, tolerance)
         ranked[query] = {documents.ids[number]: float(counted[number]) for number in best}
-    return _table(scorer, split, ranked)
-
-
-def _stated(points: Points, split: Split) -> pd.DataFrame:
-    """The table of scores that another program computed, without further metrics."""
-    task, name = split.label
-    table = pd.DataFrame({"task": task, "split": name, "query": list(split.judged)})
-    table["score"] = table["query"].map(points.of_query).fillna(0.0)
-    table["is_tied"] = False
-    return table
+    return _table(scorer, split, ranked, tolerance)
 
 
 def _counted(scores: np.ndarray, split: Split, query: str) -> np.ndarray:
     """The scores of a query, minus infinity for documents that mteb does not score."""
     numbers = split.documents.numbers
-    counted = scores
+    counted = np.asarray(scores, dtype=float)  # also of a scorer that gives integers
     if split.candidates is not None:
-        counted = np.full_like(scores, -np.inf)
+        counted = np.full(scores.shape, -np.inf)
         asked = [numbers[key] for key in split.candidates.get(query, ()) if key in numbers]
-        counted[asked] = scores[asked]
+        counted[asked] = np.asarray(scores)[asked]
     if getattr(split.task, "ignore_identical_ids", False) and query in numbers:
         counted = counted.copy()
         counted[numbers[query]] = -np.inf
@@ -80,7 +71,7 @@ def _counted(scores: np.ndarray, split: Split, query: str) -> np.ndarray:
     return counted
 
 
-def first_with_ties(scores: np.ndarray, n: int) -> np.ndarray:
+def first_with_ties(scores: np.ndarray, n: int, tolerance: float = TOLERANCE) -> np.ndarray:
     """The numbers of the best `n` documents, and of all whose scores are equal to the last of these.
 
     >>> first_with_ties(np.array([0.5, 0.9, 0.5, 0.1]), 2).tolist()
@@ -91,7 +82,7 @@ def first_with_ties(scores: np.ndarray, n: int) -> np.ndarray:
         return ranked
     values: np.ndarray = scores[ranked]
     least = np.partition(values, -n)[-n]
-    room = TOLERANCE * np.abs(values[values >= least]).max()
+    room = tolerance * np.abs(values[values >= least]).max()
     while True:  # equal scores may reach down step by step
         kept = values >= least - room
         lowest = values[kept].min()
@@ -100,29 +91,24 @@ def first_with_ties(scores: np.ndarray, n: int) -> np.ndarray:
         least = lowest
 
 
-def _table(scorer: Scorer, split: Split, ranked: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+def _table(
+    scorer: Scorer, split: Split, ranked: Mapping[str, Mapping[str, float]], tolerance: float
+) -> pd.DataFrame:
     task, name = split.label
-    table = pd.DataFrame({"task": task, "split": name, "query": list(split.judged)})
-    for number, metric in enumerate(split.metrics):
-        scores, tied = _scores(split, ranked, metric)
-        if number == 0:
-            table["score"] = table["query"].map(scores)
-            table["is_tied"] = table["query"].isin(tied)
-        else:
-            table[str(metric)] = table["query"].map(scores)
+    rows = []
+    for query, judged in split.judged.items():
+        ties = group_ties(ranked.get(query, {}), judged, tolerance)
+        first, *others = split.metrics
+        row = {"task": task, "split": name, "query": query, "score": expected_score(first, ties, judged)}
+        row["is_tied"] = decide_score(ties, first.rank)
+        row |= {str(metric): expected_score(metric, ties, judged) for metric in others}
+        rows.append(row)
+    table = pd.DataFrame(rows)
     if split.passages:
         shown = shown_passages(scorer, split, ranked)
         of_passages = pd.DataFrame.from_dict(score_passages(shown, split.passages), orient="index")
         table = table.join(of_passages, on="query")
     return table
-
-
-def _scores(
-    split: Split, ranked: Mapping[str, Mapping[str, float]], metric: Measure
-) -> tuple[dict[str, float], Sequence[str]]:
-    """The score of each query, and the queries in which equal scores decide."""
-    tied = mean_over_ties(split.judged, ranked, metric)
-    return score_queries(split.judged, ranked, metric) | tied, list(tied)
 
 
 def shown_passages(scorer: Scorer, split: Split, ranked: Mapping[str, Mapping[str, float]]) -> ShownPassages:

@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from datasets import Dataset
-from ir_measures import Measure
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.data.texts import data_identity, query_texts
 from mteb_longembed.errors import DataError
-from mteb_longembed.evaluation.scoring import main_metric
+from mteb_longembed.evaluation.metrics import Metric, main_metric
 from mteb_longembed.retrieval.mteb_search import documents_of
 from mteb_longembed.retrieval.scorer import Documents
 
@@ -34,7 +33,7 @@ class Split:
     task: AbsTaskRetrieval
     subset: str
     split: str
-    metrics: tuple[Measure, ...]
+    metrics: tuple[Metric, ...]
 
     @property
     def label(self) -> tuple[str, str]:
@@ -89,6 +88,16 @@ class Split:
         return self.task.passages(self.split)
 
     @cached_property
+    def groups(self) -> dict[str, list[str]]:
+        """The labels by which judged queries belong together: as their file says, or else their relevant documents."""
+        named = getattr(self.task, "groups", {})
+        groups = {}
+        for query, documents in self.judged.items():
+            labels = sorted(document for document, grade in documents.items() if grade > 0)
+            groups[query] = [f"group {named[query]}"] if query in named else labels
+        return groups
+
+    @cached_property
     def digest(self) -> str:
         """A hash of all that was loaded."""
         return data_identity(self.task, self.split, [self.subset])
@@ -136,7 +145,7 @@ class Split:
 
 
 def splits_of(
-    task: AbsTaskRetrieval, metrics: Sequence[Measure] = (), *, ignore_identical_ids: bool = False
+    task: AbsTaskRetrieval, metrics: Sequence[Metric] = (), *, ignore_identical_ids: bool = False
 ) -> list[Split]:
     """The splits of a task, which is loaded and stays as it is otherwise.
 

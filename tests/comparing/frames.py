@@ -23,8 +23,8 @@ def frame(scores: dict[Candidate, Scores], tied: int = 0) -> pd.DataFrame:
     for candidate, by_split in scores.items():
         for (task, split), by_query in by_split.items():
             for number, (query, score) in enumerate(by_query.items()):
-                rows.append((candidate.id, task, split, query, score, number < tied))
-    return pd.DataFrame(rows, columns=["candidate", "task", "split", "query", "score", "is_tied"])
+                rows.append((candidate.id, task, split, query, [], score, number < tied))
+    return pd.DataFrame(rows, columns=["candidate", "task", "split", "query", "groups", "score", "is_tied"])
 
 
 def costs(**by_name: dict[str, Any]) -> dict[str, Any]:
@@ -42,7 +42,6 @@ def summary(
     right: dict[Candidate, int],
     n: int = 40,
     of: dict[Candidate, dict[str, Any]] | None = None,
-    **options: bool,
 ) -> pd.DataFrame:
     """The summary of candidates that answer the first so many queries.
 
@@ -50,9 +49,8 @@ def summary(
         right: how many each answers.
         n: the number of queries.
         of: what differs from the cost of `costs`.
-        options: of `summarise`.
     """
     scores = frame({candidate: {KEY: answers(k, n)} for candidate, k in right.items()})
     models = [candidate for candidate in right if candidate.kind != "bm25"]
     given = {model.id: costs(**(of or {}).get(model, {})) for model in models}
-    return summarise(scores, list(right), given, **options)
+    return summarise(scores, list(right), given)

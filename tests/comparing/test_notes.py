@@ -1,21 +1,14 @@
 """Each sentence beside the answer, where it is true and where it is not."""
 
-from dataclasses import replace
-
 import pytest
 
-from mteb_longembed.comparing.notes import findings, short_documents, ties, unknown_tokens
-from mteb_longembed.comparing.verdict import Setting
+from mteb_longembed.comparing.notes import score_to_expect, short_documents, ties, unknown_tokens
 from tests.comparing.frames import BASE, GOOD, KEY, answers, frame, summary
 
-SETTING = Setting(tasks=["LongEmbedPasskey"], n_queries=50)
 
-
-def test_the_score_to_expect_is_said_and_that_queries_were_drawn() -> None:
-    (known,) = findings(SETTING, 71.0)
-    assert known.text.startswith("Expected score on new queries: 71.0")
-    drawn, unknown = findings(replace(SETTING, synthetic_queries=True), None)
-    assert "sentences drawn from the documents" in drawn.text and "it needs 40 queries" in unknown.text
+def test_the_score_to_expect_is_said_where_there_are_enough_queries() -> None:
+    assert score_to_expect(frame({BASE: {KEY: answers(40)}})).startswith("Expected score on new queries: 100.0")
+    assert "it needs 40 queries" in score_to_expect(frame({BASE: {KEY: answers(9, 39)}}))
 
 
 @pytest.mark.parametrize(("longest", "is_said"), [(512, True), (513, False)])

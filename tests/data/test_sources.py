@@ -1,39 +1,44 @@
-"""The data of a comparison: what is drawn and written for it."""
+"""The data of a comparison: exactly one kind."""
 
-import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from mteb_longembed.data.sources import Data
-from mteb_longembed.data.task import OwnData
-from tests.data_formats import content
+from mteb_longembed.errors import InputError
+from tests.own_data import beir
+
+CORPUS = {"d1": "the red ferry", "d2": "the blue ferry"}
+QUERIES = {"q1": "red", "q2": "blue"}
+QRELS = {"q1": {"d1": 1}, "q2": {"d2": 1}}
+FILES: dict[str, Any] = {"corpus": CORPUS, "queries": QUERIES, "qrels": QRELS}
 
 
-def drawn(documents: dict[str, str], folder: Path) -> list[Path]:
-    (task,) = Data.from_documents(documents, 5, folder=folder).tasks
-    assert isinstance(task, OwnData)
-    return [Path(str(task.query_source)), *(Path(str(source)) for source in task.judgement_sources.values())]
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "exactly one kind of data: .*; got 0 kinds"),
+        ({"folder": "x", "tasks": ["y"]}, "got 2 kinds"),
+        ({"corpus": CORPUS, "benchmarks": ["y"]}, "got 2 kinds"),
+        ({"corpus": CORPUS, "queries": QUERIES}, "belong together: give all three"),
+        ({"tasks": ["LongEmbedQMSum"], "language": "deu-Latn"}, "tasks have their own: leave out 'deu-Latn'"),
+        ({**FILES, "eval_splits": ["dev"]}, "eval_splits needs tasks or a folder"),
+    ],
+)
+def test_what_does_not_go_together_is_one_sentence(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Data(**fields)
 
 
-def test_two_draws_at_once_never_share_a_file_and_the_same_draw_does(tmp_path: Path) -> None:
-    first = {
-        "a": "The red ferry leaves the old harbour at nine.",
-        "b": "Fish is sold on Friday before the market ends.",
-    }
-    second = {key: text.replace("Friday", "Monday").replace("red", "blue") for key, text in first.items()}
-    files = drawn(first, tmp_path)
-    texts = [path.read_text() for path in files]
-    assert not set(drawn(second, tmp_path)) & set(files)
-    assert [path.read_text() for path in files] == texts
-    assert drawn(first, tmp_path) == files
-
-
-def test_queries_are_drawn_from_files_and_from_streams_alike(tmp_path: Path) -> None:
-    rows = [
-        {"id": key, "text": f"The {key} ferry leaves the old harbour at nine."} for key in ("red", "blue")
-    ]
-    path = tmp_path / "docs.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    tasks = [Data.from_documents(source, 5, folder=tmp_path).tasks[0] for source in (path, iter(rows))]
-    assert content(tasks[0]) == content(tasks[1])
-    # advice names the file, so that a search of it can be typed
-    assert isinstance(tasks[0], OwnData) and tasks[0].corpus_source == path
+def test_files_a_folder_and_a_task_of_either_are_the_same_data(tmp_path: Path) -> None:
+    (task,) = Data(**FILES, language="deu-Latn").load()
+    assert task.metadata.eval_langs == ["deu-Latn"]
+    root = beir(tmp_path / "data", ["the red ferry", "the blue ferry"], ["red", "blue"])
+    (of_folder,) = Data(folder=root, language="deu-Latn").load()
+    (by_name,) = Data(tasks=[str(root)]).load()
+    assert of_folder.metadata.eval_langs == ["deu-Latn"] and by_name.metadata.eval_langs == ["eng-Latn"]
+    with pytest.raises(InputError, match="each task may be compared once"):
+        Data(tasks=[by_name, str(root)]).load()
+    with pytest.raises(InputError, match="eval_splits needs names of tasks, got a task object"):
+        Data(tasks=[by_name], eval_splits=["test"]).load()

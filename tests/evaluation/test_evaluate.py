@@ -14,9 +14,8 @@ from mteb.models.model_meta import ModelMeta
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.evaluate import evaluate, first_with_ties
-from mteb_longembed.evaluation.scoring import read_metric
+from mteb_longembed.evaluation.metrics import TOLERANCE, read_metric
 from mteb_longembed.evaluation.split import Split, splits_of
-from mteb_longembed.evaluation.ties import TOLERANCE
 from mteb_longembed.retrieval.make import make_scorer
 from tests import tiny
 from tests.own_data import beir, judge
@@ -65,7 +64,7 @@ class Fixed:
     lowest = None
 
     def __init__(self, matrix: np.ndarray) -> None:
-        self.matrix = matrix.astype(np.float32)
+        self.matrix = matrix
 
     def fit(self, documents: Any) -> None:
         self.documents = documents

@@ -1,17 +1,73 @@
-"""Metrics of a ranking in which documents have equal scores: the mean over all orders of these documents.
+"""Metrics of a ranking, the mean over all orders of documents with equal scores.
 
-trec_eval orders equal scores by the ids of documents, so that new ids give another score.
+trec_eval orders equal scores by the ids of documents, so that new ids give another score. Where nothing is tied, the
+metrics are those of trec_eval.
 
 Source: McSherry & Najork 2008, Computing information retrieval performance measures efficiently in the presence of
     tied scores, https://doi.org/10.1007/978-3-540-78646-7_38.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-#: Scores of a query are equal if they differ by at most this share of its largest score: the error of a product.
+from mteb_longembed.errors import InputError
+
+if TYPE_CHECKING:
+    from mteb.abstasks.retrieval import AbsTaskRetrieval
+
+#: ir_measures' names of metrics.
+_METRICS = ("nDCG", "R", "P", "AP", "RR", "Success")
+#: Other names of metrics, in small letters -> those of ir_measures.
+_NAMES = {name.lower(): name for name in _METRICS} | {
+    "recall": "R",
+    "precision": "P",
+    "map": "AP",
+    "mrr": "RR",
+    "hit_rate": "Success",
+}
+#: Scores of our own are equal if they differ by at most this share of the query's largest: the error of a product.
+#: Those of other programs count as they are written.
 TOLERANCE = 1e-6
+
+
+class Metric(NamedTuple):
+    """A metric (nDCG, R, P, AP, RR or Success) of the first `rank` documents."""
+
+    name: str
+    rank: int
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.rank}"
+
+
+def read_metric(text: str) -> Metric:
+    """A metric at a rank, in the words of ir_measures or mteb, in small or large letters.
+
+    >>> read_metric("NDCG@10") == read_metric("ndcg_at_10"), str(read_metric("MRR@5"))
+    (True, 'RR@5')
+
+    Raises:
+        InputError: if it is not one of nDCG, R, P, AP, RR and Success at a rank.
+    """
+    name, _, rank = text.replace("_at_", "@").rpartition("@")
+    known = _NAMES.get(name.lower())
+    if known is None or not rank.isdecimal() or not 1 <= int(rank) <= 1_000_000:
+        raise InputError(
+            f"a metric must be one of {', '.join(_METRICS)} at a rank, such as nDCG@10, got {text!r}."
+        )
+    return Metric(known, int(rank))
+
+
+def main_metric(task: AbsTaskRetrieval) -> Metric:
+    """The metric of the task's main score. Raises InputError if `read_metric` does not know it."""
+    try:
+        return read_metric(task.metadata.main_score)
+    except InputError as error:
+        raise InputError(f"scores by query of {task.metadata.name} need another metric: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -41,14 +97,20 @@ class Tie:
         return min(max(rank - self.before, 0), self.size)
 
 
-def group_ties(documents: Mapping[str, float], judged: Mapping[str, int]) -> list[Tie]:
-    """The documents of a ranking, the highest score first, in groups of equal scores."""
+def group_ties(documents: Mapping[str, float], judged: Mapping[str, int], tolerance: float) -> list[Tie]:
+    """The documents of a ranking, the highest score first, in groups of equal scores.
+
+    Args:
+        documents: the score of each.
+        judged: the grade of each that is judged.
+        tolerance: as `TOLERANCE`; 0 for scores that count as they are written.
+    """
     order = sorted(documents, key=lambda name: -documents[name])
-    tolerance = TOLERANCE * max((abs(score) for score in documents.values()), default=0.0)
+    room = tolerance * max((abs(score) for score in documents.values()), default=0.0)
     ties: list[Tie] = []
     group: list[int] = []
     for index, name in enumerate(order):
-        if group and documents[order[index - 1]] - documents[name] > tolerance:
+        if group and documents[order[index - 1]] - documents[name] > room:
             ties.append(Tie(index - len(group), tuple(group)))
             group = []
         group.append(judged.get(name, 0))
@@ -62,24 +124,22 @@ def decide_score(ties: Sequence[Tie], rank: int) -> bool:
     return any(tie.before < rank and len(set(tie.grades)) > 1 for tie in ties)
 
 
-def expected_score(metric: str, rank: int, ties: Sequence[Tie], judged: Mapping[str, int]) -> float:
-    """The mean of a metric (nDCG, R, P, AP, RR or Success) over all orders of equal scores, from 0 to 1.
-
-    The first `rank` documents count, and those of a grade above 0 are relevant.
-    """
+def expected_score(metric: Metric, ties: Sequence[Tie], judged: Mapping[str, int]) -> float:
+    """The mean of a metric over all orders of equal scores, from 0 to 1. What has a grade above 0 is relevant."""
+    name, rank = metric
     n_relevant = sum(grade > 0 for grade in judged.values())
     if not n_relevant:
         return 0.0
-    if metric == "nDCG":
+    if name == "nDCG":
         return _gain(ties, rank) / _ideal_gain(judged, rank)
-    if metric == "AP":
+    if name == "AP":
         return _precision_sum(ties, rank) / n_relevant
-    if metric == "RR":
+    if name == "RR":
         return _reciprocal_rank(ties, rank)
-    if metric == "Success":
+    if name == "Success":
         return 1 - _none_found(ties, rank)
     found = sum(tie.n_relevant * tie.n_within(rank) / tie.size for tie in ties)
-    if metric == "P":
+    if name == "P":
         return found / rank
     return found / n_relevant
 

@@ -1,6 +1,8 @@
 """Rankings of other programs are candidates like any other; what they lack is told, and a gate closes on a loss."""
 
 import gzip
+import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ import pytest
 import mteb_longembed as longembed
 from mteb_longembed.cli import main
 from mteb_longembed.comparing.compare import Comparison
+from mteb_longembed.comparing.ranked import Ranked, read_run
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.retrieval.ranked import Points, Ranked, read_run
 from mteb_longembed.retrieval.scorer import Documents
 from tests import tiny
 from tests.own_data import beir
@@ -51,7 +53,7 @@ def test_a_run_has_the_scores_that_a_hand_gives_it(data: Path, tmp_path: Path) -
     assert "Type:" not in result.advice.answer[0]
 
 
-@pytest.mark.parametrize("kind", ["file", "gzip", "dict", "frame", "ranx"])
+@pytest.mark.parametrize("kind", ["file", "gzip", "dict", "frame", "polars", "ranx"])
 def test_runs_of_every_kind_are_read_alike(tmp_path: Path, kind: str) -> None:
     want = {"q0": {"d1": 2.0, "d2": 0.5}, "q1": {"d2": 1.0}}
     lines = "q0 Q0 d1 1 2.0 x\nq0 Q0 d2 2 0.5 x\n\nq1\tQ0\td2\t1\t1.0\tx\n"
@@ -65,40 +67,95 @@ def test_runs_of_every_kind_are_read_alike(tmp_path: Path, kind: str) -> None:
         "gzip": str(packed),
         "dict": want,
         "frame": pd.DataFrame(rows, columns=["q_id", "doc_id", "score"]),
+        "polars": type("Polars", (), {"to_pandas": lambda self: pd.DataFrame(rows, columns=["query", "docno", "sim"])})(),
         "ranx": type("Run", (), {"to_dict": lambda self: want})(),
     }
     assert read_run("mine", given[kind]) == want
 
 
-def test_scores_by_query_are_a_candidate_without_a_ranking(data: Path, tmp_path: Path) -> None:
-    points = pd.DataFrame({"query": QUERIES[:-2], "score": [0.5] * (N - 2)})
-    runs = {"engine": trec(tmp_path / "a.trec", 20), "own": points}
-    result = compared(data, tmp_path, runs=runs, run_bytes={"engine": 900.0})
-    assert result.summary.loc["run/own", "score"] == pytest.approx(50 * (N - 2) / N)
-    assert "run/own has no score for 2 of 30 queries: they score 0." in result.texts("data")
-    # a cost is what its user states
-    assert result.summary.loc["run/engine", "bytes"] == 900
-    assert np.isnan(result.summary.loc["run/own", "bytes"])
-
-
-def test_a_run_that_is_best_is_not_fused_and_its_stated_size_is_its_cost(data: Path, tmp_path: Path) -> None:
-    options = {"runs": {"engine": trec(tmp_path / "a.trec", 30)}, "run_bytes": {"engine": 2048.0}}
-    result = compared(data, tmp_path, bm25=True, **options)
+def test_a_run_that_is_best_is_not_fused(data: Path, tmp_path: Path) -> None:
+    runs = {"engine": trec(tmp_path / "a.trec", 30)}
+    result = compared(data, tmp_path, bm25=True, runs=runs)
     assert {"run/engine", "bm25:window=200"} <= set(result.summary.index)
     assert not [name for name in result.summary.index if "fuse" in name]
-    alone = compared(data, tmp_path, **options)
-    assert alone.advice.answer[2] == "It stores 2.0 KB a document, as was stated."
+    assert compared(data, tmp_path, runs=runs).advice.answer[2] == "What it costs is not known here."
 
 
-def test_scores_by_query_are_numbers_from_0_to_1() -> None:
-    with pytest.raises(DataError, match=r"the score of a query must lie between 0 and 1, got 64\.0 for q1"):
-        Points.read("own", pd.DataFrame({"qid": ["q1"], "score": [64]}))
-    with pytest.raises(DataError, match="a score must be a number, got 'much'"):
-        Points.read("own", pd.DataFrame({"qid": ["q1"], "score": ["much"]}))
-    indexed = pd.DataFrame({"score": [0.5]}, index=pd.Index(["q1"], name="query"))
-    assert Points.read("own", indexed).of_query == {"q1": 0.5}
-    with pytest.raises(DataError, match="needs a column query, got name, score"):
-        Points.read("own", pd.DataFrame({"name": ["q1"], "score": [0.5]}))
+def sigmoid(logit: float) -> float:
+    return 1 / (1 + math.exp(-logit))
+
+
+@pytest.mark.parametrize(
+    "rescaled",
+    [
+        lambda rank: -2.0 * rank,
+        lambda rank: sigmoid(20.0 - rank),  # 1 - 2e-9 and so on
+        lambda rank: 10_000_000.0 - rank,
+        lambda rank: 1_764_000_000.0 - rank / 1000,  # times in seconds
+        lambda rank: 1e-12 * sigmoid(-rank),
+        lambda rank: 9e38 - rank * 1e30,
+    ],
+    ids=["logits", "sigmoids", "a large number minus the rank", "times", "tiny", "huge"],
+)
+def test_one_ranking_has_one_score_however_its_scores_are_written(data: Path, tmp_path: Path, rescaled) -> None:
+    run = {f"q{i}": {f"d{(i + rank) % N}": rescaled(rank) for rank in (3, 0, 1, 2)} for i in range(N)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        result = compared(data, tmp_path, runs={"engine": run})
+    assert result.summary.loc["run/engine", "score"] == pytest.approx(100)
+    assert not result.texts("caution")
+
+
+def test_equal_scores_of_a_run_are_said_to_be_its_own(data: Path, tmp_path: Path) -> None:
+    run = {f"q{i}": {f"d{i}": 1.0, f"d{(i + 1) % N}": 1.0} for i in range(N)}
+    (note,) = compared(data, tmp_path, runs={"engine": run}).texts("caution")
+    assert note.startswith("run/engine gives documents equal scores") and "equal as it gives them" in note
+
+
+def test_ids_with_blanks_need_tabs_and_a_byte_order_mark_is_no_part_of_an_id(tmp_path: Path) -> None:
+    file = tmp_path / "run.TREC.GZ"
+    file.write_bytes(gzip.compress("\ufeffmy query\tQ0\ta file.txt\t1\t2.5\tx\nq1 Q0 d1 1 2 x\r\n".encode()))
+    assert read_run("mine", file) == {"my query": {"a file.txt": 2.5}, "q1": {"d1": 2.0}}
+
+
+ROW = {"query": "q0", "document": "d1", "score": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (pd.DataFrame([ROW, {**ROW, "score": 2.0}]), r"row 2: d1 is there twice for the query q0: keep one row"),
+        ({1: {"d1": 1.0}, "1": {"d1": 2.0}}, "d1 is there twice for the query 1"),
+        (pd.DataFrame([{**ROW, "query": None}]), "row 1: the ids .* must not be empty, got None"),
+        (pd.DataFrame({"query": ["q0"], "score": [1.0]}), "needs a column document, got query, score"),
+        ({"q0": ["d1", "d2"]}, "each query needs a dict of documents with their scores, got a list for q0"),
+        (None, "a run must be a TREC file, .*, got None for the run mine"),
+        ([("q0", "d1", 1.0)], "a run must be a TREC file, .*, got a list"),
+        ({"q0": {"d1": "much"}}, "a score must be a number, got 'much'"),
+        (
+            pd.DataFrame([{**ROW, "document": f"d{i}", "rank": i, "score": 0.1 * i} for i in range(5)]),
+            "scores rise with the ranks, such as d1 behind d0 for the query q0: if they are distances",
+        ),
+    ],
+)
+def test_what_is_no_run_is_one_sentence_with_an_example(source: Any, message: str) -> None:
+    with pytest.raises((DataError, InputError), match=message) as caught:
+        read_run("mine", source)
+    assert str(caught.value).count("\n") == 0
+
+
+def test_ranks_that_are_all_equal_or_mostly_right_say_nothing(tmp_path: Path) -> None:
+    for ranks in ((0, 0, 0), (1, 2, 3), (2, 1, 3)):
+        lines = [f"q0 Q0 d{i} {rank} {9 - i} x\n" for i, rank in enumerate(ranks)]
+        (tmp_path / "run.trec").write_text("".join(lines))
+        assert len(read_run("mine", tmp_path / "run.trec")["q0"]) == 3
+
+
+def test_a_cut_file_is_said_to_be_cut(tmp_path: Path) -> None:
+    file = tmp_path / "run.trec.gz"
+    file.write_bytes(gzip.compress("".join(f"q{i} Q0 d1 1 2 x\n" for i in range(999)).encode())[:-20])
+    with pytest.raises(DataError, match="the gzip file is cut off or damaged"):
+        read_run("mine", file)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +163,7 @@ def test_scores_by_query_are_numbers_from_0_to_1() -> None:
     [
         ("q0 0 d1 1\n", r"line 1: a TREC run has 6 columns .*, got 4\."),
         ("q0 Q0 d1 1 much x\n", r"line 1: a score must be a number, got 'much'\."),
-        ("q0 Q0 d1 1 2 x\nq0 Q0 d1 2 1 x\n", r"line 2: d1 is there twice for the query q0\."),
+        ("q0 Q0 d1 1 2 x\nq0 Q0 d1 2 1 x\n", r"line 2: d1 is there twice for the query q0: keep one row"),
         ("q0 Q0 d1 1 nan x\n", r"a score must be finite, got nan for q0 and d1\."),
         ("", r"must have at least one ranked document, got none\."),
     ],
@@ -120,11 +177,13 @@ def test_a_file_that_is_no_run_is_refused_with_its_line(tmp_path: Path, content:
 
 def test_what_a_run_lacks_is_told() -> None:
     documents = Documents(["d0", "d1"], ["aa", "bb"])
-    ranked = Ranked("mine", {"q0": {"d0": 1.0, "gone": 0.5}}, {"q0": "aa", "q1": "bb"})
+    queries = {"q0": "aa", "q1": "bb"}
+    ranked = Ranked("mine", {"q0": {"d0": 1.0, "gone": 0.5}, "Q0": {"d0": 1.0}}, queries)
     ranked.fit(documents)
     assert ranked.scores(["aa", "bb"]).tolist() == [[1.0, -np.inf], [-np.inf, -np.inf]]
-    assert ranked.missing(["q0", "q1"], documents, 2) == [
-        "run/mine has no ranking for 1 of 2 queries: they score 0.",
+    assert ranked.missing(["q0", "q1"], queries, documents, 2) == [
+        "run/mine has 1 query not in the data, such as Q0: not counted.",
+        "run/mine has no ranking for 1 of 2 queries, such as q1: they score 0.",
         "run/mine has 1 document that is not in the corpus, such as gone: not counted.",
         "run/mine has fewer than 2 documents for 1 of 2 queries.",
     ]
@@ -144,10 +203,8 @@ def test_options_of_runs_that_do_not_go_together_are_one_sentence(data: Path, tm
     run = trec(tmp_path / "a.trec", 20)
     assert main(["compare", "--data", str(data)]) == 2
     assert main(["compare", "--data", str(data), "--run", f"a={run}", "--gate", "a"]) == 2
-    assert main(["compare", "--data", str(data), "--run", f"a={run}", "--run-bytes", "b=9"]) == 2
-    assert main(["compare", "--data", str(data), "--run", f"a={run}", "--run-bytes", "a=none"]) == 2
+    assert main(["compare", "--data", str(data), "--run", f"a={run}", "--run", f"a={run}"]) == 2
     said = capsys.readouterr().err
-    assert "--run-bytes needs the name of a --run, got b." in said
-    assert "--run-bytes of a must be a number above 0, got 'none'." in said
+    assert "each --run needs a name of its own, got a twice." in said
     assert "compare needs a model or a --run NAME=FILE" in said
     assert "--gate needs the name of a --run behind the first one, got a" in said

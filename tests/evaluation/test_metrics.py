@@ -1,0 +1,105 @@
+"""Metrics by query, compared with trec_eval on every order of equal scores; names of metrics; a language's words."""
+
+import json
+from itertools import permutations
+
+import ir_measures
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mteb_longembed.data.task import files_task
+from mteb_longembed.errors import InputError
+from mteb_longembed.evaluation.metrics import (
+    TOLERANCE,
+    Metric,
+    decide_score,
+    expected_score,
+    group_ties,
+    main_metric,
+    read_metric,
+)
+from mteb_longembed.tasks import LongEmbedPasskey
+from tests.own_data import bm25
+
+METRICS = ("nDCG", "R", "P", "AP", "RR", "Success")
+names = [f"d{i}" for i in range(6)]
+judgements = st.dictionaries(st.sampled_from(names), st.integers(-1, 3), min_size=1)
+
+
+def by_trec_eval(metric: Metric, documents: dict[str, float], judged: dict[str, int]) -> float:
+    asked = ir_measures.RR if metric.name == "RR" else ir_measures.parse_measure(str(metric))
+    (found,) = ir_measures.pytrec_eval.iter_calc([asked], {"q": judged}, {"q": documents})
+    # trec_eval's reciprocal rank has no limit
+    is_too_deep = metric.name == "RR" and found.value * metric.rank < 1 - 1e-9
+    return 0.0 if is_too_deep else float(found.value)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.permutations(names), st.integers(1, 6), judgements, st.integers(1, 8), st.sampled_from(METRICS))
+def test_where_nothing_is_tied_the_score_is_that_of_trec_eval(order, n, judged, rank, name) -> None:
+    documents = {document: float(-place) for place, document in enumerate(order[:n])}
+    metric = Metric(name, rank)
+    ours = expected_score(metric, group_ties(documents, judged, TOLERANCE), judged)
+    assert ours == pytest.approx(by_trec_eval(metric, documents, judged), abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(names), st.sampled_from([0.5, 0.25, 0.0, -1.0]), min_size=1),
+    judgements,
+    st.integers(1, 5),
+    st.sampled_from(METRICS),
+)
+def test_the_score_is_the_mean_over_all_orders_of_equal_scores(documents, judged, rank, name) -> None:
+    values = []
+    for order in permutations(documents):
+        if [documents[key] for key in order] == sorted(documents.values(), reverse=True):
+            distinct = {key: float(-place) for place, key in enumerate(order)}
+            values.append(by_trec_eval(Metric(name, rank), distinct, judged))
+    ours = expected_score(Metric(name, rank), group_ties(documents, judged, 0.0), judged)
+    assert ours == pytest.approx(sum(values) / len(values))
+
+
+def test_only_an_order_that_could_change_the_score_decides() -> None:
+    judged = {"d0": 1}
+    assert decide_score(group_ties({"d0": 1.0, "d1": 1.0}, judged, 0.0), 1)
+    assert not decide_score(group_ties({"d0": 1.0, "d1": 0.9, "d2": 0.9}, judged, 0.0), 10)
+    assert not decide_score(group_ties({"d1": 2.0, "d0": 1.0, "d2": 1.0}, judged, 0.0), 1)
+
+
+def test_an_error_of_a_product_makes_scores_equal_and_without_tolerance_nothing_does() -> None:
+    scores = {"d0": 0.9, "d1": 0.9 + 1e-8, "d2": 0.8}
+    assert [tie.size for tie in group_ties(scores, {}, TOLERANCE)] == [2, 1]
+    assert [tie.size for tie in group_ties(scores, {}, 0.0)] == [1, 1, 1]
+
+
+def test_metrics_have_the_names_of_both_in_any_letters_and_others_are_refused() -> None:
+    assert str(read_metric("mrr_at_10")) == "RR@10" and str(main_metric(LongEmbedPasskey())) == "nDCG@1"
+    names = {
+        "NDCG@10": "nDCG@10",
+        "MRR@10": "RR@10",
+        "MAP@10": "AP@10",
+        "ndcg@3": "nDCG@3",
+        "Recall@5": "R@5",
+    }
+    assert {text: str(read_metric(text)) for text in names} == names
+    for text in ("F1@10", "nDCG", "nDCG@0", "nDCG@x", ""):
+        with pytest.raises(InputError, match="a metric must be one of nDCG, R, P, AP, RR, Success at"):
+            read_metric(text)
+
+
+def test_chinese_and_japanese_are_cut_into_characters(tmp_path) -> None:
+    rows = ["北京的冬天很冷经常下雪", "上海的夏天又热又潮湿", "我们昨天去山上看红叶了"]
+    lines = [json.dumps({"id": i, "text": text}) for i, text in enumerate(rows)]
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+    (tmp_path / "q.jsonl").write_text('{"id": "a", "text": "热夏天"}\n')
+    (tmp_path / "j.tsv").write_text("qid\tdoc_id\tscore\na\t1\t1\n")
+    scores = {}
+    for language in ("eng-Latn", "zho-Hans"):
+        task = files_task(*(tmp_path / name for name in ("c.jsonl", "q.jsonl", "j.tsv")), language=language)
+        bm25(task, prediction_folder=tmp_path / language)
+        (path,) = (tmp_path / language).glob("*.json")
+        scores[language] = json.loads(path.read_text())["default"]["test"]["a"]
+    assert max(scores["eng-Latn"].values()) == 0  # the query's words, as English has them, are in no document
+    assert max(scores["zho-Hans"], key=scores["zho-Hans"].__getitem__) == "1"
