@@ -12,10 +12,10 @@ from pathlib import Path
 from ray_corpus import Worker, mapped, rows_of, shards_for
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.adapt import pieces
+from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.weights import count_tokens
 from mteb_longembed.encoders.whitening import Moments
-from mteb_longembed.encoders.model import with_head
-from mteb_longembed.encoders.adapt import pieces
 
 
 class Counts(Worker):

@@ -22,13 +22,10 @@ from transformers import AutoConfig, AutoModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mteb_longembed.encoders.self_extend import attend_band
-from mteb_longembed.encoders.self_extend import attend
 from mteb_longembed.encoders.attention import SequenceLengths, encoding
-from mteb_longembed.encoders.self_extend import Rotation
-from mteb_longembed.encoders.self_extend import SelfExtendAttention
-from mteb_longembed.encoders.swap import Family, positions_of
+from mteb_longembed.encoders.self_extend import Rotation, SelfExtendAttention, attend, attend_band
 from mteb_longembed.encoders.strategies import get_strategy
+from mteb_longembed.encoders.swap import Family, positions_of
 
 Row = dict[str, Any]
 TRAINED = 512  # tokens

@@ -29,9 +29,9 @@ from experiments.adapt import right_documents
 from experiments.measured_collections import read
 from experiments.measuring import table, write_part
 from mteb_longembed.data.texts import ENGLISH
-from mteb_longembed.encoders.whitening import Moments, Whitening
-from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.adapt import pieces
+from mteb_longembed.encoders.model import with_head
+from mteb_longembed.encoders.whitening import Moments, Whitening
 from mteb_longembed.retrieval.fused import Fused
 from mteb_longembed.retrieval.make import make_bm25
 from mteb_longembed.retrieval.passage_bm25 import WINDOW, BM25Settings, PassageBM25

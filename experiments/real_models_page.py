@@ -6,8 +6,7 @@ from pathlib import Path
 from experiments.measuring import with_ends, write_part
 from experiments.ranked import Line, Measurements, scores
 from experiments.real_models import NEEDLE, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
-from mteb_longembed.statistics.resampling import Interval
-from mteb_longembed.statistics.resampling import mean_interval, resample
+from mteb_longembed.statistics.resampling import Interval, mean_interval, resample
 
 PAGE = Path("experiments/real-models.md")
 BASE = "all-MiniLM-L6-v2"

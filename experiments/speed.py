@@ -27,18 +27,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from mteb_longembed.encoders.compute_type import LEAST_GAIN_OF_PRODUCTS
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from experiments.materials import MIXES, SIZES, base_model, documents, rotary_model, tokenizer
 from experiments.measuring import interleaved, table
-from mteb_longembed.encoders.checkpoint import open_checkpoint
-from mteb_longembed.encoders.spec import DTYPES, ModelSpec
-from mteb_longembed.encoders.compute_type import LEAST_GAIN_OF_PRODUCTS
-from mteb_longembed.encoders.speed import product_rate
-from mteb_longembed.encoders.vectors import BOUNDS, Features
-from mteb_longembed.encoders.tokens import RECENT, Cutter, RecentIds
+from mteb_longembed.encoders.checkpoint import DTYPES, ModelSpec, open_checkpoint
 from mteb_longembed.encoders.model import LongTransformer
+from mteb_longembed.encoders.speed import product_rate
+from mteb_longembed.encoders.tokens import RECENT, Cutter, RecentIds
+from mteb_longembed.encoders.vectors import BOUNDS, Features
 
 Row = list[object]
 BATCH_SIZES = (1, 4, 8, 32)

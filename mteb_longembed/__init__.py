@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .encoders.load import extend as extend
     from .encoders.load import load as load
     from .encoders.spans import encode_spans as encode_spans
-    from .retrieval.searcher import search as search
     from .encoders.tuning import tune as tune
+    from .retrieval.searcher import search as search
 
 __version__ = "0.7.0"
 

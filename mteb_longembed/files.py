@@ -106,13 +106,3 @@ def make_folder(what: str, folder: Path) -> None:
         raise InputError(f"{what} is a folder, but {str(folder)!r} is a file: give another folder.") from None
     except OSError as error:
         raise InputError(f"{what} cannot be made at {str(folder)!r}: {error.strerror}.") from None
-
-
-def is_folder(path: str | Path) -> bool:
-    """Whether this folder exists; False also for text that cannot be a path."""
-    return os.path.isdir(path)  # noqa: PTH112 - a Path raises OSError or ValueError for some texts
-
-
-def holds_model(path: str | Path) -> bool:
-    """Whether this is a folder with a model in it."""
-    return any(os.path.isfile(Path(path, name)) for name in ("modules.json", "config.json"))  # noqa: PTH113

@@ -15,9 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.data.check import read_queries
+from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
 from mteb_longembed.encoders.load import build
-from mteb_longembed.encoders.checkpoint import open_checkpoint
-from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.store import pack, unpack
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError

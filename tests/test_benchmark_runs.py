@@ -13,7 +13,7 @@ import pytest
 from mteb.results import TaskResult
 
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.names import ZOO
 from mteb_longembed.reports.results import load_results
 from mteb_longembed.reports.strategies import by_strategy
 from tests import published_data, tiny

@@ -10,15 +10,14 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from mteb_longembed.encoders.heads.transforms import TRANSFORMS
 
 import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import list as listing
-from mteb_longembed.encoders.heads.transforms import TRANSFORMS
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.grammar import SEARCH_SETTINGS
-from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.names import SEARCH_SETTINGS, ZOO
 from mteb_longembed.tasks import TASKS, benchmark
 from tests import tiny
 

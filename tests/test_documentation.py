@@ -12,11 +12,11 @@ from pathlib import Path
 import mteb as mteb_library
 import pytest
 import torch
+from mteb_longembed.encoders.positions import families
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed import cli
-from mteb_longembed.encoders.spec import ModelSpec
-from mteb_longembed.encoders.positions import families
+from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES
 from tests import tiny
 from tests.loopback_server import serving

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.model import LongTransformer
+from mteb_longembed.encoders.store import EmbeddingStore
 from tests import tiny
 
 ROOT = Path(__file__).parents[1]

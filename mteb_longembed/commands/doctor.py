@@ -131,7 +131,7 @@ def _gain(dtype: str) -> float:
     """How many times as fast as fp32 the CPU multiplies matrices of a type."""
     import torch
 
-    from mteb_longembed.encoders.spec import DTYPES
+    from mteb_longembed.encoders.checkpoint import DTYPES
     from mteb_longembed.encoders.speed import product_rate
 
     return product_rate(_WIDTH, getattr(torch, DTYPES[dtype])) / product_rate(_WIDTH, torch.float32)

@@ -39,7 +39,7 @@ def strategies() -> Part:
     from dataclasses import fields
 
     from mteb_longembed.encoders.strategies import STRATEGIES
-    from mteb_longembed.names.parameters import spell
+    from mteb_longembed.names import spell
 
     lines = ["Strategies, for names such as e5-base+ntk@4096:logn=off"]
     data: list[dict[str, object]] = []
@@ -62,7 +62,7 @@ def strategies() -> Part:
 
 def models() -> Part:
     """Every alias with its model."""
-    from mteb_longembed.names.zoo import ZOO
+    from mteb_longembed.names import ZOO
 
     rows = [("alias", "model", "trained on", "note")]
     data = []

@@ -96,7 +96,7 @@ def _is_cut(typed: str, model: ModelMeta, documents: Dataset) -> str:
     """What to type if much of the documents is not read; an empty text if enough is. Estimated from characters."""
     from mteb_longembed.data.texts import texts_of
     from mteb_longembed.encoders.tokens import estimated_tokens
-    from mteb_longembed.names.grammar import is_bm25_name, split_name
+    from mteb_longembed.names import is_bm25_name, split_name
 
     most = model.max_tokens
     if not most or is_bm25_name(typed):

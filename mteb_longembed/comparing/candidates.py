@@ -12,16 +12,20 @@ from typing import Literal
 import mteb
 from mteb.models import ModelMeta
 
-from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec, open_checkpoint
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.encoders.swap import ABSOLUTE, allowed_len
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
-from mteb_longembed.files import holds_model
-from mteb_longembed.names.grammar import bm25_settings, is_bm25_name, is_extended_name
-from mteb_longembed.names.parameters import read_tokens
-from mteb_longembed.names.zoo import ZOO, entry_of
+from mteb_longembed.names import (
+    ZOO,
+    bm25_settings,
+    entry_of,
+    holds_model,
+    is_bm25_name,
+    is_extended_name,
+    read_tokens,
+)
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings

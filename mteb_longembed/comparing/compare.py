@@ -17,9 +17,8 @@ from transformers import AutoTokenizer
 
 from mteb_longembed.data.sources import Data, check_text_retrieval, is_known_task
 from mteb_longembed.data.task import OwnData
-from mteb_longembed.encoders.checkpoint import open_checkpoint
-from mteb_longembed.encoders.spec import ModelSpec
 from mteb_longembed.encoders.batching import shared_bar
+from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
 from mteb_longembed.encoders.speed import duration
 from mteb_longembed.errors import INTERRUPTED, InputError
 from mteb_longembed.evaluation.metrics import read_metric

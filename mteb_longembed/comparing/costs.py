@@ -12,9 +12,8 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.batching import TOKENS, TOKENS_ELSEWHERE
 from mteb_longembed.encoders.spans import vector_tokens
-from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
+from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN, cutter_of
 from mteb_longembed.encoders.weights import document_prompt
-from mteb_longembed.encoders.tokens import cutter_of
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.passages import CutText

@@ -16,8 +16,8 @@ import torch
 from sentence_transformers.util import get_device_name
 
 from mteb_longembed.encoders.batching import no_bar
-from mteb_longembed.encoders.speed import measure
 from mteb_longembed.encoders.model import LongModelMixin
+from mteb_longembed.encoders.speed import measure
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.passages import AT

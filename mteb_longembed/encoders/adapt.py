@@ -13,16 +13,15 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import Power, read
+from mteb_longembed.names import Power, read
 
 from .batching import TOKENS, TOKENS_ELSEWHERE
 from .card import ADAPTED, adapted_card
-from .checkpoint import open_checkpoint
+from .checkpoint import ModelSpec, open_checkpoint
 from .head import Head
 from .identity import digest
 from .load import load, load_base
 from .model import LongModelMixin, LongTransformer, Model, with_head
-from .spec import ModelSpec
 from .speed import duration
 from .tokens import MAX_TOKENS, draw, estimated_tokens, read_given
 from .weights import RULES, TokenWeights, count_tokens

@@ -20,9 +20,8 @@ from transformers.models.auto import CONFIG_MAPPING
 from transformers.utils.import_utils import is_peft_available
 
 from mteb_longembed.errors import HubError, InputError, LongEmbedError, ModelError
-from mteb_longembed.files import is_folder
 from mteb_longembed.hub import download, hub_answers, translate_hub_errors, unreachable
-from mteb_longembed.names.zoo import ZooEntry, entry_of
+from mteb_longembed.names import ZooEntry, entry_of, is_folder
 
 from .e5rope import E5_ROPE, e5rope_config
 from .swap import Positions, allowed_len, positions_of

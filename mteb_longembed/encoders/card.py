@@ -7,7 +7,7 @@ from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
 
-from mteb_longembed.files import is_folder
+from mteb_longembed.names import is_folder
 
 from .head import Head
 from .weights import TokenWeights

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, cast, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
@@ -22,10 +22,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
-from mteb_longembed.names.zoo import ZooEntry
+from mteb_longembed.names import ZooEntry
 
 from .base import OURS, Base, base_of_loaded
-from .checkpoint import Checkpoint, checkpoint_of, open_checkpoint
+from .checkpoint import DTYPES, Checkpoint, ModelSpec, checkpoint_of, open_checkpoint
 from .e5rope import E5_ROPE, converted
 from .head import Head
 from .identity import digest
@@ -37,7 +37,6 @@ from .model import (
     of_modules,
     settings_of,
 )
-from .spec import DTYPES, ModelSpec
 from .vectors import GroupByDocument, LongPooling
 from .weights import TokenWeights
 

@@ -1,5 +1,9 @@
 """From token embeddings to the vectors of a document: of its windows, of spans of its tokens, or one.
 
+Source: on extended positions, spans of tokens are late chunking (Günther et al. 2024, arXiv:2409.04701): the
+    transformer reads the whole document, and spans of its token embeddings are averaged afterwards.
+Differs: spans have a fixed number of tokens. In the paper a text splitter makes them, as in `encode_spans`.
+
 `LongPooling` replaces the base's pooling. It passes one row for each vector to the base's remaining modules (Dense,
 Normalize), which need not know about documents. `GroupByDocument` is the last module of a model with several vectors.
 It groups the rows by document, in the form that sentence-transformers' `MultiVectorEncoder` reads.
@@ -7,17 +11,16 @@ It groups the rows by document, in the form that sentence-transformers' `MultiVe
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, cast
+from typing import Any, cast
 
 import torch
-from pydantic import Field
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
 
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
-from mteb_longembed.names.parameters import read
+from mteb_longembed.names import Vectors, read_vectors
 
 from .self_extend import to_device
 
@@ -30,23 +33,6 @@ TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 BOUNDS = "token_bounds"
 #: Under which name it adds a `TokenBatch` to the features.
 BATCH = "token_batch"
-#: How many vectors a document has: one for so many content tokens, or `window`: one for each window that a strategy
-#: cuts. None: one vector.
-#:
-#: Source: on extended positions, spans of tokens are late chunking (Günther et al. 2024, arXiv:2409.04701): the
-#:     transformer reads the whole document, and spans of its token embeddings are averaged afterwards.
-#: Differs: spans have a fixed number of tokens. In the paper a text splitter makes them, as in `encode_spans`.
-Vectors = int | str
-
-
-def read_vectors(value: object) -> Vectors | None:
-    """The value of `vectors` in a name, a call or a saved folder.
-
-    Raises:
-        InputError: if it is neither a number of tokens nor `window`.
-    """
-    number = Annotated[int, Field(ge=1), "content token for each vector"]
-    return read("vectors", number | Literal["window"] | None, value)
 
 
 def check_averages(what: str, model: str, mode: str | Iterable[str] | None) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from mteb_longembed.encoders.checkpoint import strategy_of
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.checkpoint import ModelSpec, strategy_of
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError

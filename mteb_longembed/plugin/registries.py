@@ -10,16 +10,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from mteb_longembed.errors import HubError, LongEmbedError, ModelError
-from mteb_longembed.files import holds_model
-from mteb_longembed.names.grammar import is_bm25_name, is_extended_name
-from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.names import ZOO, holds_model, is_bm25_name, is_extended_name
 
 from .mteb_parts import part, rebind
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
 
-    from mteb_longembed.encoders.spec import ModelSpec
+    from mteb_longembed.encoders.checkpoint import ModelSpec
     from mteb_longembed.retrieval.settings import SearchSettings
 
 T = TypeVar("T")
@@ -113,7 +111,7 @@ class ModelRegistry(dict[str, "ModelMeta"]):
 
     def _find_on_hub(self, name: str, revision: str | None) -> ModelMeta | None:
         from mteb_longembed.encoders.base import TRUNK, Files
-        from mteb_longembed.encoders.spec import ModelSpec
+        from mteb_longembed.encoders.checkpoint import ModelSpec
         from mteb_longembed.encoders.strategies import ALGORITHM
         from mteb_longembed.retrieval.settings import SearchSettings
 

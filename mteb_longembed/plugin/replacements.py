@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError
-from mteb_longembed.names.grammar import is_extended_name
+from mteb_longembed.names import is_extended_name
 from mteb_longembed.reports.results import PREFIXES
 
 from .mteb_parts import part

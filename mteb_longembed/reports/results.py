@@ -13,8 +13,7 @@ import pandas as pd
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.files import printable, read_json
-from mteb_longembed.names.grammar import split_name
-from mteb_longembed.names.parameters import read_tokens
+from mteb_longembed.names import read_tokens, split_name
 
 COLUMNS = ("model", "revision", "base", "strategy", "target", "task", "split", "length", "data", "score")
 #: How the names of LongEmbed's tasks begin, ours and mteb's own.

@@ -10,8 +10,8 @@ import numpy as np
 from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.types import PromptType
 
-from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.model import LongModelMixin, LongSentenceTransformer
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:

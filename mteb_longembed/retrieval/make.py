@@ -13,12 +13,11 @@ from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
-from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.model import LongMultiVectorEncoder
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
-from mteb_longembed.files import holds_model
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names.grammar import is_extended_name
+from mteb_longembed.names import holds_model, is_extended_name
 
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder

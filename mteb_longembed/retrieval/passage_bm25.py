@@ -13,8 +13,7 @@ from mteb.models.model_meta import ModelMeta
 from pydantic import Field
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.grammar import BM25_SETTINGS, bm25_settings
-from mteb_longembed.names.parameters import read_fields, read_tokens
+from mteb_longembed.names import BM25_SETTINGS, bm25_settings, read_fields, read_tokens
 from mteb_longembed.sentences import WORDS_PER_TOKEN, query_parts
 from mteb_longembed.word_borders import first_pieces
 

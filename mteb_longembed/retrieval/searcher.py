@@ -6,7 +6,6 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import zip_longest
 from typing import Any, overload
 
@@ -15,8 +14,7 @@ from mteb_longembed.data.table import Source
 from mteb_longembed.data.task import check_language
 from mteb_longembed.data.text_file import TextFile
 from mteb_longembed.data.texts import ENGLISH
-from mteb_longembed.encoders.tokens import read_given
-from mteb_longembed.encoders.tokens import without_surrogates
+from mteb_longembed.encoders.tokens import read_given, without_surrogates
 from mteb_longembed.errors import InputError
 from mteb_longembed.hub import silence
 
@@ -26,7 +24,7 @@ from .make import make_scorer
 from .mteb_search import MTEBSearch, best_documents
 from .passage_bm25 import PassageBM25
 from .scorer import Documents, Scorer, add_to
-from .settings import in_type, is_ours, read_name
+from .settings import in_type
 from .windows import Windows
 
 logger = logging.getLogger(__name__)

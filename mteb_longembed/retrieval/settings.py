@@ -6,13 +6,17 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from mteb_longembed.encoders.checkpoint import Checkpoint
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.errors import InputError
-from mteb_longembed.files import holds_model
-from mteb_longembed.names.grammar import SEARCH_SETTINGS, is_bm25_name, is_extended_name, split_search
-from mteb_longembed.names.parameters import Power, read_fields
+from mteb_longembed.names import (
+    Power,
+    holds_model,
+    is_bm25_name,
+    is_extended_name,
+    read_fields,
+    split_search,
+)
 
 #: The encoder's share of a fused score if the name gives none; experiments/tried.md says how it was chosen.
 DEFAULT_WEIGHT = 0.5

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from mteb.models import SentenceTransformerEncoderWrapper
+from mteb_longembed.encoders.heads import counting
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Router
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
@@ -20,11 +21,9 @@ from sklearn.covariance import LedoitWolf
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import adapt as adapt_file
-from mteb_longembed.encoders.heads import counting
-from mteb_longembed.encoders.weights import count_tokens
-from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A
 from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import draw
+from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A, count_tokens
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
 from tests.encoders.test_rotary import gap

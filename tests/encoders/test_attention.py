@@ -5,8 +5,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.attention import SequenceLengths
-from mteb_longembed.encoders.attention import attend_plain
+from mteb_longembed.encoders.attention import SequenceLengths, attend_plain
 
 
 def of(lengths: list[int]) -> SequenceLengths:

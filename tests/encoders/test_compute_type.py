@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from mteb_longembed.encoders.compute_type import why_bf16
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import compute_type
-from mteb_longembed.encoders.spec import ModelSpec
-from mteb_longembed.encoders.compute_type import why_bf16
+from mteb_longembed.encoders.checkpoint import ModelSpec
 from tests import tiny
 
 TEXTS = [tiny.text(40, seed) for seed in range(4)]

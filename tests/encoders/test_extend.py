@@ -148,7 +148,6 @@ def test_a_model_of_no_folder_is_extended_whatever_is_in_the_current_one(base, f
 
 
 def test_an_interpolated_checkpoint_takes_none_only(base, tmp_path, monkeypatch):
-    from mteb_longembed.names import zoo
 
     grown = extend(base, "pi")
     where = tmp_path / "grown"

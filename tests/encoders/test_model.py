@@ -5,14 +5,14 @@ import io
 import numpy as np
 import pytest
 import torch
+from mteb_longembed.encoders.engine import batches
+from mteb_longembed.encoders.text import prefix_tokenizer
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine import batches
 from mteb_longembed.encoders.batching import TokenBar
-from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.model import LongSentenceTransformer
-from mteb_longembed.encoders.text import prefix_tokenizer
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import CapacityError, NumberError
 from tests import tiny
 from tests.limits import same_vectors

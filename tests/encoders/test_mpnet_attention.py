@@ -4,8 +4,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from mteb_longembed.encoders.swap import mpnet_attention
-from mteb_longembed.encoders.swap import FusedAttention, fuse_attention
+from mteb_longembed.encoders.swap import FusedAttention, fuse_attention, mpnet_attention
 from tests import tiny
 
 

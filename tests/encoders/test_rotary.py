@@ -11,8 +11,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.head import Head
-from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.encoders.model import LongTransformer
+from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
 from tests.encoders.oracle_matrix.oracle import LO, LT, VARIANTS, Oracle

@@ -4,10 +4,9 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
 from mteb_longembed.encoders.positions.attention import band, kernels
-from mteb_longembed.encoders.self_extend import Rotation
-from mteb_longembed.encoders.self_extend import SelfExtendAttention
+
+from mteb_longembed.encoders.self_extend import Rotation, SelfExtendAttention
 from tests.limits import limit, same_attention
 
 from . import oracles

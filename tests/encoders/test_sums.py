@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.weights import count_tokens
-from mteb_longembed.encoders.head import Head
-from mteb_longembed.encoders.weights import TokenCounts
-from mteb_longembed.encoders.whitening import Moments
 from mteb_longembed.encoders.adapt import pieces
+from mteb_longembed.encoders.head import Head
+from mteb_longembed.encoders.weights import TokenCounts, count_tokens
+from mteb_longembed.encoders.whitening import Moments
 from mteb_longembed.errors import InputError
 from tests import tiny
 

@@ -12,8 +12,8 @@ from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimil
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 import mteb_longembed
-from mteb_longembed.encoders.swap import Absolute, Rotary
 from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.swap import Absolute, Rotary
 from tests import tiny
 from tests.encoders.test_rotary import GQA
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.names import ZOO
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 MODELS = Path(__file__).parents[2] / "mteb_longembed" / "models"

@@ -1,9 +1,8 @@
 import pytest
 
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.names.grammar import is_extended_name
-from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.names import ZOO, is_extended_name
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from pydantic import Field
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import read, read_tokens, spell
+from mteb_longembed.names import read, read_tokens, spell
 
 WORDS = Annotated[int, Field(ge=2), "words"]
 

@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-from mteb_longembed.names.zoo import ZOO, entry_of
+from mteb_longembed.names import ZOO, entry_of
 
 PAPER = {
     "e5-base": "intfloat/e5-base-v2",

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError

@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 import mteb_longembed
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, IncompatibleError, InputError, LongEmbedError, UnknownNameError
-from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.names import ZOO
 from mteb_longembed.plugin import after_import, metadata, registries
 from mteb_longembed.tasks import TASKS
 from tests import tiny

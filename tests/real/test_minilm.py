@@ -19,10 +19,10 @@ from transformers import BertModel, JinaEmbeddingsV3Model
 import mteb_longembed as longembed
 from mteb_longembed.encoders.e5rope import native_config, native_weights
 from mteb_longembed.tasks import LongEmbedNeedle
-from tests.encoders.oracle_matrix import oracle as rotary
 from tests.encoders import test_absolute
-from tests.encoders.test_rotary import gap
+from tests.encoders.oracle_matrix import oracle as rotary
 from tests.encoders.strategies import test_pcw
+from tests.encoders.test_rotary import gap
 
 pytestmark = pytest.mark.real
 

@@ -8,9 +8,9 @@ import pytest
 from datasets import Dataset
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.store import Counts, EmbeddingStore
 from mteb_longembed.encoders.whitening import Whitening
-from mteb_longembed.encoders.model import with_head
 from mteb_longembed.errors import InputError, NumberError
 from mteb_longembed.retrieval.encoder import LongEncoder
 from mteb_longembed.retrieval.vectors import TEMPERATURE

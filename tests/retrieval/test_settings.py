@@ -5,9 +5,9 @@ from typing import Any
 
 import mteb
 import pytest
-
 from mteb_longembed.encoders.checkpoints import model_files
-from mteb_longembed.encoders.spec import ModelSpec
+
+from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.settings import DEFAULT_WEIGHT, SearchSettings, read_name, typed_name
 from tests import tiny

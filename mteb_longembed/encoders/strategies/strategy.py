@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names.parameters import hints, read_fields
+from mteb_longembed.names import hints, read_fields
 
 if TYPE_CHECKING:
     from torch import Tensor

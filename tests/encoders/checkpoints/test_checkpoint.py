@@ -10,16 +10,15 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from mteb_longembed.encoders.checkpoints import model_files
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders.checkpoints import model_files
 from mteb_longembed.encoders.base import base_of_loaded
-from mteb_longembed.encoders.checkpoint import Checkpoint, checkpoint_of, open_checkpoint
-from mteb_longembed.encoders.spec import ModelSpec
+from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec, checkpoint_of, open_checkpoint
 from mteb_longembed.encoders.load import extend, load
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError, UnknownNameError
-from mteb_longembed.names.grammar import is_extended_name
+from mteb_longembed.names import is_extended_name
 from tests import tiny
 
 

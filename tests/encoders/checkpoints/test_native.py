@@ -8,7 +8,7 @@ from sentence_transformers.sentence_transformer.modules import Dense, Normalize,
 from transformers import AutoModel, EmbeddingGemma2Config
 
 import mteb_longembed as longembed
-from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.names import ZOO
 from tests import tiny
 from tests.limits import same_vectors
 from tests.miniatures import llama_bpe

@@ -7,7 +7,7 @@ from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.load import load
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.names.zoo import ZOO
+from mteb_longembed.names import ZOO
 from tests import miniatures
 from tests.loopback_hub import LoopbackHub
 

@@ -15,12 +15,11 @@ from typing import Any
 from unittest import mock
 
 import torch
+from mteb_longembed.encoders.positions.attention import kernels
 from torch import Tensor, nn
 from torch.autograd.grad_mode import inference_mode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
-
-from mteb_longembed.encoders.positions.attention import kernels
 
 aten = torch.ops.aten
 HALF = (torch.float16, torch.bfloat16)

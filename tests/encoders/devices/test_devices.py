@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.swap import positions_of
 from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
+from mteb_longembed.encoders.swap import positions_of
 from tests import tiny
 from tests.encoders.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 

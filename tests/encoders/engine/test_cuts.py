@@ -3,9 +3,9 @@
 import logging
 
 import pytest
+from mteb_longembed.encoders.engine import engine
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.engine import engine
 from tests import tiny
 
 

@@ -10,9 +10,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.store import row_keys
-from mteb_longembed.encoders.store import FILE, Counts, EmbeddingStore
 from mteb_longembed.encoders.model import LongSentenceTransformer
+from mteb_longembed.encoders.store import FILE, Counts, EmbeddingStore, row_keys
 from mteb_longembed.errors import NumberError
 from tests import tiny
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.store import Counts, EmbeddingStore
-from mteb_longembed.encoders.weights import count_tokens
-from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights
 from mteb_longembed.encoders.model import with_head
+from mteb_longembed.encoders.store import Counts, EmbeddingStore
+from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
 from tests import tiny
 from tests.own_data import beir
 

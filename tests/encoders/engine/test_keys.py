@@ -12,9 +12,8 @@ from sentence_transformers.base.modules import Dense, Router
 from sentence_transformers.sentence_transformer.modules import LayerNorm, Normalize
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.store import row_keys
-from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.model import with_head
+from mteb_longembed.encoders.store import EmbeddingStore, row_keys
 from tests import tiny
 
 CPU = torch.device("cpu")

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from mteb_longembed.encoders.engine import store as store_file
+
 from mteb_longembed.encoders.store import EmbeddingStore, pack, unpack
 from mteb_longembed.errors import InputError
 

@@ -9,20 +9,19 @@ import mteb
 import numpy as np
 import pytest
 import torch
+from mteb_longembed.encoders.heads.transforms import TRANSFORMS
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense
 from sentence_transformers.sentence_transformer.modules import Normalize
 from torch import Tensor, nn
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.store import EmbeddingStore
-from mteb_longembed.encoders.vectors import GROUPINGS
-from mteb_longembed.encoders.head import Head
-from mteb_longembed.encoders.heads.transforms import TRANSFORMS
-from mteb_longembed.encoders.whitening import Moments, Whitening, unit
-from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.adapt import pieces
-from mteb_longembed.encoders.vectors import TokenBatch, content
+from mteb_longembed.encoders.head import Head
+from mteb_longembed.encoders.model import with_head
+from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.vectors import GROUPINGS, TokenBatch, content
+from mteb_longembed.encoders.whitening import Moments, Whitening, unit
 from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 

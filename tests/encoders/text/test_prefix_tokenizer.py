@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from mteb_longembed.encoders.text.prefix_stability import guard_of
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.encoders.text.prefix_stability import guard_of
 from mteb_longembed.encoders.tokens import Cutter, RecentIds, cutter_of
 from mteb_longembed.encoders.tokens import without_surrogates as cleaned
 from tests import miniatures, tiny
