@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .encoders.tuning import tune as tune
     from .retrieval.searcher import search as search
 
-__version__ = "0.7.0"
+__version__ = "0.8.0"
 
 #: Functions whose modules load torch, sentence-transformers or mteb. They are imported on first use. Name -> module.
 _LATER = {

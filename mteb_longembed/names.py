@@ -256,7 +256,6 @@ ZOO: dict[str, ZooEntry] = {
     "me5-base": _entry("intfloat/multilingual-e5-base"),
     "me5-large": _entry("intfloat/multilingual-e5-large"),
     # models of 2026; trained lengths are those of mteb's registry
-    "embeddinggemma-2": _entry("google/embeddinggemma-2", trained_len=8192),
     "nemotron3-1b": _entry("nvidia/Nemotron-3-Embed-1B-BF16", trained_len=32768),
     "nemotron3-8b": _entry("nvidia/Nemotron-3-Embed-8B-BF16", trained_len=32768),
     "harrier-270m": _entry("microsoft/harrier-oss-v1-270m", trained_len=32768),

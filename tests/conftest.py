@@ -10,7 +10,6 @@ from hypothesis import settings
 
 from tests import environments, tiny
 from tests.loopback_hub import LoopbackHub
-from tests.machine import Machine
 
 # tests never assert times, so hypothesis must not do it either; the same code gets the same cases, and the nightly
 # run looks for new ones (`--hypothesis-profile new-cases`)
@@ -94,13 +93,3 @@ def stock(shared: Path, wheel: Path) -> environments.Environment:
 def pytest_collection_finish() -> None:
     """What the imports have made is no garbage: `gc.collect()` would look at a million objects each time."""
     gc.freeze()
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
-    """A machine whose speeds a test knows, with an empty store of embeddings."""
-    made = Machine()
-    monkeypatch.setattr("mteb_longembed.encoders.compute_type.product_rate", made.product_rate)
-    monkeypatch.setattr("mteb_longembed.encoders.compute_type.measure", made.measure)
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
-    return made

@@ -209,12 +209,8 @@ def _grouped(
             return _attend_masked(q, k, v, None, scale, causal=causal)
         g, w = strategy.attention(n)
 
-        def turns() -> Any:
-            grouped = torch.arange(n) // g
-            return [rotation.angles(to, q.device) for to in (grouped, grouped + w - w // g)]
-
-        earlier, later = batch.cached(("turns", n), turns)
-        return self_extend(q, k, v, w, rotation, earlier, later, scale=scale, causal=causal)
+        turns = batch.cached(("turns", n), lambda: rotation.turns(n, g, w, q.device))
+        return self_extend(q, k, v, w, rotation, turns, scale=scale, causal=causal)
 
     return _each_document(run, q, k, v, batch).transpose(1, 2).contiguous()
 

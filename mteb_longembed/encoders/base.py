@@ -164,13 +164,13 @@ class Files:
         What else lies there, such as an export in `onnx/`, is another model. All weights are read.
         """
         endings = (*_HASHED, ".py") if code else _HASHED
-        digest = hashlib.blake2b(digest_size=20)
+        digest = hashlib.sha256()
         for file in sorted(file for folder in folders for file in Path(self.path, folder).glob("*")):
             if file.name.endswith(endings) and file.is_file():
                 digest.update(os.fsencode(file.relative_to(self.path)) + b"\0")
                 with open(file, "rb") as stream:  # noqa: PTH123 - the name may be no text
-                    digest.update(hashlib.file_digest(stream, "blake2b").digest())
-        return digest.hexdigest()
+                    digest.update(hashlib.file_digest(stream, "sha256").digest())
+        return digest.hexdigest()[:40]
 
 
 def _check_module(entry: Any, path: str) -> None:
@@ -234,7 +234,7 @@ class Base:
         if self.adapter_of is None:
             return found
         other = self.adapter_of.commit or self.adapter_of.hashed([""], code=False)
-        return hashlib.blake2b(f"{found} {other}".encode(), digest_size=20).hexdigest()
+        return hashlib.sha256(f"{found} {other}".encode()).hexdigest()[:40]
 
     @property
     def positions(self) -> Positions:

@@ -215,9 +215,12 @@ def _build(checkpoint: Checkpoint, device: str | None, model_kwargs: Mapping[str
     with _translated_errors(base.path):
         kwargs = _options(base, checkpoint.spec.dtype, model_kwargs)
         if base.saved is None:
-            return _finished(load_base(base, device, kwargs), checkpoint, device)
+            loaded = load_base(base, device, kwargs)
+            _check(loaded[0], base.path)
+            return _finished(loaded, checkpoint, device)
         for kind in base.module_types:
-            if kind not in OURS and not kind.startswith("sentence_transformers."):
+            of_theirs = kind.startswith("sentence_transformers.") and (".modules." in kind or ".models." in kind)
+            if kind not in OURS and not of_theirs:
                 raise ModelError(
                     f"{base.path} asks for the class {kind[:80]}, which is neither ours nor a module of "
                     "sentence-transformers."
@@ -276,17 +279,10 @@ def load_base(base: Base, device: str | None, kwargs: dict[str, Any] | None = No
 def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | None) -> LongModel:
     """The model made of a private base: the positions of its transformer are swapped, and its head pools windows."""
     first: Any = base[0]
-    if not isinstance(first, Transformer):
-        raise ModelError(
-            f"only sentence-transformers' Transformer can be extended, got {type(first).__name__}."
-        )
-    if checkpoint.base.digest is None:
-        _check(first, checkpoint.base.path)
-    first.__class__ = LongTransformer
     grown = checkpoint.base.interpolated
     if grown is not None:
         _with_trained_rows(first.model, grown // checkpoint.strategy.trained_len)
-    first.extend(checkpoint.strategy, has_long_rows=grown is not None)
+    first = LongTransformer.made_of(first, checkpoint.strategy, has_long_rows=grown is not None)
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
     settings = settings_of(base)
     head = Head.of(base)

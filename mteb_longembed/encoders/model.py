@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -73,15 +73,27 @@ class LongTransformer(Transformer):
         self.base_name = setting.get("base", "")
         self.base_revision = setting.get("base_revision")
         strategy = saved_strategy(setting, "sentence_bert_config.json")
-        self.extend(strategy, has_long_rows=bool(setting.get("has_long_rows")))
+        self._extend(strategy, has_long_rows=bool(setting.get("has_long_rows")))
 
-    def extend(self, strategy: Strategy, *, has_long_rows: bool = False) -> None:
-        """Swap the positions of this private module in place.
+    @classmethod
+    def made_of(cls, transformer: Transformer, strategy: Strategy, *, has_long_rows: bool = False) -> Self:
+        """A private `Transformer` becomes one of ours, with a strategy inside.
 
         Args:
+            transformer: of sentence-transformers' own class, or one of ours without a strategy.
             strategy: with all lengths and parameters.
             has_long_rows: whether the last rows of the table of positions are those of long documents.
         """
+        if not isinstance(transformer, Transformer):
+            raise ModelError(
+                f"only sentence-transformers' Transformer can be extended, got {type(transformer).__name__}."
+            )
+        transformer.__class__ = cls
+        made = cast("Self", transformer)
+        made._extend(strategy, has_long_rows=has_long_rows)
+        return made
+
+    def _extend(self, strategy: Strategy, *, has_long_rows: bool) -> None:
         if self.backend != "torch":
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
         swap(self.model, strategy, has_long_rows=has_long_rows)
@@ -334,6 +346,8 @@ class LongModelMixin(BaseModel):
         card: Any = self.model_card_data
         card.model_name = checkpoint.name
         card.base_model = checkpoint.base.saved["base"] if checkpoint.base.saved else checkpoint.base.name
+        if not checkpoint.base.files.local:
+            card.base_model_revision = checkpoint.revision
         self.built_state = state_of(self)
 
     def __getstate__(self) -> dict[str, Any]:

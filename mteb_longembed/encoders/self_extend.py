@@ -46,6 +46,11 @@ class Rotation:
         angle = to.double()[:, None] * self.inv_freq.double() - now.double()
         return to_device(angle.cos().float(), device), to_device(angle.sin().float(), device)
 
+    def turns(self, n: int, g: int, w: int, device: torch.device) -> tuple[CosSin, CosSin]:
+        """The angles to a token's position where it is the earlier one of a far pair, and where it is the later one."""
+        grouped = torch.arange(n) // g
+        return self.angles(grouped, device), self.angles(grouped + w - w // g, device)
+
     def rotate(self, x: Tensor, angles: CosSin) -> Tensor:
         """`x` `[b, h, n, d]`, rotated further by these angles."""
         work = torch.promote_types(x.dtype, torch.float32)
@@ -65,8 +70,7 @@ def self_extend(
     v: Tensor,
     w: int,
     rotation: Rotation,
-    earlier: CosSin,
-    later: CosSin,
+    turns: tuple[CosSin, CosSin],
     *,
     scale: float,
     causal: bool,
@@ -79,8 +83,7 @@ def self_extend(
         v: as `k`.
         w: the window of exact positions, in tokens.
         rotation: how the model rotates.
-        earlier: the angles to a token's position where it is the earlier one of a pair.
-        later: those to its position where it is the later one.
+        turns: as `Rotation.turns` gives them.
         scale: of the products of queries and keys.
         causal: whether a token sees only those before it.
     """
@@ -92,6 +95,7 @@ def self_extend(
     # kernels give half precision, which must not be rounded once more for each merge
     out = out.to(lse.dtype)
     rotate = rotation.rotate
+    earlier, later = turns
     # token i, moved to its later position, over the tokens up to i - w at their earlier one
     far = attend(
         rotate(q, later)[:, :, w:], rotate(k, earlier)[:, :, :-w], v[:, :, :-w], scale=scale, causal=True
@@ -187,9 +191,8 @@ def attend(
     Returns:
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
     """
-    learns = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
     # the log-sum-exps of the kernel have no gradients
-    if q.device.type == "cpu" and v.shape[-1] == q.shape[-1] and not learns:
+    if q.device.type == "cpu" and v.shape[-1] == q.shape[-1] and not learns(q, k, v):
         bias = None if mask is None else mask.to(q.dtype)
         kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
         return kernel(q, k, v, 0.0, causal, attn_mask=bias, scale=scale)
@@ -202,7 +205,7 @@ def attend(
     for start in range(0, m, rows):
         part = q[:, :, start : start + rows]
         seen = None if mask is None else mask[start : start + rows]
-        if learns:
+        if learns(q, k, v):
             out, lse = checkpoint(_block, part, k, v, scale, start, causal, seen, use_reentrant=False)
         else:
             out, lse = _block(part, k, v, scale, start, causal, seen)
@@ -235,6 +238,11 @@ def merge(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> tuple[T
     both = torch.logaddexp(lse, other_lse)
     kept = out * (lse - both).exp()[..., None]
     return torch.addcmul(kept, other, (other_lse - both).exp()[..., None]), both
+
+
+def learns(*tensors: Tensor) -> bool:
+    """Whether gradients of any of the tensors will be asked for."""
+    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
 
 
 def repeat_heads(x: Tensor, q: Tensor) -> Tensor:

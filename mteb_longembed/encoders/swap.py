@@ -137,6 +137,7 @@ def swap(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool = Fa
     Raises:
         IncompatibleError, ModelError: if the strategy does not fit the model.
     """
+    check_fit(model.config, type(strategy), type(model).__name__)
     positions = positions_of(model.config)
     acts = strategy.overrides() & positions.actions - {"windows"}
     if positions is ABSOLUTE:
@@ -184,6 +185,8 @@ class LongTable(nn.Embedding):
     ) -> None:
         weight = table.weight.detach()
         super().__init__(*weight.shape, table.padding_idx, _weight=weight)
+        # transformers' mark of weights that its files had
+        self.weight._is_hf_initialized = getattr(table.weight, "_is_hf_initialized", False)  # type: ignore[attr-defined]
         self.first_row = first_row
         self.n_own = len(weight)
         computed = None
@@ -403,15 +406,16 @@ class FusedAttention(MPNetSelfAttention):
         **kwargs: Any,
     ) -> tuple[Tensor, ...]:
         """The tokens of documents, `[b, n, d]`, from those of the layer before."""
-        if output_attentions:
-            raise ModelError("torch's attention gives no weights: leave out output_attentions.")
+        scales = self.strategy.logn and current().longest > self.strategy.trained_len
+        if output_attentions and not scales:  # torch's function does not give them
+            return super().forward(hidden_states, attention_mask, position_bias, output_attentions)  # type: ignore[no-untyped-call]
         # the bias is the same for all documents; without padding there is no mask
         added = position_bias[:1].expand_as(position_bias)
         if attention_mask is not None:
             added = position_bias + attention_mask
         shape = (*hidden_states.shape[:-1], self.num_attention_heads, self.attention_head_size)
         q, k, v = (part(hidden_states).view(shape).transpose(1, 2) for part in (self.q, self.k, self.v))
-        if self.strategy.logn and current().longest > self.strategy.trained_len:
+        if scales:
             batch = current()
             make = lambda: self.strategy.query_factor(batch.n)[:, None, None, None]  # noqa: E731
             q = (q * batch.on_device("query factor", make)).to(q.dtype)

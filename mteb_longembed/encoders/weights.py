@@ -1,6 +1,6 @@
 """Corpus weights: how much each token counts in a text's vector, by how rare it is in the corpus that is searched."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -16,8 +16,6 @@ from .tokens import Ids, cutter_of
 from .vectors import BATCH, Features
 
 Rule = Literal["sif", "idf"]
-#: The rules by which tokens count.
-RULES: tuple[Rule, ...] = ("sif", "idf")
 #: SIF's constant: a token whose share of the corpus is `SIF_A` has the weight 0.5.
 SIF_A = 1e-4
 #: The least weight of `idf`, so that a token of every document still counts a little.
@@ -93,6 +91,10 @@ def idf(counts: TokenCounts) -> np.ndarray:
     """
     rarity = np.log((counts.n_documents + 1) / (np.maximum(counts.documents, 1) + 0.5))
     return np.maximum(rarity, LEAST_IDF)
+
+
+#: Rule -> the weights `[vocabulary]` of a corpus with these counts.
+RULES: Mapping[str, Callable[[TokenCounts], np.ndarray]] = {"sif": sif, "idf": idf}
 
 
 def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) -> TokenCounts:
@@ -189,7 +191,7 @@ class TokenWeights(WordWeights):
             raise InputError(
                 "weights need a corpus with at least 1 token, got 0: give documents that have text."
             )
-        weights = (sif if rule == "sif" else idf)(counts).astype(np.float32)
+        weights = RULES[rule](counts).astype(np.float32)
         weights[special_ids(tokenizer)] = NO_WEIGHT
         names = [f"[id {token}]" for token in range(len(weights))]
         for name, token in tokenizer.get_vocab().items():

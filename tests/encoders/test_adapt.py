@@ -13,14 +13,13 @@ import pandas as pd
 import pytest
 import torch
 from mteb.models import SentenceTransformerEncoderWrapper
-from mteb_longembed.encoders.heads import counting
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Router
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 from sklearn.covariance import LedoitWolf
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import adapt as adapt_file
+from mteb_longembed.encoders import weights as counting
 from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import draw
 from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A, count_tokens
@@ -440,59 +439,6 @@ def test_the_card_of_an_adapted_model_keeps_base_and_tag_and_links_no_path(plain
     text = adapted_card("local/x", "intfloat/e5-base-v2", "how")
     assert "base_model: intfloat/e5-base-v2" in text
     assert "(https://huggingface.co/intfloat/e5-base-v2)" in text
-
-
-@pytest.fixture
-def readers(monkeypatch) -> list[torch.dtype]:
-    """The compute types of the models that encode pieces."""
-    types: list[torch.dtype] = []
-    encode = adapt_file.pieces
-
-    def noting(model: Any, texts: list[str], **options: Any) -> np.ndarray:
-        types.append(model.dtype)
-        return encode(model, texts, **options)
-
-    monkeypatch.setattr(adapt_file, "pieces", noting)
-    return types
-
-
-def test_a_stock_base_encodes_in_bf16_where_that_wins_and_the_result_keeps_its_type(
-    plain, machine, readers, caplog
-) -> None:
-    made = tiny.adapted(plain, CORPUS)
-    (line,) = [record.message for record in caplog.records if "bf16" in record.message]
-    assert line.startswith(f"{plain} runs in bf16: about 0 seconds, and 0 seconds in fp32; vectors agree")
-    assert readers == [torch.bfloat16] and made.dtype == torch.float32
-    measured = len(machine.measured)
-    full = tiny.adapted(plain, CORPUS, dtype="fp32")
-    half = tiny.adapted(plain, CORPUS, dtype="bf16")
-    assert readers[1:] == [full.dtype, half.dtype] == [torch.float32, torch.bfloat16]
-    assert len(machine.measured) == measured
-    # its scores are nearly those of a map from rows in fp32; the axes of a map may turn
-    rows, wanted = made.encode(TEXTS), full.encode(TEXTS)
-    assert np.abs(rows @ rows.T - wanted @ wanted.T).max() < 0.05
-
-
-@pytest.mark.parametrize("load", [str, lambda name: longembed.load(name, device="cpu")])
-def test_a_model_of_ours_encodes_in_its_own_type_as_a_search_does(plain, machine, readers, load) -> None:
-    tiny.adapted(load(f"{plain}+pi@64"), CORPUS)
-    made = tiny.adapted(f"{plain}+pi@64", CORPUS, dtype="bf16")
-    assert readers == [torch.float32, torch.bfloat16] and made.dtype == torch.bfloat16
-    assert machine.measured == []
-
-
-def test_where_bf16_gains_nothing_adapt_says_nothing(plain, machine, readers, caplog) -> None:
-    machine.products[torch.bfloat16] = 1.0
-    tiny.adapted(plain, CORPUS)
-    assert readers == [torch.float32] and "bf16" not in caplog.text
-
-
-def test_a_loaded_model_has_its_type(plain) -> None:
-    model = longembed.load(plain, device="cpu")
-    with pytest.raises(
-        InputError, match="dtype can be set only when a base is loaded, got 'bf16' with a loaded"
-    ):
-        longembed.adapt(model, CORPUS, dtype="bf16")
 
 
 def test_a_long_time_is_told_before_it_passes(plain, monkeypatch, caplog) -> None:

@@ -5,11 +5,12 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.attention import SequenceLengths, attend_plain
+from mteb_longembed.encoders.attention import Batch, attend_plain
+from mteb_longembed.encoders.strategies import STRATEGIES
 
 
-def of(lengths: list[int]) -> SequenceLengths:
-    return SequenceLengths(lengths, torch.device("cpu"))
+def of(lengths: list[int]) -> Batch:
+    return Batch(STRATEGIES["none"](trained_len=16, target_len=16), lengths, torch.device("cpu"))
 
 
 def dense(q, k, v, scale, causal, window, n):

@@ -12,6 +12,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+from mteb_longembed import names
 from mteb_longembed.encoders.identity import digest
 from mteb_longembed.encoders.load import extend, load
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
@@ -65,7 +66,7 @@ def test_another_process_gives_equal_embeddings_of_saved_models_and_equal_digest
 
 def test_plain_sentence_transformers_refuses_a_saved_folder(base, tmp_path):
     extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
-    with pytest.raises(ValueError, match=r"mteb_longembed\.encoders\.trunk\.LongTransformer"):
+    with pytest.raises(ValueError, match=r"mteb_longembed\.encoders\.model\.LongTransformer"):
         SentenceTransformer(str(tmp_path / "saved"))
     assert not (tmp_path / "saved" / "config.json").exists()  # nor can transformers load it un-extended
 
@@ -73,7 +74,8 @@ def test_plain_sentence_transformers_refuses_a_saved_folder(base, tmp_path):
 def test_a_saved_model_takes_nothing_on_top(base, tmp_path):
     folder = str(tmp_path / "saved")
     extend(base, "gp").save_pretrained(folder)
-    for given in ({"dtype": "bf16"}, {"strategy": "pi"}, {"target_len": 64}, {"vectors": 8}):
+    assert extend(folder, dtype="bf16").dtype == torch.bfloat16
+    for given in ({"strategy": "pi"}, {"target_len": 64}, {"vectors": 8}):
         with pytest.raises(InputError, match="is extended already and accepts no strategy, length"):
             extend(folder, **given)
 
@@ -153,8 +155,8 @@ def test_an_interpolated_checkpoint_takes_none_only(base, tmp_path, monkeypatch)
     where = tmp_path / "grown"
     grown[0].model.save_pretrained(where)
     grown.tokenizer.save_pretrained(where)
-    entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
-    known = "mteb_longembed.encoders.checkpoint.entry_of"
+    entry = names.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
+    known = "mteb_longembed.encoders.base.entry_of"
     monkeypatch.setattr(known, lambda name: entry if name == str(where) else None)
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")

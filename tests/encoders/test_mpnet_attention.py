@@ -4,7 +4,9 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from mteb_longembed.encoders.swap import FusedAttention, fuse_attention, mpnet_attention
+from mteb_longembed.encoders import swap
+from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.swap import FusedAttention, fuse_attention
 from tests import tiny
 
 
@@ -13,16 +15,16 @@ def models(tmp_path) -> list[torch.nn.Module]:
     """The same model twice: as transformers has it, and with our attention."""
     tiny.transformer("mpnet", tmp_path)
     plain, fused = (AutoModel.from_pretrained(tmp_path).eval() for _ in range(2))
-    fuse_attention(fused)
+    fuse_attention(fused, STRATEGIES["none"](trained_len=16, target_len=16))
     return [plain, fused]
 
 
 @pytest.mark.parametrize("lengths", [(16, 16), (16, 5)])
 def test_tokens_and_gradients_are_those_of_transformers(models, lengths, monkeypatch) -> None:
     calls = []
-    function = mpnet_attention.scaled_dot_product_attention
+    function = swap.scaled_dot_product_attention
     monkeypatch.setattr(
-        mpnet_attention, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or function(*a, **k)
+        swap, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or function(*a, **k)
     )
     mask = (torch.arange(16) < torch.tensor(lengths)[:, None]).long()
     ids = torch.where(mask.bool(), torch.arange(10, 26), 1)

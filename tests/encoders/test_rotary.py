@@ -13,7 +13,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.head import Head
 from mteb_longembed.encoders.model import LongTransformer
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.errors import IncompatibleError, ModelError
+from mteb_longembed.errors import IncompatibleError
 from tests import tiny
 from tests.encoders.oracle_matrix.oracle import LO, LT, VARIANTS, Oracle
 from tests.encoders.strategies import test_pcw
@@ -130,13 +130,6 @@ def test_half_precision_stays_within_two_percent(make_base, name, key):
     rounded = extended(copy.deepcopy(base).bfloat16(), key).encode(TEXTS)
     # cosine distance of normalised vectors; bf16 keeps 8 bits, so weights alone are off by 0.4 %
     assert (1 - (exact * rounded).sum(1)).max() < 0.02
-
-
-def test_full_layers_without_positions_leave_windows_alone(tmp_path):
-    # Cohere 2 turns in its sliding layers only
-    base = tiny.sentence_transformer("cohere2", tmp_path, **{**GQA, **LAYERS})
-    with pytest.raises(ModelError, match=r"so se cannot change it; use pcw\."):
-        extended(base, "se")
 
 
 @pytest.mark.parametrize("key", ["se", "pi", "ntk"])

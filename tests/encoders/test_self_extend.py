@@ -4,12 +4,12 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from mteb_longembed.encoders.positions.attention import band, kernels
 
-from mteb_longembed.encoders.self_extend import Rotation, SelfExtendAttention
+from mteb_longembed.encoders import self_extend as kernels
+from mteb_longembed.encoders.self_extend import Rotation, self_extend
 from tests.limits import limit, same_attention
 
-from . import oracles
+from . import attention_oracles as oracles
 
 #: Groups of 3 tokens beyond a window of 5.
 SIZES = (3, 5)
@@ -30,7 +30,8 @@ def run(q, k, v, *, causal, sizes=SIZES, dtype=torch.float32) -> torch.Tensor:
     rotation = Rotation(inv_freq(4))
     at = torch.arange(q.shape[2]).double()
     q, k = (oracles.rotated(x, at, rotation.inv_freq.double()).to(dtype) for x in (q, k))
-    return SelfExtendAttention(lambda n: sizes, rotation)(q, k, v.to(dtype), scale=0.3, causal=causal)
+    turns = rotation.turns(q.shape[2], *sizes, q.device)
+    return self_extend(q, k, v.to(dtype), sizes[1], rotation, turns, scale=0.3, causal=causal)
 
 
 def dense(q, k, v, *, causal, sizes=SIZES) -> torch.Tensor:
@@ -115,7 +116,7 @@ def test_nothing_of_size_n_by_n_is_ever_made(monkeypatch):
         largest = max(largest, 0 if mask is None else mask.numel())
         return attend(q, k, v, scale=scale, causal=causal, mask=mask)
 
-    monkeypatch.setattr(band, "attend", watched)
+    monkeypatch.setattr(kernels, "attend", watched)
     q, k, v = inputs(n, b=1, heads=1, kv_heads=1)
     run(q, k, v, causal=False, sizes=(5, w))
     rows = 64

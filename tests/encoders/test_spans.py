@@ -12,7 +12,7 @@ from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
 from tests.limits import same_vectors
 
-from .positions.strategies.test_pcw import finished
+from .strategies.test_pcw import finished
 
 
 @pytest.mark.parametrize("key", ["pi", "pcw"])

@@ -13,14 +13,14 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 
 import mteb_longembed
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.encoders.swap import Absolute, Rotary
+from mteb_longembed.encoders.swap import ABSOLUTE, ROTARY, Positions
 from tests import tiny
 from tests.encoders.test_rotary import GQA
 
 LO, LT = tiny.TRAINED, 4 * tiny.TRAINED
 TEXTS = [tiny.text(n, seed) for seed in (0, 1) for n in (5, LO, LO + 1, 2 * LO + 3)]
-#: family -> one model of it
-MODELS = {Rotary: ("qwen3", GQA), Absolute: ("bert", {})}
+#: positions -> one model with them
+MODELS = {ROTARY: ("qwen3", GQA), ABSOLUTE: ("bert", {})}
 #: Strategies that act in different places; with the others the same code runs.
 USUAL = ("none", "pcw", "pi", "ntk", "se")
 CELLS = [
@@ -31,7 +31,7 @@ CELLS = [
 ]
 
 
-def extended(family: type, key: str, folder: Path) -> SentenceTransformer:
+def extended(family: Positions, key: str, folder: Path) -> SentenceTransformer:
     model_type, config = MODELS[family]
     base = tiny.sentence_transformer(model_type, folder, **config, name="local/tiny")
     return mteb_longembed.extend(base, key, LO if key == "none" else LT, LO)
@@ -52,7 +52,7 @@ def test_gradients_after_encoding_are_those_before(family, key, tmp_path):
 
 
 def test_trainer_evaluates_between_steps_and_goes_on(tmp_path):
-    model = extended(Rotary, "se", tmp_path)
+    model = extended(ROTARY, "se", tmp_path)
     evaluator = EmbeddingSimilarityEvaluator(TEXTS[:4], TEXTS[4:], [0.1, 0.4, 0.2, 0.9])
     evaluator(model)
     original = {name: p.detach().clone() for name, p in model.named_parameters()}

@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import mteb_longembed
-from mteb_longembed.encoders.weights import special_counts
+from mteb_longembed.encoders.tokens import special_counts
 from mteb_longembed.errors import InputError
 from tests import tiny
 

@@ -1,28 +1,26 @@
 """Accelerators that are not there: tensors that report one, hold their numbers on the host, and refuse what it refuses.
 
 `Accelerator` describes a device. Inside `Accelerator.present()`, torch says that it has one, and `moved(model)` puts a
-model on it. Kernels are replaced by slow attention in fp32 that checks what the real ones check. What is not shown:
-speed, and the rounding of real kernels.
+model on it. torch's attention is replaced by slow attention in fp32 that checks what the real one checks. What is not
+shown: speed, and the rounding of real kernels.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
 import torch
-from mteb_longembed.encoders.positions.attention import kernels
 from torch import Tensor, nn
 from torch.autograd.grad_mode import inference_mode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 aten = torch.ops.aten
-HALF = (torch.float16, torch.bfloat16)
 _INDEXING = {
     aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default,
 }  # fmt: skip
@@ -154,10 +152,6 @@ class Accelerator:
         }  # fmt: skip
         with contextlib.ExitStack() as stack:
             stack.enter_context(mock.patch.multiple(torch.cuda, **patches))
-            # torch reads the wrappers' own device
-            choice = {"SDPAParams": lambda *given: given, "can_use_flash_attention": self.has_flash}
-            choice["can_use_efficient_attention"] = self.has_efficient
-            stack.enter_context(mock.patch.multiple(kernels, **choice))
             stack.enter_context(mock.patch.multiple(inference_mode, __enter__=_enter, __exit__=_leave))
             original = torch._C._only_lift_cpu_tensors()
             torch._C._set_only_lift_cpu_tensors(True)
@@ -166,14 +160,6 @@ class Accelerator:
             _OF_DEVICE.append(self)
             stack.callback(_OF_DEVICE.pop)
             yield self
-
-    def has_flash(self, given: Any) -> bool:
-        """Whether FlashAttention takes these queries."""
-        return given[0].dtype in HALF and self.capability >= (8, 0)
-
-    def has_efficient(self, given: Any) -> bool:
-        """Whether the memory-efficient kernel takes these queries."""
-        return given[0].dtype != torch.bfloat16 or self.capability >= (8, 0)
 
     # ---- operators ----------------------------------------------------------------------------------------
 
@@ -193,9 +179,6 @@ class Accelerator:
             _host(args[0]).copy_(_host(args[1]))
             return args[0]
         self._check_devices(func, args, tensors)
-        kernel = _KERNELS.get(name)
-        if kernel is not None:
-            return _wrapped(kernel(self, *map(_host, args), **{k: _host(v) for k, v in kwargs.items()}))
         given = {k: v for k, v in kwargs.items() if k not in ("device", "pin_memory")}
         out = func(*tree_map(_host, args), **tree_map(_host, given))
         if func._schema.is_mutable:
@@ -229,16 +212,6 @@ class Accelerator:
             shapes = [(type(t).__name__, tuple(t.shape)) for t in tensors]
             raise Refused(f"{func.name()}: tensors on {self.device} and on the host: {shapes}")
 
-    def flash_check(self, q: Tensor, k: Tensor, v: Tensor) -> None:
-        """What FlashAttention refuses."""
-        check(self.capability >= (8, 0), "FlashAttention needs capability 8.0")
-        check(q.dtype in HALF and q.dtype == k.dtype == v.dtype, f"FlashAttention takes no {q.dtype}")
-        check(all(x.stride(-1) == 1 for x in (q, k, v)), "the last dimension must be contiguous")
-        check(all(s % 8 == 0 for x in (q, k, v) for s in x.stride()[:-1]), "rows must start at 16 bytes")
-        check(all(x.storage_offset() % 8 == 0 for x in (q, k, v)), "tensors must start at 16 bytes")
-        check(q.shape[-1] % 8 == 0 and q.shape[-1] <= 256, "the head's width")
-        check(k.shape == v.shape and k.shape[-1] == q.shape[-1], "shapes of q, k and v")
-
     def sdpa(
         self, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
         is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
@@ -255,36 +228,3 @@ class Accelerator:
         how = {"attn_mask": mask, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
         out = nn.functional.scaled_dot_product_attention(*(x.host.float() for x in given[:3]), **how)
         return OnDevice(out.to(q.dtype))
-
-
-# ---- kernels ----------------------------------------------------------------------------------------------
-
-
-def _attention(q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
-    """`[b, h, m, d]` and the log-sum-exps `[b, h, m]`, in fp32."""
-    scores = (q.float() @ k.float().transpose(-1, -2)) * scale
-    if causal:
-        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1).bool(), -torch.inf)
-    return (scores.softmax(-1) @ v.float()).to(q.dtype), scores.logsumexp(-1)
-
-
-def _sdpa_flash(on: Accelerator, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> Any:
-    on.flash_check(q, k, v)
-    out, lse = _attention(q, k, v, kwargs["scale"], causal=args[1:2] == (True,))
-    return out, lse, None, None, 0, 0, torch.zeros(2), torch.zeros(()), torch.zeros(0)
-
-
-def _sdpa_efficient(on: Accelerator, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> Any:
-    check(on.kind == "cuda", "this kernel is CUDA's")
-    check(q.shape[:2] == k.shape[:2], "this kernel takes as many keys as queries")
-    check(q.dtype != torch.bfloat16 or on.capability >= (8, 0), "no bf16 below capability 8.0")
-    out, lse = _attention(q, k, v, kwargs["scale"], causal=args[3:4] == (True,))
-    # the kernel pads its log-sum-exps to a multiple of 32 rows
-    lse = nn.functional.pad(lse, (0, -lse.shape[-1] % 32), value=torch.inf)
-    return out, lse, torch.zeros(()), torch.zeros(())
-
-
-_KERNELS: dict[str, Callable[..., Any]] = {
-    "aten::_scaled_dot_product_flash_attention": _sdpa_flash,
-    "aten::_scaled_dot_product_efficient_attention": _sdpa_efficient,
-}

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mteb_longembed.encoders.e5rope import native_config, native_weights, save_native
+from mteb_longembed.encoders.e5rope import converted, e5rope_config, e5rope_weights
 from mteb_longembed.encoders.load import extend, load
 from mteb_longembed.errors import ModelError
 from tests import tiny
@@ -108,7 +108,7 @@ def test_heads_poolers_and_prefixes_are_left_out(tmp_path):
     more = {f"e5rope.{name}": value for name, value in weights.items()}
     more |= {"e5rope.pooler.dense.weight": torch.ones(1), "cls.predictions.bias": torch.ones(1)}
     more |= {"e5rope.encoder.layer.0.attention.self.rotary_emb.inv_freq": torch.ones(1)}
-    assert native_weights(more).keys() == native_weights(weights).keys()
+    assert e5rope_weights(more).keys() == e5rope_weights(weights).keys()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,8 @@ def test_damaged_weights_are_named(tmp_path, change, message):
 
 def test_other_architectures_under_the_same_name_are_refused(tmp_path):
     with pytest.raises(ModelError, match="also rotates values"):
-        native_config({**CONFIG, "rotary_value": True})
+        e5rope_config({**CONFIG, "rotary_value": True})
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     with pytest.raises(ModelError, match=r"neither model\.safetensors nor"):
-        save_native(tmp_path, tmp_path / "out")
+        with converted(str(tmp_path), None):
+            pass

@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from mteb_longembed.encoders.checkpoints import model_files
 from sentence_transformers import SentenceTransformer
 
+from mteb_longembed.encoders import base as bases
 from mteb_longembed.encoders.base import base_of_loaded
 from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec, checkpoint_of, open_checkpoint
 from mteb_longembed.encoders.load import extend, load
@@ -154,13 +154,13 @@ def test_equal_strategies_have_equal_names_and_different_ones_different_names(fo
 def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders, tmp_path) -> None:
     folder = folders["mistral"]
     by_name = open_checkpoint(ModelSpec.parse(f"{folder}+se@64:g=7"))
-    base = base_of_loaded(SentenceTransformer(str(folder), device="cpu"))
+    base = base_of_loaded(SentenceTransformer(str(folder), device="cpu"), "0" * 40)
     loaded = checkpoint_of(base, ModelSpec("", "se", 64, params={"g": 7}))
     assert by_name.strategy == loaded.strategy and by_name.name == loaded.name == "local/model+se@64,g=7"
     extend(folder, "se", 64, g=7, device="cpu").save_pretrained(str(tmp_path / "saved"))
     saved = open_checkpoint(ModelSpec(str(tmp_path / "saved")))
     assert (
-        saved.base.saved_as and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
+        saved.base.saved and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
     )
     assert load(tmp_path / "saved", device="cpu").checkpoint == saved
 
@@ -187,7 +187,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
     ],
 )
 def test_a_wrong_value_is_told_before_the_base_is_read(asked, error, message, monkeypatch) -> None:
-    monkeypatch.setattr(model_files.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
+    monkeypatch.setattr(bases.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(error, match=message):
         open_checkpoint(ModelSpec("x", **{"strategy": "se", **asked}))
 

@@ -1,13 +1,10 @@
 """Batches under a token budget, and blocks of documents that are tokenised together."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mteb_longembed as longembed
-from mteb_longembed.encoders.batching import Budget, divide, plan
+from mteb_longembed.encoders.batching import Budget, blocks
 from mteb_longembed.errors import InputError
 
 lengths = st.lists(st.integers(0, 300), max_size=80)
@@ -23,7 +20,7 @@ budgets = st.builds(
 
 @given(lengths, budgets)
 def test_batches_hold_every_document_once_and_keep_to_their_limits(lengths, budget) -> None:
-    batches = plan(lengths, budget)
+    batches = budget.plan(lengths)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     for batch in batches:
         lens = [lengths[i] for i in batch]
@@ -31,27 +28,19 @@ def test_batches_hold_every_document_once_and_keep_to_their_limits(lengths, budg
         assert len(batch) == 1 or len(batch) * budget.cost(max(lens)) <= budget.tokens
         assert len({n > budget.trained_len for n in lens}) == 1, "short and long documents share a batch"
         padded = len(batch) * max(lens)
-        assert padded <= budget.fill or padded <= (1 + budget.waste) * sum(lens) + 1e-6
+        assert padded <= budget.fill or padded <= 1.1 * sum(lens) + 1e-6
 
 
 @given(lengths, budgets, st.randoms())
 def test_the_lengths_in_each_batch_do_not_depend_on_the_order_of_documents(lengths, budget, random) -> None:
     shuffled = random.sample(lengths, len(lengths))
-    first = [[lengths[i] for i in batch] for batch in plan(lengths, budget)]
-    assert first == [[shuffled[i] for i in batch] for batch in plan(shuffled, budget)]
+    first = [[lengths[i] for i in batch] for batch in budget.plan(lengths)]
+    assert first == [[shuffled[i] for i in batch] for batch in budget.plan(shuffled)]
 
 
 def test_a_batch_size_below_one_document_is_refused() -> None:
     with pytest.raises(InputError, match="batch_size must be at least 1 document, got 0"):
         Budget(tokens=1, batch_size=0, trained_len=2, even_len=1)
-
-
-def test_attention_counts_on_a_cpu_and_batches_are_larger_elsewhere(base) -> None:
-    first = longembed.extend(base, "pi", 128).trunk
-    cpu = Budget.of(first, "cpu", 32)
-    cuda = Budget.of(first, "cuda", 32)
-    assert cpu.cost(6 * 32) == 2 * 6 * 32 and cuda.cost(8192) == 8192
-    assert math.isinf(cuda.even_len) and cpu.tokens < cuda.tokens
 
 
 # ---- blocks ------------------------------------------------------------------------------------------------
@@ -62,11 +51,6 @@ sizes = st.lists(st.integers(0, 5000), max_size=60)
 @given(sizes, st.integers(2, 600), st.integers(1, 500))
 def test_every_text_is_in_exactly_one_block_and_longer_texts_come_first(sizes, max_len, batch_tokens) -> None:
     texts = ["x" * size for size in sizes]
-    order = [i for block in divide(texts, max_len, batch_tokens) for i in block]
+    order = [i for block in blocks(texts, max_len, batch_tokens) for i in block]
     assert sorted(order) == list(range(len(texts)))
     assert [sizes[i] for i in order] == sorted(sizes, reverse=True)
-
-
-def test_a_block_has_the_tokens_of_64_batches() -> None:
-    blocks = divide(["x" * 4500] * 150, 512, 512)
-    assert [len(block) for block in blocks] == [64, 64, 22]

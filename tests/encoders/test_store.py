@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mteb_longembed.encoders.engine import store as store_file
 
+from mteb_longembed.encoders import store as store_file
 from mteb_longembed.encoders.store import EmbeddingStore, pack, unpack
 from mteb_longembed.errors import InputError
 
@@ -26,7 +26,7 @@ ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def put(store: EmbeddingStore, key: bytes = KEY, array: np.ndarray = ARRAY) -> None:
-    store.put_many([key], [array])
+    store.put_many({key: array})
 
 
 def get(store: EmbeddingStore, key: bytes = KEY) -> np.ndarray | None:
@@ -42,10 +42,9 @@ def same(a: np.ndarray | None, b: np.ndarray) -> bool:
     return a is not None and (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("shape", [(), (4,), (3, 4), (0, 4), (2, 3, 4)])
-def test_what_was_put_is_read_back_bit_for_bit(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
-    array = np.random.default_rng(0).normal(size=shape).astype(dtype)
+@pytest.mark.parametrize("shape", [(1, 4), (3, 4), (0, 4)])
+def test_what_was_put_is_read_back_bit_for_bit(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     put(EmbeddingStore(tmp_path), array=array)
     assert same(get(EmbeddingStore(tmp_path)), array)
 
@@ -53,15 +52,15 @@ def test_what_was_put_is_read_back_bit_for_bit(tmp_path: Path, dtype: str, shape
 def test_several_thousand_rows_are_asked_for_at_once(tmp_path: Path) -> None:
     store = EmbeddingStore(tmp_path)
     keys = [i.to_bytes(32, "big") for i in range(3000)]
-    store.put_many(keys, [np.full(2, i, np.float32) for i in range(3000)])
+    store.put_many({key: np.full((1, 2), i, np.float32) for i, key in enumerate(keys)})
     rows = store.get_many([*keys, KEYS[9]])
-    assert [int(rows[key][0]) for key in keys] == list(range(3000))
+    assert [int(rows[key][0, 0]) for key in keys] == list(range(3000))
     assert KEYS[9] not in rows
 
 
 def test_a_row_that_is_put_again_is_replaced(tmp_path: Path) -> None:
     store = EmbeddingStore(tmp_path)
-    store.put_many([KEY, KEY], [ARRAY, ARRAY])
+    put(store)
     put(store, array=ARRAY + 1)
     assert same(get(store), ARRAY + 1)
     assert sql(store, "SELECT count(*) FROM rows") == (1,)
@@ -75,10 +74,10 @@ def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch
     monkeypatch.setattr(store, "_make_room", Mock())
     monkeypatch.setattr(EmbeddingStore, "_give_up", Mock())
     monkeypatch.setattr(store_file, "len", lambda record: 1, raising=False)
-    store.put_many(KEYS[:3], [ARRAY] * 3)
+    store.put_many(dict.fromkeys(KEYS[:3], ARRAY))
     assert store.get_many(KEYS) == {}
     monkeypatch.undo()
-    store.put_many(KEYS[:3], [ARRAY] * 3)
+    store.put_many(dict.fromkeys(KEYS[:3], ARRAY))
     assert len(store.get_many(KEYS)) == 3
 
 
@@ -99,7 +98,7 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_row_counts_as_missing_with_a_warning(tmp_path: Path, damage: str) -> None:
     store = EmbeddingStore(tmp_path)
-    store.put_many([KEY, KEYS[1]], [ARRAY, ARRAY])
+    store.put_many({KEY: ARRAY, KEYS[1]: ARRAY})
     sql(store, "UPDATE rows SET record = ? WHERE key = ?", DAMAGE[damage], KEY)
     message = r"1 rows of .* are damaged and their documents are encoded again"
     with pytest.warns(RuntimeWarning, match=message):
@@ -123,13 +122,13 @@ FILES = {
 @pytest.mark.parametrize("damage", FILES)
 def test_a_damaged_file_is_set_aside_with_a_warning_and_the_next_run_begins_a_new_one(tmp_path, damage):
     store = EmbeddingStore(tmp_path)
-    store.put_many(KEYS, [ARRAY] * 10)
+    store.put_many(dict.fromkeys(KEYS, ARRAY))
     store.path.write_bytes(FILES[damage](store.path.read_bytes()))
     reopened = EmbeddingStore(tmp_path)
     message = "cannot be used .* the damaged file was set aside, and the next run begins a new one"
     with pytest.warns(RuntimeWarning, match=message):
         assert not reopened.get_many(KEYS)
-    EmbeddingStore(tmp_path).put_many(KEYS, [ARRAY] * 10)
+    EmbeddingStore(tmp_path).put_many(dict.fromkeys(KEYS, ARRAY))
     assert len(EmbeddingStore(tmp_path).get_many(KEYS)) == 10
 
 
@@ -197,7 +196,7 @@ def _hammer(store: EmbeddingStore, seed: int) -> bool:
             rows = store.get_many(keys)
             if any(array.tobytes() != expected[key].tobytes() for key, array in rows.items()):
                 return False
-            store.put_many(keys, list(expected.values()))
+            store.put_many(expected)
     return True
 
 

@@ -3,15 +3,13 @@
 import functools
 import random
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from mteb_longembed.encoders.text.prefix_stability import guard_of
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.encoders.tokens import Cutter, RecentIds, cutter_of
+from mteb_longembed.encoders.tokens import Cutter, cutter_of, splits_at_blanks
 from mteb_longembed.encoders.tokens import without_surrogates as cleaned
 from tests import miniatures, tiny
 
@@ -88,7 +86,7 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
 
 @functools.cache
 def cutter(kind: str) -> Cutter:
-    return Cutter(tokenizer(kind), RecentIds(0))
+    return Cutter(tokenizer(kind))
 
 
 def full(kind: str, text: str, max_len: int) -> list[int]:
@@ -111,7 +109,7 @@ nasty_text = st.lists(st.sampled_from(NASTY) | st.text(max_size=8), max_size=120
 
 @kinds
 def test_tokenizers_that_split_words_are_cut_and_the_others_read_in_full(kind: str) -> None:
-    assert (cutter(kind).guard is None) == (kind == "BPE without pre-tokens")
+    assert cutter(kind).splits == (kind != "BPE without pre-tokens")
 
 
 @kinds
@@ -145,12 +143,12 @@ def test_only_the_start_of_a_long_text_is_read() -> None:
     read: list[int] = []
 
     class Backend:
-        def encode_batch(self, pieces: list[str], **kwargs: object) -> object:
+        def encode_batch_fast(self, pieces: list[str], **kwargs: object) -> object:
             read.extend(map(len, pieces))
-            return cut._backend.encode_batch(pieces, **kwargs)
+            return cut._backend.encode_batch_fast(pieces, **kwargs)
 
     spied = Cutter.__new__(Cutter)
-    spied.__dict__ = {**cut.__dict__, "_backend": Backend(), "recent": RecentIds(0)}
+    spied.__dict__ = {**cut.__dict__, "_backend": Backend()}
     spied([PROSE * 1000], 64)
     assert sum(read) < 3000 < len(PROSE * 1000)
 
@@ -165,12 +163,12 @@ def test_a_lone_surrogate_is_read_as_the_replacement_character() -> None:
 def test_tokenizers_that_may_look_far_ahead_are_read_in_full() -> None:
     raw = _wordpiece()
     raw.normalizer = normalizers.Replace(Regex("a.*z"), "")
-    assert guard_of(raw.to_str()) is None
+    assert not splits_at_blanks(raw.to_str())
     raw = _byte_level(r"\w+(?=.*end)")
-    assert guard_of(raw.to_str()) is None
+    assert not splits_at_blanks(raw.to_str())
     raw = _byte_level()
     raw.model.dropout = 0.1
-    assert guard_of(raw.to_str()) is None
+    assert not splits_at_blanks(raw.to_str())
 
 
 def test_left_truncation_and_types_of_special_tokens_are_left_to_the_tokenizer_itself() -> None:
@@ -198,20 +196,3 @@ def test_a_tokenizer_that_is_changed_in_place_is_read_anew() -> None:
     )
     after = cutter_of(tok)(["Best OF Times"], 32)[0].tolist()
     assert after == tok("Best OF Times", truncation=True, max_length=32)["input_ids"] != before
-
-
-def test_ids_of_two_tokenizers_never_mix() -> None:
-    recent = RecentIds()
-    first = Cutter(tokenizer("WordPiece"), recent)([PROSE], 32)[0].tolist()
-    second = Cutter(tokenizer("Unigram"), recent)([PROSE], 32)[0].tolist()
-    assert first == full("WordPiece", PROSE, 32)
-    assert second == full("Unigram", PROSE, 32)
-
-
-def test_the_last_texts_are_kept_and_what_nobody_asked_for_goes() -> None:
-    recent = RecentIds(most=2)
-    for key in (b"a", b"b"):
-        recent.put(key, np.zeros(10, np.int32))
-    assert recent.get(b"a") is not None
-    recent.put(b"c", np.zeros(10, np.int32))
-    assert recent.get(b"b") is None and recent.get(b"a") is not None
