@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
@@ -284,6 +284,26 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
         _with_trained_rows(first.model, grown // checkpoint.strategy.trained_len)
     first = LongTransformer.made_of(first, checkpoint.strategy, has_long_rows=grown is not None)
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
+    made: LongModel
+    if checkpoint.vectors is None and not first.cuts and type(base) in (SentenceTransformer, LongSentenceTransformer):
+        # its head stays as it is
+        base.__class__ = LongSentenceTransformer
+        made = cast("LongSentenceTransformer", base)
+        for module in list(made)[1:]:
+            module.float()
+        if device is not None:
+            made.to(device)
+    else:
+        made = _with_pooled_windows(base, first, checkpoint, device)
+    _name_the_document_prompt(made)
+    made.remember(checkpoint)
+    return made
+
+
+def _with_pooled_windows(
+    base: SentenceTransformer, first: LongTransformer, checkpoint: Checkpoint, device: str | None
+) -> LongModel:
+    """The model whose head pools windows, or has several vectors for a document."""
     settings = settings_of(base)
     head = Head.of(base)
     if checkpoint.vectors is not None:
@@ -291,10 +311,7 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
         similarity = settings.pop("similarity_fn_name")
         dims = settings["truncate_dim"]
         head = replace(head, vectors=checkpoint.vectors, normalize=similarity != "dot", dims=dims)
-    made = of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
-    _name_the_document_prompt(made)
-    made.remember(checkpoint)
-    return made
+    return of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
 
 
 def _with_trained_rows(model: PreTrainedModel, step: int) -> None:

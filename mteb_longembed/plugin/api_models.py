@@ -3,89 +3,59 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from mteb_longembed.encoders.checkpoint import ModelSpec, strategy_of
-from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.encoders.strategies.pcw import ParallelContextWindows
+from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 
 if TYPE_CHECKING:
     from mteb.models import EncoderProtocol
     from mteb.models.model_meta import ModelMeta
     from mteb.types import BatchedInput
-    from tiktoken import Encoding
     from torch.utils.data import DataLoader
 
-#: The character at which each token of a text starts. A token inside a character starts where the character does.
-TokenStarts = Callable[[str], Sequence[int]]
+#: The paper's rule: 0.75 words are one token. Text without blanks has fewer characters a token.
+WORDS_PER_TOKEN = 0.75
+CHARS_PER_TOKEN = 4
+#: A word with the blanks before it; a longer one is cut.
+_WORD = re.compile(r"\s*\S{1,64}")
 
 
 @dataclass(eq=False)
 class WindowedEncoder:
-    """An encoder that cuts long texts into windows, encodes each window, and averages the embeddings.
+    """An encoder that cuts long texts into windows of words, encodes each window, and averages the embeddings.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (parallel context windows). In its Table 2,
         text-embedding-ada-002 encodes only 8,191 tokens.
-    Differs: texts are cut at character boundaries, so a token that crosses a cut may become several tokens.
+    Differs: windows are counted in words, 0.75 for a token, because an API's tokenizer is not at hand.
 
     Args:
         inner: any encoder of mteb's. It adds its own prompt and special tokens to each window.
-        token_starts: the inner encoder's own tokenizer, so that windows are counted in its tokens.
-        strategy: `pcw` with the inner encoder's longest input, without the special tokens and prompt that it adds
-            itself, and the target length, both in tokens.
+        window_len: tokens of a window, at most what the inner encoder takes.
+        target_len: tokens of a text that are read.
     """
 
     inner: EncoderProtocol
-    token_starts: TokenStarts
-    strategy: ParallelContextWindows
+    window_len: int
+    target_len: int
 
     def __post_init__(self) -> None:
         self.similarity = self.inner.similarity
         self.similarity_pairwise = self.inner.similarity_pairwise
 
     def windows(self, text: str) -> list[str]:
-        """The texts of a document's windows. A text that fits into one window is returned unchanged.
-
-        Every token up to the target is in a window of at most `Lo` tokens. The last window starts earlier, so
-        that it is full, as in `pcw` on any model.
-        """
-        starts = list(self.token_starts(text))
-        room = self.strategy.trained_len
-        limit = self.strategy.target_len
-        if len(starts) <= room:
+        """The texts of a document's windows. A text that fits into one window is returned unchanged."""
+        pieces = list(_pieces(text, self.window_len))
+        if len(pieces) < 2:
             return [text]
-        edges = [*starts, len(text)][: limit + 1]
-        # without the text before it, the last window may have a few tokens more than it had inside the document
-        last = max(len(edges) - 1 - room, 0)
-        while len(self.token_starts(text[edges[last] : edges[-1]])) > room:
-            last += 1
-        pieces: list[str] = []
-        at = 0
-        while at < last:
-            stop = self._fitting(text, edges, at)
-            pieces.append(text[edges[at] : edges[stop]])
-            at = stop
-        return [*pieces, text[edges[last] : edges[-1]]]
-
-    def _fitting(self, text: str, edges: list[int], at: int) -> int:
-        """The last token such that the text from token `at` to this token fits into one window."""
-        room = self.strategy.trained_len
-        stop = min(at + room, len(edges) - 1)
-        while True:
-            excess = len(self.token_starts(text[edges[at] : edges[stop]])) - room
-            # a cut inside a character would lose the rest of it
-            if excess <= 0 and edges[stop] > edges[at]:
-                return stop
-            stop -= max(excess, 1)
-            if stop <= at:
-                raise InputError(
-                    f"a window must hold at least one character, got {room} tokens: use a longer trained_len."
-                )
+        n_read = -(-self.target_len // self.window_len)
+        return pieces[:n_read]
 
     def encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> np.ndarray:
         """Encode texts, as mteb calls every encoder: `[texts, d]`, the mean over the windows of each text."""
@@ -108,9 +78,22 @@ class WindowedEncoder:
         return (sums / np.array(counts)[:, None]).astype(vectors.dtype)
 
 
+def _pieces(text: str, n_tokens: int) -> Iterator[str]:
+    """Neighbouring parts of a text, each of about so many tokens, cut between words."""
+    words = max(int(WORDS_PER_TOKEN * n_tokens), 1)
+    start = n_words = 0
+    for word in _WORD.finditer(text):
+        if n_words == words or (n_words and word.end() - start > CHARS_PER_TOKEN * n_tokens):
+            yield text[start : word.start()]
+            start = word.start()
+            n_words = 0
+        n_words += 1
+    yield text[start:]
+
+
 def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> ModelMeta:
     """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models. It takes no settings of search."""
-    if spec.kind is not ParallelContextWindows:
+    if "windows" not in spec.kind.overrides():
         raise IncompatibleError(
             f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
@@ -122,19 +105,13 @@ def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> 
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "
             f"{', '.join(sorted(foreign))}: leave it out."
         )
-    known = None
-    if base.max_tokens:
-        known = int(base.max_tokens)
+    known = int(base.max_tokens) if base.max_tokens else None
     if not (spec.trained_len or known):
         raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")
-    strategy = cast("ParallelContextWindows", strategy_of(spec, known, str(base.name)))
-    trained_len = None
-    if strategy.trained_len != known:
-        trained_len = strategy.trained_len
-    lengths = (strategy.target_len, trained_len)
-    params = strategy.settings()
+    strategy = strategy_of(spec, known, str(base.name))
+    trained_len = None if strategy.trained_len == known else strategy.trained_len
     fields = {
-        "name": str(ModelSpec(str(base.name), spec.strategy, *lengths, params=params)),
+        "name": str(ModelSpec(str(base.name), spec.strategy, strategy.target_len, trained_len)),
         "revision": f"{base.revision}-{ALGORITHM}",
         "loader": functools.partial(load_windowed, base, strategy),
         "loader_kwargs": {},
@@ -146,38 +123,12 @@ def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> 
 
 def load_windowed(
     base: ModelMeta,
-    strategy: ParallelContextWindows,
+    strategy: Strategy,
     name: str,
     revision: str | None = None,
     device: str | None = None,
     **options: object,
 ) -> WindowedEncoder:
     """The loader in a windowed `ModelMeta`: mteb loads the base, and we wrap it."""
-    starts = token_starts_of(base)
     inner = cast("EncoderProtocol", base.load_model(device=device, **cast("dict[str, Any]", options)))
-    return WindowedEncoder(inner, starts, strategy)
-
-
-def token_starts_of(base: ModelMeta) -> TokenStarts:
-    """The tokenizer of an API's model."""
-    encoding = base.loader_kwargs.get("tokenizer_name")
-    if not isinstance(encoding, str):
-        raise InputError(
-            f"windows are counted in {base.name}'s own tokens, and mteb names no tokenizer for it; wrap the model in "
-            "mteb_longembed.plugin.api_models.WindowedEncoder together with its tokenizer."
-        )
-    try:
-        import tiktoken
-    except ModuleNotFoundError as error:
-        raise ModelError(
-            f"counting {base.name}'s tokens needs tiktoken: pip install mteb-longembed[api]."
-        ) from error
-    return functools.partial(tiktoken_starts, tiktoken.get_encoding(encoding))
-
-
-def tiktoken_starts(encoding: Encoding, text: str) -> list[int]:
-    """The character at which each token of `text` starts, from a tiktoken Encoding."""
-    ids = encoding.encode_ordinary(text)
-    if ids:
-        return encoding.decode_with_offsets(ids)[1]
-    return []
+    return WindowedEncoder(inner, strategy.trained_len, strategy.target_len)
