@@ -280,7 +280,9 @@ def _more(row: Any, n_queries: int) -> str:
 def _price(row: Any, best: Any) -> str:
     """What a candidate costs, what that saves against the best, and how much of the text it reads."""
     if row.neighbours:
-        return "It encodes each word once, but no document, of which it keeps no vectors; so it needs its model."
+        return (
+            "It encodes each word once, but no document, of which it keeps no vectors; so it needs its model."
+        )
     if row.kind == "bm25":
         return "It encodes nothing and keeps no vectors; its index holds the words."
     if row.kind == "own":
@@ -325,10 +327,11 @@ def type_next(row: Any, setting: Setting) -> str:
         if setting.language is not None:
             words += ["--language", setting.language]
         return f'{shlex.join(words)} "YOUR QUESTION"'
-    runs_in_mteb = row.kind in ("bm25", "api")
+    # `mteb run -m bm25` is mteb's own BM25
+    runs_in_mteb = row.kind == "api" or (row.kind == "bm25" and row.Index != "bm25")
     if runs_in_mteb and setting.tasks:
         return f"mteb run -m {shlex.quote(row.Index)} -t {' '.join(map(shlex.quote, setting.tasks))}"
-    if runs_in_mteb or row.kind in ("search", "fusion"):
+    if row.kind in ("api", "bm25", "search", "fusion"):
         arguments = in_python
         if setting.language is not None:
             arguments += f", language={json.dumps(setting.language)}"

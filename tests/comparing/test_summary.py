@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.summary import LEAST_QUERIES, by_split, expected, summarise
-from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, answers, frame, summary
+from tests.comparing.frames import BASE, GOOD, KEY, answers, frame, summary
 
 
 def test_the_best_is_first_and_a_sure_difference_has_an_interval_below_zero() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import InputError
-from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.metrics import read_metric
+from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
 from tests import tiny
 from tests.own_data import beir, judge
