@@ -20,7 +20,7 @@ from mteb_longembed.comparing.costs import count
 from mteb_longembed.data.task import files_task
 from mteb_longembed.encoders.engine.store import STORE_VARIABLE
 from mteb_longembed.evaluation.evaluate import evaluate
-from mteb_longembed.evaluation.scoring import read_metric
+from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.windows import Windows

@@ -47,6 +47,6 @@ def gate(comparison: Comparison, first: str, named: str) -> Gate:
     verdict = "is not surely below" if is_open else "is surely below"
     sentence = (
         f"{named} {verdict} {first}: {points.mean:+.1f} points of {comparison.metric} (95 % interval {points.low:+.1f} "
-        f"to {points.high:+.1f}, {comparison.n_queries:,} queries)."
+        f"to {points.high:+.1f}, {comparison.asked})."
     )
     return Gate(is_open, sentence)

@@ -298,11 +298,11 @@ def _grouped(labels: Sequence[Labels]) -> list[tuple[tuple[int, int], ...]]:
     return groups
 
 
-def mean_interval(scores: ArrayLike) -> Interval:
-    """The 95 % interval of the mean over independent queries of one split.
+def mean_interval(scores: ArrayLike, labels: Labels | None = None) -> Interval:
+    """The 95 % interval of the mean over the queries of one split; without labels, of independent ones.
 
     >>> interval = mean_interval([1.0] * 50)
     >>> f"{interval.low:.2f} to {interval.high:.2f}"
     '0.94 to 1.00'
     """
-    return resample(["scores"], [[scores]]).mean("scores")
+    return resample(["scores"], [[scores]], None if labels is None else [labels]).mean("scores")

@@ -64,7 +64,7 @@ def test_a_leader_that_is_not_sure_says_who_may_be_best_and_how_many_more_querie
         "more queries like these would show it in 80 % of cases."
     )
     behind = rows({"standing": "may be best"}, {"standing": "behind"}, {"standing": "behind"})
-    assert advice(behind).certainty.endswith("each other one is surely behind it.")
+    assert advice(behind).certainty.endswith("; each other one is in less than 1 %.")
 
 
 def test_for_what_has_the_same_scores_no_more_queries_are_asked() -> None:
