@@ -180,9 +180,9 @@ def main(args: argparse.Namespace) -> int:
         return INTERRUPTED_STATUS
     if args.gate is None:
         return 0
-    found = gate(comparison, f"run/{args.runs[0][0]}", f"run/{args.gate}")
-    print(found.sentence, file=sys.stderr)
-    return 0 if found.is_open else 1
+    is_open, sentence = gate(comparison, f"run/{args.runs[0][0]}", f"run/{args.gate}")
+    print(sentence, file=sys.stderr)
+    return 0 if is_open else 1
 
 
 def _print(comparison: Comparison, *, explain: bool) -> None:

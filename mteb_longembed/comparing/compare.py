@@ -333,6 +333,8 @@ def _listed(given: str | Scorer | Sequence[T]) -> list[Any]:
 def _check_options(models: Sequence[object], options: Mapping[str, object]) -> None:
     """Refuse options about the candidates of bases where there is no base."""
     given = [name for name, value in options.items() if value is not None]
+    if given and not models:
+        raise InputError(f"{' and '.join(given)} need a base, got no model: name one, or leave them out.")
     if given and all(isinstance(model, str) and is_name(model) for model in models):
         raise InputError(
             f"{' and '.join(given)} need a base, got only full names ({', '.join(map(str, models))}): write the "

@@ -210,7 +210,9 @@ class Resamples:
         """How far two candidates differ in each resample by what nobody has asked."""
         _, unseen = self._drawn
         largest = float(np.abs(self._by_group(self.scores[b] - self.scores[a])).max())
-        return unseen * (largest if largest > _EQUAL else 1.0)
+        if largest <= _EQUAL:
+            largest = 1.0
+        return unseen * largest
 
     def _interval(self, mean: float, deviations: Array) -> Interval:
         if self.n_groups == 1:
@@ -244,7 +246,8 @@ def resample(
         raise DataError(f"an interval needs at least one score in every split, got splits of {sizes} scores.")
     if any(np.isnan(array).any() for array in arrays):
         raise DataError("an interval needs a number for every query, got nan.")
-    of_splits = [1 / len(arrays)] * len(arrays) if weights is None else weights
+    if weights is None:
+        weights = [1 / len(arrays)] * len(arrays)
     groups = _grouped(labels or [[()] * size for size in sizes])
     rows = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     columns = np.concatenate(groups)
@@ -253,7 +256,7 @@ def resample(
     return Resamples(
         names=tuple(names),
         scores=np.concatenate(arrays, axis=1),
-        weights=np.repeat(np.array(of_splits) / sizes, sizes),
+        weights=np.repeat(np.array(weights) / sizes, sizes),
         members=members,
         centres=np.concatenate(centres, axis=1),
         n_splits=len(arrays),
@@ -284,4 +287,6 @@ def mean_interval(scores: ArrayLike, labels: Labels | None = None) -> Interval:
     >>> f"{interval.low:.2f} to {interval.high:.2f}"
     '0.94 to 1.00'
     """
-    return resample(["scores"], [[scores]], None if labels is None else [labels]).mean("scores")
+    if labels is None:
+        return resample(["scores"], [[scores]]).mean("scores")
+    return resample(["scores"], [[scores]], [labels]).mean("scores")

@@ -287,3 +287,5 @@ def test_a_word_is_taken_as_a_list_of_one(base, task, tmp_path) -> None:
 def test_options_for_bases_are_refused_where_there_is_none(options, task, tmp_path) -> None:
     with pytest.raises(InputError, match=r"need a base, got only full names \(mini-ape\+gp@1024\)"):
         compare(["mini-ape+gp@1024"], task, tmp_path, **options)
+    with pytest.raises(InputError, match="need a base, got no model: name one, or leave them out"):
+        compare([], task, tmp_path, runs={"a": {"q0": {"d0": 1.0}}}, **options)
