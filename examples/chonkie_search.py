@@ -14,4 +14,4 @@ searcher = longembed.search("mini-ape", chunker=(chunker, "v1"))
 searcher.add(DOCUMENTS, DOCUMENTS.values())
 RANKING = [hit.id for hit in searcher.search(QUESTION, k=3)]
 # which is better on your data, chunks or a longer model?
-# longembed.compare("mini-ape", corpus="docs.jsonl", n_synthetic_queries=100, chunkers={"sentences": (chunker, "v1")})
+# longembed.compare("mini-ape", data="my-folder", chunkers={"sentences": (chunker, "v1")})

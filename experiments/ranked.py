@@ -14,13 +14,13 @@ from typing import Any, TypedDict
 import mteb
 import numpy as np
 from mteb.abstasks.retrieval import AbsTaskRetrieval
-from mteb_longembed.evaluation.scoring import read_metric
 
 from mteb_longembed.comparing.cache import Cache
 from mteb_longembed.comparing.costs import count
 from mteb_longembed.data.task import files_task
 from mteb_longembed.encoders.store import STORE_VARIABLE
 from mteb_longembed.evaluation.evaluate import evaluate
+from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.windows import Windows

@@ -1,12 +1,19 @@
-"""Tables and evidence of real models, from measured cells alone: `python -m experiments.real_models_page`."""
+"""Tables and evidence of real models, from measured cells alone.
 
+    LONGEMBED_QMSUM=FOLDER python -m experiments.real_models_page
+
+FOLDER says which queries are about one meeting.
+"""
+
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.measuring import with_ends, write_part
-from experiments.ranked import Line, Measurements, scores
+from experiments.ranked import QMSUM_VARIABLE, Line, Measurements, scores
 from experiments.real_models import NEEDLE, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
-from mteb_longembed.statistics.resampling import Interval, mean_interval, resample
+from mteb_longembed.data.check import read_judgement_rows
+from mteb_longembed.statistics.resampling import Interval, Labels, mean_interval, resample
 
 PAGE = Path("experiments/real-models.md")
 BASE = "all-MiniLM-L6-v2"
@@ -19,17 +26,19 @@ NEEDLES = {"Passkey": PASSKEY, "Needle": NEEDLE, "paraphrased": PARAPHRASE}
 LENGTHS = (512, 1024, 2048, 4096, 8192)  # tokens
 
 
-def percent(line: Line) -> Interval:
-    """The score with its interval."""
-    return mean_interval(scores(line)).scaled(100)
+def meetings_of(folder: Path) -> Labels:
+    """The meeting of each query, in the order of their ids."""
+    (path,) = folder.glob("qrels.*")
+    rows = [row for _, row in read_judgement_rows(path)]
+    return [[row["document"]] for row in sorted(rows, key=lambda row: str(row["query"]))]
 
 
 def by_length(lines: Sequence[Line | None], digits: int) -> str:
     """The scores in percent at several lengths, a dash for one that is not measured."""
-    return "/".join(f"{percent(line).mean:.{digits}f}" if line else "–" for line in lines)
+    return "/".join(f"{100 * scores(line).mean():.{digits}f}" if line else "–" for line in lines)
 
 
-def table(lines: dict[tuple[str, str, str], Line]) -> str:
+def table(lines: dict[tuple[str, str, str], Line], labels: Labels) -> str:
     """A row for each way to embed meetings: at 2,048 tokens, at other lengths, and with the larger model."""
     own = [key for key in lines if not key[0].startswith(LARGER)]
     at_2048 = [key for key in own if "@2048" in key[0] or "@" not in key[0] or "trained_len" in key[0]]
@@ -37,7 +46,12 @@ def table(lines: dict[tuple[str, str, str], Line]) -> str:
     paper = [name for name in meetings if ":" not in name and name.endswith("@2048")]
     base = meetings[max(paper, key=lambda name: scores(meetings[name]).mean())]
     others = [name for name in meetings if meetings[name] is not base]
-    samples = resample(["base", *others], [[scores(base), *(scores(meetings[name]) for name in others)]])
+    compared = [scores(base), *(scores(meetings[name]) for name in others)]
+    samples = resample(["base", *others], [compared], [labels])
+
+    def percent(line: Line) -> Interval:
+        return mean_interval(scores(line), labels).scaled(100)
+
     rows = [
         f"| setup | 2,048 | difference | {'/'.join(LONGER)} | {LARGER}, 2,048 |",
         "|---|---:|---:|---:|---:|",
@@ -76,5 +90,5 @@ def needles(lines: dict[tuple[str, str, str], Line]) -> str:
 
 if __name__ == "__main__":
     measured = Measurements(RESULTS, Path()).lines
-    write_part(PAGE, "measured", table(measured))
+    write_part(PAGE, "measured", table(measured, meetings_of(Path(os.environ[QMSUM_VARIABLE]))))
     write_part(PAGE, "needles", needles(measured))

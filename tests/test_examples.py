@@ -35,8 +35,8 @@ NEEDS = {
     "position_tuning": "accelerate",
     "qdrant_search": "qdrant_client",
 }
-#: Tested in test_ray_corpus.py and test_write_questions.py, or a part of others.
-ELSEWHERE = ("documents", "ray_corpus", "ray_fit", "write_questions")
+#: Tested in test_ray_corpus.py, test_drawn_questions.py and test_write_questions.py, or a part of others.
+ELSEWHERE = ("documents", "drawn_questions", "ray_corpus", "ray_fit", "write_questions")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ DEVICE: Option = ("--device", {}, "cpu, cuda, cuda:1, mps, ... (default: the bes
 DTYPE: Option = (
     "--dtype",
     {"choices": ("fp32", "bf16", "fp16")},
-    "the compute type (default: bf16 where it is at least twice as fast here and vectors agree)",
+    "the compute type (default: that of the model's files)",
 )
 
 

@@ -7,6 +7,8 @@ import gc
 import re
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
 from signal import SIGTERM, signal
@@ -54,9 +56,21 @@ def _run(text: str) -> tuple[str, str]:
     return name, file
 
 
-def _interrupt(*_: object) -> None:
-    """Let SIGTERM do what Ctrl-C does."""
-    raise KeyboardInterrupt
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Inside, SIGTERM does what Ctrl-C does. Only the main thread may say so."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal(SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal(SIGTERM, before)
 
 
 DESCRIPTION = (
@@ -149,9 +163,8 @@ def main(args: argparse.Namespace) -> int:
         if args.figure:
             figures.prepare(args.figure)  # a wrong name is told now, and not at the end of a long run
         gc.freeze()  # the search for garbage after each candidate need not look through the imports
-        if current_thread() is main_thread():
-            signal(SIGTERM, _interrupt)
-        comparison = compare(**given, show=not args.json)
+        with _terminated_as_interrupted():
+            comparison = compare(**given, show=not args.json)
     if args.json:
         print(as_json(comparison), end="")
     else:
@@ -167,9 +180,9 @@ def main(args: argparse.Namespace) -> int:
         return INTERRUPTED_STATUS
     if args.gate is None:
         return 0
-    found = gate(comparison, f"run/{args.runs[0][0]}", f"run/{args.gate}")
-    print(found.sentence, file=sys.stderr)
-    return 0 if found.is_open else 1
+    is_open, sentence = gate(comparison, f"run/{args.runs[0][0]}", f"run/{args.gate}")
+    print(sentence, file=sys.stderr)
+    return 0 if is_open else 1
 
 
 def _print(comparison: Comparison, *, explain: bool) -> None:

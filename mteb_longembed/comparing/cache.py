@@ -1,5 +1,6 @@
 """What earlier runs have found: each query's scores, and costs, in one output folder."""
 
+import glob
 import hashlib
 import io
 import json
@@ -14,6 +15,7 @@ import torch
 from filelock import FileLock
 from mteb.models import ModelMeta
 
+from mteb_longembed.errors import StorageError
 from mteb_longembed.evaluation.evaluate import VERSION
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.files import make_folder, slug, write_file
@@ -38,26 +40,47 @@ class Cache:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        #: Why the disk did not keep something; empty if it kept all.
+        self.refused = ""
 
     def find(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
-        """Each query's scores from an earlier run, as `evaluate` makes them; None if there are none."""
-        try:
-            return pd.read_parquet(self._scores(meta, split))
-        except (OSError, ValueError):  # there are none, or the file is cut off
-            return None
+        """Each query's scores from an earlier run, as `evaluate` makes them; None if there are none.
+
+        The name of a file has a hash of its content. A file that is damaged is set aside.
+        """
+        stem = self._scores(meta, split)
+        for path in sorted(stem.parent.glob(f"{glob.escape(stem.name)}-*.parquet")):
+            try:
+                content = path.read_bytes()
+                if path.stem == f"{stem.name}-{_digest(content)}":
+                    return pd.read_parquet(io.BytesIO(content))
+                path.replace(path.with_suffix(".damaged"))
+            except OSError:  # it cannot be read or set aside here, and is made again
+                continue
+        return None
 
     def scores(self, meta: ModelMeta, split: Split, evaluate: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-        """Each query's scores, from an earlier run, or else made now. Another process waits meanwhile."""
-        path = self._scores(meta, split)
-        make_folder("the folder of scores", path.parent)
-        with FileLock(path.parent / _LOCK):
+        """Each query's scores, from an earlier run, or else made now. Another process waits meanwhile.
+
+        If the disk refuses to keep them, that is noted in `refused`.
+        """
+        stem = self._scores(meta, split)
+        make_folder("the folder of scores", stem.parent)
+        with FileLock(stem.parent / _LOCK):
             scores = self.find(meta, split)
             if scores is None:
                 scores = evaluate()
                 out = io.BytesIO()
                 scores.to_parquet(out)
-                write_file(path, out.getvalue())
+                content = out.getvalue()
+                self._keep(stem.with_name(f"{stem.name}-{_digest(content)}.parquet"), content)
         return scores
+
+    def _keep(self, path: Path, content: bytes | str) -> None:
+        try:
+            write_file(path, content)
+        except StorageError as error:
+            self.refused = str(error)
 
     def cost(
         self, meta: ModelMeta, splits: Sequence[Split], device: str, measured: Callable[[], Cost]
@@ -72,16 +95,21 @@ class Cache:
         except (OSError, ValueError, TypeError):  # there is none, it is cut off, or another program wrote it
             found = measured()
         make_folder("the folder of scores", path.parent)
-        write_file(path, json.dumps(asdict(found)))
+        self._keep(path, json.dumps(asdict(found)))
         return found
 
     def _scores(self, meta: ModelMeta, split: Split) -> Path:
+        """The path of the scores without the hash of their content and the ending."""
         rule = split.task.ignore_identical_ids
         digest = _hash(split.digest, split.label, *split.metrics, rule, split.passages, VERSION)
-        return self._folder(meta) / f"{slug(split.label[1])}-{digest}.parquet"
+        return self._folder(meta) / f"{slug(split.label[1])}-{digest}"
 
     def _folder(self, meta: ModelMeta) -> Path:
         return self.folder / SCORES / slug(str(meta.name)) / slug(str(meta.revision))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _hash(*parts: object) -> str:

@@ -17,15 +17,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strateg
 from mteb_longembed.encoders.swap import ABSOLUTE, allowed_len
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
-from mteb_longembed.names import (
-    ZOO,
-    bm25_settings,
-    entry_of,
-    holds_model,
-    is_bm25_name,
-    is_extended_name,
-    read_tokens,
-)
+from mteb_longembed.names import ZOO, entry_of, holds_model, is_bm25_name, is_extended_name, read_tokens
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
 from mteb_longembed.retrieval.passage_bm25 import BM25Settings
@@ -101,7 +93,7 @@ class Candidate:
         if self.chunker is not None:
             return chunked_meta(self.name, self.chunker)
         if self.kind == "bm25":
-            return meta_of_bm25(BM25Settings.parse(self.name))
+            return meta_of_bm25(self.words)
         return mteb.get_model_meta(self.name)
 
     @property
@@ -120,12 +112,19 @@ class Candidate:
             return None
         return read_name(self.name)
 
+    @cached_property
+    def words(self) -> BM25Settings:
+        """What a BM25 is asked for."""
+        if self.name == "bm25":
+            return BM25Settings()
+        return BM25Settings.parse(self.name)
+
     @property
     def neighbours(self) -> str:
         """The model by which words of a BM25 have neighbours; empty if they have none."""
         if self.kind != "bm25":
             return ""
-        return bm25_settings(self.name)[1].get("neighbours", "")
+        return self.words.neighbours or ""
 
     @property
     def is_multi_vector(self) -> bool:

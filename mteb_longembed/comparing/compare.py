@@ -46,7 +46,7 @@ from .candidates import (
     short_names,
     with_chunkers,
 )
-from .costs import Cost, covering_len, document_lengths
+from .costs import Cost, covering_len, document_lengths, tokens_of_words
 from .notes import Note, cautions, score_to_expect
 from .ranked import Ranked, RunSource, read_run
 from .run import CandidateError, Done, Runner, share_shown
@@ -243,6 +243,8 @@ def compare(
     work = partial(_work, splits=splits, lengths=lengths, scale=scale)
     done, is_complete = _run_all(runner, work, notes, on_message, bm25=bm25, show=show)
     runner.free()
+    if cache.refused:
+        notes.append(Note("caution", f"Finished work is not kept: {cache.refused}"))
     if not done and not is_complete:
         raise KeyboardInterrupt
     if not done:
@@ -330,6 +332,8 @@ def _listed(given: str | Scorer | Sequence[T]) -> list[Any]:
 def _check_options(models: Sequence[object], options: Mapping[str, object]) -> None:
     """Refuse options about the candidates of bases where there is no base."""
     given = [name for name, value in options.items() if value is not None]
+    if given and not models:
+        raise InputError(f"{' and '.join(given)} need a base, got no model: name one, or leave them out.")
     if given and all(isinstance(model, str) and is_name(model) for model in models):
         raise InputError(
             f"{' and '.join(given)} need a base, got only full names ({', '.join(map(str, models))}): write the "
@@ -427,6 +431,9 @@ def _run_all(
         passes.update(one.passes for one in ahead)
         n_passes, n_tokens = work(ahead)
         runner.before_first_pass = lambda cost: say(_expectation(n_tokens, n_passes, cost))
+        n_with_words = sum(bool(one.neighbours) for one in ahead)
+        if n_with_words:
+            n_tokens += n_with_words * tokens_of_words(runner.splits)
         return n_tokens
 
     # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy

@@ -25,6 +25,8 @@ from mteb_longembed.word_borders import count_pieces
 CLEARLY = 1.2
 #: The share of the text that windows read by default.
 COVERING = 0.95
+#: Of a word that is read on its own, with what a tokenizer puts around it.
+_TOKENS_OF_A_WORD = 4
 #: Documents that are counted together.
 _AT_ONCE = 64
 #: So many characters of documents, drawn with a seed, say how long documents are.
@@ -93,6 +95,14 @@ def document_lengths(
     n_drawn = sum(map(len, texts))
     n_all = sum(len(text) for split in splits for text in split.texts())
     return lengths, max(n_all / max(n_drawn, 1), 1.0)
+
+
+def tokens_of_words(splits: Sequence[Split]) -> int:
+    """About how many tokens a model reads that encodes each word of all documents once, on its own."""
+    words: set[str] = set()
+    for text in _drawn_texts(splits, _SAMPLED):
+        words.update(text.lower().split())
+    return _TOKENS_OF_A_WORD * len(words)
 
 
 def _length(text: str, tokenizer: PreTrainedTokenizerBase | None) -> int:

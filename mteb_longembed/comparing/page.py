@@ -53,8 +53,8 @@ _LEGEND = {
     "read": "Read: the share of the documents' tokens that is read; tokens that the tokenizer does not know "
     "count as not read.",
 }
-#: A number as `_number` and the others below write it, with its interval.
-_NUMBER = re.compile(r"same|[<>]?[+-]?[0-9,]*\.?[0-9]+( %)?( \[.*\])?")
+#: The columns of words: they are aligned left, and numbers right.
+_WORDS = ("candidate", "standing")
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,11 @@ class Table:
         cells = pd.DataFrame(rows).map(printable).rename(columns=printable)
         return cls(slug(key), printable(caption), cells.loc[:, (cells != MISSING).any()], **more)
 
-    def has_words(self, title: str) -> bool:
-        """Whether a column has words: they are aligned left, and numbers right."""
-        return not self.cells[title].replace(MISSING, "0").str.fullmatch(_NUMBER).all()
-
     def as_html(self) -> Markup:
         """The table as HTML, by pandas. The cells of a row have its standing as their class."""
         style = Styler(self.cells, uuid=self.key, cell_ids=False).hide(axis="index")
         to_the_left = [{"selector": "th,td", "props": "text-align: left; white-space: normal"}]
-        words = [title for title in self.cells if self.has_words(title)]
+        words = [title for title in _WORDS if title in self.cells]
         style = style.set_table_styles(dict.fromkeys(words, to_the_left))
         if self.standings:
             rows = [[word.replace(" ", "-")] * self.cells.shape[1] for word in self.standings]
@@ -235,8 +231,8 @@ def _width(text: str) -> int:
 def _drawn(table: Table, line: int, left_out: Sequence[str]) -> str:
     """Cells with spaces between them: words to the left, on lines of so many characters, numbers to the right."""
     cells = table.cells.drop(columns=list(left_out))
-    sides = ["left" if table.has_words(title) else "right" for title in cells]
-    for title in filter(table.has_words, cells):
+    sides = ["left" if title in _WORDS else "right" for title in cells]
+    for title in filter(cells.columns.__contains__, _WORDS):
         cells[title] = [on_lines(text, line) for text in cells[title]]
     if line < _LINE and "standing" in cells:
         cells["standing"] = cells["standing"].str.replace(" ", "\n", n=1)

@@ -166,7 +166,7 @@ class Runner:
         if candidate.scorer is not None:
             return candidate.scorer
         if candidate.kind == "bm25":
-            return self._bm25_of(BM25Settings.parse(candidate.name), split)
+            return self._bm25_of(candidate.words, split)
         if candidate.kind == "api" and not hasattr(self._model(candidate), "encode"):
             return scorer_of(self._model(candidate))
         vectors, settings_of_search, pieces = None, SearchSettings(), None
@@ -223,8 +223,7 @@ class Runner:
             # what it costs, and what it reads, is its user's to know
             return Cost(share_read=math.nan)
         if candidate.kind == "bm25":
-            target_len = BM25Settings.parse(candidate.name).target_len
-            return Cost(share_read=share_of_words(self.splits, target_len))
+            return Cost(share_read=share_of_words(self.splits, candidate.words.target_len))
         # settings of search change no vector, and no speed of encoding
         meta = candidate.meta
         if candidate.chunker is None:

@@ -19,6 +19,8 @@ MANY = 10
 LEAST_MORE = 5
 #: This many of those that may be best are named.
 _NAMED = 3
+#: What is within the margin in a smaller share of resamples is not named as one that may be best.
+LEAST_SHARE = 0.01
 #: What is cheaper is named beside the highest score if it is within the margin in at least this share of resamples.
 NAMED_SHARE = 0.25
 
@@ -229,8 +231,8 @@ def cheapest_named(rows: Sequence[Any]) -> Any:
 
 
 def may_be_best(rows: Sequence[Any]) -> list[Any]:
-    """All but the first one that are not surely behind, the likeliest first."""
-    others = [row for row in rows[1:] if row.standing != BEHIND]
+    """All but the first one that are not surely behind and come near it at all, the likeliest first."""
+    others = [row for row in rows[1:] if row.standing != BEHIND and row.near_share >= LEAST_SHARE]
     return sorted(others, key=lambda row: (-row.near_share, row.label))
 
 
@@ -257,7 +259,7 @@ def _certainty(verdict: Verdict, row: Any, rows: Sequence[Any], setting: Setting
         return f"{sentence}."
     rivals = may_be_best(rows)
     if not rivals:
-        return f"{sentence}; each other one is surely behind it."
+        return f"{sentence}; each other one is in less than {percent(LEAST_SHARE)}."
     named = [f"{rival.label} ({percent(rival.near_share)})" for rival in rivals[:_NAMED]]
     if len(rivals) > _NAMED:
         named.append(f"{len(rivals) - _NAMED} more")
@@ -280,7 +282,9 @@ def _more(row: Any, n_queries: int) -> str:
 def _price(row: Any, best: Any) -> str:
     """What a candidate costs, what that saves against the best, and how much of the text it reads."""
     if row.neighbours:
-        return "It encodes each word once, but no document, of which it keeps no vectors; so it needs its model."
+        return (
+            "It encodes each word once, but no document, of which it keeps no vectors; so it needs its model."
+        )
     if row.kind == "bm25":
         return "It encodes nothing and keeps no vectors; its index holds the words."
     if row.kind == "own":
@@ -325,10 +329,11 @@ def type_next(row: Any, setting: Setting) -> str:
         if setting.language is not None:
             words += ["--language", setting.language]
         return f'{shlex.join(words)} "YOUR QUESTION"'
-    runs_in_mteb = row.kind in ("bm25", "api")
+    # `mteb run -m bm25` is mteb's own BM25
+    runs_in_mteb = row.kind == "api" or (row.kind == "bm25" and row.Index != "bm25")
     if runs_in_mteb and setting.tasks:
         return f"mteb run -m {shlex.quote(row.Index)} -t {' '.join(map(shlex.quote, setting.tasks))}"
-    if runs_in_mteb or row.kind in ("search", "fusion"):
+    if row.kind in ("api", "bm25", "search", "fusion"):
         arguments = in_python
         if setting.language is not None:
             arguments += f", language={json.dumps(setting.language)}"

@@ -4,6 +4,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from numbers import Integral
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -315,9 +316,15 @@ def _id(value: object, what: str, where: str) -> str:
     if not name.strip() or _CONTROL.search(name):
         raise DataError(
             f"{where}: the {what} must be a text or an integer, not empty and without control characters, got "
-            f"{_brief(value)}."
+            f"{_brief(value)}{_hint_of_time(value)}."
         )
     return name
+
+
+def _hint_of_time(value: object) -> str:
+    if isinstance(value, (date, pd.Timestamp)):
+        return ", which a reader of tables made of a text: read that column as text"
+    return ""
 
 
 def _text(value: object, what: str, where: str) -> str:

@@ -94,10 +94,11 @@ def _parts(source: Any, name: str, trec: Sequence[str]) -> Iterator[Part]:
     elif isinstance(source, (str, Path)):
         path = Path(source)
         yield from _of_folder(path, name) if path.is_dir() else _of_file(path, name, trec)
-    elif hasattr(source, "iter"):  # a data set of Hugging Face, perhaps in streaming mode
-        yield from _numbered(name, map(pd.DataFrame, source.iter(_ROWS)))
+    elif hasattr(source, "iter") and hasattr(source, "with_format"):
+        # a data set of Hugging Face, perhaps in streaming mode and with a format of its own
+        yield from _numbered(name, map(_to_pandas, source.with_format("arrow").iter(_ROWS)))
     elif hasattr(source, "to_batches"):  # Arrow's tables and data sets
-        yield from _numbered(name, (batch.to_pandas() for batch in source.to_batches()))
+        yield from _numbered(name, map(_to_pandas, source.to_batches()))
     elif hasattr(source, "to_pandas"):
         yield Part(name, with_index(source.to_pandas()))
     elif isinstance(source, Iterable):
@@ -107,6 +108,16 @@ def _parts(source: Any, name: str, trec: Sequence[str]) -> Iterator[Part]:
             f"{name}: expected a file, a folder, a dict, a table with to_pandas() or rows, got a "
             f"{type(source).__name__}."
         )
+
+
+def _to_pandas(batch: pyarrow.Table | pyarrow.RecordBatch) -> pd.DataFrame:
+    """A batch as a table. Times lose their zone: nobody reads it, and Python may not know it."""
+    fields = []
+    for field in batch.schema:
+        if pyarrow.types.is_timestamp(field.type):
+            field = field.with_type(pyarrow.timestamp(field.type.unit))
+        fields.append(field)
+    return batch.cast(pyarrow.schema(fields, batch.schema.metadata)).to_pandas()
 
 
 def _numbered(name: str, tables: Iterable[pd.DataFrame]) -> Iterator[Part]:
@@ -187,10 +198,10 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
             yield from _of_rows(name, _json_rows(path, name))
         elif ending == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
-                yield from _numbered(name, (batch.to_pandas() for batch in file.iter_batches(_ROWS)))
+                yield from _numbered(name, map(_to_pandas, file.iter_batches(_ROWS)))
         elif ending == ".arrow":
             with pyarrow.memory_map(str(path)) as file:
-                yield from _numbered(name, (batch.to_pandas() for batch in _arrow_batches(file)))
+                yield from _numbered(name, map(_to_pandas, _arrow_batches(file)))
         elif ending in _SEPARATED:
             yield from _of_separated(path, name, ending)
         elif ending in trec:
@@ -325,6 +336,12 @@ def _of_folder(folder: Path, name: str) -> Iterator[Part]:
     files = _visible(folder)
     texts = [file for file in files if _is_text(file)]
     tables = [file for file in files if ending_of(file) in ENDINGS]
+    if not texts and not tables:
+        others = ", ".join(f"{ending or 'no ending'} ({n})" for ending, n in ignored_files(folder).items())
+        raise DataError(
+            f"{name}: a folder needs files with one of the endings {', '.join((*TEXTS, *SHARDS))}, got "
+            f"{others or 'no file'}."
+        )
     if texts and tables:
         raise DataError(
             f"{name}: expected texts or tables, got both, such as {texts[0].name} and {tables[0].name}: give the path "

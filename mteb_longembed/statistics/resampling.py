@@ -18,6 +18,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,8 +31,8 @@ CONFIDENCE = 0.95
 N_RESAMPLES = 10_000
 _PART = 4_000_000
 SEED = 0
-#: Means that differ by less are equal: the error of a sum.
-_EQUAL = 1e-12
+#: Scores that differ by less are equal: the error of a sum.
+_EQUAL = 1e-11
 #: The chance of finding a difference with the number of queries that is said.
 POWER = 0.8
 #: Of `m` groups that differ, all are on one side by chance in 2 of `2 ** m` cases: with fewer, nothing is claimed.
@@ -56,75 +57,68 @@ class Interval:
 
 
 @dataclass(frozen=True, eq=False)
-class _Split:
-    """The scores of one split, and its groups.
+class Resamples:
+    """The scores of candidates on the same queries of one or several splits. `resample` makes it.
 
     Args:
+        names: of the candidates.
         scores: `[candidates, queries]`.
+        weights: of each query in the score; their sum is 1.
         members: 1 where a query is in a group, `[groups, queries]`.
-        columns: the number of each group among those of all splits.
-        weight: of the split in the score.
+        centres: each candidate's mean on the split of each query, `[candidates, queries]`.
+        n_splits: how many there are.
     """
 
+    names: tuple[str, ...]
     scores: Array
+    weights: Array
     members: sparse.csr_array
-    columns: NDArray[np.int64]
-    weight: float
-
-    def by_group(self, values: Array) -> Array:
-        """The sums of groups from values of queries, in the unit of a mean over queries."""
-        n_groups, n_queries = self.members.shape
-        return (self.members @ values.T).T * n_groups / n_queries
+    centres: Array
+    n_splits: int
 
     @property
-    def enlarged(self) -> float:
-        """How much wider few groups spread than their resamples: unbiased, and by Student's t for the normal."""
-        n = len(self.columns)
-        if n == 1:
-            return 1.0
-        t = stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) / stats.norm.ppf((1 + CONFIDENCE) / 2)
-        return float(t * math.sqrt((n + 1) / (n - 1)))
-
-
-@dataclass(frozen=True, eq=False)
-class Resamples:
-    """The scores of candidates on the same queries, and their deviations in every resample. See `resample`."""
-
-    names: tuple[str, ...]
-    splits: tuple[_Split, ...]
-    n_groups: int
+    def n_groups(self) -> int:
+        """The number of groups of queries."""
+        return int(self.members.shape[0])
 
     @property
     def n_queries(self) -> int:
         """The number of queries of all splits."""
-        return sum(split.scores.shape[1] for split in self.splits)
+        return int(self.members.shape[1])
 
     @cached_property
     def means(self) -> dict[str, float]:
-        """Each candidate's score."""
-        total = sum(split.weight * split.scores.mean(axis=1) for split in self.splits)
-        return dict(zip(self.names, np.asarray(total).tolist(), strict=True))
+        """Each candidate's score, without the error of the sum."""
+        means = (self.scores @ self.weights).round(12)
+        return dict(zip(self.names, means.tolist(), strict=True))
 
     @cached_property
     def _drawn(self) -> tuple[Array, Array]:
-        """How far each candidate deviates, `[resamples, candidates]`; the weight of what nobody has asked, by split."""
-        deviations = np.zeros((N_RESAMPLES, len(self.names)))
-        unseen = np.zeros((N_RESAMPLES, len(self.splits)))
-        rng = np.random.default_rng([SEED, self.n_groups])
-        residuals = [
-            split.by_group(split.scores - split.scores.mean(axis=1)[:, None]) for split in self.splits
-        ]
-        size = max(_PART // (self.n_groups + 1), 1)
+        """How far each candidate deviates, `[resamples, candidates]`, and the weight of what nobody has asked.
+
+        Few groups spread more than their resamples: the variance is made unbiased, and Student's t replaces the normal.
+        """
+        n = self.n_groups
+        residuals = self._by_group(self.scores - self.centres)
+        enlarged = 1.0
+        if n > self.n_splits:
+            t = stats.t.ppf((1 + CONFIDENCE) / 2, n - self.n_splits) / stats.norm.ppf((1 + CONFIDENCE) / 2)
+            enlarged = float(t * math.sqrt((n + 1) / (n - self.n_splits)))
+        rng = np.random.default_rng([SEED, n])
+        size = max(_PART // (n + 1), 1)
+        deviations = []
+        unseen = []
         for first in range(0, N_RESAMPLES, size):
-            rows = slice(first, min(first + size, N_RESAMPLES))
-            drawn = rng.standard_exponential((rows.stop - first, self.n_groups + 1))
-            for number, split in enumerate(self.splits):
-                own = drawn[:, split.columns]
-                total = own.sum(axis=1) + drawn[:, -1]
-                shares = own / total[:, None] - 1 / len(split.columns)
-                deviations[rows] += split.weight * split.enlarged * (shares @ residuals[number].T)
-                unseen[rows, number] = split.weight * drawn[:, -1] / total
-        return deviations, unseen
+            drawn = rng.standard_exponential((min(size, N_RESAMPLES - first), n + 1))
+            drawn /= drawn.sum(axis=1, keepdims=True)
+            deviations.append(enlarged * ((drawn[:, :-1] - 1 / n) @ residuals.T))
+            unseen.append(drawn[:, -1])
+        return np.concatenate(deviations), np.concatenate(unseen)
+
+    def _by_group(self, values: Array) -> Array:
+        """Sums over the queries of each group, so that their mean is the score, `[..., groups]`."""
+        summed: Array = (self.members @ (values * self.weights).T).T * self.n_groups
+        return summed
 
     @cached_property
     def _luck(self) -> Array:
@@ -133,11 +127,10 @@ class Resamples:
         return rng.random((len(self.names), N_RESAMPLES)).T
 
     def mean(self, name: str) -> Interval:
-        """A candidate's score with its interval."""
+        """A candidate's score with its interval. What nobody has asked is all right or all wrong."""
         row = self.names.index(name)
         deviations, unseen = self._drawn
-        means = np.array([split.scores[row].mean() for split in self.splits])
-        new = (unseen * (self._luck[:, row, None].round() - means)).sum(axis=1)
+        new = unseen * (self._luck[:, row].round() - self.means[name])
         interval = self._interval(self.means[name], deviations[:, row] + new)
         return Interval(interval.mean, max(interval.low, 0.0), min(interval.high, 1.0))
 
@@ -153,12 +146,10 @@ class Resamples:
 
     def n_differing(self, first: str, second: str) -> int:
         """The number of groups with a query on which two candidates score differently."""
-        a, b = self.names.index(first), self.names.index(second)
-        differing: set[int] = set()
-        for split in self.splits:
-            differs = np.abs(split.scores[b] - split.scores[a]) > _EQUAL
-            differing.update(split.columns[(split.members @ differs.astype(float)) > 0].tolist())
-        return len(differing)
+        differs = (
+            np.abs(self.scores[self.names.index(second)] - self.scores[self.names.index(first)]) > _EQUAL
+        )
+        return int(((self.members @ differs.astype(float)) > 0).sum())
 
     def near_shares(self, names: Sequence[str], margin: float) -> dict[str, float]:
         """The share of resamples in which each of these candidates is less than a margin behind all others.
@@ -218,12 +209,10 @@ class Resamples:
     def _unseen(self, a: int, b: int) -> Array:
         """How far two candidates differ in each resample by what nobody has asked."""
         _, unseen = self._drawn
-        largest = []
-        for split in self.splits:
-            by_group = np.abs(split.by_group(split.scores[b] - split.scores[a])).max()
-            largest.append(min(by_group, 1.0) if by_group > _EQUAL else 1.0)
-        total: Array = unseen @ np.array(largest)
-        return total
+        largest = float(np.abs(self._by_group(self.scores[b] - self.scores[a])).max())
+        if largest <= _EQUAL:
+            largest = 1.0
+        return unseen * largest
 
     def _interval(self, mean: float, deviations: Array) -> Interval:
         if self.n_groups == 1:
@@ -257,52 +246,47 @@ def resample(
         raise DataError(f"an interval needs at least one score in every split, got splits of {sizes} scores.")
     if any(np.isnan(array).any() for array in arrays):
         raise DataError("an interval needs a number for every query, got nan.")
-    if labels is None:
-        labels = [[()] * size for size in sizes]
-    groups = _grouped(labels)
-    shares = [1 / len(arrays)] * len(arrays) if weights is None else list(weights)
-    splits = []
-    for number, array in enumerate(arrays):
-        columns: list[int] = []
-        rows: list[int] = []
-        queries: list[int] = []
-        for column, members in enumerate(groups):
-            own = [query for split, query in members if split == number]
-            if own:
-                rows += [len(columns)] * len(own)
-                queries += own
-                columns.append(column)
-        matrix = sparse.csr_array(
-            (np.ones(len(rows)), (rows, queries)), shape=(len(columns), array.shape[-1])
-        )
-        splits.append(_Split(array, matrix, np.array(columns), shares[number]))
-    return Resamples(tuple(names), tuple(splits), len(groups))
+    if weights is None:
+        weights = [1 / len(arrays)] * len(arrays)
+    groups = _grouped(labels or [[()] * size for size in sizes])
+    rows = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    columns = np.concatenate(groups)
+    members = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(groups), sum(sizes)))
+    centres = [np.repeat(array.mean(axis=1)[:, None], array.shape[1], axis=1) for array in arrays]
+    return Resamples(
+        names=tuple(names),
+        scores=np.concatenate(arrays, axis=1),
+        weights=np.repeat(np.array(weights) / sizes, sizes),
+        members=members,
+        centres=np.concatenate(centres, axis=1),
+        n_splits=len(arrays),
+    )
 
 
-def _grouped(labels: Sequence[Labels]) -> list[tuple[tuple[int, int], ...]]:
-    """The queries of each group, by the numbers of split and query. Labels with the same queries are one group.
+def _grouped(labels: Sequence[Labels]) -> list[list[int]]:
+    """The numbers of the queries of each group. Labels with the same queries are one group.
 
     A label of one query alone is left out where that query has a group with others.
     """
-    members: dict[Hashable, list[tuple[int, int]]] = {}
-    for split, of_split in enumerate(labels):
-        for query, of_query in enumerate(of_split):
-            for label in dict.fromkeys(of_query):
-                members.setdefault(label, []).append((split, query))
-    shared = dict.fromkeys(tuple(queries) for queries in members.values() if len(queries) > 1)
-    with_others = {query for queries in shared for query in queries}
-    groups = list(shared)
-    for split, of_split in enumerate(labels):
-        alone = [(split, query) for query in range(len(of_split)) if (split, query) not in with_others]
-        groups += [(query,) for query in alone]
-    return groups
+    members: dict[Hashable, list[int]] = {}
+    n_queries = 0
+    for of_query in chain.from_iterable(labels):
+        for label in dict.fromkeys(of_query):
+            members.setdefault(label, []).append(n_queries)
+        n_queries += 1
+    shared = {tuple(queries) for queries in members.values() if len(queries) > 1}
+    with_others = set(chain.from_iterable(shared))
+    alone = [[query] for query in range(n_queries) if query not in with_others]
+    return [*map(list, sorted(shared)), *alone]
 
 
-def mean_interval(scores: ArrayLike) -> Interval:
-    """The 95 % interval of the mean over independent queries of one split.
+def mean_interval(scores: ArrayLike, labels: Labels | None = None) -> Interval:
+    """The 95 % interval of the mean over the queries of one split; without labels, of independent ones.
 
     >>> interval = mean_interval([1.0] * 50)
     >>> f"{interval.low:.2f} to {interval.high:.2f}"
     '0.94 to 1.00'
     """
-    return resample(["scores"], [[scores]]).mean("scores")
+    if labels is None:
+        return resample(["scores"], [[scores]]).mean("scores")
+    return resample(["scores"], [[scores]], [labels]).mean("scores")

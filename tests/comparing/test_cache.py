@@ -23,6 +23,7 @@ from mteb_longembed.comparing.candidates import named
 from mteb_longembed.comparing.compare import Comparison
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.data.task import beir_task
+from mteb_longembed.errors import StorageError
 from mteb_longembed.evaluation.split import splits_of
 from tests import tiny
 from tests.comparing.conftest import compare
@@ -111,13 +112,27 @@ def test_a_cost_belongs_to_its_machine_device_threads_and_versions(base, tmp_pat
             assert kept("cpu") == Cost()
 
 
-def test_scores_that_a_kill_cut_off_are_made_again(base, tmp_path) -> None:
-    task = beir_task(folder(tmp_path))
-    first = run(base, task, tmp_path / "out")
-    (kept,) = (tmp_path / "out" / "scores").rglob("*.parquet")
-    for damaged in (kept.read_bytes()[:50], b"", b"no table"):
-        kept.write_bytes(damaged)
-        assert score(run(base, task, tmp_path / "out")) == score(first)
+@pytest.mark.parametrize("damage", ["cut", "bit"])
+def test_scores_that_are_damaged_are_set_aside_and_made_again(base, tmp_path, damage) -> None:
+    task, out = beir_task(folder(tmp_path)), tmp_path / "out"
+    first = run(base, task, out)
+    (path,) = (out / "scores").rglob("*.parquet")
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    path.write_bytes(whole[:100] if damage == "cut" else whole)
+    assert score(run(base, task, out)) == score(first)
+    (again,) = (out / "scores").rglob("*.parquet")
+    assert again == path and path.with_suffix(".damaged").is_file()
+
+
+def test_a_disk_that_keeps_no_scores_does_not_take_the_answer(base, tmp_path, monkeypatch) -> None:
+    def full(path: Path, _: object) -> None:
+        raise StorageError(f"{path} cannot be written: No space left on device.")
+
+    monkeypatch.setattr(caching, "write_file", full)
+    found = run(base, beir_task(folder(tmp_path)), tmp_path / "out")
+    assert score(found) > 0
+    assert any("Finished work is not kept: " in text for text in found.texts("caution"))
 
 
 def test_scores_without_a_passage_are_not_those_with_it(base, tmp_path) -> None:

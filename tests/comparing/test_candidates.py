@@ -137,4 +137,4 @@ def test_short_names_leave_out_what_all_have_in_common() -> None:
         "e5-base+gp@1k",
     ]
     alike = [Candidate("/a/m+gp@1k", "/a/m", "strategy"), Candidate("/b/m+gp@1k", "/b/m", "strategy")]
-    assert list(short_names(alike).values()) == ["/a/m+gp@1k", "/b/m+gp@1k"]
+    assert list(short_names(alike).values()) == ["a/m+gp@1k", "b/m+gp@1k"]

@@ -7,7 +7,9 @@ from tests.comparing.frames import BASE, GOOD, KEY, answers, frame, summary
 
 
 def test_the_score_to_expect_is_said_where_there_are_enough_queries() -> None:
-    assert score_to_expect(frame({BASE: {KEY: answers(40)}})).startswith("Expected score on new queries: 100.0")
+    assert score_to_expect(frame({BASE: {KEY: answers(40)}})).startswith(
+        "Expected score on new queries: 100.0"
+    )
     assert "it needs 40 queries" in score_to_expect(frame({BASE: {KEY: answers(9, 39)}}))
 
 

@@ -89,7 +89,9 @@ def test_a_narrow_terminal_breaks_names_at_their_signs_alone_and_says_what_it_le
         assert part in text
     notes = re.findall(r"too narrow for these columns: (.*?)\. The page", " ".join(text.split()))
     left_out = [title for note in notes for title in note.split(", ")]
-    assert left_out == ["vectors", "read", "within 2", "to best"][: len(left_out)] and (left_out or width > 60)
+    assert left_out == ["vectors", "read", "within 2", "to best"][: len(left_out)] and (
+        left_out or width > 60
+    )
     # what a candidate costs is always there
     assert {"KB/", "tokens/", "doc"} <= set(table.split())
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
 import mteb_longembed as longembed
@@ -67,7 +68,7 @@ def test_runs_of_every_kind_are_read_alike(tmp_path: Path, kind: str) -> None:
         "gzip": str(packed),
         "dict": want,
         "frame": pd.DataFrame(rows, columns=["q_id", "doc_id", "score"]),
-        "polars": type("Polars", (), {"to_pandas": lambda self: pd.DataFrame(rows, columns=["query", "docno", "sim"])})(),
+        "polars": pyarrow.Table.from_pandas(pd.DataFrame(rows, columns=["query", "docno", "sim"])),
         "ranx": type("Run", (), {"to_dict": lambda self: want})(),
     }
     assert read_run("mine", given[kind]) == want
@@ -97,7 +98,9 @@ def sigmoid(logit: float) -> float:
     ],
     ids=["logits", "sigmoids", "a large number minus the rank", "times", "tiny", "huge"],
 )
-def test_one_ranking_has_one_score_however_its_scores_are_written(data: Path, tmp_path: Path, rescaled) -> None:
+def test_one_ranking_has_one_score_however_its_scores_are_written(
+    data: Path, tmp_path: Path, rescaled
+) -> None:
     run = {f"q{i}": {f"d{(i + rank) % N}": rescaled(rank) for rank in (3, 0, 1, 2)} for i in range(N)}
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -124,7 +127,10 @@ ROW = {"query": "q0", "document": "d1", "score": 1.0}
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (pd.DataFrame([ROW, {**ROW, "score": 2.0}]), r"row 2: d1 is there twice for the query q0: keep one row"),
+        (
+            pd.DataFrame([ROW, {**ROW, "score": 2.0}]),
+            r"row 2: d1 is there twice for the query q0: keep one row",
+        ),
         ({1: {"d1": 1.0}, "1": {"d1": 2.0}}, "d1 is there twice for the query 1"),
         (pd.DataFrame([{**ROW, "query": None}]), "row 1: the ids .* must not be empty, got None"),
         (pd.DataFrame({"query": ["q0"], "score": [1.0]}), "needs a column document, got query, score"),

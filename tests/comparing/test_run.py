@@ -14,15 +14,13 @@ from mteb_longembed.comparing import page as pages
 from mteb_longembed.comparing import run as running
 from mteb_longembed.comparing.candidates import Candidate, candidates_of, named
 from mteb_longembed.comparing.compare import _further
-from mteb_longembed.comparing.costs import Cost
-from mteb_longembed.comparing.run import Done, Runner
+from mteb_longembed.comparing.run import Done
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.encoders.store import Counts
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import INTERRUPTED, InputError
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval import passages as windows_of
 from mteb_longembed.retrieval.chunks import read_chunker
-from mteb_longembed.retrieval.rows import Pass
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.comparing.frames import LEXICAL, frame
@@ -110,7 +108,9 @@ def test_an_error_of_ours_is_never_called_a_lack_of_words(task, tmp_path, monkey
         compare([LEXICAL], task, tmp_path)
 
 
-def test_after_an_interrupt_only_what_is_missing_runs(base, task, small, tmp_path, monkeypatch) -> None:
+def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(
+    base, task, small, tmp_path, monkeypatch
+) -> None:
     load = mteb.get_model
     names = []
 
@@ -121,30 +121,38 @@ def test_after_an_interrupt_only_what_is_missing_runs(base, task, small, tmp_pat
         return load(name, **options)
 
     monkeypatch.setattr(naming.mteb, "get_model", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        compare(small, task, tmp_path)
-    assert len(compare(small, task, tmp_path).summary) == 3
+    found = compare(small, task, tmp_path)
+    assert len(found.summary) == 2 and not found.is_complete and found.advice.use
+    assert found.texts("left out") == [f"1 candidates and fusions have not run: {INTERRUPTED}"]
+    again = compare(small, task, tmp_path)
+    assert len(again.summary) == 3 and again.is_complete
     assert names[3:] == names[2:3]
 
 
-def test_under_a_budget_free_ones_run_first_then_named_and_what_would_take_longer_is_named(
-    base, task, small, tmp_path, monkeypatch
-) -> None:
-    rates = {"none": 1e4, "gp": 1e6, "rp": 1e-3, "pi": 1e3}
-    monkeypatch.setattr(running, "measure", lambda model, _: (rates[model.trunk.strategy.KEY], 4))
-    ((alone,), _) = candidates_of(f"{base}+pi@128")
-    result = compare([*small, alone], task, tmp_path, budget=600, bm25=True)
-    order = [name.removeprefix(base) for name in result.scores["candidate"].unique()]
-    assert order[:4] == ["bm25:window=200", "+pi@128", "+none@16", "+gp@128"]
-    assert "fuse=bm25" in order[4] and len(result.summary) == 5
-    (skipped,) = result.texts("skipped")
-    assert f"{base}+rp@128: about 8" in skipped and "minutes" in skipped
-    hurried = compare(small, task, tmp_path / "h", budget=1e-3, bm25=True)
-    assert list(hurried.summary.index) == ["bm25:window=200"]
-    with pytest.raises(InputError, match=r"^compare must finish at least one candidate, got none: give "):
-        compare(small[2:], task, tmp_path / "x", budget=600)
+def test_an_interrupt_before_anything_has_finished_stays_one(task, small, tmp_path, monkeypatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(naming.mteb, "get_model", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compare(small, task, tmp_path)
+
+
+def test_without_a_candidate_and_with_options_that_are_none_there_is_one_sentence(task, tmp_path) -> None:
     with pytest.raises(InputError, match=r"^compare needs at least one candidate"):
         compare([], task, tmp_path / "r")
+    with pytest.raises(InputError, match=r"^compare has no option output: where results are kept is folder"):
+        compare([], task, tmp_path / "r", output="here")
+    with pytest.raises(InputError, match=r"got data= and language="):
+        mteb_longembed.compare(
+            ["bm25"], mteb_longembed.Data(tasks=[task]), language="deu-Latn", folder=tmp_path
+        )
+
+
+def test_bm25_has_one_name_and_is_ours(task, tmp_path) -> None:
+    result = compare(["bm25", named("bm25:window=200")], task, tmp_path)
+    assert list(result.summary["kind"]) == ["bm25", "bm25"]
+    assert result.summary.loc["bm25", "share_read"] == 1
 
 
 def test_before_the_first_pass_one_line_says_how_much_is_read_and_how_long_that_takes(
@@ -157,9 +165,8 @@ def test_before_the_first_pass_one_line_says_how_much_is_read_and_how_long_that_
     (line,) = [line for line in lines if "tokens of" in line]
     assert line.startswith(
         "About 648 tokens of documents in 2 passes, about 11 minutes on this machine, less where the store has them: "
-        "--budget TIME"
+        "--sample N"
     )
-    assert "--sample N" in line
     # what an earlier run has finished is not announced again
     lines.clear()
     compare([base], task, tmp_path, strategies=["gp", "rp"], on_message=lines.append)
@@ -173,7 +180,7 @@ def test_before_the_first_pass_one_line_says_how_much_is_read_and_how_long_that_
 
 
 def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, task, tmp_path) -> None:
-    tails = ("none@16", "pcw@128:index=ivf,size=10", "pcw@128:size=10,vectors=window")
+    tails = ("none@16", "pcw@128:size=10,whiten=0.5", "pcw@128:size=10,vectors=window")
     found = [named(f"{base}+{tail}") for tail in tails]
     known = dict(mteb.models.model_implementations.MODEL_REGISTRY)
     halves = (lambda text: [(0, len(text) // 2), (len(text) // 2, len(text))], "v1")
@@ -240,25 +247,6 @@ def test_queries_of_several_sentences_are_also_asked_sentence_by_sentence(base, 
     assert any(text.startswith("Queries have 2.0 sentences on average") for text in result.texts("finding"))
 
 
-def test_the_budget_ends_a_pass_and_what_comes_from_it(base, task, tmp_path, monkeypatch) -> None:
-    found = [c for c in candidates_of(base, ["pcw"], 128)[0] if "pcw" in c.name]
-    now = [0.0]
-    monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(running, "measure", lambda *_: (1e6, 4))
-    encode = Pass._append_part
-
-    def slow(self: Pass, *args: Any) -> None:
-        encode(self, *args)
-        now[0] += 60
-
-    monkeypatch.setattr(Pass, "_append_part", slow)
-    result = compare([LEXICAL, *found], task, tmp_path, budget=100)
-    assert len(result.summary) == 1 + len(found)  # one pass of a minute gives all of them
-    monkeypatch.setattr("mteb_longembed.retrieval.rows.CALL_BYTES", 1)  # a minute for each document
-    result = compare([LEXICAL, *found], task, tmp_path / "other", budget=100)
-    assert list(result.summary.index) == [LEXICAL.id] and len(result.texts("skipped")) == len(found)
-
-
 # ---- passages
 
 
@@ -285,18 +273,6 @@ def test_passages_have_columns_and_later_runs_know_them(base, tmp_path, monkeypa
     assert second.summary["passage@5"].equals(summary["passage@5"])
 
 
-def test_the_time_of_windows_is_expected(tmp_path) -> None:
-    texts = [f"word{i}" for i in range(400)]
-    judged = judge(beir(tmp_path, texts, texts[:4]), *(f"q{i}\td{i}\t1\t0\t3" for i in range(4)))
-    splits = splits_of(beir_task(judged))
-    runner = Runner(None, splits, [], None)  # type: ignore[arg-type]  # nothing is kept
-    # four queries show 5 of 400 documents each, and the windows of these are encoded
-    assert runner.expected_seconds(Cost(tokens=1000, tokens_per_second=10.0, vectors=1.0), splits) == 105
-    assert runner.expected_seconds(Cost(tokens=1000, tokens_per_second=10.0, vectors=5.0), splits) == 100
-    assert runner.expected_seconds(Cost(tokens=1000), splits) == float("inf")
-    assert runner.expected_seconds(Cost(), splits) == 0
-
-
 # ---- options
 
 
@@ -311,3 +287,5 @@ def test_a_word_is_taken_as_a_list_of_one(base, task, tmp_path) -> None:
 def test_options_for_bases_are_refused_where_there_is_none(options, task, tmp_path) -> None:
     with pytest.raises(InputError, match=r"need a base, got only full names \(mini-ape\+gp@1024\)"):
         compare(["mini-ape+gp@1024"], task, tmp_path, **options)
+    with pytest.raises(InputError, match="need a base, got no model: name one, or leave them out"):
+        compare([], task, tmp_path, runs={"a": {"q0": {"d0": 1.0}}}, **options)

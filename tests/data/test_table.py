@@ -301,6 +301,30 @@ def test_what_is_no_table_is_one_sentence(source, message) -> None:
         read_documents(source)
 
 
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("form", ["arrow", "pandas", "numpy"])
+def test_a_data_set_is_read_alike_in_every_format_of_its_own(form: str, streams: bool) -> None:
+    source: Any = Dataset.from_list(MANY)
+    if streams:
+        source = source.to_iterable_dataset()
+    assert len(read_documents(source.with_format(form))) == len(MANY)
+
+
+def test_times_that_nobody_reads_need_no_zone_and_an_id_that_became_a_time_is_said() -> None:
+    times = pyarrow.array([0, 1], pyarrow.timestamp("s", tz="Mars/Olympus"))
+    table = pyarrow.table({"id": ["a", "b"], "text": ["x", "y"], "seen": times})
+    assert read_documents(table) == {"a": "x", "b": "y"}
+    with pytest.raises(DataError, match="which a reader of tables made of a text: read that column as text"):
+        read_documents(pyarrow.table({"id": times, "text": ["x", "y"]}))
+
+
+def test_a_folder_without_an_ending_that_is_read_names_those_that_are(tmp_path: Path) -> None:
+    for name in ("a.vtt", "b.pdf", "c.pdf"):
+        (tmp_path / name).write_text("x")
+    with pytest.raises(DataError, match=r"\.txt, \.md, \.parquet, \.arrow, got \.vtt \(1\), \.pdf \(2\)"):
+        read_documents(tmp_path)
+
+
 # ---- too much and too little: read or refused with the row ------------------------------------------------
 
 WANT = {"d1": "a", "d2": "b", "d3": "c"}

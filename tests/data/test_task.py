@@ -116,3 +116,21 @@ def test_what_can_be_read_only_once_is_read_again_from_what_was_kept() -> None:
     task.unload_data()
     task.load_data()
     assert content(task) == want
+
+
+def test_a_column_of_the_queries_names_their_groups_and_else_their_documents_do() -> None:
+    corpus = {f"d{i}": f"text {i}" for i in range(3)}
+    asked = [
+        {"id": "q0", "text": "a", "group": "Monday"},
+        {"id": "q1", "text": "b", "group": "Monday"},
+        {"id": "q2", "text": "c", "group": None},
+        {"id": "q3", "text": "d", "group": ""},
+    ]
+    judged = {"q0": {"d0": 1}, "q1": {"d1": 1}, "q2": {"d2": 1, "d1": 2, "d0": 0}, "q3": {"d2": 1}}
+    (split,) = splits_of(files_task(corpus, asked, judged))
+    assert split.groups == {
+        "q0": ["group Monday"],
+        "q1": ["group Monday"],
+        "q2": ["d1", "d2"],
+        "q3": ["d2"],
+    }

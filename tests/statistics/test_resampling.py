@@ -1,4 +1,4 @@
-"""One bootstrap over groups of queries: compared with direct calculations, with scipy, and with simulated candidates."""
+"""One bootstrap over groups of queries: compared with calculations, with scipy, and with simulated candidates."""
 
 import math
 
@@ -50,7 +50,9 @@ def test_queries_about_one_document_count_as_one_that_is_asked_often() -> None:
     assert apart.high - apart.low < 0.4 * (grouped.high - grouped.low)
 
 
-def test_documents_with_the_same_queries_are_one_group_and_own_documents_beside_shared_ones_are_none() -> None:
+def test_documents_with_the_same_queries_are_one_group_and_own_documents_beside_shared_ones_are_none() -> (
+    None
+):
     labels = [["x", "y", "own"], ["x", "y"], ["alone", "also"], [], ["z"], ["z", "x"]]
     # x with three queries, y with two, z with two, and two queries that share nothing
     assert candidates([0.0] * 6, labels=labels).n_groups == 5

@@ -1,0 +1,35 @@
+"""The recipe that draws sentences to edit: each stands in its document alone."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+from mteb_longembed.data.sources import Data
+from tests.own_data import read_passages
+
+RECIPE = Path(__file__).parents[1] / "examples" / "drawn_questions.py"
+
+
+def test_drawn_sentences_are_queries_with_the_passage_that_answers(tmp_path, capsys) -> None:
+    both = "This sentence is in both of the documents."
+    texts = [
+        f"{both} The {colour} ferry leaves the old harbour at nine. Tickets" for colour in ("red", "blue")
+    ]
+    corpus = tmp_path / "docs.jsonl"
+    corpus.write_text(
+        "".join(json.dumps({"id": f"d{i}", "text": text}) + "\n" for i, text in enumerate(texts))
+    )
+    main = runpy.run_path(str(RECIPE))["main"]
+    main(str(corpus), "9", str(tmp_path / "out"))
+    assert "2 of 9 sentences" in capsys.readouterr().out
+    queries, qrels = (tmp_path / "out" / f"{stem}.jsonl" for stem in ("queries", "qrels"))
+    passages = read_passages(qrels, corpus)
+    assert len(passages) == 2 and all(passages.values())
+    (task,) = Data(corpus=corpus, queries=queries, qrels=qrels).load()
+    asked = task.dataset["default"]["test"]["queries"]["text"]
+    assert not any(both in text for text in asked)
+    corpus.write_text('{"id": "a", "text": "short."}\n')
+    with pytest.raises(SystemExit, match="no document has a sentence"):
+        main(str(corpus), "9", str(tmp_path / "out"))
