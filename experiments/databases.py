@@ -32,9 +32,10 @@ from mteb_longembed.data.texts import ENGLISH
 from mteb_longembed.encoders.heads.whitening import Moments, Whitening
 from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.pieces import pieces
+from mteb_longembed.retrieval.bm25_settings import WINDOW, BM25Settings
 from mteb_longembed.retrieval.fused import Fused
 from mteb_longembed.retrieval.make import make_bm25
-from mteb_longembed.retrieval.passage_bm25 import WINDOW, BM25Settings, PassageBM25
+from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.passages import passages_of
 from mteb_longembed.retrieval.scorer import Documents
 

@@ -22,7 +22,7 @@ from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.passages import AT
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
-from mteb_longembed.retrieval.bm25 import BaselineBM25
+from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.make import (
     bm25_in_fusion,
@@ -32,7 +32,7 @@ from mteb_longembed.retrieval.make import (
     scorer_of,
     searching,
 )
-from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
+from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.ranked import Points
 from mteb_longembed.retrieval.rows import Pass
 from mteb_longembed.retrieval.scorer import Scorer
@@ -172,8 +172,6 @@ class Runner:
         if candidate.scorer is not None:
             return candidate.scorer
         if candidate.kind == "bm25":
-            if candidate.name == "bm25":
-                return BaselineBM25()
             return self._bm25_of(BM25Settings.parse(candidate.name), split)
         if candidate.kind == "api" and not hasattr(self._model(candidate), "encode"):
             return scorer_of(self._model(candidate))

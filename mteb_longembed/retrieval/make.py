@@ -20,13 +20,14 @@ from mteb_longembed.files import holds_model
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names.grammar import is_extended_name
 
+from .bm25_settings import VERSION, WINDOW, BM25Settings, bm25_meta
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder
 from .fused import BySentence, Fused
 from .heads import LongModel, Vectors
 from .mteb_search import ForeignSearch, MTEBSearch
 from .neighbours import Neighbours
-from .passage_bm25 import VERSION, WINDOW, BM25Settings, PassageBM25, bm25_meta
+from .passage_bm25 import PassageBM25
 from .passages import CutText
 from .rows import Pass, Pieces, similarity_of
 from .scorer import Scorer
