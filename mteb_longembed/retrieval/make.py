@@ -36,7 +36,7 @@ from .vectors import Join
 from .windows import Windows
 
 #: Version of this room's algorithms. It is part of the revision of every name with settings of search.
-SEARCH_VERSION = "se5"
+SEARCH_VERSION = "se6"
 #: What stands in a revision before the name of a chunker and its version.
 CHUNKS = "-chunks."
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.sentences import WORDS_PER_TOKEN, query_parts
-from mteb_longembed.word_borders import first_pieces
+from mteb_longembed.word_borders import first_words
 
 from .bm25_settings import BM25Settings
 from .neighbours import SHARE, Neighbours
@@ -26,6 +26,8 @@ TEMPERATURE = 0.05
 #: Scores of windows that are in memory at the same time, and words of documents that are counted at the same time.
 _MATRIX = 1 << 24
 _WORDS = 1 << 20
+#: Stands for the end of a text.
+_TO_THE_END = np.iinfo(np.int32).max
 
 
 class PassageBM25:
@@ -141,15 +143,14 @@ class PassageBM25:
             for number in of_query:
                 own = slice(starts[number], starts[number] + self._counts[number])
                 start, end = self._spans[own][scores[own].argmax()].tolist()
-                spans.append(self._narrowed(self._documents.texts[number], start, end, weights))
+                text = self._documents.texts[number]
+                spans.append(self._narrowed(text, start, min(end, len(text)), weights))
             found.append(spans)
         return found
 
     def _narrowed(self, text: str, start: int, end: int, weights: sparse.coo_array) -> Span:
         """The neighbouring sentences in a part of a text whose words weigh most, by `[asked, words]`."""
-        spans = windows_of(text[start:end])
-        if len(spans) < 2:
-            return start, end
+        spans = windows_of(text[start:end]) or [(0, end - start)]
         totals = []
         for first, last in spans:
             best = np.zeros(weights.shape[0], np.float32)
@@ -240,7 +241,7 @@ class PassageBM25:
         for number in range(first, len(self._documents)):
             text = self._documents.texts[number]
             if self.settings.target_len is not None:
-                text = first_pieces(text, int(self.settings.target_len * WORDS_PER_TOKEN))
+                text = first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
             cuts.append(self._words.read(text))
             n_words += len(cuts[-1].ids)
             if n_words > _WORDS:
@@ -252,28 +253,34 @@ class PassageBM25:
 
     def _count(self, cuts: Sequence[Cut]) -> None:
         self._whole.append([cut.ids for cut in cuts], len(self._words))
-        spans = [window_spans(cut, self.settings.window) for cut in cuts]
+        rows = []
+        starts = []
+        for cut in cuts:
+            firsts, lasts = window_borders(len(cut.starts), self.settings.window)
+            # a window begins with its first word, and goes on to the next word behind its last one
+            places = np.append(cut.starts, _TO_THE_END)
+            starts.append(np.stack([places[firsts], places[lasts]], axis=1))
+            for first, last in np.searchsorted(cut.places, np.stack([firsts, lasts], axis=1)).tolist():
+                rows.append(cut.ids[first:last])
         if self.settings.window is not None:
-            rows = []
-            for cut, own in zip(cuts, spans, strict=True):
-                borders = np.searchsorted(cut.starts, own)
-                rows += [cut.ids[first:last] for first, last in borders.tolist()]
             self._windows.append(rows, len(self._words))
-        self._spans = np.concatenate([self._spans, *spans])
-        self._counts = np.append(self._counts, list(map(len, spans)))
+        self._spans = np.concatenate([self._spans, *starts], dtype=np.int32)
+        self._counts = np.append(self._counts, list(map(len, starts)))
 
 
-def window_spans(cut: Cut, size: int | None) -> np.ndarray:
-    """Start and end in characters of the windows of `size` words, int32 `[windows, 2]`; at least one."""
-    n = len(cut.pieces)
-    if not n:
-        return np.zeros((1, 2), np.int32)
+def window_borders(n: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """The first words of the windows of `size` words in a text of `n`, and the words behind their last ones.
+
+    Neighbouring windows share half of their words. There is at least one window; without a size it is the whole text.
+
+    >>> [borders.tolist() for borders in window_borders(10, 4)]
+    [[0, 2, 4, 6], [4, 6, 8, 10]]
+    """
     if size is None:
-        return np.array([[cut.pieces[0, 0], cut.pieces[-1, 1]]], np.int32)
+        return np.zeros(1, int), np.full(1, n)
     step = size // 2
     firsts = np.arange(0, max(n - step, 1), step)
-    lasts = np.minimum(firsts + size, n) - 1
-    return np.stack([cut.pieces[firsts, 0], cut.pieces[lasts, 1]], axis=1)
+    return firsts, np.minimum(firsts + size, n)
 
 
 def all_windows(scores: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
