@@ -19,7 +19,6 @@ from mteb_longembed.data.check import read_texts
 from mteb_longembed.data.drawn_queries import draw_queries
 from mteb_longembed.data.table import Source
 from mteb_longembed.data.task import beir_task, files_task
-from mteb_longembed.data.text_file import TextFile
 from mteb_longembed.data.text_table import stored_table
 from mteb_longembed.data.texts import ENGLISH
 from mteb_longembed.errors import InputError
@@ -107,7 +106,7 @@ class Data:
         if isinstance(corpus, Iterator):  # it can be read only once
             corpus = stored_table(read_texts(corpus))
         ids: list[str] = []
-        texts = TextFile()
+        texts: list[str] = []
         for key, text in read_texts(corpus):
             ids.append(key)
             texts.append(text)

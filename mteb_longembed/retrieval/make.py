@@ -15,10 +15,10 @@ from mteb.models.search_wrappers import SearchEncoderWrapper
 
 from mteb_longembed.encoders.engine.store import EmbeddingStore
 from mteb_longembed.encoders.model import LongMultiVectorEncoder
-from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from mteb_longembed.files import holds_model
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names.grammar import is_extended_name
+from mteb_longembed.names.grammar import is_bm25_name, is_extended_name
 
 from .bm25_settings import VERSION, WINDOW, BM25Settings, bm25_meta
 from .chunks import Chunker, NamedChunker, read_chunker
@@ -165,6 +165,8 @@ def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
     """mteb's description of a BM25 of ours."""
     model = None
     if settings.neighbours is not None:
+        if settings.neighbours == "bm25" or is_bm25_name(settings.neighbours):
+            raise _no_neighbours(settings.neighbours)
         model = mteb.get_model_meta(_with_strategy(settings.neighbours))
 
     # mteb copies what is no function
@@ -183,12 +185,21 @@ def word_encoder(name: str, device: str | None = None) -> Callable[[Sequence[str
 
     def encode(words: Sequence[str]) -> np.ndarray:
         if not kept:
-            model = mteb.get_model(_with_strategy(name), device=device)
-            kept.append(pass_of(encoder_in(model)))
+            encoder = encoder_in(mteb.get_model(_with_strategy(name), device=device))
+            if not hasattr(encoder, "encode") and not isinstance(encoder, MultiVectorModel):
+                raise _no_neighbours(name)
+            kept.append(pass_of(encoder))
         rows = kept[0].text_rows(kept[0].head(), list(words))
         return np.stack([row.mean(axis=0) for row in rows])
 
     return encode
+
+
+def _no_neighbours(name: str) -> IncompatibleError:
+    return IncompatibleError(
+        f"neighbours needs an encoder, whose vectors of words are compared, got {name!r}, which embeds nothing: "
+        "give another model."
+    )
 
 
 def _with_strategy(name: str) -> str:
@@ -225,7 +236,6 @@ def _over_vectors(
         scales=scales,
         transform=settings.transform,
         fitted_on=fitted_on,
-        has_index=settings.index is not None,
     )
 
 

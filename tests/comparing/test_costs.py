@@ -124,7 +124,7 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
         return measure(model, texts)
 
     monkeypatch.setattr(run, "measure", recorded)
-    found = [named(f"{base}+{tail}") for tail in ("none@16", "gp@128", "gp@128:index=ivf")]
+    found = [named(f"{base}+{tail}") for tail in ("none@16", "gp@128", "gp@128:whiten=0.5")]
     result = compare(found, task, tmp_path, bm25=True)
     assert [name for name, _ in calls] == ["none", "gp"] and len({texts for _, texts in calls}) == 1
     rows = result.summary[["tokens_per_second", "bytes"]]

@@ -173,7 +173,7 @@ def test_before_the_first_pass_one_line_says_how_much_is_read_and_how_long_that_
 
 
 def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, task, tmp_path) -> None:
-    tails = ("none@16", "pcw@128:index=ivf,size=10", "pcw@128:size=10,vectors=window")
+    tails = ("none@16", "pcw@128:size=10,whiten=0.5", "pcw@128:size=10,vectors=window")
     found = [named(f"{base}+{tail}") for tail in tails]
     known = dict(mteb.models.model_implementations.MODEL_REGISTRY)
     halves = (lambda text: [(0, len(text) // 2), (len(text) // 2, len(text))], "v1")

@@ -4,7 +4,7 @@ A stream is read once, and only those that are kept stay in memory.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,18 +28,30 @@ def estimated_tokens(text: str, kept_len: int | None = None) -> int:
 
 
 def read_given(what: str, texts: Iterable[str]) -> Iterator[str]:
-    """Texts one after the other, without half characters. A dictionary is refused: its keys, or its values?"""
-    if isinstance(texts, Mapping):
-        raise InputError(f"{what} must be texts in a list or another iterable, got a dict: use its values().")
+    """Texts one after the other, without half characters."""
     return map(without_surrogates, checked(what, texts))
 
 
-def checked(what: str, texts: Iterable[str]) -> Iterator[str]:
+def checked(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterator[str]:
     """Texts of any iterable, one after the other.
+
+    Args:
+        what: they are called.
+        texts: the texts. A dictionary and a table are refused: they would give their keys, or the names of columns.
+        keys: whether the keys of a dictionary are such texts.
 
     Raises:
         InputError: if it is one text, no iterable, or holds something else than texts.
     """
+    if isinstance(texts, (Mapping, KeysView)) and not keys:
+        name = type(texts).__name__
+        raise InputError(
+            f"{what} must be texts in a list or another iterable, got a {name}: use the values() of the dict."
+        )
+    if hasattr(texts, "columns") or hasattr(texts, "column_names"):
+        raise InputError(
+            f"{what} must be texts in a list or another iterable, got a table ({type(texts).__name__}): give one column."
+        )
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(
             f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: use a list."
