@@ -27,7 +27,8 @@ from experiments.measuring import table as markdown
 from experiments.measuring import with_ends, write_part
 from mteb_longembed.encoders.weights import NO_WEIGHT, RULES, TokenCounts
 from mteb_longembed.encoders.whitening import Whitening, unit
-from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
+from mteb_longembed.retrieval.bm25_settings import BM25Settings
+from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.vectors import all_vectors, best_vector
 from mteb_longembed.statistics.resampling import Interval

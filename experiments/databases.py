@@ -31,10 +31,10 @@ from experiments.measuring import table, write_part
 from mteb_longembed.data.texts import ENGLISH
 from mteb_longembed.encoders.adapt import pieces
 from mteb_longembed.encoders.model import with_head
-from mteb_longembed.encoders.whitening import Moments, Whitening
+from mteb_longembed.retrieval.bm25_settings import WINDOW, BM25Settings
 from mteb_longembed.retrieval.fused import Fused
 from mteb_longembed.retrieval.make import make_bm25
-from mteb_longembed.retrieval.passage_bm25 import WINDOW, BM25Settings, PassageBM25
+from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.passages import passages_of
 from mteb_longembed.retrieval.scorer import Documents
 

@@ -26,8 +26,8 @@ from experiments.materials import sentences
 from experiments.measured_collections import read
 from experiments.measuring import table, write_part
 from mteb_longembed.data.texts import ENGLISH
+from mteb_longembed.retrieval.bm25_settings import WINDOW, BM25Settings
 from mteb_longembed.retrieval.make import make_bm25
-from mteb_longembed.retrieval.passage_bm25 import WINDOW, BM25Settings
 from mteb_longembed.retrieval.scorer import Documents
 
 RESULTS = Path("experiments/words.csv")

@@ -77,15 +77,16 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def write_at(file: BinaryIO, place: int, data: bytes, what: str) -> None:
-    """Write bytes at a place of a temporary file, which has no buffer; a `StorageError` if the disk refuses.
+    """Write bytes at a place of a temporary file; a `StorageError` if the disk refuses.
 
-    With a buffer, a write that fails would leave something behind that a later call would write.
+    The position of the file, which forked processes share, stays.
     """
     rest = memoryview(data)
     try:
-        file.seek(place)
         while rest:
-            rest = rest[file.write(rest) :]
+            n = os.pwrite(file.fileno(), rest, place)
+            rest = rest[n:]
+            place += n
     except OSError as error:
         raise no_room(what, error) from error
 

@@ -299,7 +299,7 @@ _EXTENDED = re.compile(
 )
 
 #: What a name may set that changes only the search, and no model. `retrieval/settings.py` reads the values.
-SEARCH_SETTINGS = ("fuse", "weight", "weights", "whiten", "score", "query", "index", "neighbours")
+SEARCH_SETTINGS = ("fuse", "weight", "weights", "whiten", "score", "query", "neighbours")
 #: What the name of a BM25 of ours may set.
 BM25_SETTINGS = ("window", "query", "score", "neighbours")
 #: A BM25 of ours: `bm25`, and at least a target or a setting.

@@ -1,27 +1,44 @@
 """Where the sentences of a text end, by Unicode's rules: the one splitter of this package."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Literal
 
 import regex  # type: ignore[import-untyped]
 
-from mteb_longembed.word_borders import count_pieces
+from mteb_longembed.word_borders import n_words, stands_alone
 
 #: Marks and format characters belong to the character before them.
 _MARKS = r"[\p{SB=EX}\p{SB=FO}]*+"
-#: The rules SB3 to SB11 of Unicode's Standard Annex 29, by the property `Sentence_Break` (SB) of characters.
+#: The rules SB6 to SB11 of Unicode's Standard Annex 29, by the property `Sentence_Break` (SB) of characters. A line
+#: break that is left is a blank.
 _SENTENCE = rf"""
-    \r\n | [\r\n\p{{SB=SE}}]
-    | (?: \p{{SB=ST}} {_MARKS}
+    (?: \p{{SB=ST}} {_MARKS}
         | (?<! [\p{{SB=UP}}\p{{SB=LO}}] [\p{{SB=EX}}\p{{SB=FO}}]* ) \p{{SB=AT}} {_MARKS} (?!\p{{SB=NU}}) (?<dot>)
         | \p{{SB=AT}} {_MARKS} (?![\p{{SB=NU}}\p{{SB=UP}}]) (?<dot>) )
       (?: \p{{SB=CL}} {_MARKS} )*+ (?: \p{{SB=SP}} {_MARKS} )*+
       (?! [\p{{SB=SC}}\p{{SB=ST}}\p{{SB=AT}}] )
-      (?(dot) (?! [^\p{{SB=LE}}\p{{SB=UP}}\p{{SB=LO}}\p{{SB=SE}}\r\n\p{{SB=ST}}\p{{SB=AT}}]*+ \p{{SB=LO}} ) )
-      (?: \r\n | [\r\n\p{{SB=SE}}] )?
+      (?(dot) (?! [^\p{{SB=LE}}\p{{SB=UP}}\p{{SB=LO}}\p{{SB=ST}}\p{{SB=AT}}]*+ \p{{SB=LO}} ) )
 """
 _ENDS = regex.compile(_SENTENCE, regex.VERBOSE | regex.VERSION1)
+_BREAKS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+#: How a line begins that goes on with none before it: a list item, a heading, a mail that is quoted, a row of a table,
+#: a prompt of Python, a rule or the times of a subtitle.
+_OWN_LINE = regex.compile(
+    r"\s*(?:[-*+•‣◦·–—]\s|\(?(?:\p{Nd}{1,3}|\p{L}|[ivxIVX]+)[.)]\s|\#+\s|>|\||[-=~_*]{3}|\d+:\d\d|\p{Nd}+\s*$|[\"']{3})"
+)
+#: A line that ends with its break, whatever follows.
+_ALONE = regex.compile(r"\s*(?:\#|\||>>>|[-=~_*]{3})|.*-->|.*\|\s*$")
+#: A line that begins like this goes on with the one before it; a line that ends like this goes on.
+_CONTINUES = regex.compile(r"\s*[\"'“‘(\[]*\p{Ll}")
+_UNFINISHED = regex.compile(r"[,;–—-]\s*$")
+_WORD = regex.compile(r"\s*(\S+)")
+#: Characters of a line that may have been broken because the next word did not fit.
+_NARROW = 40
+_LINE_BREAK = regex.compile(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _MARK_AT_END = regex.compile(r"[\p{SB=ST}\p{SB=AT}][\p{SB=CL}\p{SB=EX}\p{SB=FO}]*$", regex.VERSION1)
+#: What no sentence of prose has: the second half of one, a part of a table, of a program or of a quoted mail.
+_NO_PROSE = regex.compile(r"[-*+•]\s|[\"'“‘(\[]*\p{Ll}|[>|#@]|[\"']{3}|.*(?:\||-->|>>>|\s{4}\S)", regex.DOTALL)
 #: Ends that are none: an initial (`J. Smith`) and a title (`Dr. Smith`), which has no vowel or is `Prof`.
 _ABBREVIATION = regex.compile(r"\b(?:\p{Lu}[bcdfghjklmnpqrstvwxz]{0,3}|Prof)\. *\Z")
 #: An end that is none of a short piece: the number of a list (`3. Then`).
@@ -33,15 +50,58 @@ _SHORT = 12
 def sentence_ends(text: str) -> Iterator[int]:
     """Where the sentences of a text end, in characters; the end of the text is not among them.
 
-    >>> list(sentence_ends("It cost 3.5 million. Why?"))
-    [21]
+    Blank lines, list items and headings end them too. Another line break is a blank.
+
+    >>> list(sentence_ends("It cost 3.5 million. Why?")), list(sentence_ends("It was\\nfound. Why?"))
+    ([21], [14])
     """
-    start = 0
-    for match in _ENDS.finditer(text):
-        end = match.end()
-        if end < len(text) and not _goes_on(text[start:end]):
+    first = 0
+    for last in (*_block_ends(text), len(text)):
+        block = text[first:last].translate(_BREAKS)
+        start = 0
+        for match in _ENDS.finditer(block):
+            end = match.end()
+            if end < len(block) and not _goes_on(block[start:end]):
+                yield first + end
+                start = end
+        if last < len(text):
+            yield last
+        first = last
+
+
+def _block_ends(text: str) -> Iterator[int]:
+    """Where a line ends that the next one does not go on with, in characters."""
+    lines = text.splitlines(keepends=True)
+    longest = _longest_of_paragraphs(lines)
+    end = 0
+    for line, following, width in zip(lines, lines[1:], longest, strict=False):
+        end += len(line)
+        if following.strip() and not _is_one_paragraph(line, following, width):
             yield end
-            start = end
+
+
+def _longest_of_paragraphs(lines: Sequence[str]) -> list[int]:
+    """For each line the characters of the longest one in its paragraph, between blank lines."""
+    longest: list[int] = []
+    for is_text, paragraph in groupby(lines, lambda line: bool(line.strip())):
+        widths = [len(line.strip()) for line in paragraph]
+        longest += [max(widths) if is_text else 0] * len(widths)
+    return longest
+
+
+def _is_one_paragraph(line: str, following: str, longest: int) -> bool:
+    """Whether a line goes on in the next one, so that the break between them is a blank.
+
+    A capital begins a line that goes on only where its first word had no room in the line before it.
+    """
+    if not line.strip() or _ALONE.match(line) or _OWN_LINE.match(following):
+        return False
+    if _CONTINUES.match(following) or _UNFINISHED.search(line):
+        return True
+    (word,) = _WORD.match(following).groups()
+    if stands_alone(word[0]):
+        return len(line.strip()) >= longest
+    return len(line.strip()) + 1 + len(word) > max(longest, _NARROW)
 
 
 def _goes_on(piece: str) -> bool:
@@ -53,25 +113,25 @@ def _goes_on(piece: str) -> bool:
 
 
 def is_complete(sentence: str) -> bool:
-    """Whether a sentence ends in a mark such as a full stop, as headings and cells of tables do not.
+    """Whether this is a whole sentence of prose: with a mark at its end, and no half and no part of a table.
 
-    >>> is_complete("Is it?"), is_complete("A heading")
-    (True, False)
+    >>> is_complete("Is it?"), is_complete("A heading"), is_complete("| a | b |."), is_complete("found by him.")
+    (True, False, False, False)
     """
-    return _MARK_AT_END.search(sentence) is not None
+    return _MARK_AT_END.search(sentence) is not None and _NO_PROSE.match(sentence) is None
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, without blanks at their ends. A text of blanks has one.
+    """The sentences of a text, with blanks for line breaks and none at their ends. A text of blanks has one.
 
-    >>> sentences("It cost 3.5 million. Why?")
+    >>> sentences("It cost 3.5\\nmillion. Why?")
     ['It cost 3.5 million.', 'Why?']
     """
     found = []
     start = 0
     for end in (*sentence_ends(text), len(text)):
         if piece := text[start:end].strip():
-            found.append(piece)
+            found.append(_LINE_BREAK.sub(" ", piece))
         start = end
     return found or [text]
 
@@ -86,7 +146,7 @@ def count_words(text: str) -> int:
     >>> count_words("one two  three")
     4
     """
-    return round(count_pieces(text) / WORDS_PER_TOKEN)
+    return round(n_words(text) / WORDS_PER_TOKEN)
 
 
 def query_parts(queries: Sequence[str], rule: Literal["sentences"] | None) -> list[list[str]]:

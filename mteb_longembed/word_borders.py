@@ -12,7 +12,6 @@ _OTHER = 0
 _LETTER = 1
 _MARK = 2
 _ALONE = 3
-_BLANK = 4
 #: Added to the kind of a letter for the marks after it.
 _CONTINUES = 8
 #: Scripts whose letters, with their marks, are words, as in mteb's BM25; most have no blanks between words. The sign
@@ -21,34 +20,36 @@ _SCRIPTS = (
     r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Khmer}"
     r"\p{Script=Myanmar}\p{Script=Tibetan}\p{Script=Lao}\u30fc"
 )
-#: The kinds of characters. A later one wins. U+200C and U+200D join letters in Persian and in Indic scripts.
+#: The kinds of characters. A later one wins. What is ignorable has no width: soft hyphens, joiners, U+FEFF.
 _KINDS = {
     _LETTER: r"[\p{L}\p{N}_]+",
     _ALONE: rf"[[{_SCRIPTS}]&&[\p{{L}}\p{{N}}]]+",
-    _MARK: r"[\p{M}\p{Grapheme_Extend}\u200c\u200d]+",
-    _BLANK: r"[\s\x1c-\x1f]+",
+    _MARK: r"[\p{M}\p{Grapheme_Extend}\p{Default_Ignorable_Code_Point}]+",
 }
+_SOFT_HYPHEN = "\u00ad"
+_AT_LINE_END = regex.compile(r"(?<=\u00ad) *(?:\r\n|[\r\n]) *(?=\p{L})")
+_NO_WIDTH = regex.compile(r"\u00ad *(?:\r\n|[\r\n]) *|\p{Default_Ignorable_Code_Point}+")
 
 
-def first_pieces(text: str, n: int) -> str:
-    """The beginning of a text with `n` words, or letters of a script without blanks.
+def first_words(text: str, n: int) -> str:
+    """The beginning of a text with `n` words, at least one.
 
-    >>> first_pieces("one two  three", 2), first_pieces("東京タワー", 2)
+    >>> first_words("one two  three", 2), first_words("東京タワー", 2)
     ('one two', '東京')
     """
-    pieces = piece_borders(kinds_of(text))
-    if not len(pieces):
+    starts, ends = word_borders(text)
+    if not len(ends):
         return ""
-    return text[pieces[0, 0] : pieces[: max(n, 1)][-1, 1]]
+    return text[starts[0] : ends[: max(n, 1)][-1]]
 
 
-def count_pieces(text: str) -> int:
+def n_words(text: str) -> int:
     """How many words a text has; each letter of a script without blanks is one.
 
-    >>> count_pieces("one two  three"), count_pieces("東京タワー")
+    >>> n_words("one two,  three"), n_words("東京タワー")
     (3, 5)
     """
-    return len(piece_borders(kinds_of(text)))
+    return len(word_borders(text)[0])
 
 
 @lru_cache(maxsize=1)
@@ -72,20 +73,12 @@ def stands_alone(letter: str) -> bool:
     return bool(_table()[ord(letter)] == _ALONE)
 
 
-def kinds_of(text: str) -> np.ndarray:
-    """The kind of each character; a mark has that of its letter plus `_CONTINUES`."""
-    kinds = _table()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)]
-    marks = kinds == _MARK
-    if not marks.any():
-        return kinds
-    places = np.arange(len(kinds))
-    owner = kinds[np.maximum.accumulate(np.where(marks, 0, places))]
-    owner[owner == _MARK] = _OTHER  # a mark at the start of a text
-    return np.where(marks, owner | _CONTINUES, owner)
+def word_borders(text: str) -> tuple[np.ndarray, np.ndarray]:
+    """Start and end of all words, in characters: runs of letters, and single letters of scripts without blanks.
 
-
-def word_borders(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Start and end of all words, in characters: runs of letters, and single letters of scripts without blanks."""
+    What has no width belongs to the letter before it, and a soft hyphen at the end of a line joins both lines.
+    """
+    kinds = _kinds_of(text)
     owner = kinds & ~np.uint8(_CONTINUES)
     before = np.concatenate([np.zeros(1, np.uint8), owner[:-1]])[: len(owner)]
     is_letter = owner == _LETTER
@@ -97,12 +90,25 @@ def word_borders(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(starts), np.flatnonzero(ends) + 1
 
 
-def piece_borders(kinds: np.ndarray) -> np.ndarray:
-    """Start and end of what windows count, `[pieces, 2]`. Punctuation belongs to what is before it."""
-    owner = kinds & ~np.uint8(_CONTINUES)
-    before = np.concatenate([np.full(1, _BLANK, np.uint8), owner[:-1]])[: len(owner)]
-    filled = owner != _BLANK
-    starts = filled & ((before == _BLANK) | ((owner == _LETTER) & (before == _ALONE))) | (kinds == _ALONE)
-    goes_on = np.append((filled & ~starts)[1:], False)[: len(owner)]
-    ends = filled & ~goes_on
-    return np.stack([np.flatnonzero(starts), np.flatnonzero(ends) + 1], axis=1).astype(np.int32)
+def visible(text: str) -> str:
+    """A text without characters that have no width, such as soft hyphens, and the line breaks behind these.
+
+    >>> visible("fire\u00adplace"), visible("\ufeffof\u200bfice")
+    ('fireplace', 'office')
+    """
+    return str(_NO_WIDTH.sub("", text))
+
+
+def _kinds_of(text: str) -> np.ndarray:
+    """The kind of each character; a mark has that of its letter plus `_CONTINUES`."""
+    kinds = _table()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)]
+    if _SOFT_HYPHEN in text:
+        for match in _AT_LINE_END.finditer(text):
+            kinds[match.start() : match.end()] = _MARK
+    marks = kinds == _MARK
+    if not marks.any():
+        return kinds
+    places = np.arange(len(kinds))
+    owner = kinds[np.maximum.accumulate(np.where(marks, 0, places))]
+    owner[owner == _MARK] = _OTHER  # a mark at the start of a text
+    return np.where(marks, owner | _CONTINUES, owner)

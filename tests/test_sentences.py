@@ -1,10 +1,11 @@
 """The one splitter of sentences, against Unicode's rules."""
 
 import itertools
+import textwrap
 
 import pytest
 
-from mteb_longembed.sentences import query_parts, sentence_ends, sentences
+from mteb_longembed.sentences import is_complete, query_parts, sentence_ends, sentences
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ from mteb_longembed.sentences import query_parts, sentence_ends, sentences
             "Prof. Gray left. ",
             "So did I",
         ],
-        ["यह है। ", "वह है॥ ", "هل أنت؟ ", "نعم۔ ", "Да. ", "Нет… да\r\n", "Как"],
+        ["यह है। ", "वह है॥ ", "هل أنت؟ ", "نعم۔ ", "Да. ", "Нет… да\r\n\r\n", "Как"],
     ],
 )
 def test_sentences_are_those_of_unicode_without_its_ends_at_abbreviations(expected: list[str]):
@@ -33,5 +34,55 @@ def test_each_query_is_its_own_only_part_unless_sentences_are_asked() -> None:
     assert query_parts(queries, "sentences") == [["Where is it?", "It was here."], ["Who?"]]
 
 
-def test_a_line_break_ends_a_sentence_whatever_stands_before_it() -> None:
+def test_a_heading_ends_whatever_stands_before_it() -> None:
     assert sentences("Chapter 3.\nThe keeper. He") == ["Chapter 3.", "The keeper.", "He"]
+
+
+PROSE = (
+    "The lamp of the old lighthouse was later found by the keeper, who had come from Brandt Island with two sons. "
+    "He met Anna Smith and J. R. Brown there, and they paid 3.5 million to the U.S. office of Dr. Gray. "
+    "Why did nobody ask? It rained."
+)
+WHOLE = [
+    "The lamp of the old lighthouse was later found by the keeper, who had come from Brandt Island with two sons.",
+    "He met Anna Smith and J. R. Brown there, and they paid 3.5 million to the U.S. office of Dr. Gray.",
+    "Why did nobody ask?",
+    "It rained.",
+]
+
+
+@pytest.mark.parametrize("width", [40, 44, 57, 60, 72, 79])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\n    "])
+def test_lines_that_were_set_to_a_width_are_one_text(width: int, newline: str) -> None:
+    assert sentences(textwrap.fill(PROSE, width).replace("\n", newline)) == WHOLE
+    two = newline.join(["Heading", textwrap.fill(PROSE, width), "", textwrap.fill(PROSE, width)])
+    assert sentences(two.replace("\n", newline)) == ["Heading", *WHOLE, *WHOLE]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The lamp was later\nfound by the keeper.", ["The lamp was later found by the keeper."]),
+        ("A title\n\nthe rest of it", ["A title", "the rest of it"]),
+        ("Bring:\n- a lamp\n- two keys\n  and a map", ["Bring:", "- a lamp", "- two keys and a map"]),
+        ("We saw\n1. the reef\n2) the kiln", ["We saw", "1. the reef", "2) the kiln"]),
+        ("# A lamp\nwas found", ["# A lamp", "was found"]),
+        ("A lamp\n======\nwas found", ["A lamp", "======", "was found"]),
+        ("Anna: yes\nBert: no\nAnna: perhaps", ["Anna: yes", "Bert: no", "Anna: perhaps"]),
+        ("第一章\n他来了。她走了。", ["第一章", "他来了。", "她走了。"]),
+    ],
+)
+def test_line_breaks_are_blanks_but_behind_headings_items_and_blank_lines(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+    assert sentences(text.replace("\n", "\r\n")) == expected
+
+
+def test_mails_tables_subtitles_and_programs_hold_no_sentences() -> None:
+    texts = [
+        "> The keeper was not at home when we came.\n> He left.\nSee below.",
+        "| Lamp | It was found. |\n|---|---|\n| Key | It was lost. |",
+        "1\n00:00:01,000 --> 00:00:02,500\n- and then he was\n\n2\n00:00:03,000 --> 00:00:04,000\ngone for ever.",
+        'def find(self):\n    """Find the lamp of the keeper.\n\n    >>> find(3.)\n    """\n    return self.lamp.',
+    ]
+    found = [[sentence for sentence in sentences(text) if is_complete(sentence)] for text in texts]
+    assert found == [["See below."], [], [], []]

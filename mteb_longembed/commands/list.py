@@ -19,7 +19,6 @@ _OF_EVERY_NAME = {
     "whiten": "0 to 1: a map from mean and covariance of the corpus' vectors (0.5 is half of full whitening)",
     "query": "sentences: each sentence of a query is asked on its own, and the score is their mean",
     "score": "softmax: all vectors of a document count, and not only the best one (max, the default)",
-    "index": "ivf: search compares a part of the vectors, through FAISS",
     "neighbours": "only in bm25:window=200,neighbours=MODEL: words that are near by a model match too",
 }
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mteb_longembed.commands import DEVICE, DTYPE, JSON, Options
+from mteb_longembed.commands import DEVICE, JSON, Options
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
 
@@ -43,7 +43,6 @@ OPTIONS: Options = {"": [
      "do not look for the best window of a document that has one vector"),
     ("--full", {"action": "store_true"}, "print whole passages, and not what is around their best sentence"),
     DEVICE,
-    DTYPE,
     JSON,
 ]}  # fmt: skip
 
@@ -71,7 +70,6 @@ def main(args: argparse.Namespace) -> int:
         device=args.device,
         passages=args.passages,
         language=args.language,
-        dtype=args.dtype,
     )
     is_cut = _is_cut(args.model, searcher.scorer.meta, documents)
     if is_cut:

@@ -18,7 +18,7 @@ from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.passages import CutText
 from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
-from mteb_longembed.word_borders import count_pieces
+from mteb_longembed.word_borders import n_words
 
 #: Candidates are measured one after the other, so that other work on the machine may slow one of them: a speed must be
 #: so many times as high to count as higher.
@@ -136,9 +136,9 @@ def share_of_words(splits: Sequence[Split], target_len: int | None) -> float:
     """The share of the words of all documents that BM25 on their first tokens reads; all without a target."""
     if target_len is None:
         return 1.0
-    n_words = np.array([count_pieces(text) for split in splits for text in split.texts()], int)
-    n_read = np.minimum(n_words, int(target_len * WORDS_PER_TOKEN)).sum()
-    return float(n_read / max(n_words.sum(), 1))
+    counts = np.array([n_words(text) for split in splits for text in split.texts()], int)
+    n_read = np.minimum(counts, int(target_len * WORDS_PER_TOKEN)).sum()
+    return float(n_read / max(counts.sum(), 1))
 
 
 def count(

@@ -23,6 +23,7 @@ from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.passages import AT
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
+from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.make import (
     bm25_in_fusion,
@@ -32,7 +33,7 @@ from mteb_longembed.retrieval.make import (
     scorer_of,
     searching,
 )
-from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
+from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.rows import Pass
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings

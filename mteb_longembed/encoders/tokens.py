@@ -8,7 +8,7 @@ whatever stands behind it; others read the whole text.
 import heapq
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -183,13 +183,20 @@ def estimated_tokens(text: str, kept_len: int | None = None) -> int:
     return min(n_tokens, kept_len)
 
 
-def read_given(what: str, texts: Iterable[str]) -> Iterator[str]:
+def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterator[str]:
     """Texts of any iterable, one after the other, without half characters.
+
+    Args:
+        what: they are called.
+        texts: the texts. A dictionary and a table are refused: they would give their keys, or the names of columns.
+        keys: whether the keys of a dictionary are such texts.
 
     Raises:
         InputError: if it is one text, a table or dictionary, no iterable, or holds something else than texts.
     """
-    is_table = isinstance(texts, Mapping) or hasattr(texts, "columns") or hasattr(texts, "column_names")
+    is_table = hasattr(texts, "columns") or hasattr(texts, "column_names")
+    if isinstance(texts, (Mapping, KeysView)) and not keys:
+        is_table = True
     if isinstance(texts, str) or is_table or not isinstance(texts, Iterable):
         raise InputError(
             f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: give a list, such as "

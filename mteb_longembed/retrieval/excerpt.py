@@ -54,9 +54,10 @@ def _best_sentence(passage: str, question: str, n: int, language: str, also: Ite
     wanted = set()
     for text in (question, *also):
         wanted |= {words.numbers.get(asked.word) for asked in words.of_query(text)}
+    starts = cut.starts[cut.places]
     found: list[set[int]] = []
     for start, end in spans:
-        read = cut.ids[(cut.starts >= start) & (cut.starts < end)]
+        read = cut.ids[(starts >= start) & (starts < end)]
         found.append(set(read.tolist()) & wanted)
     n_sentences = Counter(word for of_sentence in found for word in of_sentence)
     scores = [sum(1 / n_sentences[word] for word in of_sentence) for of_sentence in found]

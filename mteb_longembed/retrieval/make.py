@@ -15,17 +15,18 @@ from mteb.models.search_wrappers import SearchEncoderWrapper
 
 from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.encoders.store import EmbeddingStore
-from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names import holds_model, is_extended_name
+from mteb_longembed.names import holds_model, is_bm25_name, is_extended_name
 
+from .bm25_settings import VERSION, WINDOW, BM25Settings, bm25_meta
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder
 from .fused import BySentence, Fused
 from .heads import LongModel, Vectors
 from .mteb_search import ForeignSearch, MTEBSearch
 from .neighbours import Neighbours
-from .passage_bm25 import VERSION, WINDOW, BM25Settings, PassageBM25, bm25_meta
+from .passage_bm25 import PassageBM25
 from .passages import CutText
 from .rows import Pass, Pieces, similarity_of
 from .scorer import Scorer
@@ -34,7 +35,7 @@ from .vectors import Join
 from .windows import Windows
 
 #: Version of this room's algorithms. It is part of the revision of every name with settings of search.
-SEARCH_VERSION = "se5"
+SEARCH_VERSION = "se6"
 #: What stands in a revision before the name of a chunker and its version.
 CHUNKS = "-chunks."
 
@@ -163,6 +164,8 @@ def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
     """mteb's description of a BM25 of ours."""
     model = None
     if settings.neighbours is not None:
+        if settings.neighbours == "bm25" or is_bm25_name(settings.neighbours):
+            raise _no_neighbours(settings.neighbours)
         model = mteb.get_model_meta(_with_strategy(settings.neighbours))
 
     # mteb copies what is no function
@@ -181,12 +184,21 @@ def word_encoder(name: str, device: str | None = None) -> Callable[[Sequence[str
 
     def encode(words: Sequence[str]) -> np.ndarray:
         if not kept:
-            model = mteb.get_model(_with_strategy(name), device=device)
-            kept.append(pass_of(encoder_in(model)))
+            encoder = encoder_in(mteb.get_model(_with_strategy(name), device=device))
+            if not hasattr(encoder, "encode") and not isinstance(encoder, MultiVectorModel):
+                raise _no_neighbours(name)
+            kept.append(pass_of(encoder))
         rows = kept[0].text_rows(kept[0].head(), list(words))
         return np.stack([row.mean(axis=0) for row in rows])
 
     return encode
+
+
+def _no_neighbours(name: str) -> IncompatibleError:
+    return IncompatibleError(
+        f"neighbours needs an encoder, whose vectors of words are compared, got {name!r}, which embeds nothing: "
+        "give another model."
+    )
 
 
 def _with_strategy(name: str) -> str:
@@ -223,7 +235,6 @@ def _over_vectors(
         scales=scales,
         whiten=settings.whiten,
         fitted_on=fitted_on,
-        has_index=settings.index is not None,
     )
 
 

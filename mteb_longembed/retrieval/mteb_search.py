@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
 from datasets import Dataset
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.data.text_file import TextFile
 from mteb_longembed.data.text_table import text_table
 from mteb_longembed.data.texts import language_of, query_texts, texts_of
 
@@ -103,10 +102,6 @@ def best_documents(
     scorer: Scorer, queries: Sequence[str], top_k: int, n_documents: int
 ) -> list[tuple[list[float], list[int]]]:
     """For each query the scores and numbers of its best documents, best first; of equal ones, the first."""
-    nearest = getattr(scorer, "nearest", None)
-    from_index = None if nearest is None else nearest(queries, top_k)
-    if from_index is not None:
-        return list(zip(*from_index, strict=True))
     found = []
     for scores in matrices(scorer, queries, n_documents):
         values, numbers = torch.from_numpy(scores).sort(dim=1, descending=True, stable=True)
@@ -120,9 +115,33 @@ def documents_of(
     corpus: Dataset, metadata: TaskMetadata, subset: str, options: Mapping[str, Any] | None = None
 ) -> Documents:
     """The documents of a task's corpus."""
-    texts = TextFile(chain.from_iterable(texts_of(corpus)))
     language = language_of(metadata, subset)
-    return Documents(list(corpus["id"]), texts, language, metadata, options or {})
+    return Documents(list(corpus["id"]), _Texts(corpus), language, metadata, options or {})
+
+
+class _Texts(Sequence[str]):
+    """The texts of a corpus as models read them, title first. They stay where mteb keeps its rows."""
+
+    def __init__(self, corpus: Dataset) -> None:
+        self._corpus = corpus
+
+    def __len__(self) -> int:
+        return len(self._corpus)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        places = range(len(self))[place]
+        if isinstance(places, range):
+            return list(chain.from_iterable(texts_of(self._corpus.select(places))))
+        return self[places : places + 1][0]
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(texts_of(self._corpus))
 
 
 class ForeignSearch:

@@ -2,89 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
-from pydantic import Field
+from scipy import sparse
 
-from mteb_longembed.errors import InputError
-from mteb_longembed.names import BM25_SETTINGS, bm25_settings, read_fields, read_tokens
 from mteb_longembed.sentences import WORDS_PER_TOKEN, query_parts
-from mteb_longembed.word_borders import first_pieces
+from mteb_longembed.word_borders import first_words
 
-from .neighbours import Neighbours
+from .bm25_settings import BM25Settings
+from .neighbours import SHARE, Neighbours
+from .passages import windows_of
+from .postings import Asked, Postings
 from .scorer import Documents, Span
-from .word_search import Join, WordSearch
+from .words import NO_WORD, AskedWord, Cut, Words
 
-#: Words of a window. Neighbouring windows share half of them.
-WINDOW = 200
-#: Version of this file's algorithm, part of the revision.
-VERSION = "p3"
-
-
-@dataclass(frozen=True)
-class BM25Settings:
-    """What a name such as `bm25:window=200,query=sentences` or `bm25@512` asks for.
-
-    Args:
-        window: words of a window; None: whole documents only.
-        query: `sentences` asks each sentence of a query on its own.
-        score: how windows make a document's score: all of them (`softmax`), or the best one (`max`). None: all.
-        neighbours: the model by whose vectors words have neighbours, as it is typed.
-        target_len: only so many tokens of each document are read; None: all of it.
-    """
-
-    window: Annotated[int, Field(ge=2), "words"] | None = None
-    query: Literal["sentences"] | None = None
-    score: Join | None = None
-    neighbours: str | None = None
-    target_len: int | None = None
-
-    def __post_init__(self) -> None:
-        read_fields(self, "bm25's ")
-        if self.window is None and self.score is not None:
-            raise InputError(f"score={self.score} needs windows, such as bm25:window=200,score={self.score}.")
-        if self.score == "softmax":
-            object.__setattr__(self, "score", None)  # the instance is frozen for others
-
-    @classmethod
-    def parse(cls, text: str) -> BM25Settings:
-        """Read a name.
-
-        Raises:
-            InputError: if a value breaks its rule.
-        """
-        target, settings = bm25_settings(text)
-        for key in settings:
-            if key not in BM25_SETTINGS:
-                raise InputError(f"bm25 takes {', '.join(BM25_SETTINGS)}, got {key} in {text!r}.")
-        length = None
-        if target is not None:
-            length = read_tokens("the target", target)
-        return cls(**cast("dict[str, Any]", settings), target_len=length)
-
-    def __str__(self) -> str:
-        """The canonical name.
-
-        >>> str(BM25Settings.parse("bm25:query=sentences,window=200"))
-        'mteb-longembed/bm25,query=sentences,window=200'
-        >>> str(BM25Settings.parse("bm25@512"))
-        'mteb-longembed/bm25@512'
-        """
-        target = ""
-        if self.target_len is not None:
-            target = f"@{self.target_len}"
-        settings = ""
-        for key in sorted(BM25_SETTINGS):
-            value = getattr(self, key)
-            if value is not None:
-                settings += f",{key}={value}"
-        return f"mteb-longembed/bm25{target}{settings}"
+#: Of the query's best window: a window that scores so much less than the document's best counts e times less.
+TEMPERATURE = 0.05
+#: Scores of windows that are in memory at the same time, and words of documents that are counted at the same time.
+_MATRIX = 1 << 24
+_WORDS = 1 << 20
+#: Stands for the end of a text.
+_TO_THE_END = np.iinfo(np.int32).max
 
 
 class PassageBM25:
@@ -113,110 +55,250 @@ class PassageBM25:
         self.settings = settings or BM25Settings()
         self.meta = meta
         self._neighbours = neighbours
-        self._documents: Documents | None = None
-        self._words: WordSearch | None = None
+        self._documents = Documents([], [])
+        self._forget()
+
+    def _forget(self) -> None:
+        # a model finds other forms of a word by itself, and does better without stems (experiments/tried.md)
+        self._words = Words(self._documents.language, stems=self._neighbours is None)
+        self._whole = Postings()
+        self._windows = self._whole
+        if self.settings.window is not None:
+            self._windows = Postings()
+        #: For each document that was read how many windows it has; and start and end of all windows in characters.
+        self._counts = np.zeros(0, int)
+        self._spans = np.zeros((0, 2), np.int32)
+        self._forms: list[str] = []
 
     def fit(self, documents: Documents) -> None:
-        """Read documents; they are indexed when a query asks for them, and only words that are new are encoded."""
+        """Read documents, and forget those of the last call. They are counted when a query asks for them."""
         if documents is not self._documents:
             self._documents = documents
-            self._words = None
+            self._forget()
+
+    def add(self, documents: Documents) -> None:
+        """Read the documents behind those of before, which are not read again. Only new words are encoded."""
+        self._documents = documents
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""
-        documents = self._read()
-        found = [np.zeros((0, len(documents)), np.float32)]
-        if len(documents):
-            words = self._search()
-            found += [self._scores(words, block) for block in words.blocks(queries)]
-        elif queries:
-            found.append(np.zeros((len(queries), 0), np.float32))
+        self._read()
+        size = max(_MATRIX // max(len(self._spans), 1), 1)
+        found = [np.zeros((0, len(self._documents)), np.float32)]
+        for start in range(0, len(queries), size):
+            found.append(self._scores(queries[start : start + size]))
         return np.concatenate(found)
 
-    def _scores(self, words: WordSearch, queries: Sequence[str]) -> np.ndarray:
-        asked = words.ask(queries)
-        whole = words.of_documents(asked)
-        if self.settings.window is None and self.settings.query is None:
+    def _scores(self, queries: Sequence[str]) -> np.ndarray:
+        _, asked = self._ask(queries)
+        whole = self._whole.scores(asked)
+        if self.settings.window is None and self.settings.query is None or not whole.size:
             return whole
-        if self.settings.query is None:
-            return _sum(whole, words.of_windows(asked))
         parts = query_parts(queries, self.settings.query)
-        of_parts = words.of_windows(words.ask(list(chain.from_iterable(parts))))
-        counts = np.array(list(map(len, parts)))
-        sums: np.ndarray = np.add.reduceat(of_parts, np.cumsum(counts) - counts, axis=0)
-        return _sum(whole, sums)
+        if self.settings.query is not None:
+            _, asked = self._ask(list(chain.from_iterable(parts)))
+        joined = self._joined(self._windows.scores(asked))
+        ends = np.cumsum(list(map(len, parts)))
+        sums = np.add.reduceat(joined, np.append(0, ends[:-1]), axis=0)
+        return _scaled(whole) + _scaled(sums)
+
+    def _joined(self, scores: np.ndarray) -> np.ndarray:
+        """The scores of documents from those of their windows, `[queries, documents]`."""
+        starts = np.cumsum(self._counts) - self._counts
+        if self.settings.score == "max":
+            return np.maximum.reduceat(scores, starts, axis=1)
+        return all_windows(scores, starts, self._counts)
 
     def coverage(self, queries: Sequence[str], scores: np.ndarray) -> np.ndarray:
-        """The share of each query's rarity that its best document has, `[queries]`.
+        """The share of each query's rarity that its best document has, `[queries]`; 0 for a query without words.
 
         Args:
             queries: all have words of their own; neighbours do not count.
             scores: those of these queries, `[queries, documents]`.
         """
+        found = np.zeros(len(queries), np.float32)
         if not scores.shape[1]:
-            return np.zeros(len(queries), np.float32)
-        return self._search().coverage(queries, scores.argmax(axis=1))
+            return found
+        self._read()
+        for row, (query, document) in enumerate(zip(queries, scores.argmax(axis=1).tolist(), strict=True)):
+            own = self._ask([query])[1].own
+            rarity = self._whole.idf_of(own)
+            has_word = [word != NO_WORD and self._whole.has(document, word) for word in own.tolist()]
+            if len(own):
+                found[row] = rarity[has_word].sum() / rarity.sum()
+        return found
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
         """For each query, the best neighbouring sentences in the best window of each of these documents."""
-        documents = self._read()
-        return self._search().passages(documents.texts, queries, numbers)
+        self._read()
+        starts = np.cumsum(self._counts) - self._counts
+        found = []
+        for query, of_query in zip(queries, numbers, strict=True):
+            _, asked = self._ask([query])
+            (scores,) = self._windows.scores(asked)
+            weights = self._windows.capped(asked).tocoo()
+            weights.data *= self._windows.idf[weights.col]
+            spans = []
+            for number in of_query:
+                own = slice(starts[number], starts[number] + self._counts[number])
+                start, end = self._spans[own][scores[own].argmax()].tolist()
+                text = self._documents.texts[number]
+                spans.append(self._narrowed(text, start, min(end, len(text)), weights))
+            found.append(spans)
+        return found
+
+    def _narrowed(self, text: str, start: int, end: int, weights: sparse.coo_array) -> Span:
+        """The neighbouring sentences in a part of a text whose words weigh most, by `[asked, words]`."""
+        spans = windows_of(text[start:end]) or [(0, end - start)]
+        totals = []
+        for first, last in spans:
+            best = np.zeros(weights.shape[0], np.float32)
+            present = self._present(text[start + first : start + last])
+            np.maximum.at(best, weights.row, weights.data * present[weights.col])
+            totals.append(best.sum())
+        first, last = spans[int(np.argmax(totals))]
+        return start + first, start + last
+
+    def _present(self, text: str) -> np.ndarray:
+        """Whether a text has each word of the documents, `[words]`."""
+        # the place behind all words is that of others
+        numbers = [self._words.numbers.get(word.word, len(self._words)) for word in self._words.of_query(text)]
+        present = np.zeros(len(self._words) + 1, bool)
+        present[numbers] = True
+        return present[:-1]
 
     def matches(self, query: str, text: str) -> dict[str, str]:
         """Each word of a query that a text matches, and the word of the text that it matches best."""
-        return self._search().matches(query, text)
+        self._read()
+        present = self._present(text)
+        found = {}
+        for form, numbers, shares in self._matched(query):
+            data = shares * self._whole.idf[numbers] * present[numbers]
+            if data.any():
+                found[form] = self._forms[numbers[data.argmax()]]
+        return found
 
     def weighted_words(self, query: str) -> dict[str, dict[str, float]]:
-        """For each word of a query the words of the documents that it matches, with their shares, best first."""
-        return self._search().weighted(query)
+        """For each word of a query the words of the documents that it matches, with their shares, best first.
 
-    def _search(self) -> WordSearch:
-        documents = self._read()
-        if self._words is None:
-            texts: Iterable[str] = documents.texts
+        Only the best match of each counts: `dis_max` in Elasticsearch and OpenSearch.
+        """
+        self._read()
+        found = {}
+        for form, numbers, shares in self._matched(query):
+            order = np.argsort(-shares, kind="stable")
+            pairs = zip(numbers[order].tolist(), shares[order].tolist(), strict=True)
+            found[form] = {self._forms[number]: round(share, 4) for number, share in pairs}
+        return found
+
+    def _matched(self, query: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+        """Each word of a query as it is typed, with the numbers of the words that it matches and their shares."""
+        words, asked = self._ask([query])
+        shares = self._whole.capped(asked)
+        for row, word in enumerate(words):
+            own = slice(shares.indptr[row], shares.indptr[row + 1])
+            yield word.form, shares.indices[own], shares.data[own]
+
+    def _ask(self, queries: Sequence[str]) -> tuple[list[AskedWord], Asked]:
+        """The words of queries, each once. To find neighbours, words that no document has are encoded."""
+        of_queries = list(map(self._words.of_query, queries))
+        words: dict[str, AskedWord] = {}
+        for word in chain.from_iterable(of_queries):
+            words.setdefault(word.word, word)
+        places = {word: place for place, word in enumerate(words)}
+        columns = [places[word.word] for word in chain.from_iterable(of_queries)]
+        ends = np.cumsum([0, *map(len, of_queries)])
+        ones = np.ones(len(columns), np.float32)
+        counts = sparse.csr_array((ones, columns, ends), (len(queries), len(words)))
+        counts.sum_duplicates()
+        own = np.array([self._words.numbers.get(word, NO_WORD) for word in words], int)
+        known = np.flatnonzero(own != NO_WORD)
+        ones = np.ones(len(known), np.float32)
+        shares = sparse.csr_array((ones, (known, own[known])), (len(words), len(self._words)))
+        if self._neighbours is not None:
+            shares += SHARE * self._neighbours.of([word.form for word in words.values()], own)
+        return list(words.values()), Asked(own, counts, shares)
+
+    # ---- reading -----------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Read the documents that are not yet read."""
+        if len(self._counts) == len(self._documents):
+            return
+        try:
+            self._read_from(len(self._counts))
+        except BaseException:
+            self._forget()
+            raise
+        self._forms = self._words.forms()
+        if self._neighbours is not None:
+            self._neighbours.fit(self._forms)
+
+    def _read_from(self, first: int) -> None:
+        cuts: list[Cut] = []
+        n_words = 0
+        for number in range(first, len(self._documents)):
+            text = self._documents.texts[number]
             if self.settings.target_len is not None:
-                n_words = int(self.settings.target_len * WORDS_PER_TOKEN)
-                texts = (first_pieces(text, n_words) for text in texts)
-            self._words = WordSearch(
-                texts,
-                documents.language,
-                self.settings.window,
-                self.settings.score or "softmax",
-                self._neighbours,
-            )
-        return self._words
+                text = first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
+            cuts.append(self._words.read(text))
+            n_words += len(cuts[-1].ids)
+            if n_words > _WORDS:
+                self._count(cuts)
+                cuts = []
+                n_words = 0
+        if cuts:
+            self._count(cuts)
 
-    def _read(self) -> Documents:
-        if self._documents is None:
-            raise InputError("search needs documents: call fit first.")
-        return self._documents
+    def _count(self, cuts: Sequence[Cut]) -> None:
+        self._whole.append([cut.ids for cut in cuts], len(self._words))
+        rows = []
+        starts = []
+        for cut in cuts:
+            firsts, lasts = window_borders(len(cut.starts), self.settings.window)
+            # a window begins with its first word, and goes on to the next word behind its last one
+            places = np.append(cut.starts, _TO_THE_END)
+            starts.append(np.stack([places[firsts], places[lasts]], axis=1))
+            for first, last in np.searchsorted(cut.places, np.stack([firsts, lasts], axis=1)).tolist():
+                rows.append(cut.ids[first:last])
+        if self.settings.window is not None:
+            self._windows.append(rows, len(self._words))
+        self._spans = np.concatenate([self._spans, *starts], dtype=np.int32)
+        self._counts = np.append(self._counts, list(map(len, starts)))
 
 
-def bm25_meta(settings: BM25Settings, load: Callable[..., Any], model: ModelMeta | None = None) -> ModelMeta:
-    """mteb's description of a BM25 of ours: that of its baseline, with a name and a revision of its own.
+def window_borders(n: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """The first words of the windows of `size` words in a text of `n`, and the words behind their last ones.
+
+    Neighbouring windows share half of their words. There is at least one window; without a size it is the whole text.
+
+    >>> [borders.tolist() for borders in window_borders(10, 4)]
+    [[0, 2, 4, 6], [4, 6, 8, 10]]
+    """
+    if size is None:
+        return np.zeros(1, int), np.full(1, n)
+    step = size // 2
+    firsts = np.arange(0, max(n - step, 1), step)
+    return firsts, np.minimum(firsts + size, n)
+
+
+def all_windows(scores: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The log of the mean exponential of each document's windows, `[queries, documents]`.
 
     Args:
-        settings: what the name asks for.
-        load: makes mteb's object; it may be given a device.
-        model: the description of the model by which words have neighbours.
+        scores: of all windows, at least 0, `[queries, windows]`. They are changed.
+        starts: the first window of each document.
+        counts: the windows of each document.
     """
-    revision = f"{bm25_s.revision}-{VERSION}"
-    if model is not None:
-        settings = replace(settings, neighbours=str(model.name))
-        revision += f"-{model.revision}"
-    fields = {
-        "name": str(settings),
-        "revision": revision,
-        "loader": load,
-        "loader_kwargs": {},
-        "adapted_from": bm25_s.name,
-    }
-    return bm25_s.model_copy(update=fields)
+    top = np.maximum(scores.max(axis=1, keepdims=True, initial=0), 1e-9)
+    scores /= top * np.float32(TEMPERATURE)
+    # at most e^20, which is far from float32's end; that of 0 is exactly 1
+    np.exp(scores, out=scores)
+    means = np.add.reduceat(scores, starts, axis=1) / counts
+    return np.log(means).astype(np.float32) * (np.float32(TEMPERATURE) * top)
 
 
-def _sum(*parts: np.ndarray) -> np.ndarray:
-    """The sum of scores `[queries, documents]`, each query's divided by its highest."""
-    total = np.zeros_like(parts[0])
-    for scores in parts:
-        total += scores / np.maximum(scores.max(axis=1, keepdims=True, initial=0), 1e-9)
-    return total
+def _scaled(scores: np.ndarray) -> np.ndarray:
+    """Scores `[queries, documents]`, each query's divided by its highest."""
+    scaled: np.ndarray = scores / np.maximum(scores.max(axis=1, keepdims=True, initial=0), 1e-9)
+    return scaled

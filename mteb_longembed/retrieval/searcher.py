@@ -1,38 +1,28 @@
 """Search over one's own documents: add them, ask, and see the passage that answers."""
 
-import logging
 import threading
-import unicodedata
-import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, overload
+from typing import Any, NoReturn, overload
+
+from datasets import Dataset, concatenate_datasets
 
 from mteb_longembed.data.check import read_texts
 from mteb_longembed.data.table import Source
 from mteb_longembed.data.task import check_language
-from mteb_longembed.data.text_file import TextFile
+from mteb_longembed.data.text_table import stored_table
 from mteb_longembed.data.texts import ENGLISH
 from mteb_longembed.encoders.tokens import read_given, without_surrogates
 from mteb_longembed.errors import InputError
 from mteb_longembed.hub import silence
 
 from .chunks import Chunker
-from .fused import Fused
 from .make import make_scorer
 from .mteb_search import MTEBSearch, best_documents
 from .passage_bm25 import PassageBM25
 from .scorer import Documents, Scorer, add_to
-from .settings import in_type
 from .windows import Windows
-
-logger = logging.getLogger(__name__)
-#: Gives a scorer that is better for these texts than the one at hand, or None.
-Faster = Callable[[Sequence[str]], Scorer | None]
-#: Characters of the first documents, and how many of these, that show their script.
-_SAMPLE = 2_000
-_SAMPLES = 100
 
 
 @dataclass(frozen=True)
@@ -56,13 +46,13 @@ class Hit:
 class Searcher:
     """Documents, and the scorer that finds them. `search` makes one. Their texts are in a temporary file.
 
-    Threads may share it: one call runs at a time. An `add` that fails changes nothing.
+    Threads may share it: one call runs at a time. So may processes that are forked from this one, each of which has its
+    own from then on. An `add` that fails changes nothing.
 
     Args:
         scorer: what scores documents. It gets the documents of this searcher, and no others.
         passages: whether a hit shows the best window of a document that has one vector.
         language: of BM25's stop words and stems, as mteb writes it, such as `deu-Latn`. None for English.
-        faster: gives the first documents a scorer that is better for them, or None.
     """
 
     def __init__(
@@ -71,19 +61,17 @@ class Searcher:
         *,
         passages: bool = True,
         language: str | None = None,
-        faster: Faster | None = None,
     ) -> None:
         self.scorer = scorer
-        self._language = language
-        self._faster = faster
-        #: The texts of the documents that have any, in the order in which the scorer knows them.
-        self._texts = TextFile()
+        self._language = language or ENGLISH
+        #: The documents that have text, in the order in which the scorer knows them.
+        self._tables: list[Dataset] = []
         self._documents = self._as_documents([])
         #: The ids of documents without text. They are kept and never found.
         self.empty: list[str] = []
-        self._vectors = _windows_in(scorer)
-        if self._vectors is not None:
-            self._vectors.finds_windows = passages
+        vectors = _windows_in(scorer)
+        if vectors is not None:
+            vectors.finds_windows = passages
         self._lock = threading.RLock()
 
     @property
@@ -94,14 +82,20 @@ class Searcher:
     def __len__(self) -> int:
         return len(self._documents) + len(self.empty)
 
+    def __reduce__(self) -> NoReturn:
+        raise InputError(
+            "a Searcher cannot be pickled, because its texts and vectors are files of this process: make it in each "
+            "process, or fork after add."
+        )
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.scorer.meta.name}, {len(self):,} documents)"
 
     def add(self, ids: Iterable[str], texts: Iterable[str]) -> None:
         """Encode documents and add them.
 
-        Both iterables are read once, side by side, and no more than one text of them is in memory. With `weights=` the
-        first call counts the tokens of its documents; `refit` counts those of all documents.
+        Both iterables are read once, side by side, and no more than a few texts of them are in memory. With `weights=`
+        and `whiten=` the first call counts, and a new searcher counts anew.
 
         Args:
             ids: one for each text; new ones.
@@ -127,85 +121,42 @@ class Searcher:
 
     def _add_all(self, documents: Iterable[tuple[str, str]]) -> None:
         """Add documents, each with its id."""
+        empty: list[str] = []
         with self._lock, silence():  # of bars for tables that are made in no time
-            n_before = len(self._texts)
-            known = {*self._documents.ids, *self.empty}
-            new: list[str] = []
-            empty: list[str] = []
-            try:
-                for key, text in documents:
-                    _check_id(key, known)
-                    known.add(key)
-                    if _is_empty(text):
-                        empty.append(key)
-                    else:
-                        new.append(key)
-                        self._texts.append(without_surrogates(text))
-                if self._language is None and self._matches_words:
-                    _warn_of_other_scripts(self._texts[n_before : n_before + _SAMPLES])
-                if new:
-                    self._add(self._as_documents([*self._documents.ids, *new]))
-            except BaseException:
-                self._texts.keep_first(n_before)
-                raise
+            tables = list(self._tables)
+            tables.append(stored_table(self._read_given(documents, empty)))
+            # tables of like size become one, so that there are few open files
+            while len(tables) > 1 and len(tables[-2]) < 2 * len(tables[-1]):
+                tables[-2:] = [stored_table(_rows(tables[-2:]))]
+            if len(tables[-1]):
+                self._documents = self._fitted(self._as_documents(tables))
+                self._tables = tables
             self.empty += empty
 
-    def _add(self, documents: Documents) -> None:
+    def _read_given(self, documents: Iterable[tuple[str, str]], empty: list[str]) -> Iterator[tuple[str, str]]:
+        """Documents that have text. The ids of the others are noted."""
+        known = {*self._documents.ids, *self.empty}
+        for key, text in documents:
+            _check_id(key, known)
+            known.add(key)
+            if not text or text.isspace():
+                empty.append(key)
+            else:
+                yield key, without_surrogates(text)
+
+    def _fitted(self, documents: Documents) -> Documents:
         """Hand documents to the scorer, those of before among them. If that fails, it knows those of before."""
         if len(self._documents):
             add_to(self.scorer, documents)
         else:
-            scorer = self._best_for(documents)
-            scorer.fit(documents)
-            self.scorer = scorer
-            self._vectors = _windows_in(scorer)
-        self._documents = documents
+            self.scorer.fit(documents)
+        return documents
 
-    def _best_for(self, documents: Documents) -> Scorer:
-        """The scorer that the first documents get, with the settings of this search."""
-        scorer = self._faster(documents.texts) if self._faster is not None else None
-        if scorer is None:
-            return self.scorer
-        found = _windows_in(scorer)
-        if found is not None and self._vectors is not None:
-            found.finds_windows = self._vectors.finds_windows
-            found.example_queries = self._vectors.example_queries
-        return scorer
-
-    def _as_documents(self, ids: list[str]) -> Documents:
-        return Documents(ids, self._texts, self._language or ENGLISH)
-
-    @property
-    def _matches_words(self) -> bool:
-        scorer: Any = self.scorer
-        return isinstance(scorer, (Fused, PassageBM25))
-
-    @property
-    def _finds_words_only(self) -> bool:
-        scorer: Any = self.scorer
-        return isinstance(scorer, PassageBM25)
-
-    def centre_queries(self, queries: Sequence[str]) -> None:
-        """Centre queries on the mean of these examples, once the next documents are added."""
-        vectors = self._vectors
-        if vectors is None or vectors.whiten is None:
-            raise InputError("example queries need a name with whiten=, such as e5-base+ntk:whiten=0.5.")
-        vectors.example_queries = list(read_given("queries", queries))
-
-    def refit(self) -> None:
-        """Fit weights and whitening on all documents, and encode all documents again.
-
-        Raises:
-            InputError: if the name has neither.
-        """
-        with self._lock, silence():
-            vectors = self._vectors
-            if vectors is None or not (vectors.head.key.rule or vectors.whiten):
-                raise InputError(
-                    "refit needs a name with weights= or whiten=, such as e5-base+ntk:whiten=0.5."
-                )
-            self._documents = self._as_documents(list(self._documents.ids))
-            self.scorer.fit(self._documents)
+    def _as_documents(self, tables: Sequence[Dataset]) -> Documents:
+        if not tables:
+            return Documents([], [], self._language)
+        rows = concatenate_datasets(list(tables))
+        return Documents(list(rows["id"]), rows["text"], self._language)
 
     @overload
     def search(self, query: str, k: int = 10) -> list[Hit]: ...
@@ -216,16 +167,16 @@ class Searcher:
     def search(self, query: str | list[str], k: int = 10) -> list[Hit] | list[list[Hit]]:
         """The `k` best documents of a query, best first; all if there are fewer. A list of queries gives lists.
 
-        BM25 alone finds only documents that share a word with the query.
+        Of those with equal scores, the one that was added first comes first. BM25 alone finds only documents that share a word with the query.
 
         Raises:
             InputError: if the query is no text, `k` is below 1, or no document has text.
         """
         if isinstance(query, str):
             return self.search([query], k)[0]
-        queries = list(query)
+        queries = list(read_given("queries", query))
         for text in queries:
-            if not isinstance(text, str) or not text.strip():
+            if not text.strip():
                 raise InputError(f"a query must be a text with words, got {text!r}.")
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InputError(f"k must be a whole number of at least 1 document, got {k!r}.")
@@ -239,13 +190,12 @@ class Searcher:
 
     def _found(self, queries: list[str], k: int) -> list[list[Hit]]:
         documents = self._documents
-        # those with equal scores come in the order of their ids
         rankings = []
         for scores, numbers in best_documents(self.scorer, queries, k, len(documents)):
-            pairs: Iterable[tuple[float, int]] = zip(scores, numbers, strict=True)
-            if self._finds_words_only:
-                pairs = ((score, number) for score, number in pairs if score > 0)
-            rankings.append(sorted(pairs, key=lambda pair: (-pair[0], documents.ids[pair[1]])))
+            pairs = list(zip(scores, numbers, strict=True))
+            if isinstance(self.scorer, PassageBM25):
+                pairs = [(score, number) for score, number in pairs if score > 0]
+            rankings.append(pairs)
         spans = self.scorer.passages(queries, [[number for _, number in ranking] for ranking in rankings])
         hits = []
         matches: Callable[[str, str], dict[str, str]] = getattr(self.scorer, "matches", _no_matches)
@@ -264,7 +214,7 @@ def _pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, str]
     """Each id with its text."""
     counts = [0, 0]
     missing: Any = None  # neither an id nor a text may be None
-    for key, text in zip_longest(read_given("ids", ids), read_given("documents", texts), fillvalue=missing):
+    for key, text in zip_longest(read_given("ids", ids, keys=True), read_given("documents", texts), fillvalue=missing):
         counts[0] += key is not missing
         counts[1] += text is not missing
         if counts[0] == counts[1]:
@@ -298,20 +248,10 @@ def _no_matches(query: str, passage: str) -> dict[str, str]:
     return {}
 
 
-def _is_empty(text: str) -> bool:
-    return not text or text.isspace()
-
-
-def _warn_of_other_scripts(texts: list[str]) -> None:
-    """Say that BM25 reads texts as English if most of their letters are not Latin."""
-    letters = [sign for text in texts for sign in text[:_SAMPLE] if sign.isalpha()][:_SAMPLE]
-    latin = sum(unicodedata.name(sign, "").startswith("LATIN") for sign in letters)
-    if 2 * latin < len(letters):
-        warnings.warn(
-            "BM25 reads documents as English, and most of their letters are not Latin: give language, such as "
-            "language='zho-Hans' or --language zho-Hans.",
-            stacklevel=3,
-        )
+def _rows(tables: Iterable[Dataset]) -> Iterator[tuple[str, str]]:
+    for table in tables:
+        for row in table:
+            yield row["id"], row["text"]
 
 
 def search(
@@ -321,8 +261,6 @@ def search(
     device: str | None = None,
     passages: bool = True,
     language: str | None = None,
-    queries: Sequence[str] = (),
-    dtype: str | None = None,
 ) -> Searcher:
     """A search over your own documents by the name of a model. docs/search.md has recipes for databases.
 
@@ -338,15 +276,9 @@ def search(
         passages: whether hits of a name with one vector, and of BM25 alone, show the best window of what was read of
             the document. The model encodes the windows of a document when it is shown for the first time.
         language: of BM25's stop words and stems, as mteb writes it, such as `zho-Hans`. Default: English.
-        queries: with `whiten=`, at least 10 example queries without judgements, such as those of a log. Queries are
-            then centred on their own mean.
-        dtype: the compute type of a name with `+STRATEGY`, an alias or a folder, such as `fp32`. Default: that of the
-            name or its files; but if the first documents take at least about a minute in fp32, bf16 where it is at
-            least twice as fast on this machine and its vectors agree (mean cosine .999).
 
     Raises:
-        InputError: if the language is not known, example queries are given to a name without `whiten=`, or a compute
-            type to a model that is not ours.
+        InputError: if the language is not known.
         LongEmbedError: for the same reasons as `load`.
         ModelError: if mteb cannot load the model.
 
@@ -358,9 +290,4 @@ def search(
     """
     if language is not None:
         check_language(language)
-    if dtype is not None:
-        name = in_type(name, dtype)
-    searcher = Searcher(make_scorer(name, device, chunker), passages=passages, language=language)
-    if queries:
-        searcher.centre_queries(queries)
-    return searcher
+    return Searcher(make_scorer(name, device, chunker), passages=passages, language=language)

@@ -1,4 +1,4 @@
-"""What a name asks of a search: fusion with BM25, corpus weights, whitening, how scores are made, an index."""
+"""What a name asks of a search: fusion with BM25, corpus weights, whitening, how scores are made."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
@@ -9,14 +9,7 @@ from pydantic import Field
 from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import (
-    Power,
-    holds_model,
-    is_bm25_name,
-    is_extended_name,
-    read_fields,
-    split_search,
-)
+from mteb_longembed.names import read_fields, split_search
 
 #: The encoder's share of a fused score if the name gives none; experiments/tried.md says how it was chosen.
 DEFAULT_WEIGHT = 0.5
@@ -35,7 +28,6 @@ class SearchSettings:
         whiten: the power of a map that is fitted on the corpus' vectors.
         score: `softmax` lets all vectors of a document give its score, and not only the best one.
         query: `sentences` asks each sentence of a query on its own.
-        index: `ivf` searches a part of the vectors.
     """
 
     fuse: Literal["bm25"] | None = None
@@ -44,18 +36,11 @@ class SearchSettings:
     whiten: Power | None = None
     score: Literal["max", "softmax"] | None = None
     query: Literal["sentences"] | None = None
-    index: Literal["ivf"] | None = None
 
     def __post_init__(self) -> None:
         read_fields(self)
         if self.score == "max":
             self._keep("score", None)
-        for setting, value in (("score", self.score), ("query", self.query)):
-            if value is not None and self.index is not None:
-                raise InputError(
-                    f"{setting}={value} needs the scores of all documents, which index={self.index} does not give: "
-                    "leave one of them out."
-                )
         self._check_weight()
 
     def _keep(self, name: str, value: object) -> None:
@@ -122,24 +107,3 @@ def typed_name(
     spec = replace(spec, **cast("dict[str, Any]", dict.fromkeys(left_out)))
     text = spec.with_settings((settings or SearchSettings()).given)
     return spec.base + text[len(spec.base) :].replace(",", ":", 1)
-
-
-def is_ours(name: str) -> bool:
-    """Whether a name is that of a model that we load: an alias, a folder, or a name with a strategy."""
-    return (is_extended_name(name) or holds_model(name)) and not is_bm25_name(name)
-
-
-def in_type(name: str, dtype: str) -> str:
-    """The name of a search whose model has a compute type.
-
-    Raises:
-        InputError: if we do not load this model, its name has another type, or there is no such type.
-    """
-    if not is_ours(name):
-        raise InputError(
-            f"dtype needs an alias, a folder or a name with +STRATEGY, got dtype={dtype} with {name!r}: leave it out."
-        )
-    spec, settings = read_name(name)
-    if spec.dtype not in (None, dtype):
-        raise InputError(f"dtype must be that of the name, {spec.dtype}, got {dtype}: leave one of them out.")
-    return typed_name(replace(spec, dtype=dtype), settings)

@@ -1,11 +1,11 @@
 """The vectors of a corpus in a temporary file, one or several for each document, and exact search over them."""
 
+import mmap
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
-import torch
 
 from mteb_longembed.encoders.whitening import check_finite, drawn_rows
 from mteb_longembed.files import write_at
@@ -25,24 +25,27 @@ class Block(NamedTuple):
     counts: np.ndarray
     rows: np.ndarray
 
-    def documents(self) -> list[np.ndarray]:
-        """The vectors of each document, `[vectors, d]`."""
-        return np.split(self.rows, np.cumsum(self.counts)[:-1])
-
 
 class CorpusVectors:
     """Vectors on disk in fp32. Only one block of them is in memory. The file goes with the object.
 
-    Threads may read at the same time. `append` changes the object only when all of its rows are written.
+    It is read and written by position, so threads and forked processes may read at the same time. `append` changes the
+    object only when all of its rows are written.
     """
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it lives as long as this object
-        self._counts = np.zeros(0, int)
+        #: The number of the first vector of each document, and how many vectors there are.
+        self._starts = np.zeros(1, int)
         self._width = 0
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self._starts) - 1
+
+    @property
+    def n_vectors(self) -> int:
+        """The vectors of all documents."""
+        return int(self._starts[-1])
 
     def append(self, documents: Iterable[np.ndarray]) -> None:
         """Add documents, each `[d]` or `[vectors, d]`.
@@ -52,53 +55,50 @@ class CorpusVectors:
             StorageError: if the disk refuses a write.
         """
         counts = []
-        width = self._width
-        place = 4 * int(self._counts.sum()) * self._width
+        place = 4 * self.n_vectors * self._width
         for document in documents:
             rows = np.atleast_2d(np.asarray(document, np.float32))
             check_finite(rows)
-            width = rows.shape[1]
+            self._width = rows.shape[1]
             counts.append(len(rows))
             write_at(self._file, place, rows.tobytes(), "the vectors of the documents")
             place += rows.nbytes
-        self._width = width
-        self._counts = np.concatenate([self._counts, np.array(counts, int)])
+        self._starts = np.append(self._starts, self.n_vectors + np.cumsum(counts, dtype=int))
 
     def keep_first(self, n: int) -> None:
         """Forget all documents behind the first `n`."""
-        self._counts = self._counts[:n]
+        self._starts = self._starts[: n + 1]
 
     def drawn(self) -> np.ndarray:
         """The vectors that a map is fitted on, `[m, d]`: all, or some that are drawn with a seed."""
-        rows = self._rows()
-        return np.array(rows[drawn_rows(len(rows))])
+        return np.array(self._rows(0, self.n_vectors)[drawn_rows(self.n_vectors)])
 
     def document(self, number: int) -> np.ndarray:
         """The vectors of one document, `[vectors, d]`."""
-        start = int(self._counts[:number].sum())
-        return np.array(self._rows()[start : start + int(self._counts[number])])
+        return np.array(self._rows(self._starts[number], self._starts[number + 1]))
 
-    def blocks(self) -> Iterator[Block]:
-        """All documents in their order. A document is never split between blocks."""
-        if not len(self._counts):
-            return
-        counts = self._counts
-        ends = np.cumsum(counts)
-        most = max(BLOCK_BYTES // (4 * self._width), 1)
-        rows = self._rows()
-        first = 0
-        start = 0
-        while first < len(ends):
-            last = max(int(np.searchsorted(ends, start + most, "right")), first + 1)
-            end = int(ends[last - 1])
-            yield Block(first, counts[first:last], np.asarray(rows[start:end]))
+    def blocks(self, first: int = 0) -> Iterator[Block]:
+        """All documents from the first one on, in their order. A document is never split between blocks."""
+        most = max(BLOCK_BYTES // (4 * max(self._width, 1)), 1)
+        starts = self._starts
+        while first < len(self):
+            last = max(int(np.searchsorted(starts, starts[first] + most, "right")) - 1, first + 1)
+            counts = np.diff(starts[first : last + 1])
+            yield Block(first, counts, self._rows(starts[first], starts[last]))
             first = last
-            start = end
 
-    def _rows(self) -> np.ndarray:
-        """All vectors, `[m, d]`, on disk. A map has no position in the file that threads would share."""
-        shape = int(self._counts.sum()), self._width
-        return np.memmap(self._file, np.float32, mode="r", shape=shape)
+    def _rows(self, first: int, last: int) -> np.ndarray:
+        """Some neighbouring vectors, `[m, d]`, on disk: mapped, so that they are neither copied nor kept."""
+        size = 4 * self._width
+        start = int(first) * size
+        if last == first:
+            return np.zeros((0, self._width), np.float32)
+        # where a map may begin
+        rest = start % mmap.ALLOCATIONGRANULARITY
+        mapped = mmap.mmap(
+            self._file.fileno(), int(last) * size - start + rest, access=mmap.ACCESS_READ, offset=start - rest
+        )
+        return np.frombuffer(mapped, np.float32, offset=rest).reshape(-1, self._width)
 
 
 def best_vector(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -125,10 +125,10 @@ def all_vectors(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return best + TEMPERATURE * np.log(mean)
 
 
-def mean_vectors(block: Block) -> np.ndarray:
+def mean_vectors(rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The mean of the vectors of each document, `[documents, d]`."""
-    starts = np.cumsum(block.counts) - block.counts
-    means: np.ndarray = np.add.reduceat(block.rows, starts, axis=0) / block.counts[:, None]
+    starts = np.cumsum(counts) - counts
+    means: np.ndarray = np.add.reduceat(rows, starts, axis=0) / counts[:, None]
     return means.astype(np.float32)
 
 
@@ -139,19 +139,36 @@ SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 
-def document_scores(vectors: CorpusVectors, queries: np.ndarray, join: Join = "max") -> np.ndarray:
+def document_scores(
+    vectors: CorpusVectors,
+    queries: np.ndarray,
+    join: Join = "max",
+    offsets: np.ndarray | float = 0.0,
+    lengths: np.ndarray | None = None,
+) -> np.ndarray:
     """The score of each document for each query, float32 `[queries, documents]`. One block is in memory at a time.
+
+    A vector scores its product with the query plus the query's offset, divided by the vector's length.
 
     Args:
         vectors: of the documents.
         queries: `[queries, d]`.
         join: how the vectors of a document give its score. With `mean` each document has one vector already.
+        offsets: of each query, `[queries, 1]`.
+        lengths: of each vector, `[vectors]`; None where all are 1.
     """
-    asked = torch.from_numpy(np.ascontiguousarray(queries, np.float32))
+    # numpy's product reads mapped rows as they are, and is as fast as FAISS's flat index, which keeps a copy
+    asked = np.ascontiguousarray(queries, np.float32)
     found = np.empty((len(queries), len(vectors)), np.float32)
+    first = 0
     for block in vectors.blocks():
-        scores = (asked @ torch.from_numpy(np.require(block.rows, requirements="W")).T).numpy()
+        scores = asked @ block.rows.T
+        last = first + len(block.rows)
+        if lengths is not None:
+            scores += offsets
+            scores /= lengths[first:last]
         if len(block.rows) > len(block.counts):
             scores = SCORES[join](scores, block.counts)
         found[:, block.first : block.first + len(block.counts)] = scores
+        first = last
     return found

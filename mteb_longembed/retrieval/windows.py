@@ -1,4 +1,4 @@
-"""The scorer over vectors: one or several a document, exact or through an index, adapted to the corpus or not."""
+"""The scorer over vectors: one or several a document, adapted to the corpus or not."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,6 @@ from .passages import passages_of, windows_of
 from .rows import Head, Pass, check_comparable
 from .scorer import Documents, Span
 from .vectors import CorpusVectors, Join, document_scores, mean_vectors
-from .windows_index import WindowIndex
-
-#: So many documents of each query have a score of their own in an index; the others have the least of these.
-INDEXED = 100
 
 
 class Windows:
@@ -28,7 +24,6 @@ class Windows:
         scales: whether vectors are compared by the cosine.
         whiten: the power of a map that is fitted on vectors of the corpus. None for no map.
         fitted_on: the head whose vectors the map is fitted on, if it is another one.
-        has_index: whether an index compares only a part of the vectors.
         meta: mteb's description, if it is not that of the model.
 
     Raises:
@@ -44,7 +39,6 @@ class Windows:
         scales: bool = True,
         whiten: float | None = None,
         fitted_on: Head | None = None,
-        has_index: bool = False,
         meta: ModelMeta | None = None,
     ) -> None:
         check_comparable(encoded.similarity)
@@ -58,13 +52,10 @@ class Windows:
         head.is_asked = True
         self.join = join
         self.whiten = whiten
-        self.has_index = has_index
         self.meta = meta or encoded.meta
         self.lowest = -1.0 if scales else None
         #: Whether `passages` looks for the best window of a document that has one vector.
         self.finds_windows = True
-        #: Queries without judgements, on whose mean a map centres queries.
-        self.example_queries: Sequence[str] = ()
         self._scales = scales
         self._fitted_on = fitted_on or head
         self._generation = -1
@@ -72,8 +63,10 @@ class Windows:
 
     def _forget(self) -> None:
         self._map: Whitening | None = None
-        self._ready = CorpusVectors()
-        self._index: WindowIndex | None = None
+        #: With `mean`, the one vector of each document, not yet mapped.
+        self._means = CorpusVectors()
+        #: The length of each vector as it is compared; none where all are 1.
+        self._lengths = np.zeros(0, np.float32)
         self._spans: dict[int, list[Span]] = {}
 
     @property
@@ -96,48 +89,52 @@ class Windows:
         """The score of each document for each query, float32 `[queries, documents]`."""
         self._prepare()
         if not len(queries):
-            return np.zeros((0, len(self._ready)), np.float32)
+            return np.zeros((0, len(self.head.vectors)), np.float32)
         asked = self._asked(queries)
-        if self._index is None:
+        if not self._scales:
             return document_scores(self._ready, asked, self.join)
-        found = np.empty((len(queries), len(self._ready)), np.float32)
-        for row, values, numbers in zip(found, *self._index.search(asked, INDEXED), strict=True):
-            row[:] = min(values)
-            row[numbers] = values
-        return found
+        # what a map does to all vectors of documents is done to those of queries
+        zero = np.zeros((1, asked.shape[1]), np.float32)
+        offsets: np.ndarray | float = 0.0
+        if self._map is not None:
+            shift = self._map.documents(zero)
+            offsets = asked @ shift.T
+            asked = asked @ (self._map.documents(np.eye(asked.shape[1], dtype=np.float32)) - shift).T
+        return document_scores(self._ready, asked, self.join, offsets, self._lengths)
 
-    def nearest(self, queries: Sequence[str], k: int) -> tuple[list[list[float]], list[list[int]]] | None:
-        """The scores and numbers of the best documents of each query from the index; None without one."""
-        self._prepare()
-        if self._index is None:
-            return None
-        return self._index.search(self._asked(queries), k)
+    @property
+    def _ready(self) -> CorpusVectors:
+        """The vectors that are compared."""
+        return self._means if self.join == "mean" else self.head.vectors
 
     def _prepare(self) -> None:
-        """Fit the map, if there is none yet, and make the vectors that are compared, once after documents came."""
+        """Fit the map, if there is none yet, and measure the vectors that are new."""
         if self.encoded.generation != self._generation:
             self._forget()
             self._generation = self.encoded.generation
-        n_documents = len(self.head.vectors)
-        if not n_documents:
+        if not len(self.head.vectors):
             raise InputError("search needs an indexed corpus: call fit with documents first.")
-        if len(self._ready) == n_documents:
-            return
         if self.whiten is not None and self._map is None:
-            examples = None
-            if self.example_queries:
-                examples = self.encoded.query_rows(self.head, self.example_queries)
-            self._map = Whitening.fit(self._fitted_on.vectors.drawn(), self.whiten, examples)
-        ready = CorpusVectors()
-        for block in self.head.vectors.blocks():
-            if self.join == "mean":
-                ready.append(self._mapped(mean_vectors(block)))
-            else:
-                ready.append(block._replace(rows=self._mapped(block.rows)).documents())
-        self._ready = ready
-        self._index = None
-        if self.has_index:
-            self._index = WindowIndex(ready.blocks())
+            self._map = Whitening.fit(self._fitted_on.vectors.drawn(), self.whiten)
+        if self.join == "mean":
+            for block in self.head.vectors.blocks(len(self._means)):
+                self._means.append(mean_vectors(block.rows, block.counts))
+        if self._scales and len(self._lengths) < self._ready.n_vectors:
+            self._measure()
+
+    def _measure(self) -> None:
+        """The lengths of vectors that are new."""
+        lengths = [self._lengths]
+        place = 0
+        for block in self._ready.blocks():
+            place += len(block.rows)
+            n_new = place - len(self._lengths)
+            if n_new > 0:
+                rows = block.rows[-n_new:]
+                if self._map is not None:
+                    rows = self._map.documents(rows)
+                lengths.append(np.maximum(np.linalg.norm(rows, axis=1), 1e-12).astype(np.float32))
+        self._lengths = np.concatenate(lengths)
 
     def _mapped(self, rows: np.ndarray) -> np.ndarray:
         """Vectors of documents as they are compared, `[n, d]`."""
@@ -197,7 +194,7 @@ class Windows:
             places = []
             for number in of_query:
                 if number not in rows:
-                    rows[number] = self._ready.document(number)
+                    rows[number] = self._mapped(self._ready.document(number))
                 places.append(int((rows[number] @ query).argmax()))
             best.append(places)
         return best

@@ -10,12 +10,14 @@ import numpy as np
 from bm25s.tokenization import Tokenizer
 from mteb.models.model_implementations.bm25 import BM25Tokenizer
 
-from mteb_longembed.word_borders import kinds_of, piece_borders, stands_alone, word_borders
+from mteb_longembed.word_borders import stands_alone, visible, word_borders
 
 #: Letters of a word, at least, in a language with blanks.
 _SHORTEST = 2
 #: The number of what is no word: a stop word, or too short.
 NO_WORD = -1
+#: Turkish and Azerbaijani have two letters i, with and without a dot.
+_TURKIC = str.maketrans("Iİ", "ıi")
 
 
 @dataclass(frozen=True)
@@ -23,15 +25,14 @@ class Cut:
     """A text as words.
 
     Args:
-        ids: the number of each word, int32 `[words]`. Stop words are not among them.
-        starts: the first character of each, int32 `[words]`.
-        pieces: what windows count: start and end in characters of what stands between blanks, and of each letter in
-            a script without blanks, int32 `[pieces, 2]`.
+        ids: the number of each word that is kept, int32 `[kept]`. Stop words are not.
+        places: the place of each of these among all words, `[kept]`.
+        starts: the first character of all words, `[words]`.
     """
 
     ids: np.ndarray
+    places: np.ndarray
     starts: np.ndarray
-    pieces: np.ndarray
 
 
 class AskedWord(NamedTuple):
@@ -47,8 +48,9 @@ class Words:
     Stems and stop words are those of mteb's BM25, and English words are exactly its words. No word vanishes because
     many documents have it.
 
-    Differs: marks belong to the letter before them; a letter is the same in each of its Unicode forms; scripts
-        without blanks are cut in every language, and other words between them are kept whole.
+    Differs: marks belong to the letter before them; a letter is the same in each of its Unicode forms (NFKC), so a
+        ligature is its letters and a subscript a digit; what has no width counts for nothing; scripts without blanks
+        are cut in every language, and other words between them are kept whole.
 
     Args:
         language: as mteb writes it, such as `deu-Latn`.
@@ -57,6 +59,7 @@ class Words:
 
     def __init__(self, language: str, *, stems: bool = True) -> None:
         of_mteb = BM25Tokenizer(language.partition("-")[0])
+        self._is_turkic = language.partition("-")[0] in ("tur", "aze", "azj")
         self._stemmer = of_mteb.stemmer if stems else None
         self._stop_words = frozenset(Tokenizer(stopwords=of_mteb.stopwords_key or []).stopwords)
         #: Word -> its number.
@@ -73,15 +76,14 @@ class Words:
 
     def read(self, text: str) -> Cut:
         """Cut a document. Words that are new get the next numbers."""
-        kinds = kinds_of(text)
-        starts, ends = word_borders(kinds)
+        starts, ends = word_borders(text)
         forms = np.fromiter(
             map(self._forms.__getitem__, _slices(text, starts, ends)), np.int32, count=len(starts)
         )
         np.add.at(np.frombuffer(self._times_read, np.int64), forms, 1)
         ids = np.frombuffer(self._word_of_form, np.int32)[forms]
-        kept = ids != NO_WORD
-        return Cut(ids[kept], starts[kept].astype(np.int32), piece_borders(kinds))
+        places = np.flatnonzero(ids != NO_WORD)
+        return Cut(ids[places], places, starts)
 
     def of_query(self, text: str) -> list[AskedWord]:
         """The words of a query, also those that no document has.
@@ -89,9 +91,9 @@ class Words:
         >>> [asked.word for asked in Words("eng-Latn").of_query("The lamps were lit.")]
         ['lamp', 'were', 'lit']
         """
-        starts, ends = word_borders(kinds_of(text))
+        starts, ends = word_borders(text)
         found = []
-        for form in map(_lower, _slices(text, starts, ends)):
+        for form in map(self._lower, _slices(text, starts, ends)):
             word = self._word(form)
             if word is not None:
                 found.append(AskedWord(word, form))
@@ -109,7 +111,7 @@ class Words:
         return names
 
     def _new_form(self, text: str) -> int:
-        form = _lower(text)
+        form = self._lower(text)
         if form not in self._form_numbers:
             self._form_numbers[form] = len(self._form_numbers)
             word = self._word(form)
@@ -119,6 +121,17 @@ class Words:
             self._word_of_form.append(number)
             self._times_read.append(0)
         return self._form_numbers[form]
+
+    def _lower(self, text: str) -> str:
+        """A form in which a word is the same however it is typed: `É` as one character or two, full-width letters."""
+        if self._is_turkic:
+            text = text.translate(_TURKIC)
+        form = text.lower()
+        if form.isascii():
+            return form
+        form = unicodedata.normalize("NFKC", visible(form)).lower()
+        # the small letter of a capital with a dot has a dot of its own
+        return unicodedata.normalize("NFKC", form).replace("i\u0307", "i")
 
     def _word(self, form: str) -> str | None:
         """The word of a form; None for a stop word, and for one letter of a script with blanks."""
@@ -141,16 +154,6 @@ class _Memory(dict[str, int]):
     def __missing__(self, key: str) -> int:
         self[key] = self._ask(key)
         return self[key]
-
-
-def _lower(text: str) -> str:
-    """A form in which a word is the same however it is typed: `É` as one character or two, full-width letters."""
-    form = unicodedata.normalize("NFC", text.lower())
-    if form.isascii():
-        return form
-    if stands_alone(form[0]) or unicodedata.east_asian_width(form[0]) == "F":
-        return unicodedata.normalize("NFKC", form).lower()
-    return form
 
 
 def _slices(text: str, starts: np.ndarray, ends: np.ndarray) -> list[str]:

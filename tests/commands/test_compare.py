@@ -92,7 +92,7 @@ KINDS = {
     "extended": "BASE+gp@128",
     "base": "BASE+none@16",
     "several vectors": "BASE+pcw@128:size=10,vectors=window",
-    "whitened": "BASE+gp@128:whiten=0.5",
+    "indexed": "BASE+gp@128:whiten=0.5",
     "fused": "BASE+gp@128:fuse=bm25",
     "bm25": "bm25:window=200",
 }

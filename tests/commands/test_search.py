@@ -59,7 +59,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize("tail", ["", ",weights=sif", ",index=ivf,fuse=bm25"])
+@pytest.mark.parametrize("tail", ["", ",weights=sif", ",fuse=bm25"])
 def test_a_second_call_encodes_nothing_twice(files, tail, capsys, stored) -> None:
     name, corpus = files
     call = [name + tail, "--corpus", str(corpus)]
@@ -229,13 +229,6 @@ def test_a_question_without_a_common_word_has_no_hit(files, capsys) -> None:
     assert cli.main(["search", "bm25", "zebra", "--corpus", str(files[1])]) == 0
     assert capsys.readouterr().out == "No document has a word of the question.\n"
 
-
-def test_the_compute_type_is_asked_for_or_chosen_and_said(files, machine, capsys, caplog) -> None:
-    name, corpus = files
-    chosen = asked([name, "--corpus", str(corpus)], capsys)
-    assert [record.message for record in caplog.records if "runs in bf16: about 0 seconds" in record.message]
-    assert asked([name, "--corpus", str(corpus), "--dtype", "bf16"], capsys) == chosen
-    assert asked([name, "--corpus", str(corpus), "--dtype", "fp32"], capsys) != chosen
 
 
 def test_shards_of_parquet_are_searched_and_a_folder_that_is_missing_is_told(files, capsys, tmp_path) -> None:

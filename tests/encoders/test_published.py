@@ -97,8 +97,8 @@ def test_mteb_takes_any_of_its_revisions(online) -> None:
 
 
 def test_search_parameters_are_added_to_a_published_name(online, published) -> None:
-    meta = mteb.get_model_meta(f"{published}+none:index=ivf")
-    assert meta.name == f"{published}+none,index=ivf"
+    meta = mteb.get_model_meta(f"{published}+none:fuse=bm25")
+    assert meta.name == f"{published}+none,fuse=bm25"
     assert mteb.get_model_meta(meta.name).revision == meta.revision
 
 

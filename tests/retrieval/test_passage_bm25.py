@@ -1,68 +1,264 @@
-"""BM25 by passage: scores equal loops over windows, and its names are its own."""
+"""BM25 of documents and by passage: scores equal loops over words and windows, also when documents are added."""
 
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import mteb
 import numpy as np
 import pytest
 from datasets import Dataset
-from mteb.models.model_implementations.bm25 import bm25_s
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import InputError
-from mteb_longembed.retrieval.bm25 import BaselineBM25
+from mteb_longembed.retrieval import passage_bm25, postings
+from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from mteb_longembed.retrieval.fused import Fused
-from mteb_longembed.retrieval.mteb_search import MTEBSearch
-from mteb_longembed.retrieval.passage_bm25 import BM25Settings, PassageBM25
+from mteb_longembed.retrieval.make import make_scorer
+from mteb_longembed.retrieval.neighbours import SHARE, Neighbours
+from mteb_longembed.retrieval.passage_bm25 import TEMPERATURE, PassageBM25, all_windows
 from mteb_longembed.retrieval.scorer import Documents
+from mteb_longembed.retrieval.words import Words
+from tests.own_data import words_of
+from tests.retrieval.test_neighbours import Model, slow_neighbours
 from tests.retrieval.test_searching import WHERE
-from tests.retrieval.test_word_search import DOCUMENTS as ALL
-from tests.retrieval.test_word_search import VOCABULARY, slow_bm25, slow_joined
 
-#: The last one has few words, and no document has "zebra".
-DOCUMENTS = [text for text in ALL if text]
-CORPUS = Dataset.from_dict({"id": list("abcdefg"), "title": [""] * 7, "text": DOCUMENTS})
-QUERIES = {"q0": "fox kiln", "q1": "zebra", "q2": "Fox moss. Bell dune reef! Zebra."}
+VOCABULARY = ["lamp", "bell", "fox", "key", "gate", "moss", "reef", "kiln", "bark", "dune"]
+#: The last ones have few words, and no document has "zebra".
+DOCUMENTS = [" ".join(VOCABULARY[(i * j) % 10] for j in range(5 + 7 * i)) for i in range(6)] + ["fox", ""]
+QUERIES = ["fox kiln", "zebra", "Fox moss. Bell dune reef! Zebra.", "", "fox fox key"]
 
 
-def scaled(scores: list[float]) -> list[float]:
-    return [score / max(*scores, 1e-9) for score in scores]
+def slow_matches(word: str, corpus: Sequence[str]) -> dict[str, float]:
+    """The shares of the words that a word matches."""
+    own = {word: 1.0} if word in corpus else {}
+    near = slow_neighbours(Model(), corpus, word)
+    return own | {other: SHARE * cosine for other, cosine in near.items()}
 
 
-def slow_scores(query: str, size: int, parts: list[str], join: str) -> list[float]:
-    """The document and its windows for each part, each divided by its highest."""
-    joined = np.sum([slow_joined(DOCUMENTS, size, part, join) for part in parts], 0).tolist()
-    return [a + b for a, b in zip(scaled(slow_bm25(DOCUMENTS, query)), scaled(joined), strict=True)]
+def slow_bm25(
+    texts: Sequence[str], query: str, matches: Mapping[str, Mapping[str, float]] | None = None
+) -> list[float]:
+    """Lucene's BM25, word by word; of the words that a word matches, the best one counts."""
+    split = words_of(texts, "eng-Latn")
+    mean = sum(map(len, split)) / len(split)
+
+    def idf(word: str) -> float:
+        n = sum(word in other for other in split)
+        return math.log(1 + (len(split) - n + 0.5) / (n + 0.5))
+
+    scores = []
+    for words in split:
+        counts = Counter(words)
+        score = 0.0
+        for word in words_of([query], "eng-Latn")[0]:
+            shares = {word: 1.0} if matches is None else matches[word]
+            best = 0.0
+            for other, share in shares.items():
+                tf = counts[other]
+                weight = tf / (tf + 1.5 * (0.25 + 0.75 * len(words) / mean))
+                best = max(best, share * min(idf(word), idf(other)) * weight)
+            score += best
+        scores.append(score)
+    return scores
 
 
-@pytest.mark.parametrize("size", [4, 9, 100])
-@pytest.mark.parametrize("by_sentence", [False, True])
-@pytest.mark.parametrize("score", ["", ",score=max"])
-def test_scores_are_those_of_the_definition(size: int, by_sentence: bool, score: str) -> None:
-    name = f"bm25:window={size}{',query=sentences' if by_sentence else ''}{score}"
-    model = mteb.get_model(name)
-    model.index(CORPUS, **WHERE)
-    queries = Dataset.from_dict({"id": list(QUERIES), "text": list(QUERIES.values())})
-    found = model.search(queries, top_k=7, **WHERE)
-    for key, query in QUERIES.items():
-        parts = re.split(r"(?<=[.!]) ", query) if by_sentence else [query]
-        scores = slow_scores(query, size, parts, "max" if score else "softmax")
-        want = dict(zip(CORPUS["id"], scores, strict=True))
-        assert found[key] == pytest.approx(want, abs=1e-5)
-        assert list(found[key]) == sorted(found[key], key=lambda i: (-found[key][i], i))
-    few = model.search(queries, top_k=2, top_ranked={"q0": ["b", "f", "g"], "q2": []}, **WHERE)
-    assert [len(few[key]) for key in ("q0", "q1", "q2")] == [2, 0, 0]
+def slow_windows(text: str, size: int) -> list[str]:
+    words = text.split()
+    step = size // 2
+    return [" ".join(words[start : start + size]) for start in range(0, max(len(words) - step, 1), step)]
+
+
+def slow_join(scores: Sequence[float], highest: float, join: str) -> float:
+    if join == "max" or not highest:
+        return max(scores)
+    powers = [math.exp(score / highest / TEMPERATURE) for score in scores]
+    return highest * TEMPERATURE * math.log(sum(powers) / len(powers))
+
+
+def slow_joined(
+    texts: Sequence[str],
+    size: int,
+    query: str,
+    join: str,
+    matches: Mapping[str, Mapping[str, float]] | None = None,
+) -> list[float]:
+    """The scores of the windows of each text, joined."""
+    windows = [(i, window) for i, text in enumerate(texts) for window in slow_windows(text, size)]
+    scores = slow_bm25([window for _, window in windows], query, matches)
+    joined = []
+    for number in range(len(texts)):
+        own = [score for score, (owner, _) in zip(scores, windows, strict=True) if owner == number]
+        joined.append(slow_join(own, max(scores), join))
+    return joined
+
+
+def slow_scores(
+    query: str, size: int | None, rule: str | None, join: str, matches: Mapping[str, Mapping[str, float]] | None
+) -> list[float]:
+    """The document and its windows for each part of a query, each divided by the query's highest."""
+    whole = slow_bm25(DOCUMENTS, query, matches)
+    if size is None and rule is None:
+        return whole
+    parts = [query] if rule is None else re.split(r"(?<=[.!]) ", query)
+    joined = np.sum([slow_joined(DOCUMENTS, size or 10_000, part, join, matches) for part in parts], 0).tolist()
+    return [a / max(*whole, 1e-9) + b / max(*joined, 1e-9) for a, b in zip(whole, joined, strict=True)]
+
+
+def as_documents(texts: Sequence[str], language: str = "eng-Latn") -> Documents:
+    return Documents(list(map(str, range(len(texts)))), texts, language)
+
+
+def fitted(texts: Sequence[str], language: str = "eng-Latn", window: int | None = None) -> PassageBM25:
+    scorer = PassageBM25(BM25Settings(window=window))
+    scorer.fit(as_documents(texts, language))
+    return scorer
+
+
+@pytest.mark.parametrize("has_neighbours", [False, True])
+@pytest.mark.parametrize("join", ["max", "softmax"])
+@pytest.mark.parametrize("rule", [None, "sentences"])
+@pytest.mark.parametrize("size", [None, 4, 9, 100])
+def test_scores_are_those_of_loops_at_once_and_in_parts(
+    size: int | None, rule, join, has_neighbours: bool, monkeypatch
+) -> None:
+    matches = None
+    if has_neighbours:
+        corpus = list(dict.fromkeys(word for words in words_of(DOCUMENTS, "eng-Latn") for word in words))
+        matches = {word: slow_matches(word, corpus) for word in [*VOCABULARY, "zebra"]}
+    asked = BM25Settings(window=size, query=rule, score=join if size else None)
+    want = [slow_scores(query, size, rule, join, matches) for query in QUERIES]
+    for n_words, n_first in ((1 << 20, 8), (20, 8), (20, 3)):
+        monkeypatch.setattr(passage_bm25, "_WORDS", n_words)  # counted at the same time
+        scorer = PassageBM25(asked, neighbours=Neighbours(Model()) if has_neighbours else None)
+        scorer.fit(as_documents(DOCUMENTS[:n_first]))
+        scorer.scores(QUERIES)
+        scorer.add(as_documents(DOCUMENTS))
+        for query, row in zip(QUERIES, want, strict=True):
+            assert scorer.scores([query])[0] == pytest.approx(row, abs=2e-5)
+        assert scorer.scores(QUERIES) == pytest.approx(np.array(want), abs=2e-5)
+
+
+def test_what_is_added_is_counted_once_and_nothing_else_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    counted: list[int] = []
+    of_words, counts = Words.read, postings._counts
+    monkeypatch.setattr(Words, "read", lambda self, text: read.append(text) or of_words(self, text))
+    monkeypatch.setattr(
+        postings, "_counts", lambda rows, *rest: counted.append(len(rows)) or counts(rows, *rest)
+    )
+    made = longembed.search("bm25:window=4")
+    for number, text in enumerate(DOCUMENTS[:7]):
+        made.add([str(number)], [text])
+        made.search("fox")
+    assert read == DOCUMENTS[:7] and counted[::2] == [1] * 7
+
+
+def test_an_interrupted_reading_is_made_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = fitted(DOCUMENTS, window=4)
+    want = scorer.scores(QUERIES)
+    other = fitted(DOCUMENTS[:3], window=4)
+    other.scores(QUERIES)
+    other.add(as_documents(DOCUMENTS))
+    with monkeypatch.context() as patch:
+        patch.setattr(postings, "_idf", lambda *_: exec("raise KeyboardInterrupt"))
+        with pytest.raises(KeyboardInterrupt):
+            other.scores(QUERIES)
+    assert other.scores(QUERIES) == pytest.approx(want, abs=1e-6)
+
+
+def test_english_scores_are_those_of_mtebs_baseline() -> None:
+    texts = [text for text in DOCUMENTS if text] + ["Nothing was written about the foxes, nor of keys."]
+    corpus = Dataset.from_dict({"id": list(map(str, range(len(texts)))), "text": texts})
+    baseline = BM25Search()
+    baseline.index(corpus, **WHERE)
+    queries = Dataset.from_dict({"id": ["0", "1"], "text": ["the fox and keys", "kiln moss dune"]})
+    expected = baseline.search(queries, top_k=len(texts), **WHERE)
+    found = fitted(texts).scores(list(queries["text"]))
+    for key, row in zip(queries["id"], found, strict=True):
+        assert row == pytest.approx([expected[key][number] for number in corpus["id"]], abs=1e-5)
+
+
+@given(st.lists(st.lists(st.floats(0, 9, width=32), min_size=1, max_size=5), min_size=1, max_size=4))
+@settings(deadline=None)
+def test_all_windows_is_between_the_mean_and_the_best(documents: list[list[float]]) -> None:
+    counts = np.array(list(map(len, documents)))
+    flat = np.concatenate(documents).astype(np.float32)
+    joined = all_windows(flat[None].copy(), np.cumsum(counts) - counts, counts)[0]
+    for own, score in zip(documents, joined, strict=True):
+        assert np.mean(own) - 1e-4 <= score <= max(own) + 1e-4
+        assert score == pytest.approx(slow_join(own, float(flat.max()), "softmax"), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("language", "texts", "query"),
+    [
+        ("jpn-Jpan", ["東京タワーは高い"], "東京"),
+        ("pol-Latn", ["Wrocław jest piękny", "Kraków jest stary"], "jest"),
+        ("deu-Latn", ["Herr Mu\u0308ller", "Frau Meier"], "Müller"),
+        ("hin-Deva", ["हिन्दी किताब"], "हिन्दी"),
+        ("ara-Arab", ["هذا كِتَاب"], "كتاب"),
+    ],
+)
+def test_a_small_corpus_in_any_language_is_found(language: str, texts: list[str], query: str) -> None:
+    assert fitted(texts, language).scores([query])[0, 0] > 0
+    assert fitted(texts, language, 4).scores([query])[0, 0] > 1.5
+
+
+def test_a_chinese_document_has_windows_of_characters() -> None:
+    text = "甲" * 500 + "乙" + "丙" * 499
+    ((span, _),) = fitted([text, "丁"], "zho-Hans", 200).passages(["乙"], [[0, 1]])
+    assert "乙" in text[span[0] : span[1]]
+    assert span[1] - span[0] <= 200
+
+
+def test_coverage_is_the_share_of_the_rarity_of_words() -> None:
+    texts = ["fox kiln", "fox bell", "moss"]
+    common = math.log(1 + (3 - 2 + 0.5) / 2.5)
+    rare = math.log(1 + (3 - 1 + 0.5) / 1.5)
+    unknown = math.log(1 + (3 + 0.5) / 0.5)
+    best = np.eye(3)[[1, 0, 0, 2]]
+    found = fitted(texts).coverage(["fox moss zebra", "zebra", "", "fox fox moss"], best)
+    assert found == pytest.approx([common / (common + rare + unknown), 0, 0, rare / (common + rare)])
+
+
+def test_the_words_that_match_are_shown_as_people_write_them() -> None:
+    texts = ["The Keys were lost.", "a lamp"]
+    scorer = fitted(texts)
+    assert scorer.matches("which key, lamp or fox?", texts[0]) == {"key": "keys"}
+
+
+@pytest.mark.parametrize("texts", [[], ["", " "], ["the and", "of"]])
+def test_an_empty_and_a_wordless_corpus_have_no_scores(texts: list[str]) -> None:
+    for neighbours in (None, Neighbours(Model())):
+        scorer = PassageBM25(BM25Settings(window=4), neighbours=neighbours)
+        scorer.fit(as_documents(texts))
+        assert scorer.scores(["fox"]).tolist() == [[0.0] * len(texts)]
+
+
+def test_with_neighbours_a_model_finds_other_forms_and_not_stems() -> None:
+    texts = ["The lamps were lit.", "A lamp was lit.", "Nobody came."]
+
+    def far(words: Sequence[str]) -> np.ndarray:
+        """Vectors of words that are all far from each other."""
+        known = {"lamps": 0, "lamp": 1}
+        return np.eye(8, dtype=np.float32)[[known.get(word, 2 + len(word) % 6) for word in words]]
+
+    assert (fitted(texts).scores(["lamp"])[0] > 0).tolist() == [True, True, False]
+    scorer = PassageBM25(neighbours=Neighbours(far))
+    scorer.fit(as_documents(texts))
+    assert (scorer.scores(["lamp"])[0] > 0).tolist() == [False, True, False]
+    assert scorer.weighted_words("lamps")["lamps"] == {"lamps": 1.0}
 
 
 def test_only_the_first_tokens_are_read() -> None:
-    model = mteb.get_model("bm25@8")  # 6 words
-    text = ["one two three four five six lighthouse", "lighthouse"]
-    corpus = Dataset.from_dict({"id": ["a", "b"], "title": ["", ""], "text": text})
-    model.index(corpus, **WHERE)
-    asked = Dataset.from_dict({"id": ["q"], "text": ["lighthouse"]})
-    assert model.search(asked, top_k=2, **WHERE)["q"]["a"] == 0
+    scorer = make_scorer("bm25@8")  # 6 words
+    scorer.fit(as_documents(["one two three four five six lighthouse", "lighthouse"]))
+    assert (scorer.scores(["lighthouse"]) > 0).tolist() == [[False, True]]
 
 
 def test_names_are_canonical_and_never_those_of_mtebs_baseline() -> None:
@@ -86,20 +282,10 @@ def test_neighbours_inside_a_fusion_are_refused() -> None:
         mteb.get_model("mini-ape+pcw:fuse=bm25,neighbours=mini-ape")
 
 
-def test_mtebs_baseline_keeps_its_words_and_a_bm25_of_ours_finds_small_corpora() -> None:
-    texts = Documents(["a", "b"], ["Wrocław jest piękny", "Kraków jest stary"], "pol-Latn")
-    baseline = BaselineBM25()
-    ours = PassageBM25()
-    for scorer in (baseline, ours):
-        scorer.fit(texts)
-    assert baseline.scores(["jest"]).tolist() == [[0, 0]]
-    assert (ours.scores(["jest"]) > 0).all()
-
-
 @pytest.mark.parametrize("name", ["mini-ape", "mini-ape+pcw:size=16,vectors=window"])
 def test_any_model_gives_words_their_neighbours(name: str) -> None:
     searcher = longembed.search(f"bm25:window=4,neighbours={name}")
-    searcher.add(list("abcdefg"), DOCUMENTS)
+    searcher.add(list("abcdefg"), DOCUMENTS[:7])
     weighted = searcher.scorer.weighted_words("Fox and zebra")  # type: ignore[attr-defined]
     assert list(weighted) == ["fox", "zebra"] and weighted["fox"]["fox"] == 1
     assert all(share <= 0.5 for word, share in weighted["fox"].items() if word != "fox")
@@ -127,12 +313,14 @@ def test_a_wrong_setting_is_one_sentence(name: str, message: str) -> None:
         mteb.get_model(name)
 
 
-def test_an_empty_and_a_wordless_corpus_are_searched() -> None:
-    for texts in (["", " "], ["the and", "of"]):
-        model = MTEBSearch(PassageBM25(BM25Settings(window=4)))
-        model.index(Dataset.from_dict({"id": ["a", "b"], "title": ["", ""], "text": texts}), **WHERE)
-        asked = Dataset.from_dict({"id": ["q"], "text": ["fox"]})
-        assert model.search(asked, top_k=2, **WHERE)["q"] == {"a": 0.0, "b": 0.0}
+def test_bm25_alone_is_ours_in_a_search_and_mtebs_own_in_mteb() -> None:
+    texts = ["Wrocław jest piękny", "Kraków jest stary"]
+    baseline = mteb.get_model("bm25")
+    assert isinstance(baseline, BM25Search)
+    ours = make_scorer("bm25")
+    ours.fit(as_documents(texts, "pol-Latn"))
+    assert isinstance(ours, PassageBM25) and ours.meta.name == "mteb-longembed/bm25"
+    assert (ours.scores(["jest"]) > 0).all()  # bm25s takes a word of all documents away
 
 
 class Fixed:

@@ -72,20 +72,20 @@ def test_scores_are_those_of_the_definition_for_every_corpus(folder, tail, monke
 
 
 def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
-    for tail in ("+pi@128:index=ivf", "+pi@128:fuse=bm25", "+pi@128", "+pi@128:vectors=4"):
+    for tail in ("+pi@128:fuse=bm25", "+pi@128", "+pi@128:vectors=4"):
         model = longembed.search(f"{folder}{tail}", device="cpu").protocol
         assert isinstance(model, SearchProtocol) and not isinstance(model, EncoderProtocol)
         assert not hasattr(model, "encode")
-    name = f"{folder}+pi@128:index=ivf,fuse=bm25,vectors=4"
+    name = f"{folder}+pi@128:fuse=bm25,vectors=4"
     assert not hasattr(mteb.get_model(name, device="cpu"), "encode")
 
 
 @pytest.mark.parametrize(
     ("tail", "kind", "similarity", "revision"),
     [
-        ("+pi@128,index=ivf", "dense", "cosine", "-se5"),
+        ("+pi@128,whiten=0.5", "dense", "cosine", "-se6"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", ""),
-        ("+pi@128,fuse=bm25,index=ivf,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se5-bm25_0_3_0p3"),
+        ("+pi@128,fuse=bm25,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se6-bm25_0_3_0p4"),
     ],
 )
 def test_mteb_knows_name_kind_and_revision(folder, tail, kind, similarity, revision):
@@ -107,17 +107,7 @@ def test_several_vectors_run_in_mteb_with_documents_in_chunks_of_bytes(folder, m
     assert len(calls) == 3  # of 12 documents, 5 in a call
 
 
-@pytest.mark.parametrize("tail", ["+pi@128", "+pi@128:vectors=4"])
-def test_search_through_an_index_of_few_vectors_is_exact(folder, tail):
-    name = f"{folder}{tail}{',' if ':' in tail else ':'}index=ivf"
-    model = mteb.get_model(name, device="cpu")
-    assert not hasattr(model, "encode") and "index=ivf" in model.mteb_model_meta.name
-    for top_k in (3, 100):
-        want = expected(folder, tail, corpus(3))
-        check(run(model, corpus(3), top_k), want, 2e-3 if "vectors" in tail else 1e-5, top_k)
-
-
-@pytest.mark.parametrize("tail", [":index=ivf", ":vectors=4,index=ivf", ":fuse=bm25", ":vectors=4"])
+@pytest.mark.parametrize("tail", ["", ":fuse=bm25", ":vectors=4"])
 def test_candidates_are_scored_among_themselves(folder, tail):
     model = longembed.search(f"{folder}+pi@128{tail}", device="cpu").protocol
     documents = corpus(0)
@@ -162,15 +152,15 @@ def test_the_fused_score_is_the_weighted_sum_of_both_scaled_from_the_lowest_poss
 
 
 def test_a_task_without_search_refuses_it_by_its_name(folder):
-    model = longembed.search(f"{folder}+pi@128:index=ivf", device="cpu").protocol
+    model = longembed.search(f"{folder}+pi@128:whiten=0.5", device="cpu").protocol
     task = mteb.get_task("STSBenchmark")
-    message = r"local/model\+pi@128,index=ivf .*STSBenchmark does not support Search"
+    message = r"local/model\+pi@128,whiten=0\.5 .*STSBenchmark does not support Search"
     with pytest.raises(TypeError, match=message):
         task.evaluate(model, split="test", encode_kwargs={})
 
 
-def test_a_base_that_compares_by_distance_has_no_index(tmp_path):
+def test_a_base_that_compares_by_distance_has_no_map(tmp_path):
     file = tiny.saved("bert", tmp_path) / "config_sentence_transformers.json"
     file.write_text(file.read_text().replace('"cosine"', '"euclidean"'))
     with pytest.raises(IncompatibleError, match="compared by cosine or dot product, got euclidean"):
-        longembed.search(f"{tmp_path / 'model'}+pi@128:index=ivf", device="cpu")
+        longembed.search(f"{tmp_path / 'model'}+pi@128:whiten=0.5", device="cpu")

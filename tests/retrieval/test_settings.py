@@ -17,11 +17,11 @@ from tests import tiny
     ("text", "model", "settings"),
     [
         ("e5-base", ModelSpec("e5-base"), {}),
-        ("./a+b+pcw:index=ivf", ModelSpec("./a+b", "pcw"), {"index": "ivf"}),
+        ("./a+b+pcw:fuse=bm25", ModelSpec("./a+b", "pcw"), {"fuse": "bm25"}),
         (
-            "e5-base+pcw@4k:index=ivf,size=64,vectors=window,fuse=bm25,weight=0.3",
+            "e5-base+pcw@4k:size=64,vectors=window,fuse=bm25,weight=0.3",
             ModelSpec("e5-base", "pcw", "4k", vectors="window", params={"size": "64"}),
-            {"index": "ivf", "fuse": "bm25", "weight": 0.3},
+            {"fuse": "bm25", "weight": 0.3},
         ),
         (f"e5-base+pcw:fuse=bm25,weight={DEFAULT_WEIGHT},score=max", ModelSpec("e5-base", "pcw"), {"fuse": "bm25"}),
     ],
@@ -33,8 +33,8 @@ def test_a_name_is_a_model_and_a_search(text: str, model: ModelSpec, settings: d
 
 
 def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(folder: Path) -> None:
-    name = f"{folder}+pi:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT},index=ivf"
-    assert mteb.get_model_meta(name).name == "local/model+pi@128,fuse=bm25,index=ivf,vectors=8"
+    name = f"{folder}+pi:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT}"
+    assert mteb.get_model_meta(name).name == "local/model+pi@128,fuse=bm25,vectors=8"
     weighted = mteb.get_model_meta(f"{folder}+pi:fuse=bm25,weight=2.5e-1")
     assert weighted.name == "local/model+pi@128,fuse=bm25,weight=0.25"
 
@@ -42,13 +42,12 @@ def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(f
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ("index=hnsw", "^index must be ivf, got 'hnsw'"),
+        ("index=ivf", "^unknown parameter of se 'index'"),
         ("fuse=splade", "^fuse must be bm25, got 'splade'"),
         ("weight=0.5", "^weight needs fuse=bm25, got weight=0.5 without"),
         ("fuse=bm25,weight=1", "^weight must be a number above 0 and below 1, got '1'"),
         ("fuse=bm25,weight=all", "^weight must be a number above 0 and below 1, got 'all'"),
         ("whiten=2", "^whiten must be a number above 0 and at most 1"),
-        ("score=softmax,index=ivf", "^score=softmax needs the scores of all documents"),
         ("fusion=rrf", "^unknown parameter of se 'fusion'"),
     ],
 )
@@ -68,4 +67,4 @@ def test_weights_on_another_pooling_are_refused_before_weights_load(tail: str, t
 
 
 def test_no_settings_are_false() -> None:
-    assert not SearchSettings() and not SearchSettings(score="max") and SearchSettings(index="ivf")
+    assert not SearchSettings() and not SearchSettings(score="max") and SearchSettings(fuse="bm25")
