@@ -9,7 +9,7 @@ from pydantic import Field
 from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import read_fields, split_search
+from mteb_longembed.names import Power, read_fields, split_search
 
 #: The encoder's share of a fused score if the name gives none; experiments/tried.md says how it was chosen.
 DEFAULT_WEIGHT = 0.5
