@@ -11,21 +11,6 @@ import torch
 from mteb_longembed.statistics.resampling import Interval
 
 
-def interleaved(rounds: int, *runs: Callable[[], object]) -> list[float]:
-    """Median seconds of each run. Runs take turns (A, B, A, B ...), so other load on the machine slows all equally.
-
-    `BENCHMARK_CLOCK=cpu` counts seconds of processor time, for machines that also do other work.
-    """
-    clock = time.process_time if os.environ.get("BENCHMARK_CLOCK") == "cpu" else time.perf_counter
-    times: list[list[float]] = [[] for _ in runs]
-    for _ in range(rounds):
-        for seconds, run in zip(times, runs, strict=True):
-            start = clock()
-            run()
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            seconds.append(clock() - start)
-    return [statistics.median(seconds) for seconds in times]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

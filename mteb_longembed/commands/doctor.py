@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ _PACKAGES = (
 _WATCHES = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload' for f in sys.meta_path))"
 #: The width of the model by whose products types are measured.
 _WIDTH = 768
+_ROUNDS = 20
+#: A type is worth its smaller precision from so many times the speed on. Passes gain less than products do.
+_PAYS = 2.0
 DESCRIPTION = (
     "Show versions, the hub, devices and caches. The exit status is 1 if there is a problem, otherwise 0."
 )
@@ -115,8 +119,10 @@ def devices() -> Section:
     import torch
 
     section: Section = {"cpu": f"{torch.get_num_threads()} threads"}
-    for dtype in ("bf16", "fp16"):
-        section[f"cpu, {dtype}"] = f"{_gain(dtype):.2f} times as fast as fp32 in products of matrices"
+    for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        gain = _gain(dtype)
+        advice = f"dtype={name} pays here" if gain >= _PAYS else f"dtype={name} does not pay here"
+        section[f"cpu, {name}"] = f"{gain:.2f} times as fast as fp32 in products of matrices: {advice}"
     kind = torch.accelerator.current_accelerator()
     if kind is not None:
         for number in range(torch.accelerator.device_count()):
@@ -127,19 +133,25 @@ def devices() -> Section:
     return section
 
 
-def _gain(dtype: str) -> float:
-    """How many times as fast as fp32 the CPU multiplies matrices of a type."""
+def _gain(dtype: Any) -> float:
+    """How many times as fast as fp32 the CPU multiplies matrices of a type: the best of a few products of each."""
     import torch
 
-    from mteb_longembed.encoders.checkpoint import DTYPES
-    from mteb_longembed.encoders.speed import product_rate
-
-    return product_rate(_WIDTH, getattr(torch, DTYPES[dtype])) / product_rate(_WIDTH, torch.float32)
+    seconds = {}
+    for kind in (torch.float32, dtype):
+        tokens = torch.ones(32, _WIDTH, dtype=kind)
+        weights = torch.ones(_WIDTH, _WIDTH, dtype=kind)
+        times = []
+        for _ in range(_ROUNDS):
+            started = time.perf_counter()
+            tokens @ weights
+            times.append(time.perf_counter() - started)
+        seconds[kind] = min(times)
+    return seconds[torch.float32] / seconds[dtype]
 
 
 def caches() -> Section:
     """The folders of models, results and embeddings, each with its size."""
-    import mteb
     from huggingface_hub import constants
 
     from mteb_longembed.encoders.store import EmbeddingStore
@@ -147,7 +159,8 @@ def caches() -> Section:
     store = EmbeddingStore.from_environment(os.environ)
     folders = {
         "models (HF_HOME)": Path(constants.HF_HUB_CACHE),
-        "results of mteb (MTEB_CACHE)": mteb.ResultCache().default_cache_path,
+        # mteb's own rule: to import mteb takes seconds
+        "results of mteb (MTEB_CACHE)": Path(os.environ.get("MTEB_CACHE") or Path.home() / ".cache" / "mteb"),
     }
     if store is not None:
         folders["embeddings"] = store.folder

@@ -54,8 +54,9 @@ def adapt(
 
     First each token counts by how rare it is in the documents (`weights`; only where the model averages its tokens).
     Then all vectors pass through an affine map, from mean and covariance of the pieces of documents that the model
-    reads: windows, where it cuts them (`whiten`). A model with several vectors maps each. Without a strategy the result has sentence-transformers' own modules
-    (Transformer, WordWeights, Pooling, Dense, Normalize), and a saved folder opens without this package.
+    reads: windows, where it cuts them (`whiten`). A model with several vectors maps each. Without a strategy the result
+    has sentence-transformers' own modules (Transformer, WordWeights, Pooling, Dense, Normalize), and a saved folder
+    opens without this package.
 
     Source: Arora et al. 2017, ICLR (weights); Su et al. 2021, arXiv:2103.15316 (whitening), here with the counts and
         the windows of the corpus that is searched.
@@ -214,7 +215,9 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
 
 def _rows(vectors: Iterable[Any]) -> np.ndarray:
     """The vectors of texts, one or several for each, in one matrix `[n, d]`."""
-    return np.concatenate([np.atleast_2d(np.asarray(torch.as_tensor(rows).float().cpu())) for rows in vectors])
+    return np.concatenate(
+        [np.atleast_2d(np.asarray(torch.as_tensor(rows).float().cpu())) for rows in vectors]
+    )
 
 
 def _describe(model: Model, base: str, rule: str | None, power: float, n_documents: int) -> None:

@@ -21,11 +21,10 @@ from transformers.utils.import_utils import is_peft_available
 
 from mteb_longembed.errors import HubError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import download, hub_answers, translate_hub_errors, unreachable
-from mteb_longembed.names import ZooEntry, entry_of, is_folder
+from mteb_longembed.names import Vectors, ZooEntry, entry_of, is_folder, read_vectors
 
 from .e5rope import E5_ROPE, e5rope_config
 from .swap import Positions, allowed_len, positions_of
-from .vectors import Vectors, read_vectors
 
 #: The content of a JSON object.
 Json = dict[str, Any]
@@ -112,7 +111,11 @@ class Files:
             if not isinstance(error, errors.LocalEntryNotFoundError) or self._is_cached():
                 return None
             raise unreachable(self.path) from error
-        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
+        except (
+            errors.RepositoryNotFoundError,
+            errors.RevisionNotFoundError,
+            errors.HFValidationError,
+        ) as error:
             at = f" at revision {self.commit}" if self.commit else ""
             raise HubError(
                 f"the hub has no readable model {self.path!r}{at}: check the name, and HF_TOKEN if it is "

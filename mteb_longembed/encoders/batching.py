@@ -342,7 +342,9 @@ class Engine:
         rows: dict[bytes, np.ndarray] = {}
         uses_store = self.store is not None and self._owners and None not in self._owners
         # the host waits once for all of them
-        finite = torch.stack([torch.isfinite(array).all() for of_model in arrays for array in of_model]).tolist()
+        finite = torch.stack(
+            [torch.isfinite(array).all() for of_model in arrays for array in of_model]
+        ).tolist()
         for number, n in enumerate(part):
             if not all(finite[number :: len(part)]):
                 self._refuse(missing[n], ids[n], texts[missing[n]])

@@ -98,6 +98,8 @@ def converted(path: str, commit: str | None) -> Iterator[str]:
         for pattern in _SMALL:
             for file in folder.glob(pattern):
                 shutil.copy(file, target)
-        e5rope_config(json.loads((folder / "config.json").read_text(encoding="utf-8"))).save_pretrained(target)
+        e5rope_config(json.loads((folder / "config.json").read_text(encoding="utf-8"))).save_pretrained(
+            target
+        )
         save_file(e5rope_weights(weights), Path(target, "model.safetensors"), {"format": "pt"})
         yield target

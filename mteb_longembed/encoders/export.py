@@ -118,13 +118,17 @@ def export(
 # ---- the strategy in weights and settings -----------------------------------------------------------------------
 
 
-def _plain_transformer(first: LongTransformer, positions: Positions, *, trust_remote_code: bool) -> Transformer:
+def _plain_transformer(
+    first: LongTransformer, positions: Positions, *, trust_remote_code: bool
+) -> Transformer:
     """sentence-transformers' own first module, with the strategy in its weights and settings. `first` is changed."""
     strategy = first.strategy
     inner: Any = first.model
     config = inner.config
     tokenizer: Any = first.tokenizer
-    state = {key.replace("rotary_emb.base.", "rotary_emb."): value for key, value in inner.state_dict().items()}
+    state = {
+        key.replace("rotary_emb.base.", "rotary_emb."): value for key, value in inner.state_dict().items()
+    }
     if strategy.overrides():
         rope = _plain_rope(positions, strategy, config)
         table = first.table

@@ -12,8 +12,9 @@ from sentence_transformers.sentence_transformer.modules import Dense, Normalize,
 from torch import nn
 
 from mteb_longembed.errors import IncompatibleError
+from mteb_longembed.names import Vectors
 
-from .vectors import GroupByDocument, LongPooling, Vectors, check_averages
+from .vectors import GroupByDocument, LongPooling, check_averages
 from .weights import TokenWeights
 
 
@@ -44,7 +45,7 @@ class Head:
         Linear maps of tokens before the weights, which `stock_modules` makes of maps of vectors, are read as the maps
         of vectors that they stand for.
         """
-        rest = list(modules)[1:]
+        rest: list[Any] = list(modules)[1:]
         everything = tuple(rest)
         maps = []
         while rest and is_linear(rest[0], "token_embeddings"):
@@ -58,7 +59,7 @@ class Head:
         settings = cast("Pooling", rest.pop(0)).get_config_dict()
         vectors = settings.pop("vectors", None)
         normalize = True
-        dims = None
+        dims: int | None = None
         if rest and isinstance(rest[-1], GroupByDocument):
             last = rest.pop()
             normalize = last.normalize

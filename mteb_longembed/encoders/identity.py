@@ -1,4 +1,4 @@
-"""What a model in memory is: one digest of its weights and its configuration, and what tells cheaply that it changed."""
+"""What a model in memory is: a digest of its weights and configuration, and what tells cheaply that it changed."""
 
 import hashlib
 import json
@@ -73,7 +73,7 @@ def content(modules: list[nn.Module]) -> str:
 
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
     """All weights, and all buffers but those that transformers changes while a model runs."""
-    found = list(model.named_parameters())
+    found: list[tuple[str, Tensor]] = list(model.named_parameters())
     for name, module in model.named_modules():
         if getattr(module, "rope_type", None) not in _STATEFUL:
             found += [(f"{name}.{key}", buffer) for key, buffer in module.named_buffers(recurse=False)]

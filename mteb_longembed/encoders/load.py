@@ -205,7 +205,9 @@ def check_unset(**settings: str | None) -> None:
             )
 
 
-def _build(checkpoint: Checkpoint, device: str | None, model_kwargs: Mapping[str, Any] | None = None) -> LongModel:
+def _build(
+    checkpoint: Checkpoint, device: str | None, model_kwargs: Mapping[str, Any] | None = None
+) -> LongModel:
     """Load a model from files and put its strategy inside.
 
     Raises:
@@ -219,7 +221,9 @@ def _build(checkpoint: Checkpoint, device: str | None, model_kwargs: Mapping[str
             _check(loaded[0], base.path)
             return _finished(loaded, checkpoint, device)
         for kind in base.module_types:
-            of_theirs = kind.startswith("sentence_transformers.") and (".modules." in kind or ".models." in kind)
+            of_theirs = kind.startswith("sentence_transformers.") and (
+                ".modules." in kind or ".models." in kind
+            )
             if kind not in OURS and not of_theirs:
                 raise ModelError(
                     f"{base.path} asks for the class {kind[:80]}, which is neither ours nor a module of "
@@ -285,7 +289,11 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
     first = LongTransformer.made_of(first, checkpoint.strategy, has_long_rows=grown is not None)
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
     made: LongModel
-    if checkpoint.vectors is None and not first.cuts and type(base) in (SentenceTransformer, LongSentenceTransformer):
+    if (
+        checkpoint.vectors is None
+        and not first.cuts
+        and type(base) in (SentenceTransformer, LongSentenceTransformer)
+    ):
         # its head stays as it is
         base.__class__ = LongSentenceTransformer
         made = cast("LongSentenceTransformer", base)
@@ -320,7 +328,9 @@ def _with_trained_rows(model: PreTrainedModel, step: int) -> None:
     table = embeddings.position_embeddings
     rows = table.weight.detach()
     both = torch.cat([rows[::step], rows])
-    embeddings.position_embeddings = torch.nn.Embedding(*both.shape, table.padding_idx, _weight=both)
+    embeddings.position_embeddings = torch.nn.Embedding(
+        len(both), both.shape[1], table.padding_idx, _weight=both
+    )
     model.config.max_position_embeddings = len(both)
 
 

@@ -101,8 +101,8 @@ class LongTransformer(Transformer):
         self.has_long_rows = has_long_rows
         # flattened batches would hide where a document ends; FlashAttention 2 leaves out padding in each layer
         self.unpad_inputs = False
-        self.tokenizer.padding_side = "right"
-        self.tokenizer.truncation_side = "right"
+        self._words.padding_side = "right"
+        self._words.truncation_side = "right"
         self.max_seq_length = strategy.target_len
 
     @property
@@ -355,7 +355,7 @@ class LongModelMixin(BaseModel):
         return {**self.__dict__, "built_state": "copied" if self.is_unchanged() else None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         if self.built_state == "copied":
             self.built_state = state_of(self)
 
@@ -481,7 +481,9 @@ def encode_together(
     for model in models:
         model.eval()
     place = first._resolve_inference_device(device)
-    engine = Engine(models, place, prompt, batch_size, kwargs, of_tokens=of_tokens, to_host=to_host, store=store)
+    engine = Engine(
+        models, place, prompt, batch_size, kwargs, of_tokens=of_tokens, to_host=to_host, store=store
+    )
     texts = list(dict.fromkeys(inputs))
     for indices, arrays in engine.encode(texts, show=show):
         yield [texts[i] for i in indices], arrays

@@ -150,8 +150,9 @@ class EmbeddingStore:
 
 
 def pack(matrix: np.ndarray, key: bytes) -> bytes:
-    """Rows `[vectors, d]` as they are stored: a checksum over key (so that they fit no other) and contents, the width,
-    the numbers.
+    """Rows `[vectors, d]` as they are stored: a checksum, the width, the numbers.
+
+    The checksum is over the key too, so that rows fit no other key.
     """
     contents = np.array(matrix.shape[1], "<u4").tobytes() + matrix.astype("<f4").tobytes()
     return _checksum(key, contents) + contents

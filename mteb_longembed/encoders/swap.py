@@ -1,7 +1,7 @@
 """The positions of a loaded transformer are swapped in place: tables of learned positions, and rotary modules."""
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -184,7 +184,8 @@ class LongTable(nn.Embedding):
         self, table: nn.Embedding, first_row: int, strategy: Strategy, *, has_long_rows: bool = False
     ) -> None:
         weight = table.weight.detach()
-        super().__init__(*weight.shape, table.padding_idx, _weight=weight)
+        rows, width = weight.shape
+        super().__init__(rows, width, table.padding_idx, _weight=weight)
         # transformers' mark of weights that its files had
         self.weight._is_hf_initialized = getattr(table.weight, "_is_hf_initialized", False)  # type: ignore[attr-defined]
         self.first_row = first_row
@@ -338,12 +339,16 @@ class LongRotary(nn.Module):
 
 
 def _swap_rotary(model: PreTrainedModel, strategy: Strategy) -> None:
-    for name, part in model.named_modules():
-        if isinstance(part, LongRotary) or hasattr(part, "inv_freq") or hasattr(part, "full_attention_inv_freq"):
-            rotary = part if isinstance(part, LongRotary) else LongRotary(part, model.config)
-            break
+    found = {name: part for name, part in model.named_modules() if _rotates(part)}
+    name, part = next(iter(found.items()))
+    rotary = part if isinstance(part, LongRotary) else LongRotary(part, model.config)
     _check_layers(model, rotary, strategy)
     model.set_submodule(name, rotary)
+
+
+def _rotates(part: nn.Module) -> bool:
+    """Whether it is a rotary module, of transformers' own or of ours."""
+    return hasattr(part, "inv_freq") or hasattr(part, "full_attention_inv_freq")
 
 
 def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy) -> None:
@@ -429,4 +434,4 @@ def fuse_attention(model: nn.Module, strategy: Strategy) -> None:
     for module in model.modules():
         if isinstance(module, MPNetSelfAttention):
             module.__class__ = FusedAttention
-            module.strategy = strategy
+            cast("Any", module).strategy = strategy

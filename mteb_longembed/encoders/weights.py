@@ -104,7 +104,7 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
     about it.
     """
     tokenizer: Any = model.tokenizer
-    embeddings: Any = model[0].model.get_input_embeddings()
+    first: Any = model[0]
     prompts = [text for text in model.prompts.values() if text]
     always = np.concatenate([np.zeros(0, np.int32), *_plain_ids(tokenizer, prompts)])
 
@@ -115,7 +115,7 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
                     bar.update()
                     yield np.concatenate([ids, always])
 
-    return TokenCounts.of(read(), max(embeddings.num_embeddings, len(tokenizer)))
+    return TokenCounts.of(read(), max(first.model.get_input_embeddings().num_embeddings, len(tokenizer)))
 
 
 def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:

@@ -76,7 +76,9 @@ class Whitening:
         rows -= mean
         variance = float((rows**2).sum()) / max(n, 1) / width
         if n < 2 or variance <= 1e-12 * float((vectors.astype(np.float64) ** 2).mean()):
-            logger.warning("whitening needs two different vectors of documents, got %d: it changes nothing.", n)
+            logger.warning(
+                "whitening needs two different vectors of documents, got %d: it changes nothing.", n
+            )
             return cls(np.zeros(width, np.float32), np.eye(width, dtype=np.float32))
         shrinkage = max(ledoit_wolf_shrinkage(rows, assume_centered=True), LEAST_SHRINKAGE)
         covariance = (1 - shrinkage) / variance * (rows.T @ rows) / n

@@ -18,8 +18,9 @@ from mteb_longembed.encoders.model import (
     with_head,
 )
 from mteb_longembed.encoders.tokens import draw
-from mteb_longembed.encoders.vectors import Vectors, check_averages
+from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens, document_prompt
+from mteb_longembed.names import Vectors
 
 from .scorer import Documents
 

@@ -272,9 +272,7 @@ class Pass:
         table = text_table({str(number): text for number, text in enumerate(texts)})
         loader: Any = DataLoader(cast("Any", table), batch_size=options.get("batch_size", 32))
         where = {"hf_split": "test", "hf_subset": "default", "prompt_type": kind}
-        return _matrices(
-            self.encoder.encode(loader, task_metadata=documents.metadata, **where, **options)
-        )
+        return _matrices(self.encoder.encode(loader, task_metadata=documents.metadata, **where, **options))
 
 
 def _matrices(rows: Any) -> list[np.ndarray]:

@@ -133,7 +133,9 @@ class Searcher:
                 self._tables = tables
             self.empty += empty
 
-    def _read_given(self, documents: Iterable[tuple[str, str]], empty: list[str]) -> Iterator[tuple[str, str]]:
+    def _read_given(
+        self, documents: Iterable[tuple[str, str]], empty: list[str]
+    ) -> Iterator[tuple[str, str]]:
         """Documents that have text. The ids of the others are noted."""
         known = {*self._documents.ids, *self.empty}
         for key, text in documents:
@@ -214,7 +216,9 @@ def _pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, str]
     """Each id with its text."""
     counts = [0, 0]
     missing: Any = None  # neither an id nor a text may be None
-    for key, text in zip_longest(read_given("ids", ids, keys=True), read_given("documents", texts), fillvalue=missing):
+    for key, text in zip_longest(
+        read_given("ids", ids, keys=True), read_given("documents", texts), fillvalue=missing
+    ):
         counts[0] += key is not missing
         counts[1] += text is not missing
         if counts[0] == counts[1]:

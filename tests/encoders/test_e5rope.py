@@ -128,6 +128,5 @@ def test_other_architectures_under_the_same_name_are_refused(tmp_path):
     with pytest.raises(ModelError, match="also rotates values"):
         e5rope_config({**CONFIG, "rotary_value": True})
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    with pytest.raises(ModelError, match=r"neither model\.safetensors nor"):
-        with converted(str(tmp_path), None):
-            pass
+    with pytest.raises(ModelError, match=r"neither model\.safetensors nor"), converted(str(tmp_path), None):
+        pass
