@@ -38,7 +38,9 @@ _NARROW = 40
 _LINE_BREAK = regex.compile(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _MARK_AT_END = regex.compile(r"[\p{SB=ST}\p{SB=AT}][\p{SB=CL}\p{SB=EX}\p{SB=FO}]*$", regex.VERSION1)
 #: What no sentence of prose has: the second half of one, a part of a table, of a program or of a quoted mail.
-_NO_PROSE = regex.compile(r"[-*+•]\s|[\"'“‘(\[]*\p{Ll}|[>|#@]|[\"']{3}|.*(?:\||-->|>>>|\s{4}\S)", regex.DOTALL)
+_NO_PROSE = regex.compile(
+    r"[-*+•]\s|[\"'“‘(\[]*\p{Ll}|[>|#@]|[\"']{3}|.*(?:\||-->|>>>|\s{4}\S)", regex.DOTALL
+)
 #: Ends that are none: an initial (`J. Smith`) and a title (`Dr. Smith`), which has no vowel or is `Prof`.
 _ABBREVIATION = regex.compile(r"\b(?:\p{Lu}[bcdfghjklmnpqrstvwxz]{0,3}|Prof)\. *\Z")
 #: An end that is none of a short piece: the number of a list (`3. Then`).
@@ -48,11 +50,11 @@ _SHORT = 12
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    """Where the sentences of a text end, in characters; the end of the text is not among them.
+    r"""Where the sentences of a text end, in characters; the end of the text is not among them.
 
     Blank lines, list items and headings end them too. Another line break is a blank.
 
-    >>> list(sentence_ends("It cost 3.5 million. Why?")), list(sentence_ends("It was\\nfound. Why?"))
+    >>> list(sentence_ends("It cost 3.5 million. Why?")), list(sentence_ends("It was\nfound. Why?"))
     ([21], [14])
     """
     first = 0
@@ -122,9 +124,9 @@ def is_complete(sentence: str) -> bool:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, with blanks for line breaks and none at their ends. A text of blanks has one.
+    r"""The sentences of a text, with blanks for line breaks and none at their ends. A text of blanks has one.
 
-    >>> sentences("It cost 3.5\\nmillion. Why?")
+    >>> sentences("It cost 3.5\nmillion. Why?")
     ['It cost 3.5 million.', 'Why?']
     """
     found = []

@@ -72,7 +72,9 @@ def test_lines_that_were_set_to_a_width_are_one_text(width: int, newline: str) -
         ("第一章\n他来了。她走了。", ["第一章", "他来了。", "她走了。"]),
     ],
 )
-def test_line_breaks_are_blanks_but_behind_headings_items_and_blank_lines(text: str, expected: list[str]) -> None:
+def test_line_breaks_are_blanks_but_behind_headings_items_and_blank_lines(
+    text: str, expected: list[str]
+) -> None:
     assert sentences(text) == expected
     assert sentences(text.replace("\n", "\r\n")) == expected
 

@@ -85,8 +85,8 @@ class ModelRegistry(dict[str, "ModelMeta"]):
         if name in ZOO and ZOO[name].kind == "mteb":
             return self[ZOO[name].hub_id]
         if is_bm25_name(name):
-            from mteb_longembed.retrieval.make import meta_of_bm25
             from mteb_longembed.retrieval.bm25_settings import BM25Settings
+            from mteb_longembed.retrieval.make import meta_of_bm25
 
             return meta_of_bm25(BM25Settings.parse(name))
         from mteb_longembed.retrieval.settings import read_name

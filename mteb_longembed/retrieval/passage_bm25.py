@@ -10,7 +10,6 @@ from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
 from scipy import sparse
 
-from mteb_longembed.errors import InputError
 from mteb_longembed.sentences import WORDS_PER_TOKEN, query_parts
 from mteb_longembed.word_borders import first_words
 
@@ -93,7 +92,7 @@ class PassageBM25:
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
         _, asked = self._ask(queries)
         whole = self._whole.scores(asked)
-        if self.settings.window is None and self.settings.query is None or not whole.size:
+        if (self.settings.window is None and self.settings.query is None) or not whole.size:
             return whole
         parts = query_parts(queries, self.settings.query)
         if self.settings.query is not None:
@@ -163,7 +162,9 @@ class PassageBM25:
     def _present(self, text: str) -> np.ndarray:
         """Whether a text has each word of the documents, `[words]`."""
         # the place behind all words is that of others
-        numbers = [self._words.numbers.get(word.word, len(self._words)) for word in self._words.of_query(text)]
+        numbers = [
+            self._words.numbers.get(word.word, len(self._words)) for word in self._words.of_query(text)
+        ]
         present = np.zeros(len(self._words) + 1, bool)
         present[numbers] = True
         return present[:-1]

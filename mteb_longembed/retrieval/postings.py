@@ -138,7 +138,9 @@ def _best_matches(counts: sparse.csr_array, norms: np.ndarray, shares: sparse.cs
         highest.append(best[texts[-1]])
         best[texts[-1]] = 0
     ends = np.cumsum(list(map(len, texts)), dtype=np.int32)
-    return sparse.csr_array((np.concatenate(highest), np.concatenate(texts), ends), (len(ends) - 1, len(best)))
+    return sparse.csr_array(
+        (np.concatenate(highest), np.concatenate(texts), ends), (len(ends) - 1, len(best))
+    )
 
 
 def _summed(counts: sparse.csr_array, best: sparse.csr_array) -> np.ndarray:

@@ -168,7 +168,8 @@ class Searcher:
     def search(self, query: str | list[str], k: int = 10) -> list[Hit] | list[list[Hit]]:
         """The `k` best documents of a query, best first; all if there are fewer. A list of queries gives lists.
 
-        Of those with equal scores, the one that was added first comes first. BM25 alone finds only documents that share a word with the query.
+        Of those with equal scores, the one that was added first comes first. BM25 alone finds only documents that share
+        a word with the query.
 
         Raises:
             InputError: if the query is no text, `k` is below 1, or no document has text.
@@ -215,7 +216,9 @@ def _pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, str]
     """Each id with its text."""
     counts = [0, 0]
     missing: Any = None  # neither an id nor a text may be None
-    for key, text in zip_longest(checked("ids", ids, keys=True), checked("documents", texts), fillvalue=missing):
+    for key, text in zip_longest(
+        checked("ids", ids, keys=True), checked("documents", texts), fillvalue=missing
+    ):
         counts[0] += key is not missing
         counts[1] += text is not missing
         if counts[0] == counts[1]:

@@ -98,14 +98,20 @@ def slow_joined(
 
 
 def slow_scores(
-    query: str, size: int | None, rule: str | None, join: str, matches: Mapping[str, Mapping[str, float]] | None
+    query: str,
+    size: int | None,
+    rule: str | None,
+    join: str,
+    matches: Mapping[str, Mapping[str, float]] | None,
 ) -> list[float]:
     """The document and its windows for each part of a query, each divided by the query's highest."""
     whole = slow_bm25(DOCUMENTS, query, matches)
     if size is None and rule is None:
         return whole
     parts = [query] if rule is None else re.split(r"(?<=[.!]) ", query)
-    joined = np.sum([slow_joined(DOCUMENTS, size or 10_000, part, join, matches) for part in parts], 0).tolist()
+    joined = np.sum(
+        [slow_joined(DOCUMENTS, size or 10_000, part, join, matches) for part in parts], 0
+    ).tolist()
     return [a / max(*whole, 1e-9) + b / max(*joined, 1e-9) for a, b in zip(whole, joined, strict=True)]
 
 

@@ -92,5 +92,7 @@ def test_what_a_forked_process_adds_changes_no_other(folder: Path) -> None:
 def test_a_search_is_not_pickled_and_one_sentence_says_what_to_do(
     searcher: Searcher, send: Callable[[object], object]
 ) -> None:
-    with pytest.raises(InputError, match=r"a Searcher cannot be pickled, .*: make it in each process, or fork"):
+    with pytest.raises(
+        InputError, match=r"a Searcher cannot be pickled, .*: make it in each process, or fork"
+    ):
         send(searcher)

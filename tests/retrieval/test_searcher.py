@@ -223,9 +223,18 @@ def test_documents_are_added_without_bars(folder: Path, tail: str, capfd: pytest
             lambda s: s.add(["a\ud800"], ["a"]),
             r"an id must have at least one character and no half ones, got 'a\\ud800'",
         ),
-        (lambda s: s.add(["x"], pd.DataFrame({"text": ["a"]})), r"documents must be .*got a table \(DataFrame\)"),
-        (lambda s: s.add(["x"], Dataset.from_dict({"text": ["a"]})), r"documents .*got a table \(Dataset\): give"),
-        (lambda s: s.add(["text"], {"text": "a"}.keys()), "documents must be .*got a dict_keys: use the values"),
+        (
+            lambda s: s.add(["x"], pd.DataFrame({"text": ["a"]})),
+            r"documents must be .*got a table \(DataFrame\)",
+        ),
+        (
+            lambda s: s.add(["x"], Dataset.from_dict({"text": ["a"]})),
+            r"documents .*got a table \(Dataset\): give",
+        ),
+        (
+            lambda s: s.add(["text"], {"text": "a"}.keys()),
+            "documents must be .*got a dict_keys: use the values",
+        ),
         (lambda s: s.add(["x"], {"x": "a"}), "documents must be texts .*got a dict: use the values"),
         (lambda s: s.add(pd.DataFrame({"id": ["x"]}), ["a"]), "ids must be .*got a table"),
         (lambda s: s.search(pd.DataFrame({"query": ["a"]})), "queries must be .*got a table"),
@@ -410,7 +419,9 @@ def test_documents_that_are_added_one_by_one_stay_in_few_files() -> None:
     for number in range(40):
         made.add([f"d{number}"], [f"lamp{number} text"])
     assert len(made._tables) <= 6 and len(made) == 40
-    assert [made.search(f"lamp{number}")[0].id for number in range(40)] == [f"d{number}" for number in range(40)]
+    assert [made.search(f"lamp{number}")[0].id for number in range(40)] == [
+        f"d{number}" for number in range(40)
+    ]
 
 
 def test_bm25_finds_whole_short_documents_that_have_a_word_of_the_question() -> None:

@@ -97,7 +97,10 @@ def test_places_are_those_in_the_text_as_it_was_given() -> None:
 
 
 def test_a_passage_of_a_text_with_ligatures_is_that_of_the_text() -> None:
-    texts = ["Nothing was there. " * 30 + "The fire\u00adplace of the o\ufb03ce is cold. " + "It rained. " * 50, "moss"]
+    texts = [
+        "Nothing was there. " * 30 + "The fire\u00adplace of the o\ufb03ce is cold. " + "It rained. " * 50,
+        "moss",
+    ]
     searcher = longembed.search("bm25:window=20")
     searcher.add(["a", "b"], texts)
     for query in ("fireplace", "office"):

@@ -50,7 +50,7 @@ def checked(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterator[
         )
     if hasattr(texts, "columns") or hasattr(texts, "column_names"):
         raise InputError(
-            f"{what} must be texts in a list or another iterable, got a table ({type(texts).__name__}): give one column."
+            f"{what} must be texts in a list or another iterable, got a table ({type(texts).__name__}): give a column."
         )
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(
