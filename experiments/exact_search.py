@@ -7,6 +7,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import faiss
@@ -67,8 +68,7 @@ def interleaved(ours: Callable[..., object], theirs: Callable[..., object], quer
 
 def resident() -> float:
     """The memory of this process in MB, with the pages of files that are mapped now."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 if __name__ == "__main__":
