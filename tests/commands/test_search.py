@@ -230,7 +230,6 @@ def test_a_question_without_a_common_word_has_no_hit(files, capsys) -> None:
     assert capsys.readouterr().out == "No document has a word of the question.\n"
 
 
-
 def test_shards_of_parquet_are_searched_and_a_folder_that_is_missing_is_told(files, capsys, tmp_path) -> None:
     rows = [{"id": key, "text": text} for key, text in read(files[1]).items()]
     for number in range(2):
