@@ -1,16 +1,9 @@
 """The one way to measure time, and to write a table into a page."""
 
-import os
-import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from mteb_longembed.statistics.resampling import Interval
-
-
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -36,18 +36,18 @@ class Neighbours:
         self._words: list[str] = []
         self._mean = np.zeros(0, np.float32)
         self._unit = np.zeros((0, 0), np.float32)
-        #: The cosines of each word of the corpus and its neighbours, sparse `[words, words]`.
-        self.cosines = sparse.csr_array((0, 0), dtype=np.float32)
+        #: The neighbours of words that were asked: their numbers in the corpus and the cosines.
+        self._known: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def fit(self, words: Sequence[str]) -> None:
-        """Find the neighbours of all words of a corpus. Only words that are new are encoded."""
+        """Read all words of a corpus. Only words that are new are encoded."""
         if list(words) == self._words:
             return
         self._words = list(words)
         vectors = self._read(words)
         self._mean = vectors.mean(axis=0) if len(words) else np.zeros(0, np.float32)
         self._unit = unit(vectors - self._mean)
-        self.cosines = self._nearest(self._unit, np.arange(len(words)))
+        self._known = {}
 
     def of(self, words: Sequence[str], own: np.ndarray) -> sparse.csr_array:
         """The cosines of words and their neighbours in the corpus, sparse `[words, words of the corpus]`.
@@ -56,18 +56,19 @@ class Neighbours:
             words: as people write them.
             own: the number of each in the corpus, or -1: these are encoded now, unless they were asked before.
         """
-        n_words = len(self._words)
-        if not n_words or not len(words):
-            return sparse.csr_array((len(words), n_words), dtype=np.float32)
-        unknown = np.flatnonzero(own < 0)
-        if not len(unknown):
-            return self.cosines[own]
-        vectors = self._read([words[place] for place in unknown.tolist()])
-        further = self._nearest(unit(vectors - self._mean), np.full(len(unknown), -1))
-        of_all = sparse.vstack([self.cosines[own[own >= 0]], further], format="csr")
-        places = np.empty(len(words), int)
-        places[np.concatenate([np.flatnonzero(own >= 0), unknown])] = np.arange(len(words))
-        return of_all[places]
+        shape = (len(words), len(self._words))
+        if not all(shape):
+            return sparse.csr_array(shape, dtype=np.float32)
+        new = [place for place, word in enumerate(words) if word not in self._known]
+        if new:
+            asked = [words[place] for place in new]
+            nearest = self._nearest(unit(self._read(asked) - self._mean), own[new])
+            for row, word in enumerate(asked):
+                part = slice(nearest.indptr[row], nearest.indptr[row + 1])
+                self._known[word] = nearest.indices[part], nearest.data[part]
+        numbers, cosines = zip(*(self._known[word] for word in words), strict=True)
+        ends = np.cumsum([0, *map(len, numbers)])
+        return sparse.csr_array((np.concatenate(cosines), np.concatenate(numbers), ends), shape)
 
     def _read(self, words: Sequence[str]) -> np.ndarray:
         new = [word for word in dict.fromkeys(words) if word not in self._vectors]
@@ -82,8 +83,6 @@ class Neighbours:
         parts = []
         for start in range(0, len(unit), size):
             parts.append(self._nearest_of_block(unit[start : start + size], own[start : start + size]))
-        if not parts:
-            return sparse.csr_array((0, n_words), dtype=np.float32)
         return sparse.vstack(parts, format="csr")
 
     def _nearest_of_block(self, unit: np.ndarray, own: np.ndarray) -> sparse.csr_array:

@@ -3,6 +3,7 @@
 import mmap
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +13,8 @@ from mteb_longembed.files import write_at
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
+#: Documents whose vectors are written at a time.
+_AT_ONCE = 1024
 #: How the vectors of a document give its score: their mean is its one vector, the best one counts, or all of them.
 Join = Literal["mean", "max", "softmax"]
 #: `softmax` counts a vector half as much if its cosine is `TEMPERATURE * ln 2` below that of the best one.
@@ -54,16 +57,20 @@ class CorpusVectors:
             NumberError: if a number is not finite.
             StorageError: if the disk refuses a write.
         """
-        counts = []
-        place = 4 * self.n_vectors * self._width
-        for document in documents:
-            rows = np.atleast_2d(np.asarray(document, np.float32))
+        starts = [self._starts]
+        documents = iter(documents)
+        # few large writes: pages that came together are mapped together, in half of the time
+        while chunk := list(islice(documents, _AT_ONCE)):
+            parts = [np.atleast_2d(np.asarray(document, np.float32)) for document in chunk]
+            rows = np.concatenate(parts)
             check_finite(rows)
             self._width = rows.shape[1]
-            counts.append(len(rows))
-            write_at(self._file, place, rows.tobytes(), "the vectors of the documents")
-            place += rows.nbytes
-        self._starts = np.append(self._starts, self.n_vectors + np.cumsum(counts, dtype=int))
+            n_before = starts[-1][-1]
+            write_at(
+                self._file, 4 * int(n_before) * self._width, rows.tobytes(), "the vectors of the documents"
+            )
+            starts.append(n_before + np.cumsum(list(map(len, parts))))
+        self._starts = np.concatenate(starts)
 
     def keep_first(self, n: int) -> None:
         """Forget all documents behind the first `n`."""
