@@ -181,7 +181,10 @@ def test_bm25_is_the_cheapest_of_all_and_a_fusion_costs_an_index_more_than_its_m
 def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
     near = Candidate(f"{LEXICAL.name},neighbours=org/mine", "", "bm25")
     found = advice(summary({near: 400, LEXICAL: 400, GOOD: 400}, 500), n_groups=500)
-    assert found.recommended == LEXICAL.id and "needs no model" in found.use
+    assert found.recommended == LEXICAL.id
+    made = summary({near: 3_000, LEXICAL: 2_999}, 5_000)
+    found = advice(made, n_groups=5_000)
+    assert found.use == "Use bm25:window=200: it is good enough, and needs no model."
     assert advice(summary({near: 400}, 500)).price.startswith("It encodes each word once, but no document")
 
 
