@@ -37,6 +37,7 @@ class Setting:
         tasks: names of the tasks that mteb knows.
         n_queries: queries that all candidates answered.
         n_groups: of these queries; the same number where each query is on its own.
+        are_named: whether the queries' file says which belong together, and not their documents.
         corpus: the file of one's own documents, None with tasks of mteb.
         language: of one's own documents, None for English.
     """
@@ -44,6 +45,7 @@ class Setting:
     tasks: Sequence[str] = ()
     n_queries: int = LEAST_QUERIES
     n_groups: int = LEAST_QUERIES
+    are_named: bool = False
     corpus: str | None = None
     language: str | None = None
 
@@ -58,6 +60,8 @@ class Setting:
             return "1 query"
         if self.n_groups == self.n_queries:
             return f"{self.n_queries:,} queries"
+        if self.are_named:
+            return f"{self.n_queries:,} queries in {counted(self.n_groups, 'group')}"
         return f"{self.n_queries:,} queries about {counted(self.n_groups, 'document')}"
 
 

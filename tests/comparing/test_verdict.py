@@ -63,6 +63,7 @@ def test_a_leader_that_is_not_sure_says_who_may_be_best_and_how_many_more_querie
         "documents; +pi@4096 (22 %) may be best too. If the difference of 6.0 points to +pi@4096 is real, about 63 "
         "more queries like these would show it in 80 % of cases."
     )
+    assert "50 queries in 12 groups; " in advice(LEADING, n_groups=12, are_named=True).certainty
     behind = rows({"standing": "may be best"}, {"standing": "behind"}, {"standing": "behind"})
     assert advice(behind).certainty.endswith("; each other one is in less than 1 %.")
 
