@@ -287,7 +287,8 @@ def _price(row: Any, best: Any) -> str:
     """What a candidate costs, what that saves against the best, and how much of the text it reads."""
     if row.neighbours:
         return (
-            "It encodes each word once, but no document, of which it keeps no vectors; so it needs its model."
+            f"It encodes each word once, about {row.tokens:,.0f} tokens, and new words of queries, but no document, of "
+            "which it keeps no vectors; so it needs its model."
         )
     if row.kind == "bm25":
         return "It encodes nothing and keeps no vectors; its index holds the words."
