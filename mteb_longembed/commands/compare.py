@@ -199,7 +199,9 @@ def _print(comparison: Comparison, *, explain: bool) -> None:
         shown = tables(comparison)
     for table in shown:
         print(f"\n{as_text(table, get_terminal_size().columns, notes=explain)}")
-    print(f"\n{printable(comparison.signature)}")
-    kinds = ["finding", "untried"] if explain else ["data"]  # the table's notes have the data
-    for sentence in comparison.texts(*kinds):
+    further = comparison.texts("finding", "untried")  # the table's notes have the signature and the data
+    if not explain:
+        further = [comparison.signature, *comparison.texts("data")]
+    print()
+    for sentence in further:
         print(printable(sentence))

@@ -74,6 +74,7 @@ class Comparison:
         metrics: what was scored, the first one ranks; if each task has its own, all of them.
         n_queries: queries that all candidates answered.
         n_groups: of these queries: those that share a relevant document belong together.
+        asked: the number of queries, and of what they are about, in words.
         n_documents: documents of all splits.
         is_complete: whether it was not interrupted.
         identity: a hash of data, candidates and metrics.
@@ -89,6 +90,7 @@ class Comparison:
     metrics: list[str]
     n_queries: int
     n_groups: int
+    asked: str
     n_documents: int
     is_complete: bool
     identity: str
@@ -114,11 +116,6 @@ class Comparison:
         if len(ranking) == 1:
             return ranking[0]
         return "main score"
-
-    @property
-    def asked(self) -> str:
-        """The number of queries, and of what they are about, in words."""
-        return Setting(n_queries=self.n_queries, n_groups=self.n_groups).queries
 
     @property
     def signature(self) -> str:
@@ -511,6 +508,7 @@ def _comparison(
         tasks=[task for task in tasks if is_known_task(task)],
         n_queries=len(done[0].scores),
         n_groups=resamples_of(scores, [candidates[0].id]).n_groups,
+        are_named=any(getattr(split.task, "groups", {}) for split in splits),
         corpus=corpus,
         language=language,
     )
@@ -535,6 +533,7 @@ def _comparison(
         metrics=metrics,
         n_queries=setting.n_queries,
         n_groups=setting.n_groups,
+        asked=setting.queries,
         n_documents=sum(len(split.corpus) for split in splits),
         is_complete=is_complete,
         identity=hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest(),

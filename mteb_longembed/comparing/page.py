@@ -46,7 +46,7 @@ _LEGEND = {
     NEAR: f"Within {MARGIN:g}: the share of resamples in which it is less than {MARGIN:g} points behind all others. "
     "Each resample also holds a document that nobody has asked about, so few documents never show it.",
     "standing": f"Standing: good enough (within {MARGIN:g} points in at least {100 * ENOUGH_SHARE:g} %), behind "
-    "(surely behind the highest score), may be best (all others).",
+    "(surely behind the highest score, also if that is only the luckiest of many), may be best (all others).",
     "tokens/s": "Tokens/s: on the same documents, once for each pass. To count as faster, a candidate must encode all "
     f"documents in less than 1 / {CLEARLY:g} of the time, by more than its speed varied.",
     "vectors": "Vectors and KB/doc: the mean of all documents.",
@@ -120,7 +120,7 @@ def ranking_table(comparison: Comparison) -> Table:
     table = Table.of("compare", "Candidates", rows)
     first = f"{metric}: percent, the mean over splits, then over tasks; the brackets show the 95 % interval."
     legend = [text for column, text in _LEGEND.items() if column in table.cells]
-    notes = [first, *legend, *comparison.texts("data")]
+    notes = [comparison.signature, first, *legend, *comparison.texts("data")]
     return replace(table, notes=notes, standings=list(comparison.summary["standing"]))
 
 
@@ -250,7 +250,6 @@ def page(comparison: Comparison, command: str = "") -> str:
     facts = [
         ("Written", comparison.written),
         ("Data", f"{', '.join(comparison.tasks)}, {comparison.asked}"),
-        ("Signature", comparison.signature),
         ("Documents", _documents(comparison)),
         ("Command", command),
         ("Versions", ", ".join(f"{name} {version(name)}" for name in _SHOWN)),

@@ -40,7 +40,7 @@ from mteb_longembed.retrieval.settings import SearchSettings
 
 from .cache import Cache
 from .candidates import Candidate
-from .costs import Cost, chunk_texts, count, sample, share_of_words
+from .costs import Cost, chunk_texts, count, sample, share_of_words, tokens_of_words
 
 #: How often a speed is measured.
 _ROUNDS = 3
@@ -224,7 +224,8 @@ class Runner:
             # what it costs, and what it reads, is its user's to know
             return Cost(share_read=math.nan)
         if candidate.kind == "bm25":
-            return Cost(share_read=share_of_words(self.splits, candidate.words.target_len))
+            n_tokens = tokens_of_words(self.splits) if candidate.neighbours else 0
+            return Cost(n_tokens, share_read=share_of_words(self.splits, candidate.words.target_len))
         # settings of search change no vector, and no speed of encoding
         meta = candidate.meta
         if candidate.chunker is None:

@@ -44,8 +44,10 @@ def summarise(
     """
     by_id = {candidate.id: candidate for candidate in candidates}
     samples = resamples_of(scores, list(by_id))
-    # of equal ones a base is first, because it is the simplest
-    order = sorted(by_id, key=lambda name: (-samples.means[name], not by_id[name].is_base))
+    # of equal ones a base is first, because it is the simplest; and words that need a model are last
+    order = sorted(
+        by_id, key=lambda name: (-samples.means[name], not by_id[name].is_base, by_id[name].neighbours)
+    )
     labels = short_names([by_id[name] for name in order])
     near_shares = samples.near_shares(order, MARGIN / 100)
     best = order[0]

@@ -37,6 +37,7 @@ class Setting:
         tasks: names of the tasks that mteb knows.
         n_queries: queries that all candidates answered.
         n_groups: of these queries; the same number where each query is on its own.
+        are_named: whether the queries' file says which belong together, and not their documents.
         corpus: the file of one's own documents, None with tasks of mteb.
         language: of one's own documents, None for English.
     """
@@ -44,6 +45,7 @@ class Setting:
     tasks: Sequence[str] = ()
     n_queries: int = LEAST_QUERIES
     n_groups: int = LEAST_QUERIES
+    are_named: bool = False
     corpus: str | None = None
     language: str | None = None
 
@@ -58,6 +60,8 @@ class Setting:
             return "1 query"
         if self.n_groups == self.n_queries:
             return f"{self.n_queries:,} queries"
+        if self.are_named:
+            return f"{self.n_queries:,} queries in {counted(self.n_groups, 'group')}"
         return f"{self.n_queries:,} queries about {counted(self.n_groups, 'document')}"
 
 
@@ -283,7 +287,8 @@ def _price(row: Any, best: Any) -> str:
     """What a candidate costs, what that saves against the best, and how much of the text it reads."""
     if row.neighbours:
         return (
-            "It encodes each word once, but no document, of which it keeps no vectors; so it needs its model."
+            f"It encodes each word once, about {row.tokens:,.0f} tokens, and new words of queries, but no document, of "
+            "which it keeps no vectors; so it needs its model."
         )
     if row.kind == "bm25":
         return "It encodes nothing and keeps no vectors; its index holds the words."

@@ -181,7 +181,8 @@ class Resamples:
         by_chance = np.full(N_RESAMPLES, -math.inf)
         for other in names:
             a = self.names.index(other)
-            spread = self._spread(b, a) + self._unseen(b, a) * np.sign(self._luck[:, a] - self._luck[:, b])
+            # what nobody has asked is good or bad for this one, against all others at once
+            spread = self._spread(b, a) + self._unseen(b, a) * np.sign(0.5 - self._luck[:, b])
             error = float(spread.std())
             if other != name and error > _EQUAL:
                 above = max(above, (self.means[other] - self.means[name]) / error)
@@ -212,7 +213,7 @@ class Resamples:
         largest = float(np.abs(self._by_group(self.scores[b] - self.scores[a])).max())
         if largest <= _EQUAL:
             largest = 1.0
-        return unseen * largest
+        return unseen * min(largest, 1.0)
 
     def _interval(self, mean: float, deviations: Array) -> Interval:
         if self.n_groups == 1:

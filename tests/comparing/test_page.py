@@ -53,6 +53,7 @@ def comparison(use: str = "Use it.", **changes: Any) -> Comparison:
         "metrics": ["nDCG@10"],
         "n_queries": 40,
         "n_groups": 13,
+        "asked": "40 queries about 13 documents",
         "n_documents": 9,
         "is_complete": True,
         "identity": "abcdef0123",
@@ -165,6 +166,17 @@ def test_the_page_opens_with_its_answer_and_ends_with_its_facts(text) -> None:
     assert places == sorted(places)
     assert "<dt>Written</dt><dd>2026-01-02 03:04 UTC</dd>" in text
     assert "compare &lt;b&gt;" in text and "<b>" not in text
+
+
+def test_one_line_under_the_table_signs_the_result(text) -> None:
+    signed = comparison().signature
+    assert signed.startswith(
+        "40 queries about 13 documents | 13 groups, 10,000 resamples, seed 0 | nDCG@10 | mteb-"
+    )
+    after = text[text.index('id="T_compare"') :]
+    assert after.index(signed) < after.index("To best:")
+    plain = json.loads(as_json(comparison()))
+    assert (plain["signature"], plain["n_groups"]) == (signed, 13)
 
 
 def test_figures_have_the_pages_colours(text) -> None:

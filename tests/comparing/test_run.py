@@ -149,6 +149,20 @@ def test_without_a_candidate_and_with_options_that_are_none_there_is_one_sentenc
         )
 
 
+def test_queries_about_one_document_are_one_group_and_a_file_may_say_otherwise(tmp_path) -> None:
+    corpus = {f"d{i}": tiny.text(20, i) for i in range(4)}
+    asked = [{"id": f"q{i}", "text": corpus[f"d{i // 3}"][:9] + str(i), "group": None} for i in range(12)]
+    judged = {f"q{i}": {f"d{i // 3}": 1} for i in range(12)}
+    options: Any = {"folder": tmp_path, "show": False, "bm25": False, "on_message": lambda text: None}
+    run = {"mine": {f"q{i}": {f"d{i // 3}": 1.0} for i in range(12)}}
+    found = mteb_longembed.compare([], corpus=corpus, queries=asked, qrels=judged, runs=run, **options)
+    assert (found.n_groups, found.asked) == (4, "12 queries about 4 documents")
+    assert found.advice.certainty.startswith("12 queries about 4 documents cannot decide anything")
+    sessions = [{**row, "group": number % 6} for number, row in enumerate(asked)]
+    found = mteb_longembed.compare([], corpus=corpus, queries=sessions, qrels=judged, runs=run, **options)
+    assert (found.n_groups, found.asked) == (6, "12 queries in 6 groups")
+
+
 def test_bm25_has_one_name_and_is_ours(task, tmp_path) -> None:
     result = compare(["bm25", named("bm25:window=200")], task, tmp_path)
     assert list(result.summary["kind"]) == ["bm25", "bm25"]

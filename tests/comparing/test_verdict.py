@@ -63,6 +63,7 @@ def test_a_leader_that_is_not_sure_says_who_may_be_best_and_how_many_more_querie
         "documents; +pi@4096 (22 %) may be best too. If the difference of 6.0 points to +pi@4096 is real, about 63 "
         "more queries like these would show it in 80 % of cases."
     )
+    assert "50 queries in 12 groups; " in advice(LEADING, n_groups=12, are_named=True).certainty
     behind = rows({"standing": "may be best"}, {"standing": "behind"}, {"standing": "behind"})
     assert advice(behind).certainty.endswith("; each other one is in less than 1 %.")
 
@@ -181,8 +182,11 @@ def test_bm25_is_the_cheapest_of_all_and_a_fusion_costs_an_index_more_than_its_m
 def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
     near = Candidate(f"{LEXICAL.name},neighbours=org/mine", "", "bm25")
     found = advice(summary({near: 400, LEXICAL: 400, GOOD: 400}, 500), n_groups=500)
-    assert found.recommended == LEXICAL.id and "needs no model" in found.use
-    assert advice(summary({near: 400}, 500)).price.startswith("It encodes each word once, but no document")
+    assert found.recommended == LEXICAL.id
+    made = summary({near: 3_000, LEXICAL: 2_999}, 5_000)
+    found = advice(made, n_groups=5_000)
+    assert found.use == "Use bm25:window=200: it is good enough, and needs no model."
+    assert advice(summary({near: 400}, 500)).price.startswith("It encodes each word once, about ")
 
 
 def test_the_cheapest_has_the_smallest_vectors_and_bm25_costs_nothing() -> None:
