@@ -22,10 +22,10 @@ from transformers import AutoConfig, AutoModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mteb_longembed.encoders.attention import SequenceLengths, encoding
-from mteb_longembed.encoders.self_extend import Rotation, SelfExtendAttention, attend, attend_band
-from mteb_longembed.encoders.strategies import get_strategy
-from mteb_longembed.encoders.swap import Family, positions_of
+from mteb_longembed.encoders.attention import Batch, running
+from mteb_longembed.encoders.self_extend import Rotation, attend, attend_band, self_extend
+from mteb_longembed.encoders.strategies import Strategy, get_strategy
+from mteb_longembed.encoders.swap import LongRotary, swap
 
 Row = dict[str, Any]
 TRAINED = 512  # tokens
@@ -40,7 +40,7 @@ CELLS = [(kind, key) for kind, keys in FAMILIES.items() for key in keys]
 
 def extended(
     kind: str, key: str, target: int, width: int, device: str, dtype: torch.dtype
-) -> tuple[Any, Family]:
+) -> tuple[Any, Strategy]:
     """A model with random weights, which a strategy extends. Buffers stay in fp32, as transformers loads them."""
     torch.manual_seed(0)
     sizes = {"hidden_size": width, "num_hidden_layers": width // 64, "num_attention_heads": width // 32}
@@ -49,22 +49,22 @@ def extended(
     sizes |= {"vocab_size": 1000, "pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2}
     model = AutoModel.from_config(AutoConfig.for_model(kind, **sizes)).eval()
     strategy = get_strategy(key)(trained_len=TRAINED, target_len=TRAINED if key == "none" else target)
-    family = positions_of(model.config)(model, strategy)
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
-    return model.to(device), family
+    swap(model, strategy)
+    return model.to(device), strategy
 
 
 @torch.inference_mode()
-def embed(model: Any, family: Family, documents: list[Tensor]) -> Tensor:
+def embed(model: Any, strategy: Strategy, documents: list[Tensor]) -> Tensor:
     """The mean of each document's last states, of a padded batch: `[b, d]`, in fp32 on the CPU."""
     device = model.device
     n = torch.tensor([len(document) for document in documents])
     ids = torch.nn.utils.rnn.pad_sequence(documents, batch_first=True).to(device)
     mask = (torch.arange(ids.shape[1]) < n[:, None]).long().to(device)
-    features = family.prepare({"input_ids": ids, "attention_mask": mask}, n)
-    with encoding(SequenceLengths(n.tolist(), device)):
-        states = model(**features).last_hidden_state.float()
+    rotation = next((part.rotation for part in model.modules() if isinstance(part, LongRotary)), None)
+    with running(Batch(strategy, n.tolist(), device, rotation)):
+        states = model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
     return ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu()
 
 
@@ -77,7 +77,10 @@ def documents(*lengths: int) -> list[Tensor]:
 def attention_rows(device: str, n: int) -> Iterator[Row]:
     """Each attention on the device, and in float64 on the CPU, where it runs without a kernel."""
     rotation = Rotation(10_000.0 ** -(torch.arange(32) / 32))
-    inside = SelfExtendAttention(lambda n: (9, 64), rotation)
+
+    def inside(q: Tensor, k: Tensor, v: Tensor, **kwargs: Any) -> Tensor:
+        return self_extend(q, k, v, 64, rotation, rotation.turns(n, 9, 64, q.device), **kwargs)
+
     kinds: dict[str, Callable[..., Tensor]] = {
         "all keys": lambda q, k, v: attend(q, k, v, scale=0.125)[0],
         "causal": lambda q, k, v: attend(q, k, v, scale=0.125, causal=True)[0],
@@ -103,8 +106,8 @@ def model_rows(device: str, target: int, width: int) -> Iterator[Row]:
         plain = extended(kind, key, target, width, "cpu", torch.float32)
         exact = torch.cat([embed(*plain, [one]) for batch in batches for one in batch])
         for dtype in DTYPES:
-            model, family = extended(kind, key, target, width, device, dtype)
-            got = torch.cat([embed(model, family, batch) for batch in batches])
+            model, strategy = extended(kind, key, target, width, device, dtype)
+            got = torch.cat([embed(model, strategy, batch) for batch in batches])
             cosine = float(torch.cosine_similarity(got, exact).min())
             yield {"part": "models", "what": f"{kind}+{key}", "dtype": str(dtype), "smallest cosine": cosine}
 
@@ -113,12 +116,12 @@ def time_rows(device: str, target: int, width: int) -> Iterator[Row]:
     """Tokens a second and peak memory of one document of the target length, the best of three."""
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     for kind, key in CELLS:
-        model, family = extended(kind, key, target, width, device, dtype)
+        model, strategy = extended(kind, key, target, width, device, dtype)
         batch = documents(TRAINED if key == "none" else target)
         seconds = []
         for _ in range(4):  # the first makes workspaces
             begun = time.perf_counter()
-            embed(model, family, batch)
+            embed(model, strategy, batch)
             seconds.append(time.perf_counter() - begun)
         row = {"part": "time", "what": f"{kind}+{key}", "dtype": str(dtype), "tokens": len(batch[0])}
         row["tokens a second"] = round(len(batch[0]) / min(seconds[1:]))

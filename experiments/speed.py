@@ -41,7 +41,10 @@ for line in sys.stdin:
     clock = time.process_time
     start = clock()
     if texts is None:
-        model = SentenceTransformer(folder, device="cpu") if side == "stock" else mteb_longembed.load(folder + tail, device="cpu")
+        if side == "stock":
+            SentenceTransformer(folder, device="cpu")
+        else:
+            mteb_longembed.load(folder + tail, device="cpu")
     else:
         if (tail, length) not in models:
             if side == "stock":
@@ -66,7 +69,7 @@ class Side:
         command = [sys.executable, "-c", WORKER, name, folder, str(threads)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, env=environ, cwd=checkout
+            command, stdin=pipe, stdout=pipe, text=True, env=environ, cwd=checkout
         )
 
     def seconds(self, tail: str, length: int | None, texts: list[str] | None) -> float:
@@ -94,7 +97,9 @@ def medians(
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", help="a model")
     parser.add_argument("--other", type=Path, help="a checkout of another version")
     parser.add_argument("--rounds", type=int, default=5)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mteb_longembed.data.check import read_queries
 from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
-from mteb_longembed.encoders.load import build
+from mteb_longembed.encoders.load import load_checkpoint
 from mteb_longembed.encoders.store import pack, unpack
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
@@ -147,7 +147,7 @@ class Targets:
         (folder / name).unlink()
         (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
         given_name = ModelSpec(str(folder)) if good == self.saved else ModelSpec.parse(f"{folder}+pi")
-        return build(open_checkpoint(given_name), device="cpu")
+        return load_checkpoint(open_checkpoint(given_name), device="cpu")
 
     def lines(self) -> st.SearchStrategy[bytes]:
         good = {"qid": "q1", "text": "one"}

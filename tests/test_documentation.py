@@ -12,12 +12,12 @@ from pathlib import Path
 import mteb as mteb_library
 import pytest
 import torch
-from mteb_longembed.encoders.positions import families
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed import cli
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.swap import ABSOLUTE, ROTARY
 from tests import tiny
 from tests.loopback_server import serving
 
@@ -59,15 +59,13 @@ def test_every_strategy_has_its_section_with_its_picture() -> None:
 # ---- which strategy --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["absolute", "rotary"])
-def test_the_table_of_families_is_what_fits(name) -> None:
-    row = "learned" if name == "absolute" else name
+@pytest.mark.parametrize(("row", "positions"), [("learned", ABSOLUTE), ("rotary", ROTARY)])
+def test_the_table_of_positions_is_what_fits(row, positions) -> None:
     (line,) = re.findall(rf"^\| {row}.*$", page("compare.md"), re.MULTILINE)
     cells = line.split("|")
-    (family,) = [f for f in families.FAMILIES if f.name == name]
     for key in re.findall(r"`(\w+)(?:@TARGET)?`", cells[3] + cells[4]):
-        assert family.fits(STRATEGIES[key])
-    incompatible = {key for key, strategy in STRATEGIES.items() if not family.fits(strategy)}
+        assert positions.fits(STRATEGIES[key])
+    incompatible = {key for key, strategy in STRATEGIES.items() if not positions.fits(strategy)}
     assert set(re.findall(r"`(\w+)`", cells[5])) == incompatible
 
 
@@ -77,7 +75,6 @@ def test_the_table_of_families_is_what_fits(name) -> None:
 @pytest.fixture
 def written(tmp_path, monkeypatch):
     """The files of `extending.md`, each loaded as its reader would; registries go back afterwards."""
-    monkeypatch.setattr(families, "FAMILIES", families.FAMILIES)
     original = dict(STRATEGIES)
 
     def load(name: str):
@@ -97,16 +94,6 @@ def test_the_strategy_of_the_docs_folds_positions(written) -> None:
     assert ids[511] == 511 and ids[512] == 511 and ids[1023] == 0
     assert model.model_card_data.model_name.endswith("mini-rope+fold@1024")
     assert model.encode(["a word " * 700]).shape == (1, 192)
-
-
-def test_the_family_of_the_docs_takes_positions(written, tmp_path) -> None:
-    import mteb_longembed as longembed
-
-    tiny.sentence_transformer("megatron-bert", tmp_path / "base", max_position_embeddings=32)
-    written("megatron.py")
-    extended = longembed.extend(tmp_path / "base" / "model", "rp", 64, 32, logn=False, device="cpu")
-    assert type(extended[0].family).__name__ == "Megatron"
-    assert extended.encode(["word " * 50]).shape[0] == 1
 
 
 # ---- serving ---------------------------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ def estimated_tokens(text: str, kept_len: int | None = None) -> int:
 
 
 def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterator[str]:
-    """Texts of any iterable, one after the other, without half characters.
+    """Texts of any iterable, one after the other, without half characters. Keys are given as they are.
 
     Args:
         what: they are called.
@@ -194,20 +194,25 @@ def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterat
     Raises:
         InputError: if it is one text, a table or dictionary, no iterable, or holds something else than texts.
     """
-    is_table = hasattr(texts, "columns") or hasattr(texts, "column_names")
+    kind = type(texts).__name__
     if isinstance(texts, (Mapping, KeysView)) and not keys:
-        is_table = True
-    if isinstance(texts, str) or is_table or not isinstance(texts, Iterable):
         raise InputError(
-            f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: give a list, such as "
-            "the values of a dict or one column of a table."
+            f"{what} must be texts in a list or another iterable, got a {kind}: use the values() of the dict."
+        )
+    if hasattr(texts, "columns") or hasattr(texts, "column_names"):
+        raise InputError(
+            f"{what} must be texts in a list or another iterable, got a table ({kind}): give one column."
+        )
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InputError(
+            f"{what} must be texts in a list or another iterable, got a {kind}: give a list of texts."
         )
     for place, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(
                 f"{what} must be texts, got a {type(text).__name__} at place {place}: give a text."
             )
-        yield without_surrogates(text)
+        yield text if keys else without_surrogates(text)
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,8 @@ class Searcher:
     def search(self, query: str | list[str], k: int = 10) -> list[Hit] | list[list[Hit]]:
         """The `k` best documents of a query, best first; all if there are fewer. A list of queries gives lists.
 
-        Of those with equal scores, the one that was added first comes first. BM25 alone finds only documents that share a word with the query.
+        Of those with equal scores, the one that was added first comes first. BM25 alone finds only documents that share
+        a word with the query.
 
         Raises:
             InputError: if the query is no text, `k` is below 1, or no document has text.

@@ -3,9 +3,8 @@
 import logging
 
 import pytest
-from mteb_longembed.encoders.engine import engine
-
 import mteb_longembed as longembed
+from mteb_longembed.encoders import batching
 from tests import tiny
 
 
@@ -15,7 +14,7 @@ def model(base):
 
 
 def warnings(caplog) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == engine.__name__]
+    return [record.getMessage() for record in caplog.records if record.name == batching.__name__]
 
 
 @pytest.mark.parametrize("longest", [63, 100])
@@ -25,13 +24,13 @@ def test_texts_that_are_read_whole_or_mostly_give_no_warning(model, caplog, long
 
 
 def test_the_warning_comes_once_and_can_be_switched_off(model, caplog) -> None:
-    logging.getLogger(engine.__name__).setLevel(logging.ERROR)
+    logging.getLogger(batching.__name__).setLevel(logging.ERROR)
     try:
         model.encode([tiny.text(640, 3)])
     finally:
-        logging.getLogger(engine.__name__).setLevel(logging.NOTSET)
+        logging.getLogger(batching.__name__).setLevel(logging.NOTSET)
     assert warnings(caplog) == []
-    engine._WARNED.discard(model)
+    batching._WARNED.discard(model)
     for _ in range(2):
         model.encode([tiny.text(40, 1), tiny.text(640, 3)])
     [line] = warnings(caplog)

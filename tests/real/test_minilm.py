@@ -17,7 +17,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import BertModel, JinaEmbeddingsV3Model
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.e5rope import native_config, native_weights
+from mteb_longembed.encoders.e5rope import e5rope_config, e5rope_weights
 from mteb_longembed.tasks import LongEmbedNeedle
 from tests.encoders import test_absolute
 from tests.encoders.oracle_matrix import oracle as rotary
@@ -106,10 +106,10 @@ def rotated(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model with rotary positions in place of its rows: real weights, though it has not learned to use them."""
     folder = tmp_path_factory.mktemp("rotated") / "model"
     base = BertModel.from_pretrained(minilm, add_pooling_layer=False)
-    weights = native_weights(base.state_dict())
+    weights = e5rope_weights(base.state_dict())
     del weights["embeddings.position_embeddings.weight"]
     model = JinaEmbeddingsV3Model(
-        native_config({**base.config.to_dict(), "rope_theta": 1e4}), add_pooling_layer=False
+        e5rope_config({**base.config.to_dict(), "rope_theta": 1e4}), add_pooling_layer=False
     )
     model.load_state_dict(weights)
     ignored = shutil.ignore_patterns("*.safetensors", "README.md", "data_config.json", ".git*")
