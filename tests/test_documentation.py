@@ -18,7 +18,6 @@ from mteb_longembed import cli
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.encoders.swap import ABSOLUTE, ROTARY
-from tests import tiny
 from tests.loopback_server import serving
 
 ROOT = Path(__file__).parents[1]

@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+
 import mteb_longembed as longembed
 from mteb_longembed.encoders import batching
 from tests import tiny

@@ -5,8 +5,8 @@ from typing import Any
 
 import mteb
 import pytest
-from mteb_longembed.encoders import base
 
+from mteb_longembed.encoders import base
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.settings import DEFAULT_WEIGHT, SearchSettings, read_name, typed_name
