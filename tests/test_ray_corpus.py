@@ -256,31 +256,6 @@ def test_workers_that_leave_no_core_for_reading_and_writing_are_refused(cluster,
     assert status == 1 and "\nworkers must be at most 2 here, because one core writes, got 3: take" in output
 
 
-def test_sums_of_workers_fit_the_model_of_one_process(cluster, documents, tmp_path) -> None:
-    status, output = run(cluster, "ray_fit", MODEL, documents, tmp_path / "my-model")
-    assert status == 0, output
-    texts = [row["text"] for row in pq.read_table(documents).to_pylist()]
-    one: Any = longembed.adapt(longembed.load(MODEL, device="cpu"), texts, show_progress_bar=False)
-    many: Any = longembed.load(tmp_path / "my-model", device="cpu")
-    queries = [text[:80] for text in texts[:10]]
-    asked = np.stack([np.asarray(rows)[0] for rows in many.encode_query(queries)])
-    for text in texts[:6]:
-        ((start, end),) = passages_of(one, text[:400])
-        short = text[start:end]
-        document = np.asarray(many.encode_document([short])[0])
-        wanted = np.asarray(one.encode_query(queries)) @ np.asarray(one.encode_document([short])).T
-        assert np.abs(asked @ document.T - wanted).max() < 1e-5
-
-
-def test_a_fit_says_each_wrong_shard(cluster, documents, tmp_path) -> None:
-    (tmp_path / "good.parquet").write_bytes(min(documents.glob("*.parquet")).read_bytes())
-    for name in ("one", "other"):
-        pq.write_table(pa.table({"id": ["a"], "text": [3]}), tmp_path / f"{name}.parquet")
-    status, output = run(cluster, "ray_fit", MODEL, tmp_path, tmp_path / "my-model")
-    assert status == 1 and "Traceback" not in output and not (tmp_path / "my-model").exists()
-    assert output.count("row 1: the text must be a text, got 3): repair, divide or delete it, then") == 2
-
-
 def test_a_folder_without_documents_or_with_queries_is_refused(monkeypatch, tmp_path) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
     from ray_corpus import shards_for
