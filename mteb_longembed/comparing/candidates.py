@@ -20,8 +20,9 @@ from mteb_longembed.files import holds_model
 from mteb_longembed.names.grammar import is_bm25_name, is_extended_name
 from mteb_longembed.names.parameters import read_tokens
 from mteb_longembed.names.zoo import ZOO, entry_of
+from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
-from mteb_longembed.retrieval.make import chunked_meta
+from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
 from mteb_longembed.retrieval.ranked import Points
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings, read_name, typed_name
@@ -96,6 +97,8 @@ class Candidate:
             return self.scorer.meta
         if self.chunker is not None:
             return chunked_meta(self.name, self.chunker)
+        if self.name == "bm25":
+            return meta_of_bm25(BM25Settings())
         return mteb.get_model_meta(self.name)
 
     @property
