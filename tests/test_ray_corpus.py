@@ -175,11 +175,11 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(cluster, documents
     damaged.mkdir()
     first, second = sorted(documents.glob("*.parquet"))[:2]
     (damaged / "good.parquet").write_bytes(first.read_bytes())
-    (damaged / "cut.parquet").write_bytes(second.read_bytes()[:-10])
     none = pa.array([], pa.string())
+    pq.write_table(pa.table({"id": none, "text": none}), damaged / "empty.parquet")
+    (damaged / "cut.parquet").write_bytes(second.read_bytes()[:-10])
     wrong = {
         "no-text": pa.table({"id": ["a"]}),
-        "no-rows": pa.table({"id": none, "text": none}),
         "number": pa.table({"id": ["a"], "text": [3]}),
         "null": pa.table({"id": ["a"], "text": pa.array([None], pa.string())}),
         "null-id": pa.table({"id": pa.array([None], pa.string()), "text": ["a"]}),
@@ -195,7 +195,6 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(cluster, documents
     problems = {Path(line.partition(" cannot be read or encoded (shard")[0]).stem: line for line in said}
     assert set(problems) == {"cut", *wrong} and len(said) == len(problems)
     assert "row 1: the text must be a text, got 3): repair, divide or delete it, then" in problems["number"]
-    assert "expected rows, got none)" in problems["no-rows"]
 
     for name in wrong:
         (damaged / f"{name}.parquet").unlink()
@@ -249,6 +248,16 @@ def test_a_worker_out_of_memory_is_one_sentence_and_finished_shards_stay(cluster
     pq.write_table(long.slice(0, 1), given / "a-long.parquet")
     assert run(cluster, "ray_corpus", WINDOWS, given, folder, "--workers", 1)[0] == 0
     assert len(finished(folder)) == 2 and kept.items() <= finished(folder).items()
+
+
+def test_parts_of_a_data_set_lie_in_folders_and_have_titles(cluster, tmp_path) -> None:
+    part = tmp_path / "documents" / "lang=de"
+    part.mkdir(parents=True)
+    pq.write_table(pa.table({"id": ["a"], "title": ["Ada"], "text": ["was here."]}), part / "part-0.parquet")
+    status, output = run(cluster, "ray_corpus", WINDOWS, tmp_path / "documents", tmp_path / "windows")
+    assert status == 0, output
+    rows = pq.ParquetFile(tmp_path / "windows" / "lang=de" / "part-0.parquet").read().to_pylist()
+    assert [row["text"] for row in rows] == ["Ada was here."]
 
 
 def test_workers_that_leave_no_core_for_reading_and_writing_are_refused(cluster, documents, tmp_path) -> None:
@@ -344,7 +353,9 @@ def test_a_disk_that_is_full_leaves_no_half_of_a_shard(tmp_path, monkeypatch) ->
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    done = write({"path": "/documents/part.parquet", "bytes": b"abc", "problem": ""}, tmp_path)
+    done = write(
+        {"path": "/documents/part.parquet", "bytes": b"abc", "problem": ""}, Path("/documents"), tmp_path
+    )
     assert not done["can_write"] and not list(tmp_path.iterdir())
     assert done["problem"].endswith(
         "part.parquet cannot be written (No space left on device): make room, then type the same command again."

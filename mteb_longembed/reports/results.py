@@ -81,9 +81,10 @@ def _read_results(path: Path) -> list[dict[str, Any]]:
     if not isinstance(scores, dict):
         raise DataError("its 'scores' is not an object with one entry for each split.")
     shared = _read_model(path.parent)
-    shared["task"] = _SAME_DATA.get(path.stem, path.stem)
+    task = printable(str(result.get("task_name") or path.stem))  # a copy may have another name
+    shared["task"] = _SAME_DATA.get(task, task)
     shared["data"] = ""
-    if path.stem not in _SAME_DATA and shared["task"] not in _SAME_DATA.values():
+    if task not in _SAME_DATA and shared["task"] not in _SAME_DATA.values():
         revision = printable(str(result.get("dataset_revision") or ""))
         shared["data"] = _MOVED.get(revision, revision)
     shared["path"] = printable(str(path))
