@@ -110,9 +110,10 @@ def rows_of_one_process(folder: Path, model: Any) -> list[dict]:
     rows = []
     for file in sorted(folder.glob("*.parquet")):
         for document in pq.read_table(file).to_pylist():
-            (vectors,) = model.encode_document([document["text"]])
-            for (start, end), vector in zip(passages_of(model, document["text"]), vectors, strict=True):
-                text = document["text"][start:end]
+            whole = document["text"].strip()
+            (vectors,) = model.encode_document([whole])
+            for (start, end), vector in zip(passages_of(model, whole), vectors, strict=True):
+                text = whole[start:end]
                 rows.append(
                     {"document": document["id"], "start": start, "end": end, "text": text, "vector": vector}
                 )
