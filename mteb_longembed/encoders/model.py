@@ -23,6 +23,7 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, code_of
 from mteb_longembed.errors import InputError, ModelError
+from mteb_longembed.files import whole_folder
 
 from .attention import Batch, keep_batch, running
 from .batching import Engine
@@ -433,6 +434,15 @@ class LongModelMixin(BaseModel):
     def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
         """The arrays of some texts as `_inference` returns them, whose arguments are `call`."""
         raise NotImplementedError
+
+    def save(self, path: str, *args: Any, **kwargs: Any) -> None:
+        """Write the model into a folder, as `save_pretrained` does. A new folder is there when it is complete.
+
+        Raises:
+            StorageError: if the disk refuses a file.
+        """
+        with whole_folder(Path(path)) as folder:
+            super().save(str(folder), *args, **kwargs)
 
     def _create_model_card(self, path: str, model_name: str | None = None, *args: Any) -> None:
         """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""
