@@ -319,7 +319,7 @@ class LongModelMixin(BaseModel):
     checkpoint: Checkpoint | None = None
     #: The state of the model when it was built. None for a model whose name does not hold.
     built_state: str | None = None
-    #: Where vectors are kept. mteb runs, searches and `adapt` set it, plain `encode` does not.
+    #: Where vectors are kept. mteb runs and searches set it, `adapt` and plain `encode` do not.
     store: EmbeddingStore | None = None
     #: Whether a document has several vectors.
     has_several_vectors: bool = False
