@@ -3,6 +3,8 @@
 All names inside mteb's application that we rely on stand here.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import importlib
 import logging

@@ -46,9 +46,11 @@ def find_model(
         model_name = entry.hub_id
     known = part("mteb.models.model_implementations", "MODEL_REGISTRY")
     # cheap tests come first: mteb looks up hundreds of names, and only ours need the import of torch
-    is_ours = is_extended_name(model_name) or holds_model(model_name)
-    if not is_ours and fetch_from_hf and model_name not in known:
-        is_ours = _is_own_repository(model_name, revision)
+    is_ours = model_name not in known and (
+        is_extended_name(model_name)
+        or holds_model(model_name)
+        or (fetch_from_hf and _is_own_repository(model_name, revision))
+    )
     if not is_ours:
         return find(model_name, revision, fetch_from_hf, fill_missing, experiment_kwargs)
     from .metadata import meta_of_name

@@ -1,8 +1,9 @@
 """What `mteb run` writes, as one DataFrame: a row for each model, task and split.
 
-Results are files `<org>__<name>/<revision>/[experiments/<experiment>/]<Task>.json` with `model_meta.json` beside them, at
-any depth, also in copies of the public results repository. Up to version 0.7 our models were no experiments: their whole
-name and the version of the algorithms stood in name and revision. They are the same models. mteb is not used, so a report over thousands of files needs no torch.
+Results are files `<org>__<name>/<revision>/[experiments/<experiment>/]<Task>.json` with `model_meta.json` beside them,
+at any depth, also in copies of the public results repository. Up to version 0.7 our models were no experiments: their
+whole name and the version of the algorithms stood in name and revision. They are the same models. mteb is not used, so a
+report over thousands of files needs no torch.
 """
 
 import re

@@ -82,10 +82,11 @@ def wrapped(trained: int, target: int) -> WindowedEncoder:
 
 def test_a_named_api_model_averages_the_vectors_of_its_windows(asked):
     meta = windowed(mteb.get_model_meta(ADA), ModelSpec.parse(f"{ADA}+pcw@60,trained_len=20"))
-    assert meta.name == f"{ADA}+pcw@60,trained_len=20"
-    assert (meta.max_tokens, meta.adapted_from, meta.revision) == (60, ADA, f"3-{ALGORITHM}")
+    experiment = {"strategy": "pcw", "target_len": 60, "trained_len": 20, "algorithm": ALGORITHM}
+    assert (meta.name, meta.revision, meta.experiment_kwargs) == (ADA, "3", experiment)
+    assert meta.max_tokens == 60
     model = meta.load_model()
-    assert model.mteb_model_meta.name == meta.name
+    assert model.mteb_model_meta.experiment_kwargs == experiment
     texts = ["alpha beta", document(12), document(80, 1), "  "]
     got = encode(model, texts)
     sent = [text for call in asked for text in call["input"]]
