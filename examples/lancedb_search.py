@@ -6,9 +6,9 @@ pip install mteb-longembed lancedb
 import lancedb
 import pandas as pd
 from documents import DOCUMENTS, QUESTION, YEARS
-from lancedb.index import FTS, IvfFlat
+from lancedb.index import IvfFlat
 from lancedb.query import BooleanQuery, MatchQuery, Occur
-from lancedb_shards import best_windows, by_words
+from lancedb_shards import WORDS, best_windows, by_words
 
 import mteb_longembed as longembed
 from mteb_longembed.retrieval.passages import passages_of
@@ -38,7 +38,7 @@ table.create_index("vector", config=IvfFlat(distance_type="cosine", num_partitio
 whole = [{"document": name, "text": text, "year": YEARS[name]} for name, text in DOCUMENTS.items()]
 documents = database.create_table("documents", whole)
 for one in (table, documents):
-    one.create_index("text", config=FTS())
+    one.create_index("text", config=WORDS)
 
 
 def search(question: str, where: str | None = None) -> pd.DataFrame:
@@ -60,8 +60,9 @@ def update(name: str, text: str) -> None:
     table.delete(f"document = '{name}'")
     table.add(rows_of(name, text))
     documents.update(f"document = '{name}'", {"text": text})
+    # until then a new row has an exact distance beside approximate ones, and words count as before
     for one in (table, documents):
-        one.optimize()  # brings the indexes up to date
+        one.optimize()
 
 
 hits = search(QUESTION)

@@ -23,6 +23,8 @@ from mteb_longembed.errors import LongEmbedError
 
 #: The table of whole documents.
 DOCUMENTS = pa.schema({"document": pa.string(), "text": pa.string()})
+#: Words of any length: by default those of 40 letters and more, such as hashes and keys, are never found.
+WORDS = FTS(max_token_length=None)
 #: Documents that are added together.
 AT_ONCE = 1_000
 #: Fewer vectors are compared one by one.
@@ -79,10 +81,10 @@ def n_rows(folder: Path) -> int:
 def add_documents(database, documents: Path) -> None:
     """Make the table of whole documents. An id that occurs twice is an error."""
     table = database.create_table("documents", schema=DOCUMENTS)
-    rows = ({"document": document.id, "text": document.text} for document in read_corpus(documents))
+    rows = ({"document": document.id, "text": document.joined} for document in read_corpus(documents))
     while some := list(islice(rows, AT_ONCE)):
         table.add(some)
-    table.create_index("text", config=FTS())
+    table.create_index("text", config=WORDS)
 
 
 def add_windows(database, windows: Path) -> None:
@@ -92,7 +94,7 @@ def add_windows(database, windows: Path) -> None:
     if table.count_rows() >= INDEX_FROM:
         width = table.schema.field("vector").type.list_size
         table.create_index("vector", config=IvfPq(distance_type="cosine", num_sub_vectors=width // 4))
-    table.create_index("text", config=FTS())
+    table.create_index("text", config=WORDS)
 
 
 def filled(database, documents: Path, windows: Path) -> tuple[Table, Table]:

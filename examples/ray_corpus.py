@@ -3,8 +3,9 @@
 pip install mteb-longembed "ray[data]"
 python ray_corpus.py NAME documents/ windows/
 
-`documents/` holds Parquet files (shards) with the columns id and text. For each, `windows/` gets a file of the same
-name with a row for each vector: document, start, end, text, vector. All machines must see both folders.
+`documents/` and its folders hold Parquet files (shards) with the columns id, text and perhaps title. For each,
+`windows/` gets a file of the same name with a row for each vector: document, start, end, text, vector. All machines
+must see both folders.
 """
 
 import argparse
@@ -39,7 +40,7 @@ class Worker:
         done = {"path": shard["item"], "bytes": b"", "problem": ""}
         try:
             documents = read_corpus(shard["item"], "shard")
-            done["bytes"] = self.made({document.id: document.text for document in documents})
+            done["bytes"] = self.made({document.id: document.joined for document in documents})
         except (LongEmbedError, pa.ArrowException, OSError, MemoryError) as error:
             done["problem"] = (
                 f"{shard['item']} cannot be read or encoded ({reason(error)}): repair, divide or delete it, {AGAIN}"
@@ -71,13 +72,14 @@ class Encoder(Worker):
         return pa.Table.from_pylist(rows).append_column("vector", vector)
 
 
-def write(shard: dict, folder: Path) -> dict:
+def write(shard: dict, documents: Path, folder: Path) -> dict:
     """Write a finished shard. Its name appears when all of it is there, so a file that exists is finished."""
-    target = folder / Path(shard["path"]).name
+    target = folder / Path(shard["path"]).relative_to(documents)
     unfinished = target.with_suffix(".unfinished")
     written = {"problem": shard["problem"], "can_write": True}
     if not shard["problem"]:
         try:
+            target.parent.mkdir(parents=True, exist_ok=True)
             unfinished.write_bytes(shard["bytes"])
             unfinished.replace(target)
         except OSError as error:
@@ -107,11 +109,11 @@ def workers(threads: int, asked: int | None) -> dict:
 
 
 def shards_for(name: str, documents: Path) -> list[Path]:
-    """The shards of a folder. A wrong folder or name of a model is told before workers start."""
-    shards = sorted(documents.resolve().glob("*.parquet"))
+    """The shards of a folder and those below it. A wrong folder or name of a model is told before workers start."""
+    shards = [shard for shard in sorted(documents.rglob("*.parquet")) if has_rows(shard)]
     if not shards:
         raise SystemExit(
-            f"{documents} must hold Parquet files (*.parquet), and has none: name another folder."
+            f"{documents} must hold Parquet files (*.parquet) with rows, and has none: name another folder."
         )
     for shard in shards:
         if shard.name.startswith(("queries", "qrels")):
@@ -123,6 +125,14 @@ def shards_for(name: str, documents: Path) -> list[Path]:
     except LongEmbedError as error:
         raise SystemExit(str(error)) from error
     return shards
+
+
+def has_rows(shard: Path) -> bool:
+    """Whether a shard has rows. Of one that cannot be read, its worker will say why."""
+    try:
+        return pq.read_metadata(shard).num_rows > 0
+    except (pa.ArrowException, OSError):
+        return True
 
 
 def mapped(
@@ -161,16 +171,17 @@ def main() -> None:
     parser.add_argument("--workers", type=int, help="default: all GPUs, or all cores but one")
     parser.add_argument("--threads", type=int, default=1, help="of a worker without a GPU")
     args = parser.parse_args()
-    shards = shards_for(args.name, args.documents)
+    documents = args.documents.resolve()
+    shards = shards_for(args.name, documents)
     args.windows.mkdir(parents=True, exist_ok=True)
-    todo = [shard for shard in shards if not (args.windows / shard.name).exists()]
+    todo = [shard for shard in shards if not (args.windows / shard.relative_to(documents)).exists()]
     print(f"{len(shards)} shards, {len(shards) - len(todo)} finished", flush=True)
     if not todo:
         return
     encoded = mapped(Encoder, args.name, todo, args.threads, args.workers)
     problems = []
     try:
-        for shard in rows_of(encoded.map(write, fn_args=(args.windows.resolve(),))):
+        for shard in rows_of(encoded.map(write, fn_args=(documents, args.windows.resolve()))):
             if shard["problem"]:
                 problems.append(shard["problem"])
             if not shard["can_write"]:

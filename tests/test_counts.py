@@ -69,11 +69,11 @@ def base(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("call", [longembed.load, mteb.get_model], ids=["load", "get_model"])
-def test_a_name_is_parsed_once_and_weights_are_hashed_once(call, base: Path) -> None:
+def test_a_name_is_parsed_once_and_weights_are_hashed_at_most_once(call, base: Path) -> None:
     first, second = (cost(lambda: call(f"{base}+gp@1024"), base) for _ in range(2))
     assert first.calls["ModelSpec.parse"] == 1 and second.calls["ModelSpec.parse"] <= 1
-    weights = str(base / "model.safetensors")
-    assert second.opened[weights] < first.opened[weights] <= 3
+    weights = str(base / "model.safetensors")  # which other code than Python's opens to load them
+    assert max(first.opened[weights], second.opened[weights]) <= 1
 
 
 def test_one_run_hashes_the_weights_of_a_local_model_once(base: Path, tmp_path: Path, monkeypatch) -> None:
@@ -82,7 +82,7 @@ def test_one_run_hashes_the_weights_of_a_local_model_once(base: Path, tmp_path: 
     monkeypatch.setattr(model_implementations.MODEL_REGISTRY, "_made", {})
     run = cost(mteb_main, base)
     assert list((tmp_path / "results").rglob("LongEmbedPasskey.json")), "nothing was run"
-    assert run.calls["Files.revision"] == 1 and run.calls["ModelSpec.parse"] <= 2
+    assert run.calls["Files.hashed"] == 1 and run.calls["ModelSpec.parse"] <= 2
     assert max(run.opened.values()) <= 8
 
 

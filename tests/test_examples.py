@@ -36,7 +36,7 @@ NEEDS = {
     "qdrant_search": "qdrant_client",
 }
 #: Tested in test_ray_corpus.py, test_drawn_questions.py and test_write_questions.py, or a part of others.
-ELSEWHERE = ("documents", "drawn_questions", "ray_corpus", "ray_fit", "write_questions")
+ELSEWHERE = ("documents", "drawn_questions", "ray_corpus", "write_questions")
 
 
 @pytest.fixture

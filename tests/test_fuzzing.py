@@ -55,7 +55,7 @@ def test_a_folder_that_is_no_model_is_not_read_through(monkeypatch: pytest.Monke
 def test_a_module_without_path_is_told_in_one_sentence(targets: Targets) -> None:
     modules = json.loads((targets.saved / "modules.json").read_text())
     without = [modules[0], {key: value for key, value in modules[1].items() if key != "path"}]
-    with pytest.raises(ModelError, match="must list modules with a type and a path each"):
+    with pytest.raises(ModelError, match="must list modules with a type and a path, got"):
         targets.load(targets.saved, "modules.json", json.dumps(without))
 
 

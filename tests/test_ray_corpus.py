@@ -110,9 +110,10 @@ def rows_of_one_process(folder: Path, model: Any) -> list[dict]:
     rows = []
     for file in sorted(folder.glob("*.parquet")):
         for document in pq.read_table(file).to_pylist():
-            (vectors,) = model.encode_document([document["text"]])
-            for (start, end), vector in zip(passages_of(model, document["text"]), vectors, strict=True):
-                text = document["text"][start:end]
+            whole = document["text"].strip()
+            (vectors,) = model.encode_document([whole])
+            for (start, end), vector in zip(passages_of(model, whole), vectors, strict=True):
+                text = whole[start:end]
                 rows.append(
                     {"document": document["id"], "start": start, "end": end, "text": text, "vector": vector}
                 )
@@ -175,11 +176,11 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(cluster, documents
     damaged.mkdir()
     first, second = sorted(documents.glob("*.parquet"))[:2]
     (damaged / "good.parquet").write_bytes(first.read_bytes())
-    (damaged / "cut.parquet").write_bytes(second.read_bytes()[:-10])
     none = pa.array([], pa.string())
+    pq.write_table(pa.table({"id": none, "text": none}), damaged / "empty.parquet")
+    (damaged / "cut.parquet").write_bytes(second.read_bytes()[:-10])
     wrong = {
         "no-text": pa.table({"id": ["a"]}),
-        "no-rows": pa.table({"id": none, "text": none}),
         "number": pa.table({"id": ["a"], "text": [3]}),
         "null": pa.table({"id": ["a"], "text": pa.array([None], pa.string())}),
         "null-id": pa.table({"id": pa.array([None], pa.string()), "text": ["a"]}),
@@ -195,7 +196,6 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(cluster, documents
     problems = {Path(line.partition(" cannot be read or encoded (shard")[0]).stem: line for line in said}
     assert set(problems) == {"cut", *wrong} and len(said) == len(problems)
     assert "row 1: the text must be a text, got 3): repair, divide or delete it, then" in problems["number"]
-    assert "expected rows, got none)" in problems["no-rows"]
 
     for name in wrong:
         (damaged / f"{name}.parquet").unlink()
@@ -251,34 +251,19 @@ def test_a_worker_out_of_memory_is_one_sentence_and_finished_shards_stay(cluster
     assert len(finished(folder)) == 2 and kept.items() <= finished(folder).items()
 
 
+def test_parts_of_a_data_set_lie_in_folders_and_have_titles(cluster, tmp_path) -> None:
+    part = tmp_path / "documents" / "lang=de"
+    part.mkdir(parents=True)
+    pq.write_table(pa.table({"id": ["a"], "title": ["Ada"], "text": ["was here."]}), part / "part-0.parquet")
+    status, output = run(cluster, "ray_corpus", WINDOWS, tmp_path / "documents", tmp_path / "windows")
+    assert status == 0, output
+    rows = pq.ParquetFile(tmp_path / "windows" / "lang=de" / "part-0.parquet").read().to_pylist()
+    assert [row["text"] for row in rows] == ["Ada was here."]
+
+
 def test_workers_that_leave_no_core_for_reading_and_writing_are_refused(cluster, documents, tmp_path) -> None:
     status, output = run(cluster, "ray_corpus", WINDOWS, documents, tmp_path / "windows", "--workers", 3)
     assert status == 1 and "\nworkers must be at most 2 here, because one core writes, got 3: take" in output
-
-
-def test_sums_of_workers_fit_the_model_of_one_process(cluster, documents, tmp_path) -> None:
-    status, output = run(cluster, "ray_fit", MODEL, documents, tmp_path / "my-model")
-    assert status == 0, output
-    texts = [row["text"] for row in pq.read_table(documents).to_pylist()]
-    one: Any = longembed.adapt(longembed.load(MODEL, device="cpu"), texts, show_progress_bar=False)
-    many: Any = longembed.load(tmp_path / "my-model", device="cpu")
-    queries = [text[:80] for text in texts[:10]]
-    asked = np.stack([np.asarray(rows)[0] for rows in many.encode_query(queries)])
-    for text in texts[:6]:
-        ((start, end),) = passages_of(one, text[:400])
-        short = text[start:end]
-        document = np.asarray(many.encode_document([short])[0])
-        wanted = np.asarray(one.encode_query(queries)) @ np.asarray(one.encode_document([short])).T
-        assert np.abs(asked @ document.T - wanted).max() < 1e-5
-
-
-def test_a_fit_says_each_wrong_shard(cluster, documents, tmp_path) -> None:
-    (tmp_path / "good.parquet").write_bytes(min(documents.glob("*.parquet")).read_bytes())
-    for name in ("one", "other"):
-        pq.write_table(pa.table({"id": ["a"], "text": [3]}), tmp_path / f"{name}.parquet")
-    status, output = run(cluster, "ray_fit", MODEL, tmp_path, tmp_path / "my-model")
-    assert status == 1 and "Traceback" not in output and not (tmp_path / "my-model").exists()
-    assert output.count("row 1: the text must be a text, got 3): repair, divide or delete it, then") == 2
 
 
 def test_a_folder_without_documents_or_with_queries_is_refused(monkeypatch, tmp_path) -> None:
@@ -369,7 +354,9 @@ def test_a_disk_that_is_full_leaves_no_half_of_a_shard(tmp_path, monkeypatch) ->
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    done = write({"path": "/documents/part.parquet", "bytes": b"abc", "problem": ""}, tmp_path)
+    done = write(
+        {"path": "/documents/part.parquet", "bytes": b"abc", "problem": ""}, Path("/documents"), tmp_path
+    )
     assert not done["can_write"] and not list(tmp_path.iterdir())
     assert done["problem"].endswith(
         "part.parquet cannot be written (No space left on device): make room, then type the same command again."

@@ -179,7 +179,9 @@ class Files:
 def _check_module(entry: Any, path: str) -> None:
     """Raise ModelError for an entry of modules.json without a class, or whose folder is outside the model's."""
     if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("type", "path")):
-        raise ModelError(f"modules.json of {path} must list modules with a type and a path, got {entry!r}.")
+        raise ModelError(
+            f"modules.json of {path} must list modules with a type and a path, got {entry!r:.80}."
+        )
     inside = entry["path"]
     if PurePosixPath(inside).is_absolute() or PureWindowsPath(inside).anchor or ".." in inside:
         raise ModelError(f"modules.json of {path} must name folders inside the model's own, got {inside!r}.")

@@ -59,6 +59,38 @@ class LoadOptions(TypedDict, total=False):
     model_kwargs: Mapping[str, object] | None
 
 
+@overload
+def extend(
+    base: str | Path | SentenceTransformer,
+    strategy: str = "none",
+    target_len: int | None = None,
+    trained_len: int | None = None,
+    *,
+    revision: str | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    vectors: None = None,
+    **params: object,
+) -> SentenceTransformer: ...
+
+
+@overload
+def extend(
+    base: str | Path | SentenceTransformer,
+    strategy: str = "none",
+    target_len: int | None = None,
+    trained_len: int | None = None,
+    *,
+    revision: str | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    vectors: int | str,
+    **params: object,
+) -> MultiVectorEncoder: ...
+
+
 def extend(
     base: str | Path | SentenceTransformer,
     strategy: str = "none",
@@ -71,7 +103,7 @@ def extend(
     trust_remote_code: bool = False,
     vectors: int | str | None = None,
     **params: object,
-) -> Any:
+) -> SentenceTransformer | MultiVectorEncoder:
     """Extend a base model to longer inputs. The result is an ordinary `SentenceTransformer`.
 
     With `vectors` the result is a `MultiVectorEncoder`, which gives a document several vectors.

@@ -9,6 +9,7 @@ import dataclasses
 import importlib
 import logging
 import os
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable
@@ -19,12 +20,14 @@ from mteb_longembed.errors import InputError, LongEmbedError
 from mteb_longembed.names import name_of
 
 from .mteb_parts import change, part, put
+from .registries import register_benchmark
 
 if TYPE_CHECKING:
     from mteb.results import ModelResult
 
 #: Ours, and mteb's own with the published data.
 BENCHMARKS = ("LongEmbed+", "LongEmbed")
+HOST = "127.0.0.1"
 _APP, _SELECTOR = "mteb.leaderboard.app", "mteb.leaderboard.benchmark_selector"
 
 
@@ -44,7 +47,12 @@ def make_app(folder: Path) -> Any:
     from mteb.benchmarks.benchmark import Benchmark
     from mteb.cache import ResultCache
 
+    if not folder.is_dir():
+        raise InputError(
+            f"there is no results folder {str(folder)!r}: give the --output-folder of `mteb run`."
+        )
     warnings.filterwarnings("ignore", ".*: Missing splits")  # the table has an empty cell for each
+    register_benchmark(sys.modules["mteb.benchmarks.benchmarks"], by_length=True)
     benchmarks = mteb.get_benchmarks([*BENCHMARKS])
     tasks = [task for benchmark in benchmarks for task in benchmark.tasks]
     try:
@@ -121,10 +129,12 @@ def start(app: Any, port: int) -> str:
 
     # fonts of the system: mteb's come from another server
     theme = gradio.themes.Soft(font="sans-serif", font_mono="monospace")
+    # gradio asks its own page whether it answers: never by a proxy
+    for name in ("no_proxy", "NO_PROXY"):
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), HOST]))
+    options: Any = {"theme": theme, "prevent_thread_lock": True, "quiet": True, "share": False}
     try:
-        _, address, _ = app.launch(
-            server_name="127.0.0.1", server_port=port, theme=theme, prevent_thread_lock=True, quiet=True
-        )
+        _, address, _ = app.launch(server_name=HOST, server_port=port, **options)
     except OSError as error:
         raise InputError(f"--port must be free on this machine, got {port}: give another one.") from error
     return str(address)

@@ -20,10 +20,10 @@ def register_tasks(mteb: ModuleType) -> None:
     rebind("TASK_LIST", listed, (*listed, *ours.values()))
 
 
-def register_benchmark(benchmarks: ModuleType) -> None:
+def register_benchmark(benchmarks: ModuleType, *, by_length: bool = False) -> None:
     """Add our benchmark as an attribute of mteb's module, because `mteb.get_benchmark` looks there."""
     from mteb_longembed.tasks.benchmark import make_benchmark
 
-    benchmarks.LONGEMBED_PLUS = make_benchmark()  # type: ignore[attr-defined]
+    benchmarks.LONGEMBED_PLUS = make_benchmark(by_length=by_length)  # type: ignore[attr-defined]
     for cache in ("_build_registry", "_build_aliases_registry"):
         part("mteb.benchmarks.get_benchmark", cache).cache_clear()

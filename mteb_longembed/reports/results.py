@@ -2,8 +2,8 @@
 
 Results are files `<org>__<name>/<revision>/[experiments/<experiment>/]<Task>.json` with `model_meta.json` beside them,
 at any depth, also in copies of the public results repository. Up to version 0.7 our models were no experiments: their
-whole name and the version of the algorithms stood in name and revision. They are the same models. mteb is not used, so a
-report over thousands of files needs no torch.
+whole name and the version of the algorithms stood in name and revision. They are the same models. mteb is not used, so
+a report over thousands of files needs no torch.
 """
 
 import re
@@ -83,9 +83,10 @@ def _read_results(path: Path) -> list[dict[str, Any]]:
     if not isinstance(scores, dict):
         raise DataError("its 'scores' is not an object with one entry for each split.")
     shared = _read_model(path.parent)
-    shared["task"] = _SAME_DATA.get(path.stem, path.stem)
+    task = printable(str(result.get("task_name") or path.stem))  # a copy may have another name
+    shared["task"] = _SAME_DATA.get(task, task)
     shared["data"] = ""
-    if path.stem not in _SAME_DATA and shared["task"] not in _SAME_DATA.values():
+    if task not in _SAME_DATA and shared["task"] not in _SAME_DATA.values():
         revision = printable(str(result.get("dataset_revision") or ""))
         shared["data"] = _MOVED.get(revision, revision)
     shared["path"] = printable(str(path))

@@ -32,7 +32,16 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Passage]:
     text = text.strip()  # as mteb hands it to encoders
     if hasattr(chunker, "create_documents"):
         documents: Iterable[Any] = chunker.create_documents([text])
-        starts = [document.metadata.get("start_index", -1) for document in documents]
+        starts = [document.metadata.get("start_index") for document in documents]
+        if None in starts:
+            raise InputError(
+                "LangChain's splitter must say where chunks start: give it add_start_index=True."
+            )
+        if -1 in starts:
+            raise InputError(
+                "LangChain's splitter has lost the place of a chunk (start_index is -1), because it counts its overlap "
+                "in tokens and subtracts it from characters: give it chunk_overlap=0, or lengths in characters."
+            )
         chunks = [(start, start + len(d.page_content)) for start, d in zip(starts, documents, strict=True)]
     else:
         pieces: Any = chunker(text)
@@ -47,8 +56,7 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Passage]:
         )
         if not is_pair or not 0 <= chunk[0] < chunk[1] <= len(text):
             raise InputError(
-                f"a chunk must be (start, end) with 0 <= start < end <= {len(text)} characters, got {chunk!r:.80}; "
-                "LangChain's splitters need add_start_index=True."
+                f"a chunk must be (start, end) with 0 <= start < end <= {len(text)} characters, got {chunk!r:.80}."
             )
     chunks = [(start, end) for start, end in chunks if text[start:end].strip()]
     return [(start + first, end + first) for start, end in chunks or [(0, len(text))]]

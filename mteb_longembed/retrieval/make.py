@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import mteb
 import numpy as np
-from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
+from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.models.search_wrappers import SearchEncoderWrapper
@@ -51,13 +51,15 @@ def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = 
     """The scorer of a name: of an extended model, with or without settings of search, or of any model of mteb's.
 
     Args:
-        name: as for `mteb run -m`. A folder alone means `+none`.
+        name: as for `mteb run -m`. A folder alone means `+none`, and `bm25` is ours.
         device: where the model runs.
         chunker: a user's chunker, with one vector for each chunk.
 
     Raises:
         ModelError: if mteb cannot load the model.
     """
+    if name == "bm25" and chunker is None:
+        return make_bm25(BM25Settings())
     try:
         with translate_hub_errors():
             if chunker is not None:
@@ -79,8 +81,6 @@ def scorer_of(model: Any) -> Scorer:
     """
     if isinstance(model, MTEBSearch):
         return model.scorer
-    if isinstance(model, BM25Search):
-        return PassageBM25(meta=meta_of_bm25(BM25Settings()))
     if hasattr(model, "encode"):
         return searching(pass_of(model), None, SearchSettings())
     if not hasattr(model, "index"):

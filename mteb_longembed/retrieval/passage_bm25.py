@@ -25,6 +25,8 @@ TEMPERATURE = 0.05
 #: Scores of windows that are in memory at the same time, and words of documents that are counted at the same time.
 _MATRIX = 1 << 24
 _WORDS = 1 << 20
+#: Documents that are fetched at the same time.
+_AT_ONCE = 64
 #: Stands for the end of a text.
 _TO_THE_END = np.iinfo(np.int32).max
 
@@ -239,10 +241,7 @@ class PassageBM25:
     def _read_from(self, first: int) -> None:
         cuts: list[Cut] = []
         n_words = 0
-        for number in range(first, len(self._documents)):
-            text = self._documents.texts[number]
-            if self.settings.target_len is not None:
-                text = first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
+        for text in self._texts_from(first):
             cuts.append(self._words.read(text))
             n_words += len(cuts[-1].ids)
             if n_words > _WORDS:
@@ -251,6 +250,15 @@ class PassageBM25:
                 n_words = 0
         if cuts:
             self._count(cuts)
+
+    def _texts_from(self, first: int) -> Iterator[str]:
+        n_documents = len(self._documents)
+        for start in range(first, n_documents, _AT_ONCE):
+            for text in self._documents.texts[start : min(start + _AT_ONCE, n_documents)]:
+                if self.settings.target_len is None:
+                    yield text
+                else:
+                    yield first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
 
     def _count(self, cuts: Sequence[Cut]) -> None:
         self._whole.append([cut.ids for cut in cuts], len(self._words))

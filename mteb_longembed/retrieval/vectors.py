@@ -2,8 +2,7 @@
 
 import mmap
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,8 +12,6 @@ from mteb_longembed.files import write_at
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
-#: Documents whose vectors are written at a time.
-_AT_ONCE = 1024
 #: How the vectors of a document give its score: their mean is its one vector, the best one counts, or all of them.
 Join = Literal["mean", "max", "softmax"]
 #: `softmax` counts a vector half as much if its cosine is `TEMPERATURE * ln 2` below that of the best one.
@@ -58,19 +55,28 @@ class CorpusVectors:
             StorageError: if the disk refuses a write.
         """
         starts = [self._starts]
-        documents = iter(documents)
-        # few large writes: pages that came together are mapped together, in half of the time
-        while chunk := list(islice(documents, _AT_ONCE)):
-            parts = [np.atleast_2d(np.asarray(document, np.float32)) for document in chunk]
-            rows = np.concatenate(parts)
-            check_finite(rows)
-            self._width = rows.shape[1]
-            n_before = starts[-1][-1]
-            write_at(
-                self._file, 4 * int(n_before) * self._width, rows.tobytes(), "the vectors of the documents"
-            )
-            starts.append(n_before + np.cumsum(list(map(len, parts))))
+        parts: list[np.ndarray] = []
+        n_bytes = 0
+        for document in documents:
+            parts.append(np.atleast_2d(np.asarray(document, np.float32)))
+            n_bytes += parts[-1].nbytes
+            # few large writes: pages that came together are mapped together, in half of the time
+            if n_bytes > BLOCK_BYTES // 2:
+                starts.append(self._written(parts, starts[-1][-1]))
+                parts = []
+                n_bytes = 0
+        if parts:
+            starts.append(self._written(parts, starts[-1][-1]))
         self._starts = np.concatenate(starts)
+
+    def _written(self, parts: Sequence[np.ndarray], first: int) -> np.ndarray:
+        """Write the vectors of documents from this place on, and give the ends of the documents."""
+        rows = np.concatenate(parts)
+        check_finite(rows)
+        self._width = rows.shape[1]
+        write_at(self._file, 4 * int(first) * self._width, rows.tobytes(), "the vectors of the documents")
+        ends: np.ndarray = first + np.cumsum(list(map(len, parts)))
+        return ends
 
     def keep_first(self, n: int) -> None:
         """Forget all documents behind the first `n`."""
@@ -164,7 +170,7 @@ def document_scores(
         offsets: of each query, `[queries, 1]`.
         lengths: of each vector, `[vectors]`; None where all are 1.
     """
-    # numpy's product reads mapped rows as they are, and is as fast as FAISS's flat index, which keeps a copy
+    # numpy's product reads mapped rows as they are, and is about as fast as FAISS's flat index, which keeps a copy
     asked = np.ascontiguousarray(queries, np.float32)
     found = np.empty((len(queries), len(vectors)), np.float32)
     first = 0

@@ -51,9 +51,9 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     put_many = EmbeddingStore.put_many
 
-    def noting(self: Any, keys: Any, rows: Any) -> None:
-        sizes.append(len(keys))
-        put_many(self, keys, rows)
+    def noting(self: Any, rows: Any) -> None:
+        sizes.append(len(rows))
+        put_many(self, rows)
 
     monkeypatch.setattr(EmbeddingStore, "put_many", noting)
     return sizes

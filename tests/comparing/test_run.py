@@ -16,7 +16,7 @@ from mteb_longembed.comparing.candidates import Candidate, candidates_of, named
 from mteb_longembed.comparing.compare import _further
 from mteb_longembed.comparing.run import Done
 from mteb_longembed.data.task import beir_task
-from mteb_longembed.encoders.store import Counts
+from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.errors import INTERRUPTED, InputError
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval import passages as windows_of
@@ -71,8 +71,14 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store") if with_store else "0")
     found = [c for c in candidates_of(base, ["pcw"], 128, [4])[0] if "pcw" in c.name]
     n_encoded = []
-    add = Counts.add
-    monkeypatch.setattr(Counts, "add", lambda self, ran, read: (n_encoded.extend(ran), add(self, ran, read)))
+    forward = Engine._forward
+
+    def noting(self, ids):
+        n_encoded.extend(map(len, ids))
+        return forward(self, ids)
+
+    monkeypatch.setattr(Engine, "_forward", noting)
+    monkeypatch.setattr(running, "measure", lambda model, texts: (1000.0, 1536))
     result = compare(found, task, tmp_path / "out", sizes=(), show=True, bm25=True)
     assert len(result.summary) == 12 and not result.texts("left out")
     # only the first candidate advances the bar, and only once

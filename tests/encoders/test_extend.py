@@ -153,7 +153,10 @@ def test_an_interpolated_checkpoint_takes_none_only(base, tmp_path, monkeypatch)
 
     grown = extend(base, "pi")
     where = tmp_path / "grown"
-    grown[0].model.save_pretrained(where)
+    inner = copy.deepcopy(grown[0].model)
+    inner.config.max_position_embeddings = 128
+    rows = {"embeddings.position_embeddings.weight": grown[0].table.long}
+    inner.save_pretrained(where, state_dict={**inner.state_dict(), **rows})
     grown.tokenizer.save_pretrained(where)
     entry = names.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
     known = "mteb_longembed.encoders.base.entry_of"

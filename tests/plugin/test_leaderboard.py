@@ -56,8 +56,9 @@ def address(tmp_path_factory) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # a hub that nobody serves: each request would be refused
-    env = {**os.environ, "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "HF_ENDPOINT": "http://127.0.0.1:1"}
+    # a hub and a proxy that nobody serves: each request would be refused; and a public link is asked for
+    nobody = {"HF_ENDPOINT": "http://127.0.0.1:1", "HTTP_PROXY": "http://127.0.0.1:1", "GRADIO_SHARE": "True"}
+    env = {**os.environ, **nobody, "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "mteb_longembed", "leaderboard", str(folder), "--port", str(port)]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -110,6 +111,8 @@ def test_a_browser_shows_the_row_and_the_mean(address, tmp_path) -> None:
 def test_what_cannot_be_shown_is_told_in_one_sentence(tmp_path, monkeypatch, capsys) -> None:
     assert cli.main(["leaderboard", str(tmp_path)]) == 2
     assert "no results of LongEmbed tasks were found" in capsys.readouterr().err
+    assert cli.main(["leaderboard", str(tmp_path / "misspelt")]) == 2
+    assert "there is no results folder" in capsys.readouterr().err and not (tmp_path / "misspelt").exists()
     written(tmp_path, "LongEmbedPasskey", {"test_256": 0.9}, OURS)
     next(tmp_path.rglob("LongEmbedPasskey.json")).write_text('{"scores"')
     with pytest.raises(

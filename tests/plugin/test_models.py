@@ -238,9 +238,9 @@ def test_an_extended_model_never_reads_or_overwrites_the_base_or_an_older_algori
     with warnings.catch_warnings(action="ignore"):
         base.model_card_data.set_base_model("intfloat/e5-base-v2", revision=REVISION)
         run(base)
-        monkeypatch.setattr(checkpoint, "ALGORITHM", "le1")
-        run(mteb_longembed.extend("e5-base", "rp", 1024, device="cpu"))
-        monkeypatch.undo()
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint, "ALGORITHM", "le1")
+            run(mteb_longembed.extend("e5-base", "rp", 1024, device="cpu"))
         files = {file: file.read_text() for file in (tmp_path / "results").rglob("*.json")}
         assert len(scores(cache)) == 2
         run(mteb_longembed.extend("e5-base", "rp", 1024, device="cpu"))

@@ -85,6 +85,13 @@ def test_the_same_file_given_twice_counts_once(tmp_path):
     assert (len(frame), problems) == (1, [])
 
 
+def test_a_copy_under_another_name_counts_once(tmp_path):
+    path = write_result(tmp_path, TASK, {"test": 0.5})
+    shutil.copy(path, path.with_stem(f"{TASK} (1)"))
+    frame, problems = load_results([tmp_path])
+    assert (list(frame["task"]), problems) == ([TASK], [])
+
+
 def test_two_scores_of_one_run_keep_the_first_and_say_so(tmp_path):
     write_result(tmp_path / "one", TASK, {"test": 0.5})
     write_result(tmp_path / "two", TASK, {"test": 0.6})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 
 import mteb_longembed as longembed
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval import passage_bm25, postings
 from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from mteb_longembed.retrieval.fused import Fused
@@ -327,6 +327,20 @@ def test_bm25_alone_is_ours_in_a_search_and_mtebs_own_in_mteb() -> None:
     ours.fit(as_documents(texts, "pol-Latn"))
     assert isinstance(ours, PassageBM25) and ours.meta.name == "mteb-longembed/bm25"
     assert (ours.scores(["jest"]) > 0).all()  # bm25s takes a word of all documents away
+    theirs = make_scorer("mteb/baseline-bm25s")
+    theirs.fit(as_documents(texts, "pol-Latn"))
+    assert theirs.meta.name == "mteb/baseline-bm25s" and (theirs.scores(["jest"]) <= 0).all()
+
+
+@pytest.mark.parametrize("name", ["bm25", "bm25:window=9", "mteb/baseline-bm25s"])
+def test_what_embeds_nothing_gives_no_neighbours(name: str) -> None:
+    def ask() -> None:
+        scorer = make_scorer(f"bm25:neighbours={name}")
+        scorer.fit(as_documents(["fox"]))
+        scorer.scores(["fox"])
+
+    with pytest.raises(IncompatibleError, match=f"neighbours needs an encoder, .* got '{name}'"):
+        ask()
 
 
 class Fixed:

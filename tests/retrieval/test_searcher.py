@@ -157,16 +157,21 @@ def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_o
     monkeypatch.setattr(passages, "WINDOW_CHARS", 40)
     texts = {key: " ".join(parts) for key, parts in PARTS_OF.items()}
     encoded: list[str] = []
-    encode = Pass._encode
+    encode, by_mteb = Pass._encode, Pass._encoded_by_mteb
 
-    def noting(self: Any, head: Any, texts: Any, *args: Any) -> Any:
+    def noting(self: Any, asked: Any, texts: Any, *args: Any) -> Any:
         encoded.extend(texts)
-        return encode(self, head, texts, *args)
+        return encode(self, asked, texts, *args)
+
+    def noting_of_mteb(self: Any, texts: Any, *args: Any) -> Any:
+        encoded.extend(texts)
+        return by_mteb(self, texts, *args)
 
     model: Any = longembed.load(f"{folder}+pi@128", device="cpu")
     empty_hub.add("mteb/tiny", folder)
     made = searcher(name if "/" in name else f"{folder}{name}", texts)
     monkeypatch.setattr(Pass, "_encode", noting)
+    monkeypatch.setattr(Pass, "_encoded_by_mteb", noting_of_mteb)
     for query in (PARTS[6], PARTS[3]):
         hits = made.search(query)
         assert len(hits) == 3

@@ -23,7 +23,7 @@ def result(task: AbsTask, scores: dict[str, float]) -> TaskResult:
 
 
 def test_lengths_group_passkey_and_needle() -> None:
-    parts = make_benchmark().aggregations
+    parts = make_benchmark(by_length=True).aggregations
     (lengths,) = [part for part in parts if getattr(part, "name", "") == "Context Length"]
     assert [group.label for group in lengths.groups] == ["256", "512", "1K", "2K", "4K", "8K", "16K", "32K"]
     for group, length in zip(lengths.groups, LENGTHS, strict=True):
