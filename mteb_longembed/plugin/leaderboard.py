@@ -9,7 +9,6 @@ import dataclasses
 import importlib
 import logging
 import os
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable
@@ -52,7 +51,7 @@ def make_app(folder: Path) -> Any:
             f"there is no results folder {str(folder)!r}: give the --output-folder of `mteb run`."
         )
     warnings.filterwarnings("ignore", ".*: Missing splits")  # the table has an empty cell for each
-    register_benchmark(sys.modules["mteb.benchmarks.benchmarks"], by_length=True)
+    register_benchmark(importlib.import_module("mteb.benchmarks.benchmarks"), by_length=True)
     benchmarks = mteb.get_benchmarks([*BENCHMARKS])
     tasks = [task for benchmark in benchmarks for task in benchmark.tasks]
     try:

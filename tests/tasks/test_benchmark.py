@@ -92,7 +92,7 @@ def test_a_dense_model_runs_and_resumes_at_the_next_split(tmp_path) -> None:
 
 def test_longer_splits_do_not_count_in_the_benchmark(tmp_path) -> None:
     """They share the result file with the eight lengths, which alone are the task."""
-    benchmark = make_benchmark()
+    benchmark = make_benchmark(by_length=True)
     cache = mteb.ResultCache(tmp_path)
     model = mteb.get_model_meta("mteb/baseline-bm25s")
     for task in benchmark.tasks:
