@@ -51,7 +51,7 @@ def _near_by_value(name: str, names: list[str]) -> list[str]:
 
 
 class IncompatibleError(InputError):
-    """A strategy that cannot work with a model family, because they share no way to change positions."""
+    """A strategy that cannot work with a model, because they share no way to change positions."""
 
 
 class DataError(LongEmbedError, ValueError):

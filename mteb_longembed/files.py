@@ -1,15 +1,19 @@
 """Files of other people are read, and our own are written: nothing in a file may break a page or a terminal."""
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import tempfile
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from mteb_longembed.errors import DataError, InputError, StorageError
+from safetensors import SafetensorError
+
+from mteb_longembed.errors import DataError, InputError, LongEmbedError, StorageError
 
 #: Join letters of Persian and of Indic scripts, and emoji: text without them is another text.
 _JOINERS = "\u200c\u200d"
@@ -97,6 +101,31 @@ def no_room(what: str, error: OSError) -> StorageError:
         f"{what} cannot be written to {tempfile.gettempdir()} ({error.strerror or error}): free disk space there, or "
         "set TMPDIR to another folder."
     )
+
+
+@contextlib.contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Where the files of a folder are to be written. A new one gets its name when all of them are there.
+
+    Raises:
+        StorageError: if the disk refuses a file.
+    """
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            yield folder
+            return
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as beside:
+            unfinished = Path(beside, folder.name)
+            yield unfinished
+            unfinished.replace(folder)
+    except LongEmbedError:
+        raise
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(
+            f"{str(folder)!r} cannot be written ({reason}): make room, or give another folder."
+        ) from error
 
 
 def make_folder(what: str, folder: Path) -> None:

@@ -123,15 +123,6 @@ def test_the_script_of_serving_shows_where_a_server_cut(tmp_path, monkeypatch, c
 # ---- more than one machine --------------------------------------------------------------------------------------
 
 
-def test_sums_of_two_workers_fit_one_model_as_the_page_shows() -> None:
-    names: dict = {}
-    exec(compile(blocks("more-machines.md")["sums.py"], "sums.py", "exec"), names)
-    one = names["longembed"].adapt(names["base"], [text for part in names["parts"] for text in part])
-    texts = ["The dog is under the mat.", "Where is it?"]
-    similar = [model.similarity(*2 * [model.encode(texts)]) for model in (one, names["model"])]
-    assert torch.allclose(*similar, atol=1e-5)
-
-
 def test_a_dis_max_has_the_share_of_each_word_and_its_neighbours() -> None:
     names: dict = {}
     exec(compile(blocks("more-machines.md")["dis_max.py"], "dis_max.py", "exec"), names)

@@ -1,1 +1,1 @@
-"""Context-extension strategies, the model families that they act on, and the encoders made from both."""
+"""Context-extension strategies, and the encoders that they make of base models."""

@@ -19,6 +19,7 @@ from transformers import PretrainedConfig
 
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.files import whole_folder
 
 from .base import POOLING_SWITCHES
 from .card import exported_card
@@ -71,6 +72,7 @@ def export(
     Raises:
         IncompatibleError: if a plain checkpoint would be another method.
         InputError: if the folder is not empty.
+        StorageError: if the disk refuses a file.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -84,6 +86,12 @@ def export(
             "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
             "save_pretrained."
         )
+    with whole_folder(folder) as unfinished:
+        return _write_plain(source, unfinished, trust_remote_code=trust_remote_code)
+
+
+def _write_plain(source: SentenceTransformer, folder: Path, *, trust_remote_code: bool) -> list[str]:
+    """Write a model, which is changed, into a folder. Returns what `export` does."""
     first: Any = source[0]
     head = Head.of(source)
     lost = [] if head.weights is None else [_PROMPTS]
@@ -98,7 +106,7 @@ def export(
                 "longest input."
             )
         length = first.strategy.target_len
-        trunk = _plain_transformer(first, positions, trust_remote_code=trust_remote_code)
+        trunk = _plain_transformer(first, positions, folder.parent, trust_remote_code=trust_remote_code)
     modules = [trunk, *head.modules()]
     if isinstance(head.weights, TokenWeights):
         modules[1] = head.weights.stock()
@@ -106,7 +114,7 @@ def export(
     plain = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
     if isinstance(first, LongTransformer):
         plain.save_pretrained(str(folder), create_model_card=False)
-        card = exported_card(source, folder.resolve().name, lost)
+        card = exported_card(source, folder.name, lost)
         (folder / "README.md").write_text(card, encoding="utf-8")
     else:
         plain.model_card_data = source.model_card_data
@@ -119,9 +127,12 @@ def export(
 
 
 def _plain_transformer(
-    first: LongTransformer, positions: Positions, *, trust_remote_code: bool
+    first: LongTransformer, positions: Positions, beside: Path, *, trust_remote_code: bool
 ) -> Transformer:
-    """sentence-transformers' own first module, with the strategy in its weights and settings. `first` is changed."""
+    """sentence-transformers' own first module, with the strategy in its weights and settings. `first` is changed.
+
+    It is written once to a temporary folder in `beside`.
+    """
     strategy = first.strategy
     inner: Any = first.model
     config = inner.config
@@ -147,7 +158,7 @@ def _plain_transformer(
     if positions is not ABSOLUTE:
         _take_longer_inputs(positions, config, strategy)
     tokenizer.model_max_length = strategy.target_len
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory(dir=beside) as temporary:
         inner.save_pretrained(temporary, state_dict=state)
         tokenizer.save_pretrained(temporary)
         stock: Transformer = Transformer.load(temporary, trust_remote_code=trust_remote_code)

@@ -129,7 +129,7 @@ def extend(
 
     Raises:
         UnknownNameError: if no strategy has this key.
-        IncompatibleError: if the strategy and the base's family share no way to change positions.
+        IncompatibleError: if the strategy and the base share no way to change positions.
         InputError: if a length or parameter breaks its rule, or changes only search.
         HubError, ModelError: if the base cannot be read, or is not an embedding model.
     """

@@ -23,6 +23,7 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, code_of
 from mteb_longembed.errors import InputError, ModelError
+from mteb_longembed.files import whole_folder
 from mteb_longembed.names import split_name
 
 from .attention import Batch, keep_batch, running
@@ -319,7 +320,7 @@ class LongModelMixin(BaseModel):
     checkpoint: Checkpoint | None = None
     #: The state of the model when it was built. None for a model whose name does not hold.
     built_state: str | None = None
-    #: Where vectors are kept. mteb runs, searches and `adapt` set it, plain `encode` does not.
+    #: Where vectors are kept. mteb runs and searches set it, `adapt` and plain `encode` do not.
     store: EmbeddingStore | None = None
     #: Whether a document has several vectors.
     has_several_vectors: bool = False
@@ -438,6 +439,15 @@ class LongModelMixin(BaseModel):
     def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
         """The arrays of some texts as `_inference` returns them, whose arguments are `call`."""
         raise NotImplementedError
+
+    def save(self, path: str, *args: Any, **kwargs: Any) -> None:
+        """Write the model into a folder, as `save_pretrained` does. A new folder is there when it is complete.
+
+        Raises:
+            StorageError: if the disk refuses a file.
+        """
+        with whole_folder(Path(path)) as folder:
+            super().save(str(folder), *args, **kwargs)
 
     def _create_model_card(self, path: str, model_name: str | None = None, *args: Any) -> None:
         """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""

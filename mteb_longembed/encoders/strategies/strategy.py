@@ -2,7 +2,7 @@
 
 A strategy overrides only the methods that it needs. They say what becomes of a document that it changes, and `changes`
 says which documents these are. docs/architecture.md has the letters of shapes, and says how strategies
-and model families fit.
+and models fit.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Strategy:
     def changes(self, n: Any, actions: Collection[str] = ACTIONS) -> Any:
         """Whether a document of `n` tokens gets another embedding than from the base: long ones do.
 
-        With `short="scale"` all do. All other documents share their embeddings with the base in the store.
+        With `short="scale"` all do. All other documents have the base's embeddings.
 
         Args:
             n: a number, or a tensor of any shape; the result is a bool, or as long.
