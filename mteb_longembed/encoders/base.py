@@ -151,12 +151,18 @@ class Files:
         """The entries of modules.json: a class (`type`) and a folder (`path`) each. None of them without such a file.
 
         Raises:
-            ModelError: if it does not list modules inside its folder, or if ours are not the first.
+            ModelError: if it does not list modules inside its folder, or if ours are of another version or not first.
         """
         entries: list[Any] = self.json("modules.json", list) or []
         for entry in entries:
             _check_module(entry, self.path)
         types = [entry["type"] for entry in entries]
+        for kind in types:
+            if kind.startswith("mteb_longembed.") and kind not in OURS:
+                raise ModelError(
+                    f"{self.path} was saved by another version of mteb-longembed, which has the class {kind[:80]}: "
+                    "open it with that version, or extend its base again."
+                )
         if any(kind in OURS for kind in types) and types[0] != TRUNK:
             raise ModelError(f"modules.json of {self.path} must begin with {TRUNK}, got {types[0][:80]!r}.")
         return entries

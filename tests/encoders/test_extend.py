@@ -180,6 +180,16 @@ def test_load_takes_modules_of_sentence_transformers_only(base, tmp_path) -> Non
             load(tmp_path / "saved")
 
 
+def test_a_folder_of_another_version_is_told(base, tmp_path) -> None:
+    extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
+    file = tmp_path / "saved" / "modules.json"
+    file.write_text(file.read_text().replace("encoders.model.Long", "encoders.trunk.Long"))
+    with pytest.raises(
+        ModelError, match=r"saved by another version of mteb-longembed, .*encoders\.trunk\.Long"
+    ):
+        load(tmp_path / "saved")
+
+
 @pytest.mark.parametrize("given", [None, 3, torch.nn.Linear(2, 2)])
 def test_what_is_no_base_is_refused_by_its_type(base, given) -> None:
     with pytest.raises(InputError, match=f"got a {type(given).__name__}"):
