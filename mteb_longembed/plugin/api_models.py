@@ -132,6 +132,12 @@ def load_windowed(
     algorithm: str = ALGORITHM,
     **options: Any,
 ) -> WindowedEncoder:
-    """The loader in a windowed `ModelMeta`: mteb loads the base, and we wrap it."""
+    """The loader in a windowed `ModelMeta`: mteb loads the base, and we wrap it. Keywords are those of the experiment.
+
+    Raises:
+        InputError: if the algorithm is not the one of this version.
+    """
+    if algorithm != ALGORITHM:
+        raise InputError(f"this version has the algorithm {ALGORITHM}, got {algorithm}.")
     inner = cast("EncoderProtocol", base.load_model(device=device, **options))
     return WindowedEncoder(inner, trained_len or int(base.max_tokens or target_len), target_len)
