@@ -23,6 +23,7 @@ from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval.make import make_scorer
+from mteb_longembed.retrieval.scorer import full_revision
 from mteb_longembed.retrieval.windows import Windows
 
 #: The folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz. If it is not set, QMSum is left out.
@@ -91,7 +92,7 @@ class Measurements:
         began = time.process_time()
         ranked = self.cells.scores(meta, data, lambda: evaluate(scorer, data)).sort_values("query")
         seconds = time.process_time() - began
-        line: dict[str, object] = {"revision": str(meta.revision), "split": split}
+        line: dict[str, object] = {"revision": full_revision(meta), "split": split}
         line |= {
             "ranks": "".join(map(_rank, ranked["score"])),
             "cpu_seconds": round(seconds, 1),

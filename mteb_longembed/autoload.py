@@ -12,7 +12,7 @@ import os
 import sys
 
 #: Modules of mteb after which `plugin.after_import` is called, in the order in which mteb runs them.
-WATCHED = ("mteb.models.model_implementations", "mteb", "mteb.benchmarks.benchmarks", "mteb.cli")
+WATCHED = ("mteb", "mteb.benchmarks.benchmarks", "mteb.cli")
 
 
 class Watcher:

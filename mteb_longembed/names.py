@@ -307,8 +307,10 @@ _EXTENDED = re.compile(
 SEARCH_SETTINGS = ("fuse", "weight", "weights", "whiten", "score", "query", "neighbours")
 #: What the name of a BM25 of ours may set.
 BM25_SETTINGS = ("window", "query", "score", "neighbours")
-#: A BM25 of ours: `bm25`, and at least a target or a setting.
-_BM25 = re.compile(r"(mteb-longembed/)?bm25(?=[@:,])(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?")
+#: A BM25 of ours: mteb's baseline or its alias, and at least a target or a setting. Version 0.7 had its own name.
+_BM25 = re.compile(
+    r"(mteb/baseline-bm25s|(mteb-longembed/)?bm25)(?=[@:,])(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?"
+)
 #: The model of its neighbours, to the next setting of BM25's or the end.
 _NEIGHBOURS = re.compile(rf"(?:^|,)neighbours=(?P<name>.+?)(?=,(?:{'|'.join(BM25_SETTINGS)})=|$)")
 
@@ -337,6 +339,35 @@ def split_name(text: str) -> tuple[str, str | None, str | None, str]:
     if match is None:
         return text, None, None, ""
     return match["base"], match["strategy"], match["target"], match["settings"] or ""
+
+
+def name_of(base: str, experiment: Mapping[str, object] | None) -> str:
+    """The name of a model, from that of its base and from mteb's experiment (`experiment_kwargs`) of it.
+
+    All that is in an experiment is in the name, but for the version of our algorithms.
+
+    >>> name_of("intfloat/e5-base-v2", {"strategy": "ntk", "target_len": 4096, "sigma": 4.0, "algorithm": "le3"})
+    'intfloat/e5-base-v2+ntk@4096,sigma=4'
+    >>> name_of("mteb/baseline-bm25s", {"window": 200, "algorithm": "p4"})
+    'mteb/baseline-bm25s,window=200'
+    """
+    settings = dict(experiment or {})
+    settings.pop("algorithm", None)
+    strategy, target = settings.pop("strategy", None), settings.pop("target_len", None)
+    name = base if strategy is None else f"{base}+{strategy}"
+    if target is not None:
+        name += f"@{target}"
+    return name + "".join(f",{key}={spell(settings[key])}" for key in sorted(settings))
+
+
+def revision_of(revision: str | None, experiment: Mapping[str, object] | None) -> str:
+    """What tells results of a name apart: the base's revision, and the version of the algorithms of an experiment.
+
+    >>> revision_of("1c644c92", {"strategy": "ntk", "algorithm": "le3"})
+    '1c644c92-le3'
+    """
+    algorithm = (experiment or {}).get("algorithm")
+    return str(revision) if algorithm is None else f"{revision}-{algorithm}"
 
 
 def is_bm25_name(text: str) -> bool:

@@ -33,8 +33,6 @@ def online(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, tmp_path_factory) 
     """This process uses the room's own hub, and mteb knows nothing of its models yet."""
     hub.patch(monkeypatch, tmp_path_factory.getbasetemp() / "hf-home")
     monkeypatch.setenv("HF_TOKEN", "hf_of_a_test")
-    for kept in ("_made", "_asked"):  # our registry remembers what it has read
-        monkeypatch.setattr(f"mteb.models.model_implementations.MODEL_REGISTRY.{kept}", {})
     hub.requests.clear()
     return hub
 

@@ -48,8 +48,9 @@ def results(stock, tmp_path_factory) -> Path:
 
 def read(results: Path) -> dict[str, TaskResult]:
     files = [file for file in results.rglob("*.json") if file.name != "model_meta.json"]
-    folder = f"{MODEL.replace('/', '__')}/{REVISION}-{ALGORITHM}"
-    assert {"/".join(file.parts[-3:-1]) for file in files} == {folder}
+    experiment = f"algorithm_{ALGORITHM}__strategy_pi__target_len_1024"
+    folder = f"intfloat__e5-base-v2/{REVISION}/experiments/{experiment}"
+    assert {"/".join(file.parts[-5:-1]) for file in files} == {folder}
     return {file.stem: TaskResult.from_disk(file) for file in files}
 
 

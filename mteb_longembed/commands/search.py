@@ -95,6 +95,7 @@ def _is_cut(typed: str, model: ModelMeta, documents: Dataset) -> str:
     from mteb_longembed.data.texts import texts_of
     from mteb_longembed.encoders.tokens import estimated_tokens
     from mteb_longembed.names import is_bm25_name, split_name
+    from mteb_longembed.retrieval.scorer import full_name
 
     most = model.max_tokens
     if not most or is_bm25_name(typed):
@@ -105,7 +106,7 @@ def _is_cut(typed: str, model: ModelMeta, documents: Dataset) -> str:
         return ""
     said = f"about {100 * share:.0f} % of the text is not read, because this model reads {most:,.0f} tokens"
     base, strategy, _, settings = split_name(typed)
-    if strategy is None and split_name(str(model.name))[1] not in (None, "none"):  # a folder of ours
+    if strategy is None and split_name(full_name(model))[1] not in (None, "none"):  # a folder of ours
         return f"{said}."
     if strategy != "pcw":
         settings = ""

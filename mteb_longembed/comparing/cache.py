@@ -19,6 +19,7 @@ from mteb_longembed.errors import StorageError
 from mteb_longembed.evaluation.evaluate import VERSION
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.files import make_folder, slug, write_file
+from mteb_longembed.retrieval.scorer import full_name, full_revision
 
 from .costs import Cost
 
@@ -105,7 +106,7 @@ class Cache:
         return self._folder(meta) / f"{slug(split.label[1])}-{digest}"
 
     def _folder(self, meta: ModelMeta) -> Path:
-        return self.folder / SCORES / slug(str(meta.name)) / slug(str(meta.revision))
+        return self.folder / SCORES / slug(full_name(meta)) / slug(full_revision(meta))
 
 
 def _digest(content: bytes) -> str:

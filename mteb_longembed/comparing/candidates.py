@@ -21,7 +21,7 @@ from mteb_longembed.names import ZOO, entry_of, holds_model, is_bm25_name, is_ex
 from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
-from mteb_longembed.retrieval.scorer import Scorer
+from mteb_longembed.retrieval.scorer import Scorer, full_name
 from mteb_longembed.retrieval.settings import SearchSettings, read_name, typed_name
 
 BM25 = "bm25:window=200"
@@ -73,7 +73,7 @@ class Candidate:
         """What tables of scores call it. With a chunker of one's own it is the name of its results."""
         if self.chunker is None:
             return self.name
-        return str(self.meta.name)
+        return full_name(self.meta)
 
     @property
     def is_base(self) -> bool:
@@ -94,7 +94,7 @@ class Candidate:
             return chunked_meta(self.name, self.chunker)
         if self.kind == "bm25":
             return meta_of_bm25(self.words)
-        return mteb.get_model_meta(self.name)
+        return mteb.get_model_meta(self.name, fetch_from_hf=True)
 
     @property
     def tolerance(self) -> float:
@@ -192,7 +192,7 @@ def named(name: str, base: str = "") -> Candidate:
 
 def of_scorer(scorer: Scorer) -> Candidate:
     """The candidate of a scorer of the user's, or of a run."""
-    return Candidate(str(scorer.meta.name), "", "own", is_named=True, scorer=scorer)
+    return Candidate(full_name(scorer.meta), "", "own", is_named=True, scorer=scorer)
 
 
 def candidates_of(

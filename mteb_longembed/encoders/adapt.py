@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
-from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import Power, read
 
@@ -232,7 +231,7 @@ def _describe(model: Model, base: str, rule: str | None, power: float, n_documen
     how = f"{' and '.join(parts) or 'nothing was fitted'}, by {n_documents:,} documents"
     card.model_name = f"local/{short}-adapted"
     card.base_model = base
-    card.base_model_revision = f"{digest(model)}-{ALGORITHM}"
+    card.base_model_revision = digest(model)
     card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
         # what sentence-transformers writes instead of a card of its own

@@ -13,10 +13,10 @@ from mteb_longembed.names import (
     Vectors,
     holds_model,
     is_folder,
+    name_of,
     read,
     read_tokens,
     read_vectors,
-    spell,
     split_name,
     split_settings,
     target_alone,
@@ -145,16 +145,17 @@ class ModelSpec:
         >>> ModelSpec("me/e5-base-se").with_settings({"fuse": "bm25"})
         'me/e5-base-se+none,fuse=bm25'
         """
-        given = {key: getattr(self, key) for key in OF_EVERY_NAME}
-        given = {key: value for key, value in given.items() if value not in (None, False)}
-        given = {**self.params, **given, **settings}
-        written = "".join(f",{key}={spell(given[key])}" for key in sorted(given))
-        target = ""
-        if self.target_len is not None:
-            target = f"@{self.target_len}"
-        if written or target or self.strategy != "none":
-            return f"{self.base}+{self.strategy}{target}{written}"
-        return self.base
+        experiment = {**self.experiment, **settings}
+        if experiment == {"strategy": "none"}:
+            return self.base
+        return name_of(self.base, experiment)
+
+    @property
+    def experiment(self) -> dict[str, Any]:
+        """What the specification sets beside its base, as mteb's experiment."""
+        given = {key: getattr(self, key) for key in ("target_len", *OF_EVERY_NAME)}
+        set_here = {key: value for key, value in given.items() if value not in (None, False)}
+        return {"strategy": self.strategy, **self.params, **set_here}
 
     @property
     def kind(self) -> type[Strategy]:
@@ -178,7 +179,7 @@ class Checkpoint:
 
     @property
     def name(self) -> str:
-        """The one name under which results of the model are stored."""
+        """The one name of the model. `names.name_of` gives it from base and experiment too."""
         return str(self.spec)
 
     @property
@@ -187,9 +188,13 @@ class Checkpoint:
         return self.base.vectors or self.spec.vectors
 
     @property
-    def revision(self) -> str:
-        """The base's commit or hash, and the version of our algorithms, or of the code of somebody's strategy."""
-        return f"{self.base.revision}-{ALGORITHM}{code_of(type(self.strategy))}"
+    def experiment(self) -> dict[str, Any]:
+        """Mteb's experiment: all that determines the vectors beside the base's files, and is no default.
+
+        Always strategy, target and the version of our algorithms, or of the code of somebody's strategy.
+        """
+        algorithm = f"{ALGORITHM}{code_of(type(self.strategy))}"
+        return {**self.spec.experiment, "target_len": self.strategy.target_len, "algorithm": algorithm}
 
 
 def open_checkpoint(spec: ModelSpec) -> Checkpoint:
@@ -287,20 +292,20 @@ def _as_saved(base: Base, spec: ModelSpec) -> Checkpoint:
     assert base.saved is not None
     strategy = saved_strategy(base.saved, base.path)
     published = ModelSpec(base.name, dtype=spec.dtype)
-    if spec.vectors == base.vectors:
-        spec = replace(spec, vectors=None)
-    if replace(spec, base=base.name, revision=None, trust_remote_code=False) != published:
+    at_target = replace(published, target_len=strategy.target_len)
+    full = replace(at_target, strategy=strategy.KEY, vectors=base.vectors, params=strategy.settings())
+    asked = replace(
+        spec,
+        base=base.name,
+        revision=None,
+        trust_remote_code=False,
+        vectors=None if spec.vectors == base.vectors else spec.vectors,
+    )
+    if asked not in (published, at_target, replace(full, vectors=None)):
         raise InputError(
             f"{base.name} is extended already and accepts no strategy, length or other parameter except a dtype and a "
             "revision on the hub: load it as it was saved, or extend its base instead."
         )
     if not base.files.local:
         return Checkpoint(base, published, strategy)  # its repository has a name of its own
-    full = replace(
-        published,
-        strategy=strategy.KEY,
-        target_len=strategy.target_len,
-        vectors=base.vectors,
-        params=strategy.settings(),
-    )
     return Checkpoint(base, full, strategy)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ import torch
 import xxhash
 from sentence_transformers.base.modules import Module
 from torch import Tensor, nn
+
+from mteb_longembed.names import name_of
 
 #: Settings of a whole model that change its embeddings, or how they are compared.
 _SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "max_seq_length", "truncate_dim")
@@ -29,14 +31,21 @@ class Identity:
     """The name and revision under which everything about a model is kept: results, stored rows, cards.
 
     Args:
-        name: the canonical name, or `local/NAME` for a model that was changed after it was loaded.
-        revision: the revision of that name. For a changed model it is a digest of weights and configuration.
+        base: mteb's name of the base, or `local/NAME` for a model that was changed after it was loaded.
+        revision: of the base. For a changed model it is a digest of weights and configuration.
+        experiment: mteb's experiment: what makes the model of its base.
         changed_from: the name that a changed model had. None for an unchanged one.
     """
 
-    name: str
-    revision: str
+    base: str
+    revision: str | None
+    experiment: Mapping[str, object]
     changed_from: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return name_of(self.base, self.experiment)
 
 
 def digest(model: nn.Sequential) -> str:

@@ -151,7 +151,7 @@ def extend(
         spec = replace(spec, dtype=base.checkpoint.spec.dtype)  # the base keeps its compute type
         described = base.checkpoint.base
         if not base.is_unchanged():
-            name = base.identity().name.partition("+")[0]
+            name = base.identity().base
             described = replace(described, name=name, digest=digest(base))
     return _finished(copy.deepcopy(base), checkpoint_of(described, spec), device)
 

@@ -24,6 +24,7 @@ from transformers import PreTrainedTokenizerBase
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, code_of
 from mteb_longembed.errors import InputError, ModelError
 from mteb_longembed.files import whole_folder
+from mteb_longembed.names import split_name
 
 from .attention import Batch, keep_batch, running
 from .batching import Engine
@@ -330,12 +331,16 @@ class LongModelMixin(BaseModel):
         All weights of a changed model are read, so it is asked when an evaluation begins, and never for a query.
         """
         known = str(getattr(self.model_card_data, "model_name", None) or "model")
+        base = split_name(known)[0]
+        strategy = self.trunk.strategy
+        experiment: dict[str, object] = {"strategy": strategy.KEY, "target_len": strategy.target_len}
+        experiment["algorithm"] = f"{ALGORITHM}{code_of(type(strategy))}"
         if self.checkpoint is not None:
-            known = self.checkpoint.name
+            known, base = self.checkpoint.name, self.checkpoint.base.name
+            experiment = self.checkpoint.experiment
             if self.is_unchanged():
-                return Identity(known, self.checkpoint.revision)
-        revision = f"{digest(self)}-{ALGORITHM}"
-        return Identity(f"local/{known.rpartition('/')[2]}", revision, changed_from=known)
+                return Identity(base, self.checkpoint.base.revision, experiment)
+        return Identity(f"local/{base.rpartition('/')[2]}", digest(self), experiment, changed_from=known)
 
     def is_unchanged(self) -> bool:
         """Whether the model still is as it was built, so that its name holds."""
@@ -348,7 +353,7 @@ class LongModelMixin(BaseModel):
         card.model_name = checkpoint.name
         card.base_model = checkpoint.base.saved["base"] if checkpoint.base.saved else checkpoint.base.name
         if not checkpoint.base.files.local:
-            card.base_model_revision = checkpoint.revision
+            card.base_model_revision = checkpoint.base.revision
         self.built_state = state_of(self)
 
     def __getstate__(self) -> dict[str, Any]:

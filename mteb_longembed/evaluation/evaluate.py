@@ -8,7 +8,7 @@ import pandas as pd
 
 from mteb_longembed.errors import DataError
 from mteb_longembed.retrieval.mteb_search import matrices
-from mteb_longembed.retrieval.scorer import Scorer
+from mteb_longembed.retrieval.scorer import Scorer, full_name
 from mteb_longembed.sentences import count_words
 
 from .metrics import TOLERANCE, decide_score, expected_score, group_ties
@@ -46,7 +46,7 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
     for query, scores in zip(queries, chain.from_iterable(rows), strict=True):
         if np.isnan(scores).any() or np.isposinf(scores).any():
             raise DataError(
-                f"{scorer.meta.name} must give finite scores, but it gave NaN or infinity for a query."
+                f"{full_name(scorer.meta)} must give finite scores, but it gave NaN or infinity for a query."
             )
         counted = _counted(scores, split, query)
         best = first_with_ties(counted, deepest, tolerance)

@@ -14,12 +14,11 @@ from .mteb_parts import change, change_function, moved, part
 #: A function of this room is called with the module. A pair names a function or method of mteb's, and ours that is
 #: called in its place. Ours are imported only then.
 _REGISTER: dict[str, tuple[str | tuple[str, str], ...]] = {
-    "mteb.models.model_implementations": ("registries:register_models",),
     "mteb": (
         "registries:register_tasks",
         ("mteb.models.model_meta:ModelMeta.from_sentence_transformer_model", "replacements:describe_loaded"),
-        ("mteb.models.get_model_meta:get_model_meta", "replacements:ask_hub"),
-        ("mteb.results:BenchmarkResults.get_benchmark_result", "replacements:list_ours"),
+        ("mteb.models.model_meta:ModelMeta.from_multi_vector_encoder_model", "replacements:describe_loaded"),
+        ("mteb.models.get_model_meta:get_model_meta", "replacements:find_model"),
     ),
     "mteb.benchmarks.benchmarks": ("registries:register_benchmark",),
     "mteb.cli": (

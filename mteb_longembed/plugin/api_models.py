@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from mteb_longembed.encoders.checkpoint import ModelSpec, strategy_of
-from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 
 if TYPE_CHECKING:
@@ -110,25 +110,34 @@ def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> 
         raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")
     strategy = strategy_of(spec, known, str(base.name))
     trained_len = None if strategy.trained_len == known else strategy.trained_len
+    experiment = ModelSpec(str(base.name), spec.strategy, strategy.target_len, trained_len).experiment
     fields = {
-        "name": str(ModelSpec(str(base.name), spec.strategy, strategy.target_len, trained_len)),
-        "revision": f"{base.revision}-{ALGORITHM}",
-        "loader": functools.partial(load_windowed, base, strategy),
+        "experiment_kwargs": {**experiment, "algorithm": ALGORITHM},
+        "loader": functools.partial(load_windowed, base),
         "loader_kwargs": {},
         "max_tokens": strategy.target_len,
-        "adapted_from": base.name,
     }
     return base.model_copy(update=fields)
 
 
 def load_windowed(
     base: ModelMeta,
-    strategy: Strategy,
     name: str,
     revision: str | None = None,
     device: str | None = None,
-    **options: object,
+    *,
+    strategy: str,
+    target_len: int,
+    trained_len: int | None = None,
+    algorithm: str = ALGORITHM,
+    **options: Any,
 ) -> WindowedEncoder:
-    """The loader in a windowed `ModelMeta`: mteb loads the base, and we wrap it."""
-    inner = cast("EncoderProtocol", base.load_model(device=device, **cast("dict[str, Any]", options)))
-    return WindowedEncoder(inner, strategy.trained_len, strategy.target_len)
+    """The loader in a windowed `ModelMeta`: mteb loads the base, and we wrap it. Keywords are those of the experiment.
+
+    Raises:
+        InputError: if the algorithm is not the one of this version.
+    """
+    if algorithm != ALGORITHM:
+        raise InputError(f"this version has the algorithm {ALGORITHM}, got {algorithm}.")
+    inner = cast("EncoderProtocol", base.load_model(device=device, **options))
+    return WindowedEncoder(inner, trained_len or int(base.max_tokens or target_len), target_len)

@@ -3,20 +3,26 @@
 All names inside mteb's application that we rely on stand here.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import importlib
 import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import InputError, LongEmbedError
+from mteb_longembed.names import name_of
 
 from .mteb_parts import change, part, put
-from .replacements import enter_models
+from .registries import register_benchmark
+
+if TYPE_CHECKING:
+    from mteb.results import ModelResult
 
 #: Ours, and mteb's own with the published data.
 BENCHMARKS = ("LongEmbed+", "LongEmbed")
@@ -45,10 +51,11 @@ def make_app(folder: Path) -> Any:
             f"there is no results folder {str(folder)!r}: give the --output-folder of `mteb run`."
         )
     warnings.filterwarnings("ignore", ".*: Missing splits")  # the table has an empty cell for each
+    register_benchmark(importlib.import_module("mteb.benchmarks.benchmarks"), by_length=True)
     benchmarks = mteb.get_benchmarks([*BENCHMARKS])
     tasks = [task for benchmark in benchmarks for task in benchmark.tasks]
     try:
-        results = ResultCache(folder).load_results(tasks=tasks)
+        results = ResultCache(folder).load_results(tasks=tasks, load_experiments="match_name")
     except ValueError as error:  # half a file, or fields of other types
         raise InputError(
             f"mteb cannot read all results in {folder}: mteb-longembed report {folder} names the file."
@@ -60,7 +67,7 @@ def make_app(folder: Path) -> Any:
             f"no results of LongEmbed tasks were found in {folder}: give the --output-folder of `mteb run`."
         )
     _import_app()
-    enter_models(results.model_results)
+    _enter_models(results.model_results)
     change(Benchmark, "_create_summary_table", _summary)
     change(Benchmark, "_create_per_task_table", _per_task)
     # mteb's application fails where the benchmark that it begins with has no results
@@ -75,6 +82,29 @@ def make_app(folder: Path) -> Any:
         results.save_leaderboard_cache({"": frame}, cache.leaderboard_parquet_path)
         # without the name of a repository, mteb reads this file and not the hub
         return part(_APP, "get_leaderboard_app")(cache, cache_repo_id="")
+
+
+def _enter_models(results: Iterable[ModelResult]) -> None:
+    """Enter the models of these results into mteb's registry, because its tables have no others.
+
+    An experiment becomes a model with its whole name, so that its row has its own length.
+    """
+    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+    for result in results:
+        meta = result.model_meta
+        if meta is not None and meta.experiment_kwargs:
+            result.model_name, result.experiment_name = (
+                name_of(result.model_name, meta.experiment_kwargs),
+                None,
+            )
+            result.model_meta = meta = meta.model_copy(
+                update={"name": result.model_name, "experiment_kwargs": None}
+            )
+        if meta is not None and result.model_name not in registry:
+            datasets = meta.training_datasets  # a list, because it comes from a file
+            registry[result.model_name] = meta.model_copy(
+                update={"training_datasets": None if datasets is None else set(datasets)}
+            )
 
 
 def _import_app() -> None:

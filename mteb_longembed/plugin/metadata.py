@@ -2,57 +2,62 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.models.models_protocols import MTEBModels
 
+from mteb_longembed.encoders.checkpoint import Checkpoint, checkpoint_of, open_checkpoint
+from mteb_longembed.encoders.load import load_checkpoint
 from mteb_longembed.errors import InputError
 from mteb_longembed.hub import hub_answers
+from mteb_longembed.names import ZOO, is_bm25_name, name_of
+from mteb_longembed.retrieval.bm25_settings import BM25Settings
+from mteb_longembed.retrieval.make import loaded_search, meta_of_bm25, search_version
+from mteb_longembed.retrieval.settings import SearchSettings, read_name
+
+from .api_models import windowed
 
 if TYPE_CHECKING:
     from mteb_longembed.encoders.base import Base
-    from mteb_longembed.encoders.checkpoint import Checkpoint
-    from mteb_longembed.retrieval.settings import SearchSettings
 
 
 def load_encoder(
-    checkpoint: Checkpoint,
-    settings: SearchSettings,
+    base: Base,
     name: str,
     revision: str | None = None,
     device: str | int | None = None,
     embed_dim: int | None = None,
     trust_remote_code: bool = False,
-    **unknown: object,
+    algorithm: str | None = None,
+    **experiment: Any,
 ) -> MTEBModels:
     """The object that mteb runs for an extended model: an encoder, or a search without `encode`.
 
-    A name with search parameters gives a search. `name` and `revision` are those of the `ModelMeta`, and
-    `mteb run --device` gives the number of an accelerator. Code that runs is part of the name, so `trust_remote_code`
-    is accepted only if the name sets it too.
+    mteb calls it with the experiment of a `ModelMeta` as keywords, and with its options: `mteb run --device` gives the
+    number of an accelerator. An experiment with settings of search gives a search. Code that runs is part of the name,
+    so `trust_remote_code` is accepted only if the name sets it too.
 
     Raises:
         InputError: if `embed_dim` is more than the model has, if `device` is a number and there is no such
-            accelerator, on an unknown option, or if remote code is allowed only here and not in the name.
+            accelerator, if remote code is allowed only here, or if the algorithm is not the one of this version.
+        UnknownNameError: if a keyword is no parameter of the strategy.
     """
-    from mteb_longembed.encoders.load import load_checkpoint
-    from mteb_longembed.retrieval.make import loaded_search
-
-    if unknown:
+    if trust_remote_code and base.has_code and not base.runs_code:
         raise InputError(
-            "the options of an extended model are device, embed_dim and trust_remote_code, got "
-            f"{', '.join(sorted(unknown))}; write everything else into the name, such as "
-            f"{dataclasses.replace(checkpoint.spec, dtype='bf16')}."
+            f"code of {base.name} changes its embeddings, so it is part of the name: add :trust_remote_code=on to the "
+            "name."
         )
-    if trust_remote_code and checkpoint.base.has_code and not checkpoint.base.runs_code:
+    spec, settings = read_name(name_of(base.name, experiment))
+    checkpoint = checkpoint_of(base, spec)
+    ours = _experiment_of(checkpoint, settings)["algorithm"]
+    if algorithm not in (None, ours):
         raise InputError(
-            f"code of {checkpoint.base.name} changes its embeddings, so it is part of the name: add "
-            ":trust_remote_code=on to the name."
+            f"this version has the algorithm {ours}, got {algorithm}: install the version that has it."
         )
     model = load_checkpoint(checkpoint, _device(device))
     if embed_dim is not None:
@@ -60,7 +65,7 @@ def load_encoder(
         if not 1 <= embed_dim <= (width or embed_dim):
             raise InputError(f"embed_dim must be 1 to {width} dimensions, got {embed_dim}.")
         model.cut_dimensions(embed_dim)
-        model.remember(checkpoint)  # mteb keeps such results as an experiment of the same name
+        model.remember(checkpoint)  # mteb adds it to the experiment
     return loaded_search(model, settings)
 
 
@@ -82,7 +87,6 @@ def _device(device: str | int | None) -> str | None:
 #: Fields of a base's ModelMeta that are not true for the model made from it.
 _OF_ANY_MODEL: dict[str, Any] = {
     "loader_kwargs": {},
-    "experiment_kwargs": None,
     "superseded_by": None,
     # packages that the base's own loader needs; our loader does not
     "extra_requirements_groups": None,
@@ -92,19 +96,36 @@ _OF_ANY_MODEL: dict[str, Any] = {
 }
 
 
+def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
+    """The metadata of the model that a name of ours asks for, at a commit, branch or tag of its base."""
+    if is_bm25_name(name):
+        return meta_of_bm25(BM25Settings.parse(name))
+    spec, settings = read_name(name)
+    entry = ZOO.get(spec.base)
+    known = find(entry.hub_id if entry else spec.base)
+    if known is not None and "API" in known.framework:
+        return windowed(known, spec, settings.given)
+    checkpoint = open_checkpoint(replace(spec, revision=revision or spec.revision))
+    settings.check_fits(checkpoint)
+    return model_meta(checkpoint, find, settings)
+
+
+def _experiment_of(checkpoint: Checkpoint, settings: SearchSettings) -> dict[str, Any]:
+    """mteb's experiment of a model, or of a search with it."""
+    experiment = {**checkpoint.experiment, **settings.given}
+    experiment["algorithm"] += search_version(settings)
+    return experiment
+
+
 def model_meta(
     checkpoint: Checkpoint,
     find: Callable[[str], ModelMeta | None],
-    settings: SearchSettings | None = None,
+    settings: SearchSettings = SearchSettings(),  # noqa: B008 - it is frozen
 ) -> ModelMeta:
-    """The metadata of an extended model, and of a search with it: its base's, with what the extension changes.
+    """The metadata of an extended model, and of a search with it: an experiment on its base.
 
     `find` returns mteb's own entry of a name, or None. Then the hub describes the base, or its configuration.
     """
-    from mteb_longembed.retrieval.make import search_revision
-    from mteb_longembed.retrieval.settings import SearchSettings
-
-    settings = settings or SearchSettings()
     base = checkpoint.base
     origin, _ = base.origin
     known = find(origin) or _described_by_files(base)
@@ -117,14 +138,15 @@ def model_meta(
     prompts = entry is not None and bool(entry.query_prompt or entry.document_prompt)
     width = known.embed_dim
     fields: dict[str, Any] = {
-        "name": checkpoint.spec.with_settings(settings.given),
-        "revision": checkpoint.revision + search_revision(settings),
+        "name": base.name,
+        "revision": base.revision,
+        "experiment_kwargs": _experiment_of(checkpoint, settings),
         "model_type": [kind],
-        "loader": functools.partial(load_encoder, checkpoint, settings),
+        "loader": functools.partial(load_encoder, base),
         "max_tokens": checkpoint.strategy.target_len,
         # mteb may cut embeddings to any width, as sentence-transformers does
         "embed_dim": range(1, width + 1) if isinstance(width, int) else width,
-        "adapted_from": origin,
+        "adapted_from": known.adapted_from if origin == base.name else origin,
         "use_instructions": bool(known.use_instructions) or prompts,
     }
     if base.saved is not None and not base.files.local:

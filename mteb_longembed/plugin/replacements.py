@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 import os
-import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError
-from mteb_longembed.names import is_extended_name
+from mteb_longembed.names import ZOO, holds_model, is_extended_name, name_of
 from mteb_longembed.reports.results import PREFIXES
 
 from .mteb_parts import part
@@ -22,49 +20,70 @@ if TYPE_CHECKING:
 
     from mteb.models.model_meta import ModelMeta
     from mteb.results import ModelResult
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base import BaseModel
 
-#: The ending of the revisions of extended models, also of models with their own repository.
-_OURS = re.compile(r".*-le[0-9]+(\.[0-9a-f]{8})?")
 #: `1` also shows the traceback of our errors.
 TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"
 
 
-def ask_hub(
+def find_model(
     find: Callable[..., ModelMeta],
     model_name: str,
     revision: str | None = None,
-    fetch_from_hf: bool | None = None,
-    *args: object,
-    **kwargs: object,
+    fetch_from_hf: bool = False,
+    fill_missing: bool = False,
+    experiment_kwargs: Mapping[str, Any] | None = None,
 ) -> ModelMeta:
-    """`mteb.get_model_meta`, which also knows our models in their own repositories, at any revision.
+    """`mteb.get_model_meta`, which also knows the names of our models, folders, and repositories that we saved.
 
-    mteb itself looks up bases with `fetch_from_hf=False`. Then no request goes to the hub.
+    A strategy in `experiment_kwargs` asks for the same model as `BASE+STRATEGY` does. Plain names that mteb does not
+    know are asked for on the hub if mteb itself would ask (`fetch_from_hf`).
     """
-    if fetch_from_hf is not False:
-        ours = part("mteb.models.model_implementations", "MODEL_REGISTRY").ask_hub(model_name, revision)
-        if ours is not None:
-            revision = ours.revision
-    return find(model_name, revision, bool(fetch_from_hf), *args, **kwargs)
+    if "strategy" in (experiment_kwargs or {}):
+        model_name, experiment_kwargs = name_of(model_name, experiment_kwargs), None
+    entry = ZOO.get(model_name)
+    if entry is not None and entry.kind == "mteb":
+        model_name = entry.hub_id
+    known = part("mteb.models.model_implementations", "MODEL_REGISTRY")
+    # cheap tests come first: mteb looks up hundreds of names, and only ours need the import of torch
+    is_ours = model_name not in known and (
+        is_extended_name(model_name)
+        or holds_model(model_name)
+        or (fetch_from_hf and _is_own_repository(model_name, revision))
+    )
+    if not is_ours:
+        return find(model_name, revision, fetch_from_hf, fill_missing, experiment_kwargs)
+    from .metadata import meta_of_name
+
+    return meta_of_name(model_name, revision, known.get)
+
+
+def _is_own_repository(name: str, revision: str | None) -> bool:
+    from mteb_longembed.encoders.base import TRUNK, Files
+
+    try:
+        return TRUNK in [module["type"] for module in Files.open(name, revision).modules()]
+    except LongEmbedError:  # mteb reports it in its own way
+        return False
 
 
 def describe_loaded(
     described: Callable[..., ModelMeta],
     cls: type[ModelMeta],
-    model: SentenceTransformer,
+    model: BaseModel,
     *args: object,
     **kwargs: object,
 ) -> ModelMeta:
-    """`ModelMeta.from_sentence_transformer_model`, with which an evaluation of a model in memory begins.
+    """`ModelMeta.from_..._model`, with which an evaluation of a model in memory begins.
 
     A model of ours is described as its name is. One that was changed after it was loaded is `local/NAME`, with its
     digest as revision.
     """
-    if len(args) < 2:
-        # mteb 2.26 warns about its own default for this parameter in every call; None stands for "not given"
-        kwargs = {"fill_missing": None, **kwargs}
-    meta = described(cls, model, *args, **kwargs)
+    with warnings.catch_warnings():
+        # mteb warns about its own default of a parameter, and calls a method by its old name
+        warnings.filterwarnings("ignore", "The fill_missing parameter", DeprecationWarning)
+        warnings.filterwarnings("ignore", "The `get_sentence_embedding_dimension` method", FutureWarning)
+        meta = described(cls, model, *args, **kwargs)
     # before this module is imported, no model can be one of ours
     if "mteb_longembed.encoders.model" not in sys.modules:
         return meta
@@ -75,57 +94,17 @@ def describe_loaded(
     from .metadata import model_meta
 
     if model.checkpoint is not None:
-        registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-        of_name = model_meta(model.checkpoint, functools.partial(dict.get, registry))
+        known = part("mteb.models.model_implementations", "MODEL_REGISTRY")
         own = {key: getattr(meta, key) for key in ("embed_dim", "max_tokens", "loader")}
-        meta = of_name.model_copy(update=own)
+        meta = model_meta(model.checkpoint, known.get).model_copy(update=own)
     now = model.identity()
     fields = {
-        "name": now.name,
+        "name": now.base,
         "revision": now.revision,
+        "experiment_kwargs": now.experiment,
         "adapted_from": now.changed_from or meta.adapted_from,
     }
     return meta.model_copy(update=fields)
-
-
-def list_ours(summarise: Callable[[Any], Any], results: Any) -> Any:
-    """`BenchmarkResults.get_benchmark_result`, whose table then has a row for each model of ours.
-
-    mteb shows only results of models in its registry, which it reads once in a process. That registry cannot list
-    extended models, because their entries are made when they are looked up. So they enter it for this table only.
-    """
-    ours = enter_models(
-        result
-        for result in results.model_results
-        if is_extended_name(result.model_name) or _OURS.fullmatch(str(result.model_revision))
-    )
-    try:
-        return summarise(results)
-    finally:
-        registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-        for name in ours:
-            del registry[name]
-        _forget_models()
-
-
-def enter_models(results: Iterable[ModelResult]) -> list[str]:
-    """Enter the models of these results into mteb's registry, and return the names that are new there."""
-    registry = part("mteb.models.model_implementations", "MODEL_REGISTRY")
-    known = {result.model_name: result.model_meta or registry.get(result.model_name) for result in results}
-    new = {name: meta for name, meta in known.items() if meta and not dict.__contains__(registry, name)}
-    for name, meta in new.items():
-        if meta.training_datasets is not None:  # a list if it comes from a file
-            new[name] = meta.model_copy(update={"training_datasets": set(meta.training_datasets)})
-    registry.update(new)
-    _forget_models()
-    return list(new)
-
-
-def _forget_models() -> None:
-    """Make mteb read its registry again for its next table."""
-    importlib.import_module("mteb.benchmarks._create_table")
-    for cached in ("_static_model_meta", "_meta_df_no_zs", "_meta_df_with_zs"):
-        part("mteb.benchmarks._create_table", cached).cache_clear()
 
 
 def main_in_one_sentence(main: Callable[..., object], *args: object, **kwargs: object) -> object:
@@ -167,4 +146,4 @@ def run_and_say(run: Callable[[argparse.Namespace], None], args: argparse.Namesp
     ]
     if scores:
         table = shlex.join(["mteb-longembed", "report", args.output_folder])
-        print(f"{done[0].model_name}: {', '.join(scores)}. Table: {table}", file=sys.stderr)
+        print(f"{args.model}: {', '.join(scores)}. Table: {table}", file=sys.stderr)

@@ -1,7 +1,9 @@
 """What `mteb run` writes, as one DataFrame: a row for each model, task and split.
 
-Results are files `<org>__<name>/<revision>/<Task>.json` with `model_meta.json` beside them, at any depth, also in
-copies of the public results repository. mteb is not used, so a report over thousands of files needs no torch.
+Results are files `<org>__<name>/<revision>/[experiments/<experiment>/]<Task>.json` with `model_meta.json` beside them,
+at any depth, also in copies of the public results repository. Up to version 0.7 our models were no experiments: their
+whole name and the version of the algorithms stood in name and revision. They are the same models. mteb is not used, so
+a report over thousands of files needs no torch.
 """
 
 import re
@@ -13,7 +15,7 @@ import pandas as pd
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.files import printable, read_json
-from mteb_longembed.names import read_tokens, split_name
+from mteb_longembed.names import name_of, read_tokens, revision_of, split_name
 
 COLUMNS = ("model", "revision", "base", "strategy", "target", "task", "split", "length", "data", "score")
 #: How the names of LongEmbed's tasks begin, ours and mteb's own.
@@ -113,15 +115,18 @@ def _score(split: str, subsets: object) -> float:
 
 
 def _read_model(folder: Path) -> dict[str, Any]:
-    """What `model_meta.json` in a revision's folder says of the model."""
+    """What `model_meta.json` in the folder of a revision or an experiment says of the model."""
     try:
         meta = read_json(folder / "model_meta.json")
     except DataError as error:
         raise DataError(f"model_meta.json beside it: {error}") from None
     if not isinstance(meta.get("name"), str):
         raise DataError("model_meta.json beside it does not name a model.")
-    name = printable(str(meta["name"]))
-    revision = printable(str(meta.get("revision") or folder.name))
+    experiment = meta.get("experiment_kwargs") or {}
+    if not isinstance(experiment, dict):
+        raise DataError("the 'experiment_kwargs' in model_meta.json beside it is no object.")
+    name = printable(name_of(str(meta["name"]), experiment))
+    revision = printable(revision_of(str(meta.get("revision") or folder.name), experiment))
     return {"model": name, "revision": revision, **_parts_of(name)}
 
 

@@ -28,7 +28,7 @@ def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
         results: as `load_results` gives them.
     """
     frame = results[~(results["length"] > LONGEST)]
-    # the revisions of our models are a commit and the versions of the algorithms (`-le3`, `-le3-se3`)
+    # behind the commit of our models is the version of the algorithms (`-le3`, `-le3-se3`)
     frame = frame.assign(commit=frame["revision"].str.replace("-le[0-9]+([.-].*)?$", "", regex=True))
     known = frame.groupby("task")["split"].agg(set)
     cells = frame.groupby([*_MODEL, "task"], dropna=False).agg(mean=("score", "mean"), done=("split", set))
@@ -56,7 +56,8 @@ def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
     table = table.astype({"gain": float, "shared": "Int64"}).reset_index()
     table = table.sort_values(["base", "commit", "gain", "average"], ascending=[True, True, False, False])
     is_twice = table.duplicated("model", keep=False)
-    table.loc[is_twice, "model"] += " (" + table.loc[is_twice, "revision"].str[:8] + ")"
+    short = table["revision"].str.replace("^(.{8})[^-]*", r"\1", regex=True)
+    table.loc[is_twice, "model"] += " (" + short[is_twice] + ")"
     left_out = ["no_gain", *(name for name in _MODEL if name != "model")]
     return table.drop(columns=left_out).reset_index(drop=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal, cast
 
 from mteb.models.model_implementations.bm25 import bm25_s
@@ -11,13 +11,21 @@ from mteb.models.model_meta import ModelMeta
 from pydantic import Field
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import BM25_SETTINGS, bm25_settings, read_fields, read_tokens
+from mteb_longembed.names import (
+    BM25_SETTINGS,
+    bm25_settings,
+    name_of,
+    read_fields,
+    read_tokens,
+)
+
+from .scorer import full_name, full_revision
 
 #: How a document's score comes from those of its windows: the best one, or all of them.
 Join = Literal["max", "softmax"]
 #: Words of a window. Neighbouring windows share half of them.
 WINDOW = 200
-#: Version of this file's algorithm, part of the revision.
+#: Version of this file's algorithm, part of mteb's experiment.
 VERSION = "p4"
 
 
@@ -53,7 +61,7 @@ class BM25Settings:
         Raises:
             InputError: if a value breaks its rule.
         """
-        if text == "bm25":
+        if text in ("bm25", bm25_s.name):
             return cls()
         target, settings = bm25_settings(text)
         for key in settings:
@@ -67,39 +75,32 @@ class BM25Settings:
     def __str__(self) -> str:
         """The canonical name.
 
-        >>> str(BM25Settings.parse("bm25:query=sentences,window=200"))
-        'mteb-longembed/bm25,query=sentences,window=200'
-        >>> str(BM25Settings.parse("bm25@512"))
-        'mteb-longembed/bm25@512'
+        >>> str(BM25Settings.parse("bm25@512:query=sentences,window=200"))
+        'mteb/baseline-bm25s@512,query=sentences,window=200'
         """
-        target = ""
-        if self.target_len is not None:
-            target = f"@{self.target_len}"
-        settings = ""
-        for key in sorted(BM25_SETTINGS):
-            value = getattr(self, key)
-            if value is not None:
-                settings += f",{key}={value}"
-        return f"mteb-longembed/bm25{target}{settings}"
+        return name_of(str(bm25_s.name), self.given)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that are not their defaults."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 def bm25_meta(settings: BM25Settings, load: Callable[..., Any], model: ModelMeta | None = None) -> ModelMeta:
-    """mteb's description of a BM25 of ours: that of its baseline, with a name and a revision of its own.
+    """mteb's description of a BM25 of ours: an experiment on its baseline.
 
     Args:
         settings: what the name asks for.
-        load: makes mteb's object; it may be given a device.
+        load: makes mteb's object; it may be given a device, and takes the experiment as keywords.
         model: the description of the model by which words have neighbours.
     """
-    revision = f"{bm25_s.revision}-{VERSION}"
+    algorithm = VERSION
     if model is not None:
-        settings = replace(settings, neighbours=str(model.name))
-        revision += f"-{model.revision}"
+        settings = replace(settings, neighbours=full_name(model))
+        algorithm += f"-{full_revision(model)}"
     fields = {
-        "name": str(settings),
-        "revision": revision,
+        "experiment_kwargs": {**settings.given, "algorithm": algorithm},
         "loader": load,
         "loader_kwargs": {},
-        "adapted_from": bm25_s.name,
     }
     return bm25_s.model_copy(update=fields)

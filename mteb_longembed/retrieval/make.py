@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import mteb
 import numpy as np
-from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
@@ -17,7 +16,7 @@ from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names import holds_model, is_bm25_name, is_extended_name
+from mteb_longembed.names import is_bm25_name, is_extended_name, name_of
 
 from .bm25_settings import VERSION, WINDOW, BM25Settings, bm25_meta
 from .chunks import Chunker, NamedChunker, read_chunker
@@ -29,12 +28,12 @@ from .neighbours import Neighbours
 from .passage_bm25 import PassageBM25
 from .passages import CutText
 from .rows import Pass, Pieces, similarity_of
-from .scorer import Scorer
+from .scorer import Scorer, full_name, full_revision
 from .settings import DEFAULT_WEIGHT, SearchSettings, read_name, typed_name
 from .vectors import Join
 from .windows import Windows
 
-#: Version of this room's algorithms. It is part of the revision of every name with settings of search.
+#: Version of this room's algorithms. It is part of the experiment of every name with settings of search.
 SEARCH_VERSION = "se6"
 #: What stands in a revision before the name of a chunker and its version.
 CHUNKS = "-chunks."
@@ -61,7 +60,6 @@ def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = 
     """
     if name == "bm25" and chunker is None:
         return make_bm25(BM25Settings())
-    name = _with_strategy(name)
     try:
         with translate_hub_errors():
             if chunker is not None:
@@ -166,11 +164,11 @@ def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
     if settings.neighbours is not None:
         if settings.neighbours == "bm25" or is_bm25_name(settings.neighbours):
             raise _no_neighbours(settings.neighbours)
-        model = mteb.get_model_meta(_with_strategy(settings.neighbours))
+        model = mteb.get_model_meta(settings.neighbours, fetch_from_hf=True)
 
     # mteb copies what is no function
-    def load(*_: Any, device: str | None = None, **__: Any) -> MTEBSearch:
-        return MTEBSearch(make_bm25(settings, device))
+    def load(name: str, revision: str | None, device: str | None = None, **experiment: Any) -> MTEBSearch:
+        return MTEBSearch(make_bm25(BM25Settings.parse(name_of(name, experiment)), device))
 
     return bm25_meta(settings, load, model)
 
@@ -184,7 +182,7 @@ def word_encoder(name: str, device: str | None = None) -> Callable[[Sequence[str
 
     def encode(words: Sequence[str]) -> np.ndarray:
         if not kept:
-            encoder = encoder_in(mteb.get_model(_with_strategy(name), device=device))
+            encoder = encoder_in(mteb.get_model(name, device=device))
             if not hasattr(encoder, "encode") and not isinstance(encoder, MultiVectorModel):
                 raise _no_neighbours(name)
             kept.append(pass_of(encoder))
@@ -199,13 +197,6 @@ def _no_neighbours(name: str) -> IncompatibleError:
         f"neighbours needs an encoder, whose vectors of words are compared, got {name!r}, which embeds nothing: "
         "give another model."
     )
-
-
-def _with_strategy(name: str) -> str:
-    """A name for mteb: a folder alone means `+none`."""
-    if holds_model(name) and name not in MODEL_REGISTRY:
-        return f"{name}+none"
-    return name
 
 
 def _over_vectors(
@@ -240,12 +231,14 @@ def _over_vectors(
 
 def chunked_meta(name: str, chunker: NamedChunker) -> ModelMeta:
     """mteb's description of a search over a user's chunks, each encoded on its own. It loads the search."""
-    known = mteb.get_model_meta(name)
-    tail = re.sub(r"[^\w.-]", "-", str(known.name).rpartition("/")[2])
+    known = mteb.get_model_meta(name, fetch_from_hf=True)
+    name_of_all = full_name(known)
+    tail = re.sub(r"[^\w.-]", "-", name_of_all.rpartition("/")[2])
     fields: dict[str, Any] = {
         "name": f"local/{chunker.name}-{tail}",
-        "revision": f"{known.revision}{CHUNKS}{chunker.name}.{chunker.version}",
-        "adapted_from": known.name,
+        "revision": f"{full_revision(known)}{CHUNKS}{chunker.name}.{chunker.version}",
+        "experiment_kwargs": None,
+        "adapted_from": name_of_all,
         "loader_kwargs": {},
         # mteb copies what is no function
         "loader": lambda *_, device=None, **__: MTEBSearch(chunked(name, chunker.cut, device)),
@@ -278,8 +271,8 @@ def chunked_pass(load: Callable[[], Any], cut: CutText) -> Pass:
     return Pass(load, cut)
 
 
-def search_revision(settings: SearchSettings) -> str:
-    """The part of a revision that describes the search: our version, and that of BM25."""
+def search_version(settings: SearchSettings) -> str:
+    """What a search adds to the version of the algorithms: our version, and that of BM25."""
     if not settings:
         return ""
     if not settings.fuse:

@@ -14,7 +14,7 @@ from mteb.models.model_meta import ModelMeta
 from mteb_longembed.data.text_table import text_table
 from mteb_longembed.data.texts import language_of, query_texts, texts_of
 
-from .scorer import Documents, Scorer, Span, whole_documents
+from .scorer import Documents, Scorer, Span, full_name, whole_documents
 
 if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata
@@ -34,7 +34,7 @@ class MTEBSearch:
         self._documents = Documents([], [])
 
     def __repr__(self) -> str:
-        return str(self.mteb_model_meta.name)
+        return full_name(self.mteb_model_meta)
 
     @property
     def mteb_model_meta(self) -> ModelMeta:

@@ -11,6 +11,7 @@ import numpy as np
 from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.texts import ENGLISH
+from mteb_longembed.names import name_of, revision_of
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 if TYPE_CHECKING:
@@ -89,3 +90,13 @@ def add_to(scorer: Scorer, documents: Documents) -> None:
     """Let a scorer read further documents, which stand behind those of before."""
     add = getattr(scorer, "add", scorer.fit)
     add(documents)
+
+
+def full_name(meta: ModelMeta) -> str:
+    """The name of a model as people type it. mteb's name is that of the base, and has the rest as an experiment."""
+    return name_of(str(meta.name), meta.experiment_kwargs)
+
+
+def full_revision(meta: ModelMeta) -> str:
+    """The base's revision and the version of our algorithms. With the full name it tells all results apart."""
+    return revision_of(meta.revision, meta.experiment_kwargs)

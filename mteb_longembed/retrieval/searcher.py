@@ -21,7 +21,7 @@ from .chunks import Chunker
 from .make import make_scorer
 from .mteb_search import MTEBSearch, best_documents
 from .passage_bm25 import PassageBM25
-from .scorer import Documents, Scorer, add_to
+from .scorer import Documents, Scorer, add_to, full_name
 from .windows import Windows
 
 
@@ -89,7 +89,7 @@ class Searcher:
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.scorer.meta.name}, {len(self):,} documents)"
+        return f"{type(self).__name__}({full_name(self.scorer.meta)}, {len(self):,} documents)"
 
     def add(self, ids: Iterable[str], texts: Iterable[str]) -> None:
         """Encode documents and add them.

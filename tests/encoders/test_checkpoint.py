@@ -136,7 +136,7 @@ def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(fo
     first = try_resolve(folders, choice)
     base = base_for(folders, choice[0])
     second = open_checkpoint(ModelSpec.parse(first.name.replace(first.base.name, base)))
-    assert (second.name, second.revision) == (first.name, first.revision)
+    assert (second.name, second.experiment) == (first.name, first.experiment)
     assert second.strategy == first.strategy
     assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.name) and is_extended_name(first.name)
 
@@ -205,11 +205,11 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     without = open_checkpoint(ModelSpec(str(folder), "pi"))
     with_code = open_checkpoint(ModelSpec(str(folder), "pi", trust_remote_code=True))
     assert with_code.name == f"{without.name},trust_remote_code=on"
-    assert with_code.revision != without.revision
+    assert with_code.base.revision != without.base.revision
     (folder / "own.py").write_text("SECOND = 2\n")
     changed = open_checkpoint(ModelSpec(str(folder), "pi", trust_remote_code=True))
-    assert changed.revision != with_code.revision
-    assert open_checkpoint(ModelSpec(str(folder), "pi")).revision == without.revision
+    assert changed.base.revision != with_code.base.revision
+    assert open_checkpoint(ModelSpec(str(folder), "pi")).base.revision == without.base.revision
     plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "pi", trust_remote_code=True))
     assert plain.name == "local/model+pi@128"
 
@@ -241,8 +241,8 @@ def test_a_folder_beats_an_alias_of_its_name(tmp_path: Path, monkeypatch: pytest
     assert model.model_card_data.model_name == "local/e5-base-4k+none@16"
 
 
-def test_a_strategy_of_somebody_else_has_its_code_in_the_revision(folders, monkeypatch) -> None:
-    def revision(code: str) -> str:
+def test_a_strategy_of_somebody_else_has_its_code_in_the_experiment(folders, monkeypatch) -> None:
+    def algorithm(code: str) -> str:
         own: dict[str, Any] = {
             "__name__": "own",
             "Strategy": Strategy,
@@ -255,9 +255,8 @@ def test_a_strategy_of_somebody_else_has_its_code_in_the_revision(folders, monke
             own,
         )
         monkeypatch.setitem(STRATEGIES, "own", own["Own"])
-        return open_checkpoint(ModelSpec(str(folders["bert"]), "own", 64)).revision
+        return open_checkpoint(ModelSpec(str(folders["bert"]), "own", 64)).experiment["algorithm"]
 
-    ours = open_checkpoint(ModelSpec(str(folders["bert"]), "pi", 64)).revision
-    assert ours.endswith(f"-{ALGORITHM}")
-    one, other = revision("p // 2"), revision("p // 4")
-    assert one != other and one.startswith(f"{ours}.") and other.startswith(f"{ours}.")
+    assert open_checkpoint(ModelSpec(str(folders["bert"]), "pi", 64)).experiment["algorithm"] == ALGORITHM
+    one, other = algorithm("p // 2"), algorithm("p // 4")
+    assert one != other and one.startswith(f"{ALGORITHM}.") and other.startswith(f"{ALGORITHM}.")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from huggingface_hub import ModelCard, constants
 from mteb.cli.build_cli import main as mteb_main
-from mteb.models import model_implementations
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, InputError
+from mteb_longembed.retrieval.scorer import full_name
 from tests import tiny
 from tests.encoders.without_us import without_us
 from tests.limits import same_vectors
@@ -50,7 +50,7 @@ def test_a_pushed_model_is_loaded_by_its_hub_id(online) -> None:
     same_vectors(loaded.encode_query(TEXTS), model.encode_query(TEXTS))
     assert loaded.model_card_data.model_name == repository
     assert f"mteb run -m {repository} -t" in ModelCard.load(repository).text
-    assert loaded.model_card_data.base_model_revision == f"{commit(online, repository)}-{ALGORITHM}"
+    assert loaded.model_card_data.base_model_revision == commit(online, repository)
 
 
 def test_every_revision_stays_loadable(online) -> None:
@@ -63,7 +63,7 @@ def test_every_revision_stays_loadable(online) -> None:
         loaded = longembed.load("me/moving", revision=revision, device="cpu")
         same_vectors(loaded.encode(TEXTS), expected.encode(TEXTS))
         sha = commit(online, "me/moving", revision or "main")
-        assert loaded.model_card_data.base_model_revision == f"{sha}-{ALGORITHM}"
+        assert loaded.model_card_data.base_model_revision == sha
         stock = SentenceTransformer("me/moving", revision=revision, trust_remote_code=True, device="cpu")
         same_vectors(stock.encode(TEXTS), expected.encode(TEXTS))
     by_name = longembed.load(f"me/moving+none:revision={first}", device="cpu")
@@ -75,9 +75,9 @@ def test_every_revision_stays_loadable(online) -> None:
 
 def test_mteb_knows_it_by_the_hub_id_and_its_commit(online) -> None:
     model = push("org/modernbert+se@64:g=9", "me/modernbert-se")
-    meta = mteb.get_model_meta("me/modernbert-se")
-    sha = commit(online, "me/modernbert-se")
-    assert (meta.name, meta.revision) == ("me/modernbert-se", f"{sha}-{ALGORITHM}")
+    meta = mteb.get_model_meta("me/modernbert-se", fetch_from_hf=True)
+    assert (meta.name, meta.revision) == ("me/modernbert-se", commit(online, "me/modernbert-se"))
+    assert meta.experiment_kwargs == {"strategy": "none", "target_len": 64, "algorithm": ALGORITHM}
     assert (meta.adapted_from, meta.max_tokens) == ("org/modernbert", 64)
     loaded = mteb.get_model("me/modernbert-se", device="cpu")
     assert loaded.mteb_model_meta.name == "me/modernbert-se"
@@ -89,39 +89,17 @@ def test_mteb_takes_any_of_its_revisions(online) -> None:
     first = commit(online, "me/moved")
     push("org/bert+gp@64", "me/moved", exist_ok=True)
     second = commit(online, "me/moved")
-    revisions = (None, first, f"{first}-{ALGORITHM}", "main", second)
-    seen = [mteb.get_model_meta("me/moved", revision) for revision in revisions]
-    assert [meta.max_tokens for meta in seen] == [64, 128, 128, 64, 64]
-    assert {meta.revision for meta in seen} == {f"{sha}-{ALGORITHM}" for sha in (first, second)}
-    assert mteb.get_model("me/moved", first, device="cpu").mteb_model_meta.revision == f"{first}-{ALGORITHM}"
+    revisions = (None, first, "main", second)
+    seen = [mteb.get_model_meta("me/moved", revision, fetch_from_hf=True) for revision in revisions]
+    assert [meta.max_tokens for meta in seen] == [64, 128, 64, 64]
+    assert [meta.revision for meta in seen] == [second, first, second, second]
+    assert mteb.get_model("me/moved", first, device="cpu").mteb_model_meta.revision == first
 
 
 def test_search_parameters_are_added_to_a_published_name(online, published) -> None:
     meta = mteb.get_model_meta(f"{published}+none:fuse=bm25")
-    assert meta.name == f"{published}+none,fuse=bm25"
-    assert mteb.get_model_meta(meta.name).revision == meta.revision
-
-
-@pytest.mark.parametrize("name", ["org/plain", "org/nothing"])
-def test_the_hub_is_asked_once_for_a_plain_name_and_the_answer_is_kept(online, tmp_path, name) -> None:
-    if name == "org/plain":
-        online.add(name, {"config.json": "{}", "modules.json": "[]", "README.md": ""})
-    registry = model_implementations.MODEL_REGISTRY
-    for _ in range(3):
-        assert registry.ask_hub(name) is None
-    methods = ("HEAD", "GET") if "plain" in name else ("HEAD",)
-    asked = [f"{method} /{name}/resolve/main/modules.json" for method in methods]
-    assert [request for request in online.requests if name in request and "modules.json" in request] == asked
-    assert name not in registry and registry.get(name) is None
-
-
-def test_looking_a_published_model_up_again_asks_nobody(online, published) -> None:
-    first = mteb.get_model_meta(published)
-    online.requests.clear()
-    registry = model_implementations.MODEL_REGISTRY
-    assert published in registry and registry[published] is registry.get(published) is first
-    assert mteb.get_model_meta(published) is first
-    assert online.requests == []
+    assert full_name(meta) == f"{published}+none@128,fuse=bm25"
+    assert mteb.get_model_meta(full_name(meta)).experiment_kwargs == meta.experiment_kwargs
 
 
 def test_mteb_own_names_and_look_ups_of_bases_ask_nobody(online) -> None:
@@ -138,7 +116,7 @@ def test_what_is_in_the_cache_loads_without_the_hub(online, published, monkeypat
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     loaded = longembed.load(published, device="cpu")
     same_vectors(loaded.encode(TEXTS), model.encode(TEXTS))
-    assert mteb.get_model_meta(published).name == published
+    assert mteb.get_model_meta(published, fetch_from_hf=True).name == published
 
 
 # ---- what goes wrong ---------------------------------------------------------------------------------------
@@ -173,4 +151,4 @@ def test_the_mteb_command_runs_a_published_model(online, published, tmp_path: Pa
     monkeypatch.setattr(sys, "argv", [*command, "--output-folder", str(tmp_path / "out"), "-v", "0"])
     mteb_main()
     [file] = (tmp_path / "out").rglob("LongEmbedPasskey.json")
-    assert file.parts[-3:-1] == ("me__published", f"{commit(online, published)}-{ALGORITHM}")
+    assert file.parts[-5:-2] == ("me__published", commit(online, published), "experiments")

@@ -82,10 +82,11 @@ def wrapped(trained: int, target: int) -> WindowedEncoder:
 
 def test_a_named_api_model_averages_the_vectors_of_its_windows(asked):
     meta = windowed(mteb.get_model_meta(ADA), ModelSpec.parse(f"{ADA}+pcw@60,trained_len=20"))
-    assert meta.name == f"{ADA}+pcw@60,trained_len=20"
-    assert (meta.max_tokens, meta.adapted_from, meta.revision) == (60, ADA, f"3-{ALGORITHM}")
+    experiment = {"strategy": "pcw", "target_len": 60, "trained_len": 20, "algorithm": ALGORITHM}
+    assert (meta.name, meta.revision, meta.experiment_kwargs) == (ADA, "3", experiment)
+    assert meta.max_tokens == 60
     model = meta.load_model()
-    assert model.mteb_model_meta.name == meta.name
+    assert model.mteb_model_meta.experiment_kwargs == experiment
     texts = ["alpha beta", document(12), document(80, 1), "  "]
     got = encode(model, texts)
     sent = [text for call in asked for text in call["input"]]
@@ -127,6 +128,8 @@ def test_what_does_not_fit_is_said_in_one_sentence():
     base = mteb.get_model_meta(ADA)
     with pytest.raises(IncompatibleError, match="se acts inside a model, and the inside of openai"):
         windowed(base, ModelSpec.parse(f"{ADA}+se"))
+    with pytest.raises(InputError, match=f"this version has the algorithm {ALGORITHM}, got le1"):
+        windowed(base, ModelSpec.parse(f"{ADA}+pcw")).load_model(algorithm="le1")
     with pytest.raises(InputError, match="add :trained_len=TOKENS"):
         windowed(base.model_copy(update={"max_tokens": None}), ModelSpec.parse(f"{ADA}+pcw"))
 

@@ -1,43 +1,48 @@
-"""Our rows in mteb's table of a benchmark."""
+"""A base and its strategies in mteb's own table of a benchmark."""
 
 import json
+from pathlib import Path
 
 import mteb
 from mteb.cache import ResultCache
-from mteb.models.get_model_meta import get_model_metas
 from mteb.models.model_meta import ModelMeta
 from mteb.results import TaskResult
 
+BASE = "intfloat/e5-base-v2"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
-def test_the_table_of_a_benchmark_lists_our_models_beside_mtebs(tmp_path):
-    """Also after mteb has read its registry, which it does once in a process."""
-    benchmark = mteb.get_benchmark("LongEmbed+")
-    names = [
-        "intfloat/e5-base-v2",
-        "intfloat/e5-base-v2+pi@4096",
-        "local/mini-rope+ntk@1024",
-        "me/own-strategy",
-    ]
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    # the last one is a repository of its own, and its strategy is not ours
-    revisions = [*[f"{commit}-le2"] * 3, f"{commit}-le3.0a1b2c3d"]
-    row = dict.fromkeys(("main_score", "ndcg_at_1", "ndcg_at_10"), 0.5)
+
+def write(folder: Path, task: mteb.AbsTask, experiment: dict[str, object] | None, score: float) -> None:
+    """A result as mteb writes it."""
+    meta = ModelMeta.create_empty({"name": BASE, "revision": COMMIT, "experiment_kwargs": experiment})
+    row = dict.fromkeys(("main_score", "ndcg_at_1", "ndcg_at_10"), score)
     row |= {"hf_subset": "default", "languages": ["eng-Latn"]}
+    scores = {split: [row] for split in task.metadata.eval_splits}
+    result = TaskResult(
+        dataset_revision=task.metadata.revision, task_name=task.metadata.name, evaluation_time=1.0,
+        mteb_version="2.26.24", scores=scores,
+    )  # fmt: skip
+    ResultCache(folder).save_to_cache(result, meta)
 
-    def listed() -> list[str]:
-        return sorted(ResultCache(tmp_path).load_results(tasks=benchmark).get_benchmark_result()["Model"])
 
-    n_metas = len(get_model_metas())
-    for number, (name, revision) in enumerate(zip(names, revisions, strict=True), 1):
-        folder = tmp_path / "results" / name.replace("/", "__") / revision
-        folder.mkdir(parents=True)
-        described = ModelMeta.create_empty().to_dict() | {"name": name, "revision": revision}
-        (folder / "model_meta.json").write_text(json.dumps(described))
+def test_the_table_of_a_benchmark_has_a_row_for_the_base_and_for_each_strategy(tmp_path: Path) -> None:
+    benchmark = mteb.get_benchmark("LongEmbed+")
+    experiments = [
+        None,
+        *({"strategy": key, "target_len": 4096, "algorithm": "le3"} for key in ("ntk", "se")),
+    ]
+    for experiment, score in zip(experiments, (0.25, 0.5, 0.75), strict=True):
         for task in benchmark.tasks:
-            result = TaskResult(
-                dataset_revision=task.metadata.revision, task_name=task.metadata.name, evaluation_time=1.0,
-                mteb_version="2.26.24", scores={split: [row] for split in task.metadata.eval_splits},
-            )  # fmt: skip
-            result.to_disk(folder / f"{task.metadata.name}.json")
-        assert listed() == names[:number]
-    assert len(get_model_metas()) == n_metas
+            write(tmp_path, task, experiment, score)
+    loaded = ResultCache(tmp_path).load_results(tasks=benchmark, load_experiments="match_name")
+    table = loaded.get_benchmark_result()
+    assert list(table["Model"]) == [BASE] * 3
+    assert sorted(table["Mean (Task)"]) == [0.25, 0.5, 0.75]
+    paths = sorted(
+        str(path.parent.relative_to(tmp_path / "results")) for path in tmp_path.rglob("model_meta.json")
+    )
+    kept = f"intfloat__e5-base-v2/{COMMIT}"
+    names = [f"{kept}/experiments/algorithm_le3__strategy_{key}__target_len_4096" for key in ("ntk", "se")]
+    assert paths == [kept, *names]
+    described = json.loads((tmp_path / "results" / names[0] / "model_meta.json").read_text())
+    assert described["experiment_kwargs"] == experiments[1]

@@ -62,7 +62,7 @@ def run_of(*tasks: str) -> SimpleNamespace:
     """What `mteb run` evaluates: tasks with 50 % and 75 % on two splits."""
     scores = {"a": [{"main_score": 0.5}], "b": [{"main_score": 0.75}]}
     results = [SimpleNamespace(task_name=task, scores=scores, get_score=lambda: 0.625) for task in tasks]
-    return SimpleNamespace(model_name="me/model", task_results=results)
+    return SimpleNamespace(task_results=results)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,10 @@ def test_a_run_ends_with_the_scores_on_longembed_and_how_to_see_the_table(tasks,
     evaluate = Mock(return_value=run_of(*tasks))
     monkeypatch.setattr(mteb, "evaluate", evaluate)
     run_and_say(
-        lambda args: mteb.evaluate("model", args.tasks), SimpleNamespace(tasks=tasks, output_folder="my runs")
+        lambda args: mteb.evaluate("model", args.tasks),
+        SimpleNamespace(tasks=tasks, model="e5-base+ntk", output_folder="my runs"),
     )
-    line = f"me/model: {said}. Table: mteb-longembed report 'my runs'\n"
+    line = f"e5-base+ntk: {said}. Table: mteb-longembed report 'my runs'\n"
     assert capsys.readouterr() == ("", line if said else "")
     assert mteb.evaluate is evaluate
     evaluate.assert_called_once_with("model", tasks)

@@ -1,9 +1,11 @@
 """What mteb finds in its own registries, with a tiny BERT served as intfloat/e5-base-v2."""
 
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import mteb
 import pytest
@@ -13,10 +15,12 @@ from mteb.models.model_meta import ModelMeta
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
+from mteb_longembed.encoders import checkpoint
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, IncompatibleError, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.names import ZOO
-from mteb_longembed.plugin import after_import, metadata, registries
+from mteb_longembed.plugin import after_import, metadata
+from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.tasks import TASKS
 from tests import tiny
 from tests.limits import same_vectors
@@ -34,7 +38,6 @@ def offline(monkeypatch, tmp_path):
     hub._server.server_close()
     # an unreachable hub is asked again and again for half a minute before it counts as one
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(model_implementations.MODEL_REGISTRY, "_made", {})
 
 
 # ---- tasks and benchmark -----------------------------------------------------------------------------------
@@ -55,21 +58,14 @@ def test_registering_again_changes_nothing() -> None:
     def known() -> list:
         cache, described = mteb.ResultCache, ModelMeta.from_sentence_transformer_model.__func__
         changed = cache.save_to_cache, cache.get_cache_paths, mteb.AbsTask._save_task_predictions, described
-        return [*changed, len(sys.modules["mteb.get_tasks"].TASK_LIST), model_implementations.MODEL_REGISTRY]
+        return [*changed, len(sys.modules["mteb.get_tasks"].TASK_LIST), mteb.get_model_meta]
 
     original = known()
-    for module in ("mteb.models.model_implementations", "mteb"):
-        after_import(module)
+    after_import("mteb")
     assert known() == original
 
 
 # ---- models ------------------------------------------------------------------------------------------------
-
-
-def test_every_module_that_bound_the_registry_has_ours() -> None:
-    holders = [m for m in sys.modules.values() if "MODEL_REGISTRY" in getattr(m, "__dict__", {})]
-    assert len(holders) >= 3
-    assert all(isinstance(module.MODEL_REGISTRY, registries.ModelRegistry) for module in holders)
 
 
 def test_mteb_own_entries_stay_as_they_are() -> None:
@@ -87,21 +83,22 @@ def test_mteb_own_entries_stay_as_they_are() -> None:
 def test_the_description_of_an_extended_model(online) -> None:
     meta = mteb.get_model_meta("e5-base+ntk@1k:logn=off")
     e5 = mteb.get_model_meta("intfloat/e5-base-v2")
-    assert meta.name == "intfloat/e5-base-v2+ntk@1024,logn=off"
-    assert meta.revision == f"{REVISION}-{ALGORITHM}"
-    assert (meta.max_tokens, meta.adapted_from) == (1024, "intfloat/e5-base-v2")
+    assert (meta.name, meta.revision, meta.max_tokens) == ("intfloat/e5-base-v2", REVISION, 1024)
+    experiment = {"strategy": "ntk", "target_len": 1024, "logn": False, "algorithm": ALGORITHM}
+    assert meta.experiment_kwargs == experiment
+    asked = mteb.get_model_meta("intfloat/e5-base-v2", experiment_kwargs=experiment)
+    assert (asked.experiment_kwargs, asked.max_tokens) == (experiment, 1024)
     assert (meta.training_datasets, meta.license) == (e5.training_datasets, e5.license)
     assert meta.loader_kwargs == {} and meta.use_instructions
     assert not any("safetensors" in request for request in online.requests), "weights were read"
 
 
 def test_an_alias_its_full_form_and_its_canonical_name_are_one_model(online) -> None:
-    registry = model_implementations.MODEL_REGISTRY
     names = ["e5-base+pi", "intfloat/e5-base-v2+pi", "intfloat/e5-base-v2+pi@4096", "e5-base+pi:logn=on"]
-    assert {registry[name].name for name in names} == {"intfloat/e5-base-v2+pi@4096"}
-    revision = registry[names[0]].revision
-    assert all(name in registry and registry.get(name).revision == revision for name in names)
-    assert mteb.get_model_meta("e5-base").name == "intfloat/e5-base-v2+none@512"
+    metas = [mteb.get_model_meta(name) for name in names]
+    assert all(meta.experiment_kwargs == metas[0].experiment_kwargs for meta in metas)
+    assert full_name(metas[0]) == "intfloat/e5-base-v2+pi@4096"
+    assert full_name(mteb.get_model_meta("e5-base")) == "intfloat/e5-base-v2+none@512"
 
 
 def test_bm25_and_apis_are_mteb_own() -> None:
@@ -111,7 +108,7 @@ def test_bm25_and_apis_are_mteb_own() -> None:
 
 def test_an_api_is_extended_by_windows_only() -> None:
     meta = mteb.get_model_meta("ada-002+pcw@32k")
-    assert meta.name == "openai/text-embedding-ada-002+pcw@32768"
+    assert full_name(meta) == "openai/text-embedding-ada-002+pcw@32768"
     same = mteb.get_model_meta("openai/text-embedding-ada-002+pcw@32k")
     assert (same.name, same.revision) == (meta.name, meta.revision)
     with pytest.raises(IncompatibleError, match=r"ntk .*openai/text-embedding-ada-002.* pcw"):
@@ -120,7 +117,8 @@ def test_an_api_is_extended_by_windows_only() -> None:
 
 def test_a_local_folder_is_named_without_its_path(base_folder) -> None:
     meta = mteb.get_model_meta(f"{base_folder}+gp@1024")
-    assert meta.name == "local/model+gp@1024"
+    assert (meta.name, full_name(meta)) == ("local/model", "local/model+gp@1024")
+    assert re.fullmatch("[0-9a-f]{40}", meta.revision)
     assert str(base_folder) not in json.dumps(meta.to_dict(), default=str)
 
 
@@ -128,7 +126,7 @@ def test_a_saved_model_is_found_by_its_folder(base_folder, tmp_path) -> None:
     model = mteb_longembed.extend(base_folder, "rp", 1024, device="cpu", logn=False)
     model.save_pretrained(str(tmp_path / "saved"))
     meta = mteb.get_model_meta(str(tmp_path / "saved"))
-    assert (meta.name, meta.max_tokens) == ("local/saved+rp@1024,logn=off", 1024)
+    assert (full_name(meta), meta.max_tokens) == ("local/saved+rp@1024,logn=off", 1024)
     loaded = mteb.get_model(str(tmp_path / "saved"), device="cpu")
     text = tiny.text(700)
     same_vectors(loaded.model.encode(text), model.encode(text))
@@ -136,21 +134,23 @@ def test_a_saved_model_is_found_by_its_folder(base_folder, tmp_path) -> None:
 
 def test_a_plain_folder_is_none_because_mteb_loads_no_folders(base_folder) -> None:
     metas = [mteb.get_model_meta(name) for name in (str(base_folder), f"{base_folder}+none")]
-    assert metas[0].name == metas[1].name and metas[0].revision == metas[1].revision
+    assert full_name(metas[0]) == full_name(metas[1]) and metas[0].revision == metas[1].revision
 
 
 def test_get_model_gives_the_model_that_load_gives(online) -> None:
     encoder = mteb.get_model("e5-base+pi@1k", device="cpu")
     model = mteb_longembed.load("e5-base+pi@1k", device="cpu")
-    assert encoder.mteb_model_meta.name == model.model_card_data.model_name
+    assert full_name(encoder.mteb_model_meta) == model.model_card_data.model_name
     assert encoder.mteb_model_meta.revision == model.model_card_data.base_model_revision
     assert encoder.model_prompts == {"query": "query: ", "document": "passage: "}
     same_vectors(encoder.model.encode(tiny.text(700)), model.encode(tiny.text(700)))
 
 
 def test_an_option_that_a_model_does_not_have_is_told(online) -> None:
-    with pytest.raises(InputError, match=r"^the options of an extended model are device, .*, got batch"):
+    with pytest.raises(UnknownNameError, match=r"^unknown parameter of rp 'batch'"):
         mteb.get_model("e5-base+rp@1k", device="cpu", batch=8)
+    with pytest.raises(InputError, match=rf"^this version has the algorithm {ALGORITHM}, got le2"):
+        mteb.get_model("e5-base+rp@1k", device="cpu", algorithm="le2")
 
 
 def test_the_device_number_of_mteb_run_counts_accelerators(monkeypatch) -> None:
@@ -191,12 +191,7 @@ def test_an_unreachable_hub_is_named_with_what_works_offline(offline) -> None:
         mteb.get_model_meta("e5-base+ntk")
 
 
-def test_results_can_be_shown_without_the_hub(offline) -> None:
-    with pytest.warns(UserWarning, match="nothing is known about"):
-        assert model_implementations.MODEL_REGISTRY.get("intfloat/e5-base-v2+ntk@4096") is None
-
-
-@pytest.mark.parametrize("name", ["mteb.get_tasks", "mteb.models.model_implementations"])
+@pytest.mark.parametrize("name", ["mteb.get_tasks", "mteb.benchmarks.benchmarks"])
 def test_a_moved_module_is_told_in_one_sentence(monkeypatch, name) -> None:
     import importlib.util
 
@@ -225,27 +220,34 @@ def scores(cache: mteb.ResultCache) -> dict[str, float]:
     by_folder = {}
     for file in (Path(cache.cache_path) / "results").rglob("LongEmbedPasskey.json"):
         split = json.loads(file.read_text())["scores"]["test_256"]
-        by_folder["/".join(file.parts[-3:-1])] = split[0]["main_score"]
+        by_folder[file.parent.name] = split[0]["main_score"]
     return by_folder
 
 
-def test_an_extended_model_never_returns_or_overwrites_the_results_of_its_base(online, tmp_path) -> None:
+def test_an_extended_model_never_reads_or_overwrites_the_base_or_an_older_algorithm(
+    online, tmp_path, monkeypatch
+) -> None:
     cache = mteb.ResultCache(tmp_path)
     task = mteb.get_task("LongEmbedPasskey", eval_splits=["test_256"])
     base = SentenceTransformer("intfloat/e5-base-v2", revision=REVISION, device="cpu")
+
+    def run(model: Any) -> None:
+        result = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
+        assert (result.model_name, result.model_revision) == ("intfloat/e5-base-v2", REVISION)
+
     with warnings.catch_warnings(action="ignore"):
-        mteb.evaluate(base, task, cache=cache, show_progress_bar=False)
-        base_scores = scores(cache)
-        (folder,) = base_scores
-        file = next((tmp_path / "results").rglob("LongEmbedPasskey.json"))
-        written = file.read_text()
-        for name in ("rp", "none"):
-            model = mteb_longembed.extend("e5-base", name, device="cpu")
-            result = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
-            assert result.model_name.startswith(f"intfloat/e5-base-v2+{name}@")
-    all_scores = scores(cache)
-    assert file.read_text() == written
-    assert len(all_scores) == 3 and all_scores[folder] == base_scores[folder]
+        base.model_card_data.set_base_model("intfloat/e5-base-v2", revision=REVISION)
+        run(base)
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint, "ALGORITHM", "le1")
+            run(mteb_longembed.extend("e5-base", "rp", 1024, device="cpu"))
+        files = {file: file.read_text() for file in (tmp_path / "results").rglob("*.json")}
+        assert len(scores(cache)) == 2
+        run(mteb_longembed.extend("e5-base", "rp", 1024, device="cpu"))
+    found = scores(cache)
+    assert {file: file.read_text() for file in files} == files
+    experiments = [f"algorithm_{version}__strategy_rp__target_len_1024" for version in ("le1", ALGORITHM)]
+    assert found.keys() == {REVISION, *experiments}
 
 
 def test_the_python_model_and_the_name_share_results(online, tmp_path) -> None:

@@ -21,6 +21,26 @@ def test_a_result_file_becomes_one_row_a_split(tmp_path):
     assert (row["target"], row["revision"], row["data"]) == (4096, "r1", "g1")
 
 
+def test_an_experiment_is_the_model_whose_name_and_revision_version_0_7_wrote(tmp_path):
+    experiment = {"strategy": "ntk", "target_len": 4096, "logn": False, "algorithm": "le3"}
+    old = write_result(tmp_path / "old", TASK, {"test": 0.5}, name=f"{BASE}+ntk@4096,logn=off")
+    described = {"name": f"{BASE}+ntk@4096,logn=off", "revision": "c1-le3", "experiment_kwargs": None}
+    (old.parent / "model_meta.json").write_text(json.dumps(described))
+    new = write_result(tmp_path / "new", "LongEmbedNarrativeQA", {"test": 0.25})
+    folder = tmp_path / "new" / "intfloat__e5-base-v2" / "c1" / "experiments" / "any"
+    folder.mkdir(parents=True)
+    new.rename(folder / new.name)
+    described = {"name": BASE, "revision": "c1", "experiment_kwargs": experiment}
+    (folder / "model_meta.json").write_text(json.dumps(described))
+    frame, problems = load_results([tmp_path])
+    assert problems == [] and set(frame["task"]) == {TASK, "LongEmbedNarrativeQA"}
+    same = frame[["model", "revision", "base", "strategy", "target"]].drop_duplicates()
+    assert same.values.tolist() == [[f"{BASE}+ntk@4096,logn=off", "c1-le3", BASE, "ntk", 4096]]
+    (folder / "model_meta.json").write_text(json.dumps({**described, "experiment_kwargs": [1]}))
+    _, (problem,) = load_results([tmp_path])
+    assert "'experiment_kwargs'" in problem
+
+
 def test_the_real_tasks_have_one_name_and_the_generated_ones_two(tmp_path):
     for name in ("LEMBQMSumRetrieval", "LEMBPasskeyRetrieval", "LongEmbedPasskey"):
         write_result(tmp_path, name, {"test": 0.5})

@@ -71,8 +71,8 @@ def test_the_base_is_of_the_same_commit_and_the_shortest():
 def test_two_revisions_of_one_name_are_told_apart():
     rows = [("none", 512, "QMSum", "test", 10.0, f"{digit * 40}-le2") for digit in "ab"]
     assert list(by_strategy(frame(*rows))["model"]) == [
-        f"{BASE}+none@512 (aaaaaaaa)",
-        f"{BASE}+none@512 (bbbbbbbb)",
+        f"{BASE}+none@512 (aaaaaaaa-le2)",
+        f"{BASE}+none@512 (bbbbbbbb-le2)",
     ]
 
 

@@ -16,12 +16,12 @@ from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
 import mteb_longembed as longembed
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval import passage_bm25, postings
-from mteb_longembed.retrieval.bm25_settings import BM25Settings
+from mteb_longembed.retrieval.bm25_settings import VERSION, BM25Settings
 from mteb_longembed.retrieval.fused import Fused
 from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.neighbours import SHARE, Neighbours
 from mteb_longembed.retrieval.passage_bm25 import TEMPERATURE, PassageBM25, all_windows
-from mteb_longembed.retrieval.scorer import Documents
+from mteb_longembed.retrieval.scorer import Documents, full_name, full_revision
 from mteb_longembed.retrieval.words import Words
 from tests.own_data import words_of
 from tests.retrieval.test_neighbours import Model, slow_neighbours
@@ -269,18 +269,21 @@ def test_only_the_first_tokens_are_read() -> None:
 
 def test_names_are_canonical_and_never_those_of_mtebs_baseline() -> None:
     meta = mteb.get_model_meta("bm25:query=sentences,window=200")
-    assert meta.name == "mteb-longembed/bm25,query=sentences,window=200"
-    assert mteb.get_model_meta(meta.name).revision == meta.revision != mteb.get_model_meta("bm25").revision
-    assert mteb.get_model_meta("bm25").name == "mteb/baseline-bm25s"
-    assert mteb.get_model_meta("bm25:window=9,score=softmax").name == "mteb-longembed/bm25,window=9"
+    baseline = mteb.get_model_meta("bm25")
+    assert (meta.name, meta.revision) == (baseline.name, baseline.revision)
+    assert meta.experiment_kwargs == {"query": "sentences", "window": 200, "algorithm": VERSION}
+    assert baseline.experiment_kwargs is None
+    old_name = mteb.get_model_meta("mteb-longembed/bm25,query=sentences,window=200")
+    assert old_name.experiment_kwargs == meta.experiment_kwargs
+    assert full_name(mteb.get_model_meta("bm25:window=9,score=softmax")) == "mteb/baseline-bm25s,window=9"
 
 
 def test_a_bm25_with_neighbours_has_the_identity_of_its_model() -> None:
     meta = mteb.get_model_meta("bm25:window=200,neighbours=mini-ape+pcw:size=64,vectors=window,score=max")
     model = mteb.get_model_meta("mini-ape+pcw:size=64,vectors=window")
-    assert meta.name == f"mteb-longembed/bm25,neighbours={model.name},score=max,window=200"
-    assert str(meta.revision).endswith(f"-{model.revision}")
-    assert mteb.get_model_meta(str(meta.name)).name == meta.name
+    assert full_name(meta) == f"mteb/baseline-bm25s,neighbours={full_name(model)},score=max,window=200"
+    assert str(full_revision(meta)).endswith(f"-{full_revision(model)}")
+    assert mteb.get_model_meta(full_name(meta)).experiment_kwargs == meta.experiment_kwargs
 
 
 def test_neighbours_inside_a_fusion_are_refused() -> None:
@@ -325,7 +328,7 @@ def test_bm25_alone_is_ours_in_a_search_and_mtebs_own_in_mteb() -> None:
     assert isinstance(baseline, BM25Search)
     ours = make_scorer("bm25")
     ours.fit(as_documents(texts, "pol-Latn"))
-    assert isinstance(ours, PassageBM25) and ours.meta.name == "mteb-longembed/bm25"
+    assert isinstance(ours, PassageBM25) and ours.meta.name == "mteb/baseline-bm25s"
     assert (ours.scores(["jest"]) > 0).all()  # bm25s takes a word of all documents away
     theirs = make_scorer("mteb/baseline-bm25s")
     theirs.fit(as_documents(texts, "pol-Latn"))

@@ -15,6 +15,7 @@ from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval import rows as passes
 from mteb_longembed.retrieval import vectors as corpus_vectors
+from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
 from tests.own_data import words_of
@@ -81,20 +82,21 @@ def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
 
 
 @pytest.mark.parametrize(
-    ("tail", "kind", "similarity", "revision"),
+    ("tail", "kind", "similarity", "version"),
     [
         ("+pi@128,whiten=0.5", "dense", "cosine", "-se6"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", ""),
         ("+pi@128,fuse=bm25,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se6-bm25_0_3_0p4"),
     ],
 )
-def test_mteb_knows_name_kind_and_revision(folder, tail, kind, similarity, revision):
+def test_mteb_knows_name_kind_and_version(folder, tail, kind, similarity, version):
     meta = mteb.get_model_meta(f"{folder}{tail}")
-    assert meta.name == f"local/model{tail}"
+    assert full_name(meta) == f"local/model{tail}"
     assert (meta.model_type, meta.similarity_fn_name.value) == ([kind], similarity)
-    assert meta.revision.partition("-")[2] == f"{ALGORITHM}{revision}"
+    assert meta.experiment_kwargs["algorithm"] == f"{ALGORITHM}{version}"
     model = longembed.search(f"{folder}{tail}", device="cpu").protocol
     assert (model.mteb_model_meta.name, model.mteb_model_meta.revision) == (meta.name, meta.revision)
+    assert model.mteb_model_meta.experiment_kwargs == meta.experiment_kwargs
 
 
 def test_several_vectors_run_in_mteb_with_documents_in_chunks_of_bytes(folder, monkeypatch):

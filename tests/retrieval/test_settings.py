@@ -9,6 +9,7 @@ import pytest
 from mteb_longembed.encoders import base
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.retrieval.settings import DEFAULT_WEIGHT, SearchSettings, read_name, typed_name
 from tests import tiny
 
@@ -34,9 +35,9 @@ def test_a_name_is_a_model_and_a_search(text: str, model: ModelSpec, settings: d
 
 def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(folder: Path) -> None:
     name = f"{folder}+pi:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT}"
-    assert mteb.get_model_meta(name).name == "local/model+pi@128,fuse=bm25,vectors=8"
+    assert full_name(mteb.get_model_meta(name)) == "local/model+pi@128,fuse=bm25,vectors=8"
     weighted = mteb.get_model_meta(f"{folder}+pi:fuse=bm25,weight=2.5e-1")
-    assert weighted.name == "local/model+pi@128,fuse=bm25,weight=0.25"
+    assert full_name(weighted) == "local/model+pi@128,fuse=bm25,weight=0.25"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def result(task: AbsTask, scores: dict[str, float]) -> TaskResult:
 
 
 def test_lengths_group_passkey_and_needle() -> None:
-    parts = make_benchmark().aggregations
+    parts = make_benchmark(by_length=True).aggregations
     (lengths,) = [part for part in parts if getattr(part, "name", "") == "Context Length"]
     assert [group.label for group in lengths.groups] == ["256", "512", "1K", "2K", "4K", "8K", "16K", "32K"]
     for group, length in zip(lengths.groups, LENGTHS, strict=True):
@@ -92,7 +92,7 @@ def test_a_dense_model_runs_and_resumes_at_the_next_split(tmp_path) -> None:
 
 def test_longer_splits_do_not_count_in_the_benchmark(tmp_path) -> None:
     """They share the result file with the eight lengths, which alone are the task."""
-    benchmark = make_benchmark()
+    benchmark = make_benchmark(by_length=True)
     cache = mteb.ResultCache(tmp_path)
     model = mteb.get_model_meta("mteb/baseline-bm25s")
     for task in benchmark.tasks:
