@@ -44,14 +44,11 @@ class Cutter:
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
-        # a copy, because every call of the original, from any thread, changes its truncation and padding
-        self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-        self._backend.no_truncation()
-        self._backend.no_padding()
-        self.splits = splits_at_blanks(self._backend.to_str())
-        special = self._backend.encode("").ids
-        before = self._backend.encode("a").special_tokens_mask.index(0)
+    def __init__(self, backend: Tokenizer) -> None:
+        self._backend = backend
+        self.splits = splits_at_blanks(backend.to_str())
+        special = backend.encode("").ids
+        before = backend.encode("a").special_tokens_mask.index(0)
         self.prefix_ids = np.array(special[:before], np.int32)
         self.suffix_ids = np.array(special[before:], np.int32)
 
@@ -143,8 +140,11 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
     state = len(tokenizer), *map(repr, (backend.normalizer, backend.pre_tokenizer, backend.post_processor))
     known = _CUTTERS.get(tokenizer)
     if known is None or known[0] != state:
-        cutter = Cutter(tokenizer) if _adds_the_same(backend) else None
-        known = _CUTTERS[tokenizer] = state, cutter
+        # a copy, because every call of the original, from any thread, changes its truncation and padding
+        backend = Tokenizer.from_str(backend.to_str())
+        backend.no_truncation()
+        backend.no_padding()
+        known = _CUTTERS[tokenizer] = state, Cutter(backend) if _adds_the_same(backend) else None
     return known[1]
 
 

@@ -86,7 +86,9 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
 
 @functools.cache
 def cutter(kind: str) -> Cutter:
-    return Cutter(tokenizer(kind))
+    made = cutter_of(tokenizer(kind))
+    assert made is not None
+    return made
 
 
 def full(kind: str, text: str, max_len: int) -> list[int]:
@@ -110,6 +112,17 @@ nasty_text = st.lists(st.sampled_from(NASTY) | st.text(max_size=8), max_size=120
 @kinds
 def test_tokenizers_that_split_words_are_cut_and_the_others_read_in_full(kind: str) -> None:
     assert cutter(kind).splits == (kind != "BPE without pre-tokens")
+
+
+@kinds
+def test_a_tokenizer_that_pads_and_cuts_by_its_file_reads_no_more_than_others(kind: str) -> None:
+    raw = Tokenizer.from_str(tokenizer(kind).backend_tokenizer.to_str())
+    raw.enable_padding(length=128)
+    raw.enable_truncation(100)
+    made = cutter_of(PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="[PAD]"))
+    assert made is not None
+    (ids,) = made([PROSE * 20], 256)
+    assert ids.tolist() == full(kind, PROSE * 20, 256)
 
 
 @kinds
