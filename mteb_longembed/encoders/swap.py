@@ -170,8 +170,8 @@ def swap(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool = Fa
 class LongTable(nn.Embedding):
     """The base's table of positions, and the rows that documents read which the strategy changes.
 
-    Those rows are computed from the base's, and not saved; but if somebody trained them (`tune`), or the base has them
-    already, they stand behind the base's rows in its own weight.
+    Those rows are computed from the base's, whose training they follow, and not saved; but if somebody trained them
+    (`tune`), or the base has them already, they stand behind the base's rows in its own weight.
 
     Args:
         table: of the base.
@@ -189,29 +189,36 @@ class LongTable(nn.Embedding):
         # transformers' mark of weights that its files had
         self.weight._is_hf_initialized = getattr(table.weight, "_is_hf_initialized", False)  # type: ignore[attr-defined]
         self.first_row = first_row
+        self.strategy = strategy
         self.n_own = len(weight)
-        computed = None
         if has_long_rows:
             self.n_own -= strategy.target_len
-        elif not strategy.depends_on_length:
-            trained = weight[first_row : first_row + strategy.trained_len]
-            computed = strategy.long_rows(trained.float().cpu()).to(weight)
-        self.register_buffer("computed", computed, persistent=False)
+        #: Rows that were computed, and the state of the weight then.
+        self._computed: tuple[object, Tensor] | None = None
 
     @property
     def long(self) -> Tensor:
         """`[Lt, d]` the rows of long documents."""
-        computed: Tensor | None = self.computed
-        if computed is None:
-            return self.weight[self.n_own :]
-        return computed
+        weight = self.weight
+        if self.n_own < len(weight):
+            return weight[self.n_own :]
+        if torch.is_grad_enabled() and weight.requires_grad:
+            return self._rows()
+        state = weight.data_ptr(), weight._version
+        if self._computed is None or self._computed[0] != state:
+            with torch.inference_mode(mode=False), torch.no_grad():
+                self._computed = state, self._rows()
+        return self._computed[1]
+
+    def _rows(self) -> Tensor:
+        trained = self.weight[self.first_row : self.first_row + self.strategy.trained_len]
+        return self.strategy.long_rows(trained.float().cpu()).to(self.weight)
 
     def keep(self, long: Tensor) -> None:
         """Put these rows of long documents `[Lt, d]` behind the base's, as its own."""
         weight = torch.cat([self.weight.detach()[: self.n_own], long])
         self.weight = nn.Parameter(weight)
         self.num_embeddings = len(weight)
-        self.computed = None
 
     def forward(self, ids: Tensor) -> Tensor:
         """The rows of tokens at the model's own positions `ids` `[b, n]` or `[1, n]`: `[b, n, d]`."""

@@ -140,7 +140,7 @@ def tune(
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for parameter in learned:
         parameter.requires_grad_(False)
-    rows = TrainedRows(table.long, rows_of_base(strategy))
+    rows = TrainedRows(table.long.detach(), rows_of_base(strategy))
     table.__class__ = TunedTable
     table.rows = rows
     loss = losses.CachedMultipleNegativesRankingLoss(model, scale=100, mini_batch_size=32)

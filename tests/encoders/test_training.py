@@ -70,3 +70,21 @@ def test_trainer_evaluates_between_steps_and_goes_on(tmp_path):
     assert trainer.state.global_step == 3
     assert len([entry for entry in trainer.state.log_history if "eval_spearman_cosine" in entry]) >= 3
     assert any(not torch.equal(p, original[name]) for name, p in model.named_parameters())
+
+
+@pytest.mark.parametrize("key", ["pi", "ntk", "rp"])
+def test_rows_of_long_documents_follow_the_training_of_the_bases_rows(key, tmp_path):
+    model = extended(ABSOLUTE, key, tmp_path)
+    text = tiny.text(2 * LO + 3)
+    before = model.encode(text)
+    vector = model(model.preprocess([text]))["sentence_embedding"]
+    (vector * torch.linspace(-1, 1, vector.shape[1])).sum().backward()
+    rows = model[0].table.weight
+    assert rows.grad.abs().max() > 1e-4
+    with torch.no_grad():
+        rows += torch.linspace(0, 1, rows.shape[1])
+    after = model.encode(text)
+    model.save_pretrained(str(tmp_path / "saved"))
+    loaded = mteb_longembed.load(tmp_path / "saved", device="cpu")
+    assert abs(after - before).max() > 1e-3
+    assert abs(loaded.encode(text) - after).max() < 1e-6
