@@ -128,3 +128,14 @@ def test_shards_are_asked_and_a_table_that_is_lost_is_made_again(run, tmp_path, 
         SystemExit, match=r"file cannot be filled or asked .*type the same command again; the shards"
     ):
         run("lancedb_shards", *asked, "--database", "file")["main"]()
+
+
+def test_lancedb_finds_a_key_of_many_letters(tmp_path, monkeypatch) -> None:
+    lancedb = pytest.importorskip("lancedb")
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from lancedb_shards import WORDS
+
+    key = "a1b2c3d4" * 8
+    table = lancedb.connect(str(tmp_path)).create_table("texts", [{"text": f"The key is {key}."}])
+    table.create_index("text", config=WORDS)
+    assert len(table.search(key, query_type="fts").limit(5).to_list()) == 1
