@@ -51,7 +51,6 @@ def make_app(folder: Path) -> Any:
             f"there is no results folder {str(folder)!r}: give the --output-folder of `mteb run`."
         )
     warnings.filterwarnings("ignore", ".*: Missing splits")  # the table has an empty cell for each
-    register_benchmark(importlib.import_module("mteb.benchmarks.benchmarks"), by_length=True)
     benchmarks = mteb.get_benchmarks([*BENCHMARKS])
     tasks = [task for benchmark in benchmarks for task in benchmark.tasks]
     try:
@@ -67,6 +66,8 @@ def make_app(folder: Path) -> Any:
             f"no results of LongEmbed tasks were found in {folder}: give the --output-folder of `mteb run`."
         )
     _import_app()
+    register_benchmark(importlib.import_module("mteb.benchmarks.benchmarks"), by_length=True)
+    benchmarks = mteb.get_benchmarks([*BENCHMARKS])
     _enter_models(results.model_results)
     change(Benchmark, "_create_summary_table", _summary)
     change(Benchmark, "_create_per_task_table", _per_task)
