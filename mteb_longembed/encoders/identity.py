@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from mteb_longembed.names import name_of
 
+from .tokens import parts_of
+
 #: Settings of a whole model that change its embeddings, or how they are compared.
 _SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "max_seq_length", "truncate_dim")
 #: Entries of a transformers configuration that change no embedding.
@@ -66,7 +68,7 @@ def state_of(model: nn.Sequential) -> str:
 
     And how often torch counts that it was written to, so that a change of one number is seen too.
     """
-    hasher = _hasher(model, _parts_of)
+    hasher = _hasher(model, parts_of)
     for name, tensor in _tensors(model):
         step = max(tensor.numel() // _SAMPLED, 1)
         some: np.ndarray = tensor.detach().reshape(-1)[::step].float().cpu().numpy()
@@ -120,12 +122,3 @@ def words_of(tokenizer: Any) -> object:
     if backend is None:
         return None
     return backend.to_str().partition('"added_tokens"')[2]
-
-
-def _parts_of(tokenizer: Any) -> object:
-    """What tells cheaply whether a tokenizer was changed in place."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        return None
-    parts = (backend.normalizer, backend.pre_tokenizer, backend.post_processor)
-    return [len(tokenizer), *map(repr, parts)]

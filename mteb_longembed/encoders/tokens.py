@@ -137,7 +137,7 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
     if getattr(tokenizer, "split_special_tokens", False):
         return None
     backend = tokenizer.backend_tokenizer
-    state = len(tokenizer), *map(repr, (backend.normalizer, backend.pre_tokenizer, backend.post_processor))
+    state = parts_of(tokenizer)
     known = _CUTTERS.get(tokenizer)
     if known is None or known[0] != state:
         # a copy, because every call of the original, from any thread, changes its truncation and padding
@@ -146,6 +146,14 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
         backend.no_padding()
         known = _CUTTERS[tokenizer] = state, Cutter(backend) if _adds_the_same(backend) else None
     return known[1]
+
+
+def parts_of(tokenizer: Any) -> list[object] | None:
+    """What tells cheaply whether a tokenizer was changed in place. None for one that is not of `tokenizers`."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return None
+    return [len(tokenizer), *map(repr, (backend.normalizer, backend.pre_tokenizer, backend.post_processor))]
 
 
 def _adds_the_same(backend: Tokenizer) -> bool:
@@ -162,6 +170,9 @@ def _adds_the_same(backend: Tokenizer) -> bool:
 
 def special_counts(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
     """How many special tokens a tokenizer puts before and after a text; (-1, -1) if it splits a text in another way."""
+    cutter = cutter_of(tokenizer)
+    if cutter is not None:
+        return len(cutter.prefix_ids), len(cutter.suffix_ids)
     for text in ("a", "the", "1", "文"):  # a tokenizer must turn at least one of them into tokens
         ids = tokenizer(text)["input_ids"]
         bare = tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -80,8 +80,6 @@ class Pass:
             self.is_mean_of_windows = heads.is_mean_of_windows(model) and cut is None
         #: What cuts a text for an encoder that averages windows (an API); these texts are asked of the inner one.
         self.pieces: Pieces | None = getattr(encoder, "windows", None) if cut is None else None
-        #: Called before each call of the encoder for documents, so that a caller can end a pass.
-        self.before_call: Callable[[], None] = lambda: None
         self.generation = 0  #: changes when documents are forgotten
         self._heads: dict[HeadKey, Head] = {}
         self._forget()
@@ -150,7 +148,6 @@ class Pass:
                 self._counts = heads.counted(self.model, documents)
             size = self._documents_a_call(missing)
             for start in range(first, len(documents), size):
-                self.before_call()
                 self._append_part(missing, documents, slice(start, min(start + size, len(documents))))
         except BaseException:
             for head, n in zip(missing, before, strict=True):
