@@ -141,7 +141,7 @@ def extend(
     source = "" if isinstance(base, SentenceTransformer) else str(base)
     spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params)
     if not isinstance(base, SentenceTransformer):
-        return _build(open_checkpoint(spec), device)
+        return load_checkpoint(open_checkpoint(spec), device)
     check_unset(revision=spec.revision, dtype=spec.dtype)
     trunk = base[0]
     if isinstance(trunk, LongTransformer) and trunk.strategy.overrides():
@@ -211,7 +211,7 @@ def load(
         trust_remote_code=trust_remote_code or spec.trust_remote_code,
         vectors=spec.vectors if vectors is None else vectors,
     )
-    model = _build(open_checkpoint(spec), device, loading)
+    model = load_checkpoint(open_checkpoint(spec), device, loading)
     if loading:
         # what these settings change is not known, so the name does not hold
         model.built_state = None
@@ -223,11 +223,6 @@ def load(
     return model
 
 
-def load_checkpoint(checkpoint: Checkpoint, device: str | None = None) -> LongModel:
-    """The model of a checkpoint, as `load` makes it."""
-    return _build(checkpoint, device)
-
-
 def check_unset(**settings: str | None) -> None:
     """Raise InputError if one of these settings is given together with a loaded model."""
     for key, value in settings.items():
@@ -237,10 +232,10 @@ def check_unset(**settings: str | None) -> None:
             )
 
 
-def _build(
-    checkpoint: Checkpoint, device: str | None, model_kwargs: Mapping[str, Any] | None = None
+def load_checkpoint(
+    checkpoint: Checkpoint, device: str | None = None, model_kwargs: Mapping[str, Any] | None = None
 ) -> LongModel:
-    """Load a model from files and put its strategy inside.
+    """Load the model of a checkpoint from files and put its strategy inside.
 
     Raises:
         ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.

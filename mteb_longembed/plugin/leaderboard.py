@@ -94,10 +94,8 @@ def _enter_models(results: Iterable[ModelResult]) -> None:
     for result in results:
         meta = result.model_meta
         if meta is not None and meta.experiment_kwargs:
-            result.model_name, result.experiment_name = (
-                name_of(result.model_name, meta.experiment_kwargs),
-                None,
-            )
+            result.model_name = name_of(result.model_name, meta.experiment_kwargs)
+            result.experiment_name = None
             result.model_meta = meta = meta.model_copy(
                 update={"name": result.model_name, "experiment_kwargs": None}
             )

@@ -161,7 +161,7 @@ def model_meta(
 
 
 def _described_by_files(base: Base) -> ModelMeta:
-    """What the hub says of a base that mteb does not know; without the hub, its width and the size of its files."""
+    """What the hub says of a base that mteb does not know; without the hub, its width and its table of words."""
     if not base.files.local and base.path and hub_answers():
         try:
             return ModelMeta.from_hub(base.path, base.revision)
