@@ -2,7 +2,7 @@
 # Two different experiments of mteb have one folder of results.
 #
 # Expected: experiments that differ have folders of different names.
-# Seen: {"a": "b_1"} and {"a_b": 1} are both a_b_1, and 1 and "1" are one; the second finds the results of the first.
+# Seen: {"a": "b_1"} and {"a_b": 1} are both a_b_1, and 1 and "1" are both a_1.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -122,9 +122,9 @@ def spans_by_tokens(model: LongModelMixin, text: str, size: int, *, prompt: str 
 
 
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
-    """Spans of whole sentences, by Unicode's rules (a blank line, a list item and a heading end one too). Short neighbours are joined.
+    """Spans of whole sentences, by Unicode's rules. Short neighbours are joined.
 
-    Blanks at both sides of a span are left out.
+    A blank line, a list item and a heading end a sentence too. Blanks at both sides of a span are left out.
 
     Args:
         text: a document.
