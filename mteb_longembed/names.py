@@ -304,7 +304,7 @@ _EXTENDED = re.compile(
 )
 
 #: What a name may set that changes only the search, and no model. `retrieval/settings.py` reads the values.
-SEARCH_SETTINGS = ("fuse", "weight", "weights", "whiten", "score", "query", "neighbours")
+SEARCH_SETTINGS = ("fuse", "trust", "temperature", "weights", "whiten", "score", "query", "neighbours")
 #: What the name of a BM25 of ours may set.
 BM25_SETTINGS = ("window", "query", "score", "neighbours")
 #: A BM25 of ours: mteb's baseline or its alias, and at least a target or a setting. Version 0.7 had its own name.
@@ -428,8 +428,8 @@ def split_settings(text: str, settings: str) -> dict[str, str]:
 def split_search(text: str, keys: Iterable[str] = SEARCH_SETTINGS) -> tuple[str, dict[str, str]]:
     """The name of the model alone, and the settings of search with these keys that follow it.
 
-    >>> split_search("e5-base+pcw@4k:fuse=bm25,size=64,vectors=window")
-    ('e5-base+pcw@4k:size=64,vectors=window', {'fuse': 'bm25'})
+    >>> split_search("e5-base+pcw@4k:fuse=words,size=64,vectors=window")
+    ('e5-base+pcw@4k:size=64,vectors=window', {'fuse': 'words'})
     """
     _, strategy, _, settings = split_name(text)
     if strategy is None or not settings or holds_model(text):

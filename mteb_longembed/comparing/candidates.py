@@ -402,7 +402,7 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
         if candidate.chunker_name:
             label = f"{end}+{candidate.chunker_name}"
             if candidate.kind == "fusion":
-                label += ":fuse=bm25"
+                label += ":fuse=words"
         elif candidate.is_base:
             label = end or "base"
         labels[candidate.id] = label

@@ -464,7 +464,7 @@ def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -
     means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means
     # of equal ones the first: bases come before what is made of them
     best = max(dense, key=lambda one: means[one.candidate.id]).candidate
-    wanted = [(best, "fuse=bm25")]
+    wanted = [(best, "fuse=words")]
     found = []
     n_of_query = [len(sentences(text)) for split in splits for text in split.judged_queries.values()]
     n_sentences = sum(n_of_query) / len(n_of_query)
@@ -476,7 +476,7 @@ def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -
                 found.append(named(one.candidate.name.replace(BM25, BM25_BY_SENTENCE)))
         if several:
             windows = max(several, key=lambda candidate: means[candidate.id])
-            wanted += [(windows, "query=sentences"), (windows, "fuse=bm25,query=sentences")]
+            wanted += [(windows, "query=sentences"), (windows, "fuse=words,query=sentences")]
         text = f"Queries have {n_sentences:.1f} sentences on average, so each sentence was also asked on its own."
         notes.append(Note("finding", text))
     for candidate, settings in wanted:

@@ -26,7 +26,7 @@ from mteb_longembed.retrieval import heads
 from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.make import (
-    bm25_in_fusion,
+    words_in_fusion,
     chunked_pass,
     encoder_in,
     make_bm25,
@@ -180,7 +180,7 @@ class Runner:
         encoded = self._pass(candidate, split)
         bm25 = None
         if settings_of_search.fuse is not None:
-            bm25 = self._bm25_of(bm25_in_fusion(settings_of_search), split)
+            bm25 = self._bm25_of(words_in_fusion(settings_of_search), split)
         return searching(encoded, vectors, settings_of_search, bm25, pieces)
 
     def _bm25_of(self, settings: BM25Settings, split: Split) -> PassageBM25:

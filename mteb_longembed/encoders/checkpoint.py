@@ -142,8 +142,8 @@ class ModelSpec:
     def with_settings(self, settings: Settings) -> str:
         """The name with further settings, those of a search.
 
-        >>> ModelSpec("me/e5-base-se").with_settings({"fuse": "bm25"})
-        'me/e5-base-se+none,fuse=bm25'
+        >>> ModelSpec("me/e5-base-se").with_settings({"fuse": "words"})
+        'me/e5-base-se+none,fuse=words'
         """
         experiment = {**self.experiment, **settings}
         if experiment == {"strategy": "none"}:

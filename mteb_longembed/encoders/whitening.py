@@ -24,11 +24,11 @@ LEAST_SHRINKAGE = 0.01
 LEAST_QUERIES = 10
 
 
-def drawn_rows(n: int) -> np.ndarray:
-    """The numbers of the vectors that are used of `n`, in their order: all, or `MAX_VECTORS` drawn with `SEED`."""
-    if n <= MAX_VECTORS:
+def drawn_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
+    """The numbers of the vectors that are used of `n`, in their order: all, or `most` drawn with `SEED`."""
+    if n <= most:
         return np.arange(n)
-    return np.sort(np.random.default_rng(SEED).choice(n, MAX_VECTORS, replace=False))
+    return np.sort(np.random.default_rng(SEED).choice(n, most, replace=False))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import mteb
@@ -19,22 +19,23 @@ from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names import is_bm25_name, is_extended_name, name_of
 
 from .bm25_settings import VERSION, WINDOW, BM25Settings, bm25_meta
+from .by_sentence import BySentence
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder
-from .fused import BySentence, Fused
+from .evidence import Evidence
 from .heads import LongModel, Vectors
 from .mteb_search import ForeignSearch, MTEBSearch
 from .neighbours import Neighbours
 from .passage_bm25 import PassageBM25
 from .passages import CutText
-from .rows import Pass, Pieces, similarity_of
+from .rows import Head, Pass, Pieces, similarity_of
 from .scorer import Scorer, full_name, full_revision
-from .settings import DEFAULT_WEIGHT, SearchSettings, read_name, typed_name
+from .settings import TRUST, SearchSettings, read_name, typed_name
 from .vectors import Join
 from .windows import Windows
 
 #: Version of this room's algorithms. It is part of the experiment of every name with settings of search.
-SEARCH_VERSION = "se6"
+SEARCH_VERSION = "se7"
 #: What stands in a revision before the name of a chunker and its version.
 CHUNKS = "-chunks."
 
@@ -116,7 +117,6 @@ def searching(
     encoded: Pass,
     vectors: Vectors | None,
     settings: SearchSettings,
-    bm25: Scorer | None = None,
     pieces: Pieces | None = None,
 ) -> Scorer:
     """The scorer over a pass that a name asks for.
@@ -125,29 +125,28 @@ def searching(
         encoded: the pass.
         vectors: content tokens for each vector, `window`, or None for one vector a document.
         settings: of the search.
-        bm25: what a fusion adds, if it is there already.
         pieces: what cuts a text for a model that cannot be changed, whose vectors of these are averaged.
 
     Raises:
         IncompatibleError: if the model cannot have what is asked for.
     """
-    scorer: Scorer
-    is_plain = not settings or settings.given.keys() <= {"fuse", "weight"}
-    if encoded.similarity not in ("cosine", "dot") and is_plain and encoded.cut is None:
-        scorer = ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.encoder)))
-    else:
-        scorer = _over_vectors(encoded, vectors, settings, pieces or encoded.pieces)
+    if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
+        return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.encoder)))
+    windows = _over_vectors(encoded, vectors, settings, pieces or encoded.pieces)
+    scorer: Windows | BySentence = windows
     if settings.query is not None:
-        scorer = BySentence(scorer)
-    if settings.fuse is not None:
-        words = bm25 or PassageBM25(bm25_in_fusion(settings))
-        scorer = Fused(scorer, words, settings.weight or DEFAULT_WEIGHT)
-    return scorer
+        scorer = BySentence(windows)
+    if settings.fuse is None:
+        return scorer
+    # words are asked by sentence where the encoder is, and their neighbours are those of the model itself
+    bm25 = BM25Settings(window=WINDOW, query=settings.query)
+    neighbours = Neighbours(lambda words: _word_vectors(encoded, windows.head, words))
+    return Evidence(scorer, PassageBM25(bm25, neighbours=neighbours), settings.trust or TRUST)
 
 
-def bm25_in_fusion(settings: SearchSettings) -> BM25Settings:
-    """The BM25 that a fusion adds: by the best passage, and by sentence where the encoder is asked by sentence."""
-    return BM25Settings(window=WINDOW, query=settings.query, score="max")
+def _word_vectors(encoded: Pass, head: Head, words: Sequence[str]) -> np.ndarray:
+    """The vector of each word, read alone as a document; with several vectors, their mean."""
+    return np.stack([rows.mean(axis=0) for rows in encoded.text_rows(head, words)])
 
 
 def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
@@ -168,7 +167,9 @@ def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
 
     # mteb copies what is no function
     def load(name: str, revision: str | None, device: str | None = None, **experiment: Any) -> MTEBSearch:
-        return MTEBSearch(make_bm25(BM25Settings.parse(name_of(name, experiment)), device))
+        asked = BM25Settings.parse(name_of(name, experiment))
+        # an experiment has the canonical name of the model, from which a folder is not found
+        return MTEBSearch(make_bm25(replace(asked, neighbours=settings.neighbours), device))
 
     return bm25_meta(settings, load, model)
 
@@ -186,8 +187,7 @@ def word_encoder(name: str, device: str | None = None) -> Callable[[Sequence[str
             if not hasattr(encoder, "encode") and not isinstance(encoder, MultiVectorModel):
                 raise _no_neighbours(name)
             kept.append(pass_of(encoder))
-        rows = kept[0].text_rows(kept[0].head(), list(words))
-        return np.stack([row.mean(axis=0) for row in rows])
+        return _word_vectors(kept[0], kept[0].head(), words)
 
     return encode
 
@@ -226,6 +226,7 @@ def _over_vectors(
         scales=scales,
         whiten=settings.whiten,
         fitted_on=fitted_on,
+        temperature=settings.temperature,
     )
 
 

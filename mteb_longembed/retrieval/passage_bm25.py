@@ -111,23 +111,27 @@ class PassageBM25:
             return np.maximum.reduceat(scores, starts, axis=1)
         return all_windows(scores, starts, self._counts)
 
-    def coverage(self, queries: Sequence[str], scores: np.ndarray) -> np.ndarray:
-        """The share of each query's rarity that its best document has, `[queries]`; 0 for a query without words.
+    def evidence(self, queries: Sequence[str], scores: np.ndarray) -> np.ndarray:
+        """What the words of each query tell at most, in nats, `[queries]`: their rarity times the square of coverage.
+
+        The coverage is the share of the rarity that the query's best document has. A neighbour of a word counts as much
+        of it as in a score.
 
         Args:
-            queries: all have words of their own; neighbours do not count.
+            queries: the texts.
             scores: those of these queries, `[queries, documents]`.
         """
         found = np.zeros(len(queries), np.float32)
-        if not scores.shape[1]:
+        if not scores.any():
             return found
         self._read()
         for row, (query, document) in enumerate(zip(queries, scores.argmax(axis=1).tolist(), strict=True)):
-            own = self._ask([query])[1].own
-            rarity = self._whole.idf_of(own)
-            has_word = [word != NO_WORD and self._whole.has(document, word) for word in own.tolist()]
-            if len(own):
-                found[row] = rarity[has_word].sum() / rarity.sum()
+            _, asked = self._ask([query])
+            matched = self._whole.capped(asked)
+            matched.data *= self._whole.idf[matched.indices] * self._whole.has(document, matched.indices)
+            rarity = self._whole.idf_of(asked.own).sum()
+            if rarity > 0:
+                found[row] = matched.max(axis=1).sum() ** 2 / rarity
         return found
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:

@@ -103,13 +103,13 @@ class Postings:
         """The rarity of words by their numbers; the highest one for -1."""
         return np.append(self.idf, np.float32(self.highest_idf))[numbers]
 
-    def has(self, text: int, word: int) -> bool:
-        """Whether a text has a word."""
+    def has(self, text: int, words: np.ndarray) -> np.ndarray:
+        """Whether a text has each of these words, by their numbers, bool `[words]`."""
         for part in self._parts:
             if text < part.shape[1]:
-                return bool(part[word, text])
+                return part[words][:, [text]].toarray().ravel() > 0
             text -= part.shape[1]
-        return False
+        return np.zeros(len(words), bool)
 
 
 def _best_matches(counts: sparse.csr_array, norms: np.ndarray, shares: sparse.csr_array) -> sparse.csr_array:

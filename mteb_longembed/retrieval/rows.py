@@ -295,6 +295,6 @@ def check_comparable(similarity: str) -> None:
     """
     if similarity not in ("cosine", "dot"):
         raise IncompatibleError(
-            f"a search needs vectors that are compared by cosine or dot product, got {similarity}: leave out index, "
+            f"a search needs vectors that are compared by cosine or dot product, got {similarity}: leave out fuse, "
             "weights, whiten and score."
         )

@@ -11,8 +11,8 @@ from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import Power, read_fields, split_search
 
-#: The encoder's share of a fused score if the name gives none; experiments/tried.md says how it was chosen.
-DEFAULT_WEIGHT = 0.5
+#: What a nat of words counts beside one of vectors; experiments/ways.md says how it was chosen.
+TRUST = 1.2
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,18 @@ class SearchSettings:
     None stands for the default.
 
     Args:
-        fuse: `bm25` fuses scores with BM25.
-        weight: the encoder's share of a fused score.
+        fuse: `words` adds the evidence of words to that of vectors.
+        trust: what the evidence of words counts.
+        temperature: by what scores of vectors are divided to be evidence. None: their spread in the corpus.
         weights: the rule by which tokens count by their rarity in the corpus.
         whiten: the power of a map that is fitted on the corpus' vectors.
         score: `softmax` lets all vectors of a document give its score, and not only the best one.
         query: `sentences` asks each sentence of a query on its own.
     """
 
-    fuse: Literal["bm25"] | None = None
-    weight: Annotated[float, Field(gt=0, lt=1)] | None = None
+    fuse: Literal["words"] | None = None
+    trust: Annotated[float, Field(gt=0)] | None = None
+    temperature: Annotated[float, Field(gt=0)] | None = None
     weights: Literal["sif", "idf"] | None = None
     whiten: Power | None = None
     score: Literal["max", "softmax"] | None = None
@@ -41,18 +43,17 @@ class SearchSettings:
         read_fields(self)
         if self.score == "max":
             self._keep("score", None)
-        self._check_weight()
+        if self.trust is not None and self.fuse is None:
+            raise InputError(f"trust needs fuse=words, got trust={self.trust:g} without it.")
+        if self.temperature is not None and self.fuse is None and self.score is None:
+            raise InputError(
+                f"temperature needs fuse=words or score=softmax, got temperature={self.temperature:g} without them."
+            )
+        if self.trust == TRUST:
+            self._keep("trust", None)
 
     def _keep(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)  # the instance is frozen for others
-
-    def _check_weight(self) -> None:
-        if self.weight is None:
-            return
-        if self.fuse is None:
-            raise InputError(f"weight needs fuse=bm25, got weight={self.weight:g} without it.")
-        if self.weight == DEFAULT_WEIGHT:
-            self._keep("weight", None)
 
     def __bool__(self) -> bool:
         return bool(self.given)
@@ -88,8 +89,8 @@ def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
     model, settings = split_search(text)
     if "neighbours" in settings:
         raise InputError(
-            f"neighbours is a setting of BM25 alone, because in a fusion it can lose, got it in {text!r}: "
-            "use bm25:window=200,neighbours=MODEL, or leave it out."
+            f"neighbours is a setting of BM25 alone, got it in {text!r}: leave it out, because with fuse=words they are "
+            "those of the model itself."
         )
     return ModelSpec.parse(model), SearchSettings(**cast("dict[str, Any]", settings))
 

@@ -2,20 +2,18 @@
 
 import mmap
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from mteb_longembed.encoders.whitening import check_finite, drawn_rows
+from mteb_longembed.encoders.whitening import MAX_VECTORS, check_finite, drawn_rows
 from mteb_longembed.files import write_at
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
 #: How the vectors of a document give its score: their mean is its one vector, the best one counts, or all of them.
 Join = Literal["mean", "max", "softmax"]
-#: `softmax` counts a vector half as much if its cosine is `TEMPERATURE * ln 2` below that of the best one.
-TEMPERATURE = 0.05
 
 
 class Block(NamedTuple):
@@ -82,9 +80,9 @@ class CorpusVectors:
         """Forget all documents behind the first `n`."""
         self._starts = self._starts[: n + 1]
 
-    def drawn(self) -> np.ndarray:
-        """The vectors that a map is fitted on, `[m, d]`: all, or some that are drawn with a seed."""
-        return np.array(self._rows(0, self.n_vectors)[drawn_rows(self.n_vectors)])
+    def drawn(self, most: int = MAX_VECTORS) -> np.ndarray:
+        """Vectors of the corpus, `[m, d]`: all, or `most` that are drawn with a seed. A map is fitted on them."""
+        return np.array(self._rows(0, self.n_vectors)[drawn_rows(self.n_vectors, most)])
 
     def document(self, number: int) -> np.ndarray:
         """The vectors of one document, `[vectors, d]`."""
@@ -124,18 +122,19 @@ def best_vector(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.maximum.reduceat(scores, starts, axis=1)
 
 
-def all_vectors(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def all_vectors(scores: np.ndarray, counts: np.ndarray, temperature: float) -> np.ndarray:
     """The score of each document from those of its vectors, of which all count: `T ln(mean(exp(score / T)))`.
 
-    It lies between the mean and the best score. A document with several good places beats one with a single one.
+    It lies between the mean and the best score. A document with several good places beats one with a single one. A
+    vector counts half as much as the best one if its score is `T ln 2` lower.
 
-    >>> all_vectors(np.array([[0.9, 0.9, 0.9, 0.1]]), np.array([2, 2])).round(3).tolist()
+    >>> all_vectors(np.array([[0.9, 0.9, 0.9, 0.1]]), np.array([2, 2]), 0.05).round(3).tolist()
     [[0.9, 0.865]]
     """
     best = best_vector(scores, counts)
-    relative = np.exp((scores - np.repeat(best, counts, axis=1)) / TEMPERATURE)
+    relative = np.exp((scores - np.repeat(best, counts, axis=1)) / temperature)
     mean = np.add.reduceat(relative, np.cumsum(counts) - counts, axis=1) / counts
-    return best + TEMPERATURE * np.log(mean)
+    return best + temperature * np.log(mean)
 
 
 def mean_vectors(rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -145,17 +144,10 @@ def mean_vectors(rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return means.astype(np.float32)
 
 
-#: Name -> `(scores of vectors [queries, m], vectors of each document) -> scores [queries, documents]`.
-SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "max": best_vector,
-    "softmax": all_vectors,
-}
-
-
 def document_scores(
     vectors: CorpusVectors,
     queries: np.ndarray,
-    join: Join = "max",
+    temperature: float | None = None,
     offsets: np.ndarray | float = 0.0,
     lengths: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -166,7 +158,7 @@ def document_scores(
     Args:
         vectors: of the documents.
         queries: `[queries, d]`.
-        join: how the vectors of a document give its score. With `mean` each document has one vector already.
+        temperature: with which all vectors of a document count; None: the best one counts.
         offsets: of each query, `[queries, 1]`.
         lengths: of each vector, `[vectors]`; None where all are 1.
     """
@@ -181,7 +173,10 @@ def document_scores(
             scores += offsets
             scores /= lengths[first:last]
         if len(block.rows) > len(block.counts):
-            scores = SCORES[join](scores, block.counts)
+            if temperature is None:
+                scores = best_vector(scores, block.counts)
+            else:
+                scores = all_vectors(scores, block.counts, temperature)
         found[:, block.first : block.first + len(block.counts)] = scores
         first = last
     return found

@@ -11,6 +11,7 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from .passages import passages_of, windows_of
 from .rows import Head, Pass, check_comparable
 from .scorer import Documents, Span
+from .temperature import N_VECTORS, drawn_sentences, spread
 from .vectors import CorpusVectors, Join, document_scores, mean_vectors
 
 
@@ -24,6 +25,7 @@ class Windows:
         scales: whether vectors are compared by the cosine.
         whiten: the power of a map that is fitted on vectors of the corpus. None for no map.
         fitted_on: the head whose vectors the map is fitted on, if it is another one.
+        temperature: of the scores. None: how far those of a query lie apart in this corpus.
         meta: mteb's description, if it is not that of the model.
 
     Raises:
@@ -39,14 +41,11 @@ class Windows:
         scales: bool = True,
         whiten: float | None = None,
         fitted_on: Head | None = None,
+        temperature: float | None = None,
         meta: ModelMeta | None = None,
     ) -> None:
         check_comparable(encoded.similarity)
         scales = scales or whiten is not None
-        if join == "softmax" and not scales:
-            raise IncompatibleError(
-                "score=softmax has a temperature for the cosine, got vectors compared by dot product: leave it out."
-            )
         self.encoded = encoded
         self.head = head
         head.is_asked = True
@@ -58,6 +57,7 @@ class Windows:
         self.finds_windows = True
         self._scales = scales
         self._fitted_on = fitted_on or head
+        self._set_temperature = temperature
         self._generation = -1
         self._forget()
 
@@ -67,6 +67,9 @@ class Windows:
         self._means = CorpusVectors()
         #: The length of each vector as it is compared; none where all are 1.
         self._lengths = np.zeros(0, np.float32)
+        #: The temperature, if none is set, and of how many documents it is that.
+        self._temperature = 0.0
+        self._n_measured = 0
         self._spans: dict[int, list[Span]] = {}
 
     @property
@@ -91,8 +94,9 @@ class Windows:
         if not len(queries):
             return np.zeros((0, len(self.head.vectors)), np.float32)
         asked = self._asked(queries)
+        temperature = self.temperature if self.join == "softmax" else None
         if not self._scales:
-            return document_scores(self._ready, asked, self.join)
+            return document_scores(self._ready, asked, temperature)
         # what a map does to all vectors of documents is done to those of queries
         zero = np.zeros((1, asked.shape[1]), np.float32)
         offsets: np.ndarray | float = 0.0
@@ -100,7 +104,19 @@ class Windows:
             shift = self._map.documents(zero)
             offsets = asked @ shift.T
             asked = asked @ (self._map.documents(np.eye(asked.shape[1], dtype=np.float32)) - shift).T
-        return document_scores(self._ready, asked, self.join, offsets, self._lengths)
+        return document_scores(self._ready, asked, temperature, offsets, self._lengths)
+
+    @property
+    def temperature(self) -> float:
+        """The temperature of the scores. It is found with the first documents, and anew when there are twice as many."""
+        self._prepare()
+        if self._set_temperature is not None:
+            return self._set_temperature
+        if len(self._ready) >= 2 * self._n_measured:
+            asked = self._asked(drawn_sentences(self.encoded.documents.texts))
+            self._temperature = spread(asked @ self._mapped(self._ready.drawn(N_VECTORS)).T)
+            self._n_measured = len(self._ready)
+        return self._temperature
 
     @property
     def _ready(self) -> CorpusVectors:

@@ -93,7 +93,7 @@ KINDS = {
     "base": "BASE+none@16",
     "several vectors": "BASE+pcw@128:size=10,vectors=window",
     "indexed": "BASE+gp@128:whiten=0.5",
-    "fused": "BASE+gp@128:fuse=bm25",
+    "fused": "BASE+gp@128:fuse=words",
     "bm25": "bm25:window=200",
 }
 

@@ -59,7 +59,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize("tail", ["", ",weights=sif", ",fuse=bm25"])
+@pytest.mark.parametrize("tail", ["", ",weights=sif", ",fuse=words"])
 def test_a_second_call_encodes_nothing_twice(files, tail, capsys, stored) -> None:
     name, corpus = files
     call = [name + tail, "--corpus", str(corpus)]

@@ -13,7 +13,7 @@ LEXICAL = Candidate("bm25:window=200", "", "bm25")
 BASE = Candidate("org/mine+none@512", "org/mine", "base", 512, 512)
 GOOD = Candidate("org/mine+ntk@4096", "org/mine", "strategy", 512, 4096)
 OTHER = Candidate("org/mine+pi@4096", "org/mine", "strategy", 512, 4096)
-FUSED = Candidate("org/mine+ntk@4096:fuse=bm25", "org/mine", "fusion", 512, 4096)
+FUSED = Candidate("org/mine+ntk@4096:fuse=words", "org/mine", "fusion", 512, 4096)
 KEY = ("Task", "test")
 
 

@@ -83,7 +83,7 @@ def test_rows_that_the_base_does_not_use_are_plain_extrapolation(tmp_path) -> No
 def test_names_with_a_strategy_are_compared_with_their_base_if_it_takes_part(base) -> None:
     found = [
         named(f"{base}+{tail}")
-        for tail in ("none", "none:dtype=bf16", "none:vectors=8", "pi@64", "pi:fuse=bm25")
+        for tail in ("none", "none:dtype=bf16", "none:vectors=8", "pi@64", "pi:fuse=words")
     ]
     assert {candidate.base for candidate in found} == {base}
     assert [c.kind for c in found] == ["base", "strategy", "strategy", "strategy", "fusion"]
@@ -112,9 +112,9 @@ def test_bm25_on_the_first_tokens_takes_part_where_documents_are_longer() -> Non
 
 
 def test_a_folder_may_be_called_like_a_fusion(tmp_path) -> None:
-    folder = tiny.saved("bert", tmp_path / "fuse=bm25")
+    folder = tiny.saved("bert", tmp_path / "fuse=words")
     assert not named(f"{folder}+pcw@64").matches_words
-    assert named(f"{folder}+pcw@64:fuse=bm25").matches_words
+    assert named(f"{folder}+pcw@64:fuse=words").matches_words
 
 
 def test_short_names_leave_out_what_all_have_in_common() -> None:

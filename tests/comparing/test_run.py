@@ -223,7 +223,7 @@ def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chun
     first, second = (named(f"mini-ape+{tail}") for tail in ("pi@1024", "gp@1024"))
     for order in ((first, second), (second, first)):
         found = _further([done(c, 1.0) for c in (*order, LEXICAL)], splits, [])
-        assert found[0].name == f"{order[0].name}:fuse=bm25"
+        assert found[0].name == f"{order[0].name}:fuse=words"
     own = naming.chunked(
         named("mini-ape+none"), read_chunker((lambda text: [(0, len(text))], "v1"), "halves")
     )
@@ -261,8 +261,8 @@ def test_queries_of_several_sentences_are_also_asked_sentence_by_sentence(base, 
     names = {name.removeprefix(base) for name in result.summary.index}
     assert names == {
         "bm25:window=200", "bm25:window=200,query=sentences", "+pcw@128:vectors=window",
-        "+pcw@128:fuse=bm25,vectors=window", "+pcw@128:query=sentences,vectors=window",
-        "+pcw@128:fuse=bm25,query=sentences,vectors=window",
+        "+pcw@128:fuse=words,vectors=window", "+pcw@128:query=sentences,vectors=window",
+        "+pcw@128:fuse=words,query=sentences,vectors=window",
     }  # fmt: skip
     assert any(text.startswith("Queries have 2.0 sentences on average") for text in result.texts("finding"))
 

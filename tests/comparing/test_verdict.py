@@ -205,7 +205,7 @@ def test_the_cheapest_has_the_smallest_vectors_and_bm25_costs_nothing() -> None:
     [
         (GOOD, 'mteb_longembed.load("org/mine+ntk@4096")'),
         (BASE, 'mteb_longembed.load("org/mine+none@512")'),
-        (FUSED, 'mteb_longembed.search("org/mine+ntk@4096:fuse=bm25")'),
+        (FUSED, 'mteb_longembed.search("org/mine+ntk@4096:fuse=words")'),
         (
             replace(GOOD, name="m+pcw:whiten=0.5", base="m", kind="search"),
             'mteb_longembed.search("m+pcw:whiten=0.5")',

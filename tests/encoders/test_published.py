@@ -97,8 +97,8 @@ def test_mteb_takes_any_of_its_revisions(online) -> None:
 
 
 def test_search_parameters_are_added_to_a_published_name(online, published) -> None:
-    meta = mteb.get_model_meta(f"{published}+none:fuse=bm25")
-    assert full_name(meta) == f"{published}+none@128,fuse=bm25"
+    meta = mteb.get_model_meta(f"{published}+none:fuse=words")
+    assert full_name(meta) == f"{published}+none@128,fuse=words"
     assert mteb.get_model_meta(full_name(meta)).experiment_kwargs == meta.experiment_kwargs
 
 

@@ -88,7 +88,7 @@ def test_what_the_stock_command_writes_passes_the_checks_of_the_public_results(
     online, tmp_path, monkeypatch
 ) -> None:
     """Written anew from what the tests of mteb's repository of results check: paths, names, revisions, duplicates."""
-    for name in ("e5-base+ntk@1k", "e5-base+pi@1k:fuse=bm25", "bm25:window=200"):
+    for name in ("e5-base+ntk@1k", "e5-base+pi@1k:fuse=words", "bm25:window=200"):
         command = ["mteb", "run", "-m", name, "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
         monkeypatch.setattr(sys, "argv", [*command, "--output-folder", str(tmp_path), "-v", "0"])
         mteb_main()

@@ -13,7 +13,6 @@ from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.whitening import Whitening
 from mteb_longembed.errors import InputError, NumberError
-from mteb_longembed.retrieval.vectors import TEMPERATURE
 from tests import tiny
 from tests.encoders.test_adapt import slow_whitening
 from tests.retrieval.test_searching import QUERIES, WHERE, check, corpus
@@ -52,7 +51,7 @@ def slow_scores(
             cosines = unit((rows - mean) @ matrix) @ q
             of_documents[key] = float(cosines.max())
             if rule == "softmax":
-                of_documents[key] = float(TEMPERATURE * np.log(np.exp(cosines / TEMPERATURE).mean()))
+                of_documents[key] = float(0.05 * np.log(np.exp(cosines / 0.05).mean()))
         scores[name] = of_documents
     return scores
 
@@ -76,7 +75,7 @@ def test_whitened_scores_are_those_of_the_definition(folder, tail, with_store, t
 
 def test_all_windows_of_a_whitened_search_count(folder) -> None:
     tail = "+pcw@128:size=9,vectors=window"
-    model: Any = longembed.search(f"{folder}{tail},score=softmax,whiten=1", device="cpu").protocol
+    model: Any = longembed.search(f"{folder}{tail},score=softmax,temperature=0.05,whiten=1", device="cpu").protocol
     model.index(corpus(0), **WHERE)
     got = model.search(QUERIES, top_k=5, **WHERE)
     check(got, slow_scores(folder, tail, corpus(0), QUERIES, 1.0, "softmax"), 2e-4)

@@ -17,7 +17,6 @@ import mteb_longembed as longembed
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval import passage_bm25, postings
 from mteb_longembed.retrieval.bm25_settings import VERSION, BM25Settings
-from mteb_longembed.retrieval.fused import Fused
 from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.neighbours import SHARE, Neighbours
 from mteb_longembed.retrieval.passage_bm25 import TEMPERATURE, PassageBM25, all_windows
@@ -222,16 +221,6 @@ def test_a_chinese_document_has_windows_of_characters() -> None:
     assert span[1] - span[0] <= 200
 
 
-def test_coverage_is_the_share_of_the_rarity_of_words() -> None:
-    texts = ["fox kiln", "fox bell", "moss"]
-    common = math.log(1 + (3 - 2 + 0.5) / 2.5)
-    rare = math.log(1 + (3 - 1 + 0.5) / 1.5)
-    unknown = math.log(1 + (3 + 0.5) / 0.5)
-    best = np.eye(3)[[1, 0, 0, 2]]
-    found = fitted(texts).coverage(["fox moss zebra", "zebra", "", "fox fox moss"], best)
-    assert found == pytest.approx([common / (common + rare + unknown), 0, 0, rare / (common + rare)])
-
-
 def test_the_words_that_match_are_shown_as_people_write_them() -> None:
     texts = ["The Keys were lost.", "a lamp"]
     scorer = fitted(texts)
@@ -288,7 +277,7 @@ def test_a_bm25_with_neighbours_has_the_identity_of_its_model() -> None:
 
 def test_neighbours_inside_a_fusion_are_refused() -> None:
     with pytest.raises(InputError, match="neighbours is a setting of BM25 alone"):
-        mteb.get_model("mini-ape+pcw:fuse=bm25,neighbours=mini-ape")
+        mteb.get_model("mini-ape+pcw:fuse=words,neighbours=mini-ape")
 
 
 @pytest.mark.parametrize("name", ["mini-ape", "mini-ape+pcw:size=16,vectors=window"])
@@ -344,30 +333,3 @@ def test_what_embeds_nothing_gives_no_neighbours(name: str) -> None:
 
     with pytest.raises(IncompatibleError, match=f"neighbours needs an encoder, .* got '{name}'"):
         ask()
-
-
-class Fixed:
-    """A scorer with the same scores for each query."""
-
-    lowest = 0.0
-    meta = bm25_s
-
-    def fit(self, documents: Documents) -> None:
-        self.n = len(documents)
-
-    def scores(self, queries: Sequence[str]) -> np.ndarray:
-        return np.tile(np.linspace(0, 1, self.n, dtype=np.float32), (len(queries), 1))
-
-
-def test_bm25_counts_less_in_a_fusion_where_its_best_document_has_few_of_the_words() -> None:
-    texts = ["fox kiln", "fox bell", "moss"]
-    bm25 = PassageBM25()
-    fused = Fused(Fixed(), bm25, 0.5)  # type: ignore[arg-type]
-    fused.fit(Documents(["a", "b", "c"], texts))
-    queries = ["kiln", "kiln zebra zoo", "zebra"]
-    rare = math.log(1 + (3 - 1 + 0.5) / 1.5)
-    unknown = math.log(1 + (3 + 0.5) / 0.5)
-    part = rare / (rare + 2 * unknown) / 0.5
-    assert part < 1
-    expected = [[0.5, 0.25, 0.5], [0.5 * part, 0.25, 0.5], [0, 0.25, 0.5]]
-    assert fused.scores(queries) == pytest.approx(np.array(expected), abs=1e-6)

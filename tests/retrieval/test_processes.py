@@ -15,7 +15,7 @@ from mteb_longembed.retrieval.searcher import Searcher
 from tests import tiny
 
 #: Words, windows, one vector, and a fusion.
-NAMES = ["bm25:window=20", "+pcw@64:size=16,vectors=window", "+pi@64", "+pi@64:fuse=bm25"]
+NAMES = ["bm25:window=20", "+pcw@64:size=16,vectors=window", "+pi@64", "+pi@64:fuse=words"]
 DOCUMENTS = {f"d{i}": f"{tiny.text(20 + 9 * i, i)}. Document {i}." for i in range(30)}
 QUESTIONS = [tiny.text(6, seed) for seed in range(15)]
 

@@ -73,20 +73,20 @@ def test_scores_are_those_of_the_definition_for_every_corpus(folder, tail, monke
 
 
 def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
-    for tail in ("+pi@128:fuse=bm25", "+pi@128", "+pi@128:vectors=4"):
+    for tail in ("+pi@128:fuse=words", "+pi@128", "+pi@128:vectors=4"):
         model = longembed.search(f"{folder}{tail}", device="cpu").protocol
         assert isinstance(model, SearchProtocol) and not isinstance(model, EncoderProtocol)
         assert not hasattr(model, "encode")
-    name = f"{folder}+pi@128:fuse=bm25,vectors=4"
+    name = f"{folder}+pi@128:fuse=words,vectors=4"
     assert not hasattr(mteb.get_model(name, device="cpu"), "encode")
 
 
 @pytest.mark.parametrize(
     ("tail", "kind", "similarity", "version"),
     [
-        ("+pi@128,whiten=0.5", "dense", "cosine", "-se6"),
+        ("+pi@128,whiten=0.5", "dense", "cosine", "-se7"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", ""),
-        ("+pi@128,fuse=bm25,vectors=4,weight=0.4", "hybrid", "MaxSim", "-se6-bm25_0_3_0p4"),
+        ("+pi@128,fuse=words,trust=0.4,vectors=4", "hybrid", "MaxSim", "-se7-bm25_0_3_0p4"),
     ],
 )
 def test_mteb_knows_name_kind_and_version(folder, tail, kind, similarity, version):
@@ -115,7 +115,7 @@ def test_several_vectors_run_in_mteb_with_documents_in_chunks_of_bytes(folder, m
     assert len(calls) == 3  # of 12 documents, 5 in a call
 
 
-@pytest.mark.parametrize("tail", ["", ":fuse=bm25", ":vectors=4"])
+@pytest.mark.parametrize("tail", ["", ":fuse=words", ":vectors=4"])
 def test_candidates_are_scored_among_themselves(folder, tail):
     model = longembed.search(f"{folder}+pi@128{tail}", device="cpu").protocol
     documents = corpus(0)
@@ -127,36 +127,6 @@ def test_candidates_are_scored_among_themselves(folder, tail):
         if "fuse" not in tail:
             for document, score in got[query].items():
                 assert abs(score - everything[query][document]) < 2e-3
-
-
-def slow_coverage(documents, query, document):
-    """The share of the rarity of a query's words that one document has."""
-    texts = [f"{row.get('title', '')} {row['text']}" for row in documents]
-    split = dict(zip(documents["id"], words_of(texts, "eng-Latn"), strict=True))
-    rarity = {}
-    for word in words_of([query], "eng-Latn")[0]:
-        n = sum(word in words for words in split.values())
-        rarity[word] = math.log(1 + (len(split) - n + 0.5) / (n + 0.5))
-    return sum(rarity[word] for word in rarity if word in split[document]) / sum(rarity.values())
-
-
-def test_the_fused_score_is_the_weighted_sum_of_both_scaled_from_the_lowest_possible(folder):
-    documents = corpus(0)
-    dense = expected(folder, "+pi@128", documents)
-    bm25 = run(mteb.get_model("mteb/baseline-bm25s"), documents, 100)
-    model = longembed.search(f"{folder}+pi@128:fuse=bm25,weight=0.3", device="cpu").protocol
-    fused = run(model, documents, 100)
-
-    for query, text in zip(QUERIES["id"], QUERIES["text"], strict=True):
-        cosine, words = dense[query], bm25[query]
-        best = max(cosine.values()), max(words.values())
-        first = max(documents["id"], key=lambda document: words.get(document, 0))
-        counts = min(1, slow_coverage(documents, text, first) / 0.5)
-        for document in documents["id"]:
-            want = (
-                0.3 * (cosine[document] + 1) / (best[0] + 1) + 0.7 * counts * words.get(document, 0) / best[1]
-            )
-            assert abs(fused[query][document] - want) < 1e-4
 
 
 def test_a_task_without_search_refuses_it_by_its_name(folder):

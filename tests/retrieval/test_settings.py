@@ -10,7 +10,7 @@ from mteb_longembed.encoders import base
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.scorer import full_name
-from mteb_longembed.retrieval.settings import DEFAULT_WEIGHT, SearchSettings, read_name, typed_name
+from mteb_longembed.retrieval.settings import TRUST, SearchSettings, read_name, typed_name
 from tests import tiny
 
 
@@ -18,13 +18,13 @@ from tests import tiny
     ("text", "model", "settings"),
     [
         ("e5-base", ModelSpec("e5-base"), {}),
-        ("./a+b+pcw:fuse=bm25", ModelSpec("./a+b", "pcw"), {"fuse": "bm25"}),
+        ("./a+b+pcw:fuse=words", ModelSpec("./a+b", "pcw"), {"fuse": "words"}),
         (
-            "e5-base+pcw@4k:size=64,vectors=window,fuse=bm25,weight=0.3",
+            "e5-base+pcw@4k:size=64,vectors=window,fuse=words,trust=0.3",
             ModelSpec("e5-base", "pcw", "4k", vectors="window", params={"size": "64"}),
-            {"fuse": "bm25", "weight": 0.3},
+            {"fuse": "words", "trust": 0.3},
         ),
-        (f"e5-base+pcw:fuse=bm25,weight={DEFAULT_WEIGHT},score=max", ModelSpec("e5-base", "pcw"), {"fuse": "bm25"}),
+        (f"e5-base+pcw:fuse=words,trust={TRUST},score=max", ModelSpec("e5-base", "pcw"), {"fuse": "words"}),
     ],
 )  # fmt: skip
 def test_a_name_is_a_model_and_a_search(text: str, model: ModelSpec, settings: dict[str, Any]) -> None:
@@ -34,20 +34,22 @@ def test_a_name_is_a_model_and_a_search(text: str, model: ModelSpec, settings: d
 
 
 def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(folder: Path) -> None:
-    name = f"{folder}+pi:vectors=8,fuse=bm25,weight={DEFAULT_WEIGHT}"
-    assert full_name(mteb.get_model_meta(name)) == "local/model+pi@128,fuse=bm25,vectors=8"
-    weighted = mteb.get_model_meta(f"{folder}+pi:fuse=bm25,weight=2.5e-1")
-    assert full_name(weighted) == "local/model+pi@128,fuse=bm25,weight=0.25"
+    name = f"{folder}+pi:vectors=8,fuse=words,trust={TRUST}"
+    assert full_name(mteb.get_model_meta(name)) == "local/model+pi@128,fuse=words,vectors=8"
+    weighted = mteb.get_model_meta(f"{folder}+pi:fuse=words,trust=2.5e-1")
+    assert full_name(weighted) == "local/model+pi@128,fuse=words,trust=0.25"
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
         ("index=ivf", "^unknown parameter of se 'index'"),
-        ("fuse=splade", "^fuse must be bm25, got 'splade'"),
-        ("weight=0.5", "^weight needs fuse=bm25, got weight=0.5 without"),
-        ("fuse=bm25,weight=1", "^weight must be a number above 0 and below 1, got '1'"),
-        ("fuse=bm25,weight=all", "^weight must be a number above 0 and below 1, got 'all'"),
+        ("fuse=splade", "^fuse must be words, got 'splade'"),
+        ("trust=0.5", "^trust needs fuse=words, got trust=0.5 without"),
+        ("temperature=0.5", "^temperature needs fuse=words or score=softmax, got temperature=0.5 without"),
+        ("fuse=words,trust=0", "^trust must be a number above 0, got '0'"),
+        ("fuse=words,trust=all", "^trust must be a number above 0, got 'all'"),
+        ("fuse=bm25", "^fuse must be words, got 'bm25'"),
         ("whiten=2", "^whiten must be a number above 0 and at most 1"),
         ("fusion=rrf", "^unknown parameter of se 'fusion'"),
     ],
@@ -68,4 +70,4 @@ def test_weights_on_another_pooling_are_refused_before_weights_load(tail: str, t
 
 
 def test_no_settings_are_false() -> None:
-    assert not SearchSettings() and not SearchSettings(score="max") and SearchSettings(fuse="bm25")
+    assert not SearchSettings() and not SearchSettings(score="max") and SearchSettings(fuse="words")

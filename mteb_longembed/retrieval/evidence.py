@@ -1,0 +1,72 @@
+"""Vectors and words in one score, both as evidence in nats."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from mteb.models.model_meta import ModelMeta
+
+from .by_sentence import BySentence
+from .passage_bm25 import PassageBM25
+from .scorer import Documents, Span, add_to
+from .settings import TRUST
+from .windows import Windows
+
+
+class Evidence:
+    """`S(q, d) = v(q, d) / T + trust * I(q) * k(q)**2 * w(q, d)`: vectors and words in one score.
+
+    `v` is the score of the vectors and `T` their temperature, `w` the score of the words divided by the query's best.
+    `I` is the rarity of all words of the query in nats, and `k` the share of it that its best document has. So a long
+    query trusts words more, and one in other words than the documents' trusts vectors.
+
+    Source: both parts are log-odds. BM25 is a sum of them (Robertson and Zaragoza 2009, doi:10.1561/1500000019), and
+        so is the cosine of a model that was trained with a contrastive loss, divided by its temperature.
+
+    Args:
+        vectors: the first part. Its passages are shown.
+        words: the second part.
+        trust: what a nat of words counts.
+        meta: mteb's description, if it is not that of the vectors' model.
+    """
+
+    lowest = None
+
+    def __init__(
+        self,
+        vectors: Windows | BySentence,
+        words: PassageBM25,
+        trust: float = TRUST,
+        meta: ModelMeta | None = None,
+    ) -> None:
+        self.vectors = vectors
+        self.words = words
+        self.trust = trust
+        self.meta = meta or vectors.meta
+
+    def fit(self, documents: Documents) -> None:
+        """Both read the documents."""
+        self.vectors.fit(documents)
+        self.words.fit(documents)
+
+    def add(self, documents: Documents) -> None:
+        """Both read further documents."""
+        add_to(self.vectors, documents)
+        add_to(self.words, documents)
+
+    def parts(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The evidence of vectors and that of words with a trust of 1, float32 `[queries, documents]` each."""
+        of_vectors = self.vectors.scores(queries)
+        if queries:
+            of_vectors /= np.float32(self.vectors.temperature)
+        of_words = self.words.scores(queries)
+        best = np.maximum(of_words.max(axis=1, keepdims=True, initial=0), 1e-9)
+        return of_vectors, of_words * (self.words.evidence(queries, of_words)[:, None] / best)
+
+    def scores(self, queries: Sequence[str]) -> np.ndarray:
+        """The score of each document for each query, float32 `[queries, documents]`."""
+        of_vectors, of_words = self.parts(queries)
+        return of_vectors + np.float32(self.trust) * of_words
+
+    def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
+        """Those of the vectors."""
+        return self.vectors.passages(queries, numbers)

@@ -1,0 +1,157 @@
+"""Vectors and words in one score: equal to the formula in loops, whatever the scale of the vectors."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from mteb.models.model_implementations.bm25 import bm25_s
+
+import mteb_longembed as longembed
+from mteb_longembed.retrieval.bm25_settings import BM25Settings
+from mteb_longembed.retrieval.evidence import Evidence
+from mteb_longembed.retrieval.neighbours import Neighbours
+from mteb_longembed.retrieval.passage_bm25 import PassageBM25
+from mteb_longembed.retrieval.scorer import Documents
+from mteb_longembed.retrieval.temperature import LEAST, N_SENTENCES, drawn_sentences, spread
+from tests.own_data import words_of
+from tests.retrieval.test_neighbours import Model
+from tests.retrieval.test_passage_bm25 import DOCUMENTS, QUERIES, VOCABULARY, slow_matches, slow_scores
+from tests.retrieval.test_searching import QUERIES as ASKED
+from tests.retrieval.test_searching import WHERE, corpus
+
+SIZE = 4
+
+
+class Fixed:
+    """Vectors whose scores are the same for each query."""
+
+    meta = bm25_s
+    temperature = 0.2
+
+    def fit(self, documents: Documents) -> None:
+        self.n = len(documents)
+
+    def scores(self, queries: Sequence[str]) -> np.ndarray:
+        return np.tile(np.linspace(0, 1, self.n, dtype=np.float32), (len(queries), 1))
+
+
+def slow_evidence(query: str, scores: Sequence[float], matches: dict[str, dict[str, float]]) -> list[float]:
+    """What the words say of each document, in nats."""
+    split = words_of(DOCUMENTS, "eng-Latn")
+
+    def idf(word: str) -> float:
+        n = sum(word in words for words in split)
+        return math.log((len(split) + 1) / (n + 0.5))
+
+    asked = set(words_of([query], "eng-Latn")[0])
+    rarity = sum(idf(word) for word in asked)
+    if not max(scores):
+        return [0.0] * len(scores)
+    best = split[scores.index(max(scores))]
+    covered = 0.0
+    for word in asked:
+        covered += max(
+            (share * min(idf(word), idf(other)) for other, share in matches[word].items() if other in best),
+            default=0.0,
+        )
+    coverage = covered / rarity
+    return [rarity * coverage**2 * score / max(scores) for score in scores]
+
+
+@pytest.mark.parametrize("near", [False, True])
+@pytest.mark.parametrize("trust", [1.2, 0.5])
+def test_the_score_is_that_of_the_formula(near: bool, trust: float) -> None:
+    neighbours = Neighbours(Model()) if near else None
+    words = PassageBM25(BM25Settings(window=SIZE), neighbours=neighbours)
+    scorer = Evidence(Fixed(), words, trust)  # type: ignore[arg-type]
+    scorer.fit(Documents([str(number) for number in range(len(DOCUMENTS))], DOCUMENTS))
+    got = scorer.scores(QUERIES)
+    for query, row in zip(QUERIES, got, strict=True):
+        matches = {word: {word: 1.0} for word in [*VOCABULARY, "zebra"]}
+        if near:
+            matches = {word: slow_matches(word, VOCABULARY) for word in matches}
+        scores = slow_scores(query, SIZE, None, "softmax", matches)
+        of_words = slow_evidence(query, scores, matches)
+        want = [v / 0.2 + trust * w for v, w in zip(np.linspace(0, 1, len(DOCUMENTS)), of_words, strict=True)]
+        assert row == pytest.approx(want, abs=1e-4)
+    first, second = scorer.parts(QUERIES)
+    assert first + np.float32(trust) * second == pytest.approx(got, abs=1e-6)
+
+
+@pytest.mark.parametrize("tail", ["+pi@128", "+pcw@128:size=9,vectors=window,score=softmax,whiten=0.5"])
+def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(folder: Any, tail: str) -> None:
+    sign = "," if ":" in tail else ":"
+    documents = corpus(0)
+    fused: Any = longembed.search(f"{folder}{tail}{sign}fuse=words", device="cpu").protocol
+    alone: Any = longembed.search(f"{folder}{tail}", device="cpu").protocol
+    words: Any = longembed.search(f"bm25:window=200,neighbours={folder}", device="cpu").protocol
+    found = {}
+    for name, model in (("fused", fused), ("alone", alone), ("words", words)):
+        model.index(documents, **WHERE)
+        found[name] = model.scorer.scores(ASKED["text"])
+    best = found["words"].max(axis=1, keepdims=True)
+    nats = words.scorer.evidence(ASKED["text"], found["words"])[:, None]
+    want = found["alone"] / fused.scorer.vectors.temperature + 1.2 * nats * found["words"] / best
+    assert found["fused"] == pytest.approx(want, rel=2e-3, abs=2e-3)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+@pytest.mark.parametrize("width", [0.086, 0.011])
+def test_the_temperature_is_the_spread_of_scores_whatever_the_model(width: float, scale: float) -> None:
+    draw = np.random.default_rng(0)
+    scores = scale * draw.normal(0.8, width, (128, 4096))
+    assert spread(scores) == pytest.approx(scale * width, rel=0.03)
+    scores[:, :80] += scale  # the windows of the document from which each sentence was drawn
+    assert spread(scores) == pytest.approx(scale * width, rel=0.06)
+    assert spread(np.ones((2, 3))) == LEAST
+
+
+def test_two_draws_give_nearly_one_temperature() -> None:
+    draw = np.random.default_rng(1)
+    texts = [". ".join(" ".join(draw.choice(VOCABULARY, 7)).capitalize() for _ in range(30)) for _ in range(40)]
+    texts[3] = "  "
+    vectors = {word: draw.normal(size=8) for word in VOCABULARY}
+
+    def rows(parts: Sequence[str]) -> np.ndarray:
+        made = np.stack([sum(vectors[word.strip(".").lower()] for word in part.split()) for part in parts])
+        return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+    windows = rows([text for text in texts if text.strip()])
+    found = []
+    for seed in range(2):
+        asked = drawn_sentences(texts, seed)
+        assert len(asked) > 0.9 * N_SENTENCES and all(0 < len(sentence) < 80 for sentence in asked)
+        found.append(spread(rows(asked) @ windows.T))
+    assert abs(found[0] - found[1]) < 0.1 * found[0]
+    assert drawn_sentences(texts, 0) == drawn_sentences(texts, 0) != drawn_sentences(texts, 1)
+
+
+def test_a_temperature_of_ones_own_counts(folder: Any) -> None:
+    name = f"{folder}+pcw@128:size=9,score=softmax,vectors=window"
+    found = {}
+    for settings in ("", ",temperature=0.05", ",temperature=0.5"):
+        searcher = longembed.search(f"{name}{settings}", device="cpu")
+        searcher.add(corpus(0)["id"], corpus(0)["text"])
+        found[settings] = [hit.score for hit in searcher.search(ASKED["text"][0])]
+        if settings:
+            assert f",temperature={searcher.scorer.temperature}" == settings  # type: ignore[attr-defined]
+    # the mean counts more with a high one
+    assert found[",temperature=0.05"][0] > found[",temperature=0.5"][0]
+    assert found[""] != found[",temperature=0.05"]
+
+
+def test_the_temperature_is_found_anew_when_there_are_twice_as_many_documents(folder: Any) -> None:
+    documents = corpus(0, 30)
+    searcher = longembed.search(f"{folder}+pi@64:fuse=words", device="cpu")
+    found = []
+    for start, end in ((0, 10), (10, 19), (19, 30)):
+        searcher.add(documents["id"][start:end], documents["text"][start:end])
+        searcher.search(ASKED["text"][0])
+        found.append(searcher.scorer.vectors.temperature)  # type: ignore[attr-defined]
+    assert found[0] == found[1] != found[2]
+    whole = longembed.search(f"{folder}+pi@64:fuse=words", device="cpu")
+    whole.add(documents["id"], documents["text"])
+    whole.search(ASKED["text"][0])
+    assert whole.scorer.vectors.temperature == pytest.approx(found[2], rel=1e-5)  # type: ignore[attr-defined]
