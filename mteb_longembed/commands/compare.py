@@ -202,6 +202,8 @@ def _print(comparison: Comparison, *, explain: bool) -> None:
     further = comparison.texts("finding", "untried")  # the table's notes have the signature and the data
     if not explain:
         further = [comparison.signature, *comparison.texts("data")]
+        if comparison.trust is not None:
+            further.append(comparison.trust.sentence)
     print()
     for sentence in further:
         print(printable(sentence))

@@ -48,9 +48,11 @@ from .candidates import (
 )
 from .costs import Cost, covering_len, document_lengths, tokens_of_words
 from .notes import Note, cautions, score_to_expect
+from .questions import failed_questions
 from .ranked import Ranked, RunSource, read_run
 from .run import CandidateError, Done, Runner, share_shown
 from .summary import by_split, resamples_of, summarise
+from .trust import Trust, best_trust
 from .verdict import Advice, Setting, advise
 
 T = TypeVar("T")
@@ -70,6 +72,8 @@ class Comparison:
         by_split: one row for each candidate and split.
         advice: what to use.
         notes: further sentences, each with its kind.
+        questions: those that the recommended candidate failed, see `failed_questions`.
+        trust: what the best fusion would score with another trust in words; None without a fusion that tells.
         tasks: names of the tasks.
         metrics: what was scored, the first one ranks; if each task has its own, all of them.
         n_queries: queries that all candidates answered.
@@ -86,6 +90,8 @@ class Comparison:
     by_split: pd.DataFrame
     advice: Advice
     notes: list[Note]
+    questions: pd.DataFrame
+    trust: Trust | None = None
     tasks: list[str]
     metrics: list[str]
     n_queries: int
@@ -512,6 +518,7 @@ def _comparison(
         corpus=corpus,
         language=language,
     )
+    advice = advise(summary, setting)
     bases = dict.fromkeys(one.base for one in candidates if one.base)
     shortened = [f"{end} is {base}." for base, end in short_ends(list(bases)).items() if end != base]
     all_notes = [
@@ -527,8 +534,10 @@ def _comparison(
         scores=scores,
         summary=summary,
         by_split=by_split(scores),
-        advice=advise(summary, setting),
+        advice=advice,
         notes=all_notes,
+        questions=failed_questions(scores, advice.recommended, splits),
+        trust=best_trust(scores, summary["label"]),
         tasks=tasks,
         metrics=metrics,
         n_queries=setting.n_queries,

@@ -25,6 +25,7 @@ from mteb_longembed.files import make_folder, printable, slug, write_file
 from .candidates import on_lines
 from .costs import CLEARLY
 from .figure import draw
+from .questions import SHOWN
 from .summary import ENOUGH_SHARE, MARGIN, is_number
 from .verdict import percent
 
@@ -54,7 +55,7 @@ _LEGEND = {
     "count as not read.",
 }
 #: The columns of words: they are aligned left, and numbers right.
-_WORDS = ("candidate", "standing")
+_WORDS = ("candidate", "standing", "question", "came first", "instead of")
 
 
 @dataclass(frozen=True)
@@ -162,9 +163,43 @@ def passage_table(comparison: Comparison) -> Table | None:
     return Table.of("passages", "Passages that answer", rows, notes=notes)
 
 
+def trust_table(comparison: Comparison) -> Table | None:
+    """The score of the best fusion with each trust in words, None without one."""
+    trust = comparison.trust
+    if trust is None:
+        return None
+    row = {f"{value:g}": _number(score, 1) for value, score in trust.curve.items()}
+    return Table.of("trust", f"{comparison.metric} by trust in words", [row], notes=(trust.sentence,))
+
+
+def question_table(comparison: Comparison) -> Table | None:
+    """The questions that the recommended candidate failed, the worst ones; None if it failed none."""
+    failed = comparison.questions
+    if failed.empty:
+        return None
+    rows = []
+    for row in failed.head(SHOWN).to_dict("records"):
+        shown = {"question": f"{row['query']}: {row['text']}", comparison.metric: _number(row["score"], 1)}
+        shown["came first"] = f"{row['first']}: {row['first_text']}" if row["first"] else MISSING
+        shown["instead of"] = f"{row['right']}: {row['right_text']}"
+        rows.append(shown)
+    label = comparison.summary.loc[comparison.advice.recommended, "label"]
+    note = (
+        f"For {len(failed):,} of {comparison.n_queries:,} queries no document that answers came first; these are the "
+        f"{len(rows)} with the lowest scores. {QUESTIONS} has all."
+    )
+    return Table.of("questions", f"Questions that {label} failed", rows, notes=(note,))
+
+
 def tables(comparison: Comparison) -> list[Table]:
-    """The tables of the page: the ranking; then by split and by passage, where there is any."""
-    made = [ranking_table(comparison), split_table(comparison), passage_table(comparison)]
+    """The tables of the page: the ranking; then by split, passage and trust in words, and failed questions, if any."""
+    made = [
+        ranking_table(comparison),
+        split_table(comparison),
+        passage_table(comparison),
+        trust_table(comparison),
+        question_table(comparison),
+    ]
     return [table for table in made if table is not None]
 
 
@@ -336,8 +371,10 @@ def as_json(comparison: Comparison) -> str:
         "signature": comparison.signature,
         "advice": {**asdict(comparison.advice), "answer": comparison.advice.answer},
         "notes": [note._asdict() for note in comparison.notes],
+        "trust": None if comparison.trust is None else asdict(comparison.trust),
         "candidates": _records(comparison.summary.reset_index()),
         "by_split": _records(comparison.by_split),
+        "questions": _records(comparison.questions),
     }
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 
@@ -351,10 +388,11 @@ COMPARISONS = "comparisons"
 PAGE = "compare.html"
 MACHINE = "compare.json"
 SCORES = "scores.parquet"
+QUESTIONS = "questions.csv"
 
 
 def write_all(comparison: Comparison, output: Path, command: str) -> Path:
-    """Write the page, the JSON and the scores of each query into the comparison's folder.
+    """Write the page, the JSON, the scores of each query and the failed questions into the comparison's folder.
 
     Its name has a hash of data, candidates and metrics, so the same command writes to the same place.
 
@@ -372,5 +410,6 @@ def write_all(comparison: Comparison, output: Path, command: str) -> Path:
     out = io.BytesIO()
     comparison.scores.to_parquet(out)
     write_file(folder / SCORES, out.getvalue())
+    write_file(folder / QUESTIONS, comparison.questions.to_csv(index=False))
     write_file(folder / PAGE, page(comparison, command))
     return folder

@@ -8,15 +8,16 @@ from typing import Any
 
 import pandas as pd
 
+from mteb_longembed.evaluation.evaluate import TRUST
 from mteb_longembed.statistics.resampling import LEAST_GROUPS, Resamples, resample
 
 from .candidates import Candidate, short_names
 from .costs import Cost
 
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
-#: says that it is a mean over orders of documents with equal scores; `groups` has the labels by which queries belong
-#: together. Other metrics follow under their own names.
-COLUMNS = ("candidate", "task", "split", "query", "groups", "score", "is_tied")
+#: says that it is a mean over orders of documents with equal scores; `first` is the id of the first document; `groups`
+#: has the labels by which queries belong together. Other metrics follow under their own names.
+COLUMNS = ("candidate", "task", "split", "query", "groups", "score", "is_tied", "first")
 #: With fewer queries, half of them say too little.
 LEAST_QUERIES = 40
 #: What is less than so many points behind all others in at least this share of resamples is good enough.
@@ -87,7 +88,8 @@ def summarise(
         rows.append({**row, **asdict(Cost()), **costs.get(name, {})})
     summary = pd.DataFrame(rows).set_index("candidate")
     for metric in scores.columns.difference(COLUMNS, sort=False):
-        summary = summary.join(_of_metric(scores, metric, order))
+        if not metric.startswith(TRUST):
+            summary = summary.join(_of_metric(scores, metric, order))
     return summary
 
 

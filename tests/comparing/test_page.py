@@ -50,6 +50,7 @@ def comparison(use: str = "Use it.", **changes: Any) -> Comparison:
             Note("left out", "No."),
         ],
         "tasks": ["LongEmbedQMSum"],
+        "questions": pd.DataFrame(),
         "metrics": ["nDCG@10"],
         "n_queries": 40,
         "n_groups": 13,
