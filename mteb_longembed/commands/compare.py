@@ -7,8 +7,10 @@ import gc
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from signal import SIGTERM, signal
@@ -163,12 +165,13 @@ def main(args: argparse.Namespace) -> int:
         if args.figure:
             figures.prepare(args.figure)  # a wrong name is told now, and not at the end of a long run
         gc.freeze()  # the search for garbage after each candidate need not look through the imports
+        said: list[str] = []
         with _terminated_as_interrupted():
-            comparison = compare(**given, show=not args.json)
+            comparison = compare(**given, show=not args.json, on_message=partial(_say, said))
     if args.json:
         print(as_json(comparison), end="")
     else:
-        _print(comparison, explain=args.explain)
+        _print(comparison, said, explain=args.explain)
     sys.stdout.flush()  # a disk may refuse what follows, and the answer is there
     folder = write_all(comparison, args.folder, shlex.join(["mteb-longembed", *sys.argv[1:]]))
     if args.figure:
@@ -185,11 +188,22 @@ def main(args: argparse.Namespace) -> int:
     return 0 if is_open else 1
 
 
-def _print(comparison: Comparison, *, explain: bool) -> None:
-    """The answer in three lines, then the table; all other tables and notes only with `explain`."""
+def _say(said: list[str], sentence: str) -> None:
+    """Print a sentence apart from the results, and note it if a terminal shows it above them."""
+    print(sentence, file=sys.stderr)
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        said.append(sentence)
+
+
+def _print(comparison: Comparison, said: Sequence[str], *, explain: bool) -> None:
+    """The answer in three lines, then the table; all other tables and notes only with `explain`.
+
+    What was `said` on this terminal is not said again.
+    """
     from mteb_longembed.comparing.page import as_text, ranking_table, tables
     from mteb_longembed.files import printable
 
+    comparison = replace(comparison, notes=[note for note in comparison.notes if note.text not in said])
     for line in comparison.advice.answer:
         print(printable(line))
     for sentence in comparison.texts("caution"):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from textwrap import TextWrapper
 from typing import Literal
 
 import mteb
@@ -105,7 +103,7 @@ class Candidate:
             return 0.0
         return TOLERANCE
 
-    @property
+    @cached_property
     def parts(self) -> tuple[ModelSpec, SearchSettings] | None:
         """Its model and its search; None for BM25, models of mteb's own and scorers of the user's."""
         if self.kind in ("bm25", "api", "own"):
@@ -381,59 +379,6 @@ def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunke
         if candidate.is_base or (candidate.is_named and candidate.base not in bases):
             found += [chunked(candidate, chunker) for chunker in named_chunkers]
     return found
-
-
-def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
-    """What tables call candidates: with one base `base` and what follows it, as `+gp@1024`, by their ids.
-
-    With several bases the last parts of each stand before that, as many as tell them apart.
-    """
-    bases = dict.fromkeys(candidate.base for candidate in candidates if candidate.base)
-    models = dict.fromkeys([*bases, *(one.neighbours for one in candidates if one.neighbours)])
-    ends = short_ends(list(models))
-    labels = {}
-    for candidate in candidates:
-        end = ends.get(candidate.base, "")
-        if len(bases) == 1:
-            end = ""
-        label = end + candidate.name.removeprefix(candidate.base)
-        if candidate.neighbours:
-            label = label.replace(candidate.neighbours, ends[candidate.neighbours])
-        if candidate.chunker_name:
-            label = f"{end}+{candidate.chunker_name}"
-            if candidate.kind == "fusion":
-                label += ":fuse=bm25"
-        elif candidate.is_base:
-            label = end or "base"
-        labels[candidate.id] = label
-    return labels
-
-
-def short_ends(models: Sequence[str]) -> dict[str, str]:
-    """The last parts of each path or id, as many as tell all of them apart.
-
-    >>> short_ends(["/one/run/best", "/two/run/best"])
-    {'/one/run/best': 'one/run/best', '/two/run/best': 'two/run/best'}
-    """
-    parts = {model: [part for part in re.split(r"[/\\]", model) if part] for model in models}
-    ends: dict[str, str] = {}
-    for n in range(1, max(map(len, parts.values()), default=0) + 1):
-        ends = {model: "/".join(of_model[-n:]) for model, of_model in parts.items()}
-        if len(set(ends.values())) == len(ends):
-            return ends
-    return {model: model for model in models}
-
-
-def on_lines(text: str, width: int = 30) -> str:
-    """A text on short lines: it is broken between words, and names between their parts; inside one if it is longer.
-
-    >>> print(on_lines("+pcw@512:vectors=window,weights=sif"))
-    +pcw@512:vectors=window,
-    weights=sif
-    """
-    parts = re.sub(r"(?<=[:,/])(?=\S)|(?<=\S)(?=[+])", "\t", text)
-    wrapper = TextWrapper(width, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
-    return "\n".join(line.replace("\t", "") for line in wrapper.wrap(parts))
 
 
 def _of_checkpoint(checkpoint: Checkpoint, settings: SearchSettings, base: str) -> Candidate:

@@ -42,11 +42,10 @@ from .candidates import (
     is_name,
     named,
     of_scorer,
-    short_ends,
-    short_names,
     with_chunkers,
 )
 from .costs import Cost, covering_len, document_lengths, tokens_of_words
+from .labels import legend, short_names
 from .notes import Note, cautions, score_to_expect
 from .questions import failed_questions
 from .ranked import Ranked, RunSource, read_run
@@ -292,12 +291,7 @@ def _ranked(name: str, source: RunSource, splits: Sequence[Split]) -> tuple[Rank
     for split in splits:
         queries |= split.judged_queries
     ranked = Ranked(name, read_run(name, source), queries)
-    notes = []
-    for split in splits:
-        depth = max(metric.rank for metric in split.metrics)
-        sentences = ranked.missing(list(split.judged_queries), split.queries, split.documents, depth)
-        notes += [Note("data", sentence) for sentence in sentences]
-    return ranked, notes
+    return ranked, [Note("data", sentence) for sentence in ranked.missing(splits)]
 
 
 def _work(
@@ -409,7 +403,7 @@ def _run_all(
     labels = short_names(runner.candidates)
 
     def run(candidate: Candidate) -> None:
-        bar.set_description_str(f"Comparing, {labels.get(candidate.id, candidate.id)}", refresh=False)
+        bar.set_description_str(f"Comparing, {labels[candidate.id]}", refresh=False)
         try:
             done.append(runner.run(candidate))
             if candidate.neighbours and candidate in runner.candidates:
@@ -450,6 +444,7 @@ def _run_all(
                 run(candidate)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
                 further = _further(done, runner.splits, notes)
+                labels |= short_names([*runner.candidates, *further])
                 bar.total += expected(further)
                 for candidate in further:
                     run(candidate)
@@ -519,14 +514,10 @@ def _comparison(
         language=language,
     )
     advice = advise(summary, setting)
-    bases = dict.fromkeys(one.base for one in candidates if one.base)
-    shortened = [f"{end} is {base}." for base, end in short_ends(list(bases)).items() if end != base]
-    all_notes = [
-        *cautions(scores, summary),
-        *notes,
-        *(Note("data", text) for text in shortened),
-        Note("finding", score_to_expect(scores)),
-    ]
+    all_notes = [*cautions(scores, summary), *notes, Note("finding", score_to_expect(scores))]
+    short = legend(candidates)
+    if short:
+        all_notes.append(Note("data", short))
     metrics = list(dict.fromkeys(str(metric) for split in splits for metric in split.metrics))
     rule = [split.task.ignore_identical_ids for split in splits]
     parts = [*(split.digest for split in splits), *metrics, *(c.id for c in runner.candidates), *rule]

@@ -1,12 +1,12 @@
 """Sentences beside the answer: what else follows from the numbers, and what misleads if nobody says it."""
 
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pandas as pd
 
+from .labels import short_ends
 from .summary import LEAST_QUERIES, expected, is_number
-from .verdict import percent
+from .verdict import listed, percent
 
 #: A tokenizer with at least this share of unknown tokens is named.
 UNKNOWN = 0.05
@@ -67,11 +67,11 @@ def ties(scores: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
 
 
 def unknown_tokens(summary: pd.DataFrame) -> list[str]:
-    """That a tokenizer does not know the documents' words. Candidates of one base have one tokenizer."""
-    shares = summary[summary["base"] != ""].groupby("base")["share_unknown"].max()
-    return [
-        f"The tokenizer of {Path(str(base)).name} does not know {percent(share)} of the documents' tokens: they count "
-        "as not read."
-        for base, share in shares.items()
-        if share >= UNKNOWN
-    ]
+    """That tokenizers do not know the documents' words. Candidates of one base have one tokenizer."""
+    shares = summary[summary["base"] != ""].groupby("base", sort=False)["share_unknown"].max()
+    found = shares[shares >= UNKNOWN]
+    if found.empty:
+        return []
+    ends = short_ends(list(found.index))
+    named = listed(f"{ends[base]} ({percent(share)})" for base, share in found.items())
+    return [f"Some of the documents' tokens are unknown to the tokenizer of {named}: they count as not read."]

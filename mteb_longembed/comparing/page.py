@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,9 @@ from mteb_longembed.evaluation.passages import COVERED
 from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
-from .candidates import on_lines
 from .costs import CLEARLY
 from .figure import draw
+from .labels import on_lines
 from .questions import SHOWN
 from .summary import ENOUGH_SHARE, MARGIN, is_number
 from .verdict import percent
@@ -37,9 +38,9 @@ MISSING = "-"
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
 NEAR = f"within {MARGIN:g}"
 #: What a narrow terminal leaves out, the first one first. Scores and costs stay.
-_OPTIONAL = ("vectors", "read", NEAR, "to best")
-#: Characters of a line of a name: in a wide and in a narrow terminal.
-_LINE, _NARROW_LINE = 30, 20
+_OPTIONAL = ("vectors", "to best", NEAR)
+#: Characters of a line of a name, from wide to narrow terminals.
+_LINES = (36, 30, 26, 23, 20)
 #: What a column is, for the columns that not everybody can guess.
 _LEGEND = {
     "to best": "To best: the mean difference to the highest score on the same queries, in points, with its 95 % "
@@ -233,22 +234,19 @@ def _difference(row: Mapping[str, Any]) -> str:
 
 
 def as_text(table: Table, width: int, *, notes: bool = True) -> str:
-    """A table for a terminal of so many characters. If it is narrow, names have more lines, and columns are left out.
+    """A table for a terminal of so many characters. If it is narrow, names have more lines, then columns are left out.
 
     Args:
         table: what is shown.
         width: of the terminal.
         notes: whether the notes below the table are shown.
     """
-    left_out: list[str] = []
-    drawn = _drawn(table, _LINE, left_out)
-    if _width(drawn) > width:
-        drawn = _drawn(table, _NARROW_LINE, left_out)
-    for title in filter(table.cells.columns.__contains__, _OPTIONAL):
+    optional = [title for title in _OPTIONAL if title in table.cells]
+    for n_left_out, line in product(range(len(optional) + 1), _LINES):
+        drawn = _drawn(table, line, optional[:n_left_out])
         if _width(drawn) <= width:
             break
-        left_out.append(title)
-        drawn = _drawn(table, _NARROW_LINE, left_out)
+    left_out = optional[:n_left_out]
     lines = [table.caption, "", drawn]
     if notes:
         lines += ["", *table.notes]
@@ -269,8 +267,6 @@ def _drawn(table: Table, line: int, left_out: Sequence[str]) -> str:
     sides = ["left" if title in _WORDS else "right" for title in cells]
     for title in filter(cells.columns.__contains__, _WORDS):
         cells[title] = [on_lines(text, line) for text in cells[title]]
-    if line < _LINE and "standing" in cells:
-        cells["standing"] = cells["standing"].str.replace(" ", "\n", n=1)
     titles = [title.replace(" ", "\n").replace("/", "/\n") for title in cells]
     return str(tabulate(cells, titles, "simple", showindex=False, disable_numparse=True, colalign=sides))
 

@@ -18,6 +18,7 @@ from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.table import with_index
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.scorer import Documents, Span, whole_documents
 
 #: Query id -> document id -> score.
@@ -79,41 +80,41 @@ class Ranked:
         """Whole documents: a run tells of no passage."""
         return whole_documents(self._documents, numbers)
 
-    def missing(
-        self, judged: Sequence[str], queries: Mapping[str, str], documents: Documents, depth: int
-    ) -> list[str]:
-        """Sentences about what the run lacks, and what it has that is not known; none if all fits.
-
-        Args:
-            judged: ids of the queries that are scored.
-            queries: all that are known.
-            documents: of the corpus.
-            depth: documents of a query that the metrics look at.
-        """
+    def missing(self, splits: Sequence[Split]) -> list[str]:
+        """Sentences about what the run lacks in the data, and what it has that is not known; none if all fits."""
         name = str(self.meta.name)
-        asked = [query for query in judged if self.rankings.get(query)]
-        known = documents.numbers.keys()
-        unknown = {key for query in asked for key in self.rankings[query] if key not in known}
-        strange = self.rankings.keys() - queries.keys()
-        least = min(depth, len(documents))
-        n_short = sum(len(self.rankings[query].keys() - unknown) < least for query in asked)
+        known = {key for split in splits for key in split.queries}
+        without = []
+        unknown: set[str] = set()
+        n_asked = n_short = 0
+        for split in splits:
+            documents = split.documents.numbers.keys()
+            depth = min(max(metric.rank for metric in split.metrics), len(documents))
+            for query in split.judged_queries:
+                ranked = self.rankings.get(query, {}).keys()
+                n_asked += 1
+                unknown |= ranked - documents
+                if not ranked:
+                    without.append(query)
+                elif len(ranked & documents) < depth:
+                    n_short += 1
         sentences = []
+        strange = self.rankings.keys() - known
         if strange:
             sentences.append(
                 f"{name} has {_counted(len(strange), 'query', 'queries')} not in the data, {_such(strange)}."
             )
-        if len(asked) < len(judged):
-            n_without = len(judged) - len(asked)
-            without = next(query for query in judged if not self.rankings.get(query))
+        if without:
+            n_without = f"{len(without):,} of {n_asked:,}"
             sentences.append(
-                f"{name} has no ranking for {n_without:,} of {len(judged):,} queries, such as {without}: they score 0."
+                f"{name} has no ranking for {n_without} queries, such as {without[0]}: they score 0."
             )
         if unknown:
             what = _counted(len(unknown), "document that is", "documents that are")
             sentences.append(f"{name} has {what} not in the corpus, {_such(unknown)}.")
         if n_short:
             sentences.append(
-                f"{name} has fewer than {depth} documents for {n_short:,} of {len(judged):,} queries."
+                f"{name} has fewer documents for {n_short:,} of {n_asked:,} queries than the metric looks at."
             )
         return sentences
 

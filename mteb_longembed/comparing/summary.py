@@ -11,8 +11,9 @@ import pandas as pd
 from mteb_longembed.evaluation.evaluate import TRUST
 from mteb_longembed.statistics.resampling import LEAST_GROUPS, Resamples, resample
 
-from .candidates import Candidate, short_names
+from .candidates import Candidate
 from .costs import Cost
+from .labels import short_names
 
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
 #: says that it is a mean over orders of documents with equal scores; `first` is the id of the first document; `groups`

@@ -90,7 +90,7 @@ def test_unknown_tokens_count_as_not_read(base, tmp_path) -> None:
     result = compare([named(f"{base}+none@16")], task, tmp_path / "out")
     (row,) = result.summary.itertuples()
     assert row.share_unknown > 0.3 and row.share_read == pytest.approx(1 - row.share_unknown)
-    assert any("does not know" in sentence for sentence in result.texts("caution"))
+    assert any("unknown to the tokenizer" in sentence for sentence in result.texts("caution"))
 
 
 def test_overlap_in_one_document_does_not_hide_what_is_cut_off_from_another(base) -> None:

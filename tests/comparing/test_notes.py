@@ -31,4 +31,4 @@ def test_queries_that_equal_scores_decide_are_counted() -> None:
 def test_tokens_that_a_tokenizer_does_not_know_are_said(share, is_said) -> None:
     sentences = unknown_tokens(summary({BASE: 20}, of={BASE: {"share_unknown": share}}))
     assert bool(sentences) == is_said
-    assert all("The tokenizer of mine does not know 90 %" in sentence for sentence in sentences)
+    assert all("unknown to the tokenizer of mine (90 %)" in sentence for sentence in sentences)

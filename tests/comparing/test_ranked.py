@@ -15,8 +15,10 @@ import mteb_longembed as longembed
 from mteb_longembed.cli import main
 from mteb_longembed.comparing.compare import Comparison
 from mteb_longembed.comparing.ranked import Ranked, read_run
+from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.retrieval.scorer import Documents
+from mteb_longembed.evaluation.metrics import read_metric
+from mteb_longembed.evaluation.split import splits_of
 from tests import tiny
 from tests.own_data import beir
 
@@ -50,7 +52,9 @@ def compared(data: Path, folder: Path, **options: Any) -> Comparison:
 def test_a_run_has_the_scores_that_a_hand_gives_it(data: Path, tmp_path: Path) -> None:
     result = compared(data, tmp_path, runs={"engine": trec(tmp_path / "a.trec", 20)})
     assert result.summary.loc["run/engine", "score"] == pytest.approx(100 * (20 + 10 / np.log2(3)) / 30)
-    assert result.texts("data") == ["run/engine has fewer than 10 documents for 30 of 30 queries."]
+    assert result.texts("data") == [
+        "run/engine has fewer documents for 30 of 30 queries than the metric looks at."
+    ]
     assert "Type:" not in result.advice.answer[0]
 
 
@@ -181,17 +185,21 @@ def test_a_file_that_is_no_run_is_refused_with_its_line(tmp_path: Path, content:
         read_run("mine", file)
 
 
-def test_what_a_run_lacks_is_told() -> None:
-    documents = Documents(["d0", "d1"], ["aa", "bb"])
-    queries = {"q0": "aa", "q1": "bb"}
-    ranked = Ranked("mine", {"q0": {"d0": 1.0, "gone": 0.5}, "Q0": {"d0": 1.0}}, queries)
-    ranked.fit(documents)
-    assert ranked.scores(["aa", "bb"]).tolist() == [[1.0, -np.inf], [-np.inf, -np.inf]]
-    assert ranked.missing(["q0", "q1"], queries, documents, 2) == [
+def test_what_a_run_lacks_is_told_once_for_all_splits(tmp_path: Path) -> None:
+    root = beir(tmp_path, ["aa", "bb", "cc"], ["aa", "bb", "cc"])
+    for name, query in (("one", "q0"), ("two", "q1")):
+        (root / f"qrels/{name}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{query}\td0\t1\nq2\td2\t1\n")
+    splits = splits_of(beir_task(root, ["one", "two"]), [read_metric("nDCG@2")])
+    queries = {"q0": "aa", "q1": "bb", "q2": "cc"}
+    run = {"q0": {"d0": 1.0, "gone": 0.5}, "q1": {"d0": 2.0, "d1": 1.0}, "Q0": {"d0": 1.0}}
+    ranked = Ranked("mine", run, queries)
+    ranked.fit(splits[0].documents)
+    assert ranked.scores(["aa", "cc"]).tolist() == [[1.0, -np.inf, -np.inf], [-np.inf] * 3]
+    assert ranked.missing(splits) == [
         "run/mine has 1 query not in the data, such as Q0: not counted.",
-        "run/mine has no ranking for 1 of 2 queries, such as q1: they score 0.",
+        "run/mine has no ranking for 2 of 4 queries, such as q2: they score 0.",
         "run/mine has 1 document that is not in the corpus, such as gone: not counted.",
-        "run/mine has fewer than 2 documents for 1 of 2 queries.",
+        "run/mine has fewer documents for 1 of 4 queries than the metric looks at.",
     ]
     with pytest.raises(InputError, match=r"^queries with one text must have one ranking, got two"):
         Ranked("mine", {"q0": {"d0": 1.0}, "q1": {"d1": 1.0}}, {"q0": "aa", "q1": "aa"})

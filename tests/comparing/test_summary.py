@@ -24,7 +24,7 @@ def test_the_best_is_first_and_a_sure_difference_has_an_interval_below_zero() ->
 
 def test_each_word_follows_from_the_shares_and_the_interval() -> None:
     rng = np.random.default_rng(1)
-    pool = [Candidate(f"mine+gp@{i}", "mine", "strategy") for i in range(8)]
+    pool = [Candidate(f"org/mine+gp@{i + 512}", "org/mine", "strategy") for i in range(8)]
     skill = rng.random(600)
     seen = set()
     for spread in (0.0, 0.01, 0.1):
@@ -90,7 +90,7 @@ def first_half(documents: set[str]) -> set[str]:
 def test_the_score_to_expect_is_that_of_the_other_half_both_ways(seed, n_candidates, n_queries) -> None:
     rng = np.random.default_rng(seed)
     splits = {("A", "x"): n_queries, ("A", "y"): 30, ("B", "test"): 9}
-    pool = [Candidate(f"mine+gp@{i}", "mine", "strategy") for i in range(n_candidates)]
+    pool = [Candidate(f"org/mine+gp@{i + 512}", "org/mine", "strategy") for i in range(n_candidates)]
     scores = {c: {key: {f"q{i}": rng.random() for i in range(n)} for key, n in splits.items()} for c in pool}
 
     def about(query: str) -> str:
