@@ -429,9 +429,8 @@ def _run_all(
         n_passes, n_tokens = work(ahead)
         runner.before_first_pass = lambda cost: say(_expectation(n_tokens, n_passes, cost))
         n_with_words = sum(bool(one.neighbours) for one in ahead)
-        if n_with_words:
-            n_tokens += n_with_words * tokens_of_words(runner.splits)
-        return n_tokens
+        n_of_words = tokens_of_words(runner.splits) if n_with_words else 0
+        return n_tokens + n_with_words * n_of_words
 
     # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
     options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": not show}

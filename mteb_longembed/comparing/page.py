@@ -25,7 +25,7 @@ from mteb_longembed.files import make_folder, printable, slug, write_file
 
 from .costs import CLEARLY
 from .figure import draw
-from .labels import on_lines
+from .labels import on_lines, short_ends
 from .questions import SHOWN
 from .summary import ENOUGH_SHARE, MARGIN, is_number
 from .verdict import percent
@@ -38,7 +38,7 @@ MISSING = "-"
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
 NEAR = f"within {MARGIN:g}"
 #: What a narrow terminal leaves out, the first one first. Scores and costs stay.
-_OPTIONAL = ("vectors", "to best", NEAR)
+_OPTIONAL = ("runs", "vectors", "to best", NEAR)
 #: Characters of a line of a name, from wide to narrow terminals.
 _LINES = (36, 30, 26, 23, 20)
 #: What a column is, for the columns that not everybody can guess.
@@ -54,6 +54,8 @@ _LEGEND = {
     "vectors": "Vectors and KB/doc: the mean of all documents.",
     "read": "Read: the share of the documents' tokens that is read; tokens that the tokenizer does not know "
     "count as not read.",
+    "runs": "Runs: the tokens that go through the model, as a multiple of the documents' tokens. It is above 1 because "
+    "each window has special tokens and the prompt of its own, and the last one moves back to be full.",
 }
 #: The columns of words: they are aligned left, and numbers right.
 _WORDS = ("candidate", "standing", "question", "came first", "instead of")
@@ -115,6 +117,7 @@ def ranking_table(comparison: Comparison) -> Table:
         cells["vectors"] = _number(row["vectors"], 2)
         cells["KB/doc"] = _number(row["bytes"], 2, unit=1024)
         cells["read"] = _share(row["share_read"])
+        cells["runs"] = _number(row["times_run"], 2)
         if row["kind"] == "bm25":
             # how much of a document's text BM25 reads is not counted in tokens of a model
             cells["read"] = MISSING
@@ -282,6 +285,7 @@ def page(comparison: Comparison, command: str = "") -> str:
         ("Written", comparison.written),
         ("Data", f"{', '.join(comparison.tasks)}, {comparison.asked}"),
         ("Documents", _documents(comparison)),
+        ("Read", _read(comparison)),
         ("Command", command),
         ("Versions", ", ".join(f"{name} {version(name)}" for name in _SHOWN)),
     ]
@@ -328,6 +332,21 @@ def _documents(comparison: Comparison) -> str:
     row = known.iloc[0]
     lengths = f"the median has {row['median_len']:,.0f} tokens, the longest {row['longest']:,.0f}"
     return f"{comparison.n_documents:,}; {lengths}"
+
+
+def _read(comparison: Comparison) -> str:
+    """How often the documents ran through models: once for each pass. Empty if no model of ours read them."""
+    known = comparison.summary.dropna(subset=["times_run"]).drop_duplicates("passes")
+    if known.empty:
+        return ""
+    ends = short_ends(list(known["passes"]))
+    by_pass = [
+        f"{ends[name]} {times:.2f}" for name, times in zip(known["passes"], known["times_run"], strict=True)
+    ]
+    return (
+        f"{known['times_run'].sum():.1f} times the documents' tokens, because each pass reads them on its own: "
+        f"{', '.join(by_pass)}. Candidates of one pass share it."
+    )
 
 
 def _shown(value: object) -> object:

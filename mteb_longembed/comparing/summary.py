@@ -66,6 +66,7 @@ def summarise(
             "neighbours": candidate.neighbours,
             "chunker": candidate.chunker_name,
             "encoder": candidate.name,
+            "passes": candidate.passes,
             "trained_len": candidate.trained_len,
             "target_len": candidate.target_len,
             "score": score.mean,

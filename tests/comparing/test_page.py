@@ -84,7 +84,7 @@ def test_equal_scores_are_called_the_same_and_have_no_interval_beside_that_word(
 
 @pytest.mark.parametrize(
     ("width", "left_out"),
-    [(80, ["vectors", "to best", "within 2"]), (100, ["vectors"]), (120, [])],
+    [(80, ["runs", "vectors", "to best", "within 2"]), (100, ["runs", "vectors"]), (130, [])],
 )
 def test_a_narrow_terminal_keeps_short_names_standings_and_costs_and_says_what_it_leaves_out(width, left_out):
     text = as_text(ranking_table(comparison()), width)
@@ -178,6 +178,14 @@ def test_one_line_under_the_table_signs_the_result(text) -> None:
     assert after.index(signed) < after.index("To best:")
     plain = json.loads(as_json(comparison()))
     assert (plain["signature"], plain["n_groups"]) == (signed, 13)
+
+
+def test_the_page_says_how_often_the_documents_were_read_and_why(text) -> None:
+    # two candidates of one pass, and the base; nothing of BM25
+    said = text.replace("<wbr>", "").partition("<dt>Read</dt><dd>")[2].partition("</dd>")[0]
+    assert said.startswith("3.8 times the documents&#39; tokens, because each pass reads them on its own: ")
+    assert "mine+none@512 1.25" in said and "bm25" not in said
+    assert "Runs: the tokens that go through the model" in text
 
 
 def test_figures_have_the_pages_colours(text) -> None:
