@@ -206,6 +206,8 @@ def _print(comparison: Comparison, said: Sequence[str], *, explain: bool) -> Non
     comparison = replace(comparison, notes=[note for note in comparison.notes if note.text not in said])
     for line in comparison.advice.answer:
         print(printable(line))
+    if comparison.advice.way_out:
+        print(f"To take it with you: {printable(comparison.advice.way_out)}")
     for sentence in comparison.texts("caution"):
         print(f"Note: {printable(sentence)}")
     shown = [ranking_table(comparison)]

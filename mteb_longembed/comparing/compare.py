@@ -47,6 +47,7 @@ from .candidates import (
 from .costs import Cost, covering_len, document_lengths, tokens_of_words
 from .labels import legend, short_names
 from .notes import Note, cautions, score_to_expect
+from .objects import way_out
 from .questions import failed_questions
 from .ranked import Ranked, RunSource, read_run
 from .run import CandidateError, Done, Runner, share_shown
@@ -513,6 +514,9 @@ def _comparison(
         language=language,
     )
     advice = advise(summary, setting)
+    if advice.typed:
+        (recommended,) = [one for one in candidates if one.id == advice.recommended]
+        advice = replace(advice, way_out=way_out(recommended))
     all_notes = [*cautions(scores, summary), *notes, Note("finding", score_to_expect(scores))]
     short = legend(candidates)
     if short:
