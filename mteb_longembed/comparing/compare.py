@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer
 
 from mteb_longembed.data.sources import Data, check_text_retrieval, is_known_task
@@ -31,6 +30,7 @@ from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import sentences
 from mteb_longembed.statistics.resampling import N_RESAMPLES, SEED
 
+from .bar import RunBar
 from .cache import Cache
 from .candidates import (
     BM25,
@@ -297,8 +297,8 @@ def _ranked(name: str, source: RunSource, splits: Sequence[Split]) -> tuple[Rank
 
 def _work(
     candidates: Sequence[Candidate], splits: Sequence[Split], lengths: np.ndarray, scale: float
-) -> tuple[int, int]:
-    """How many passes the candidates need, and how many tokens these read, short windows that are shown included.
+) -> dict[str, int]:
+    """The tokens of documents that each pass of the candidates reads, short windows that are shown included.
 
     Args:
         candidates: of which several may come from one pass.
@@ -307,17 +307,14 @@ def _work(
         scale: how many times as much text all documents have.
     """
     of_models = [one for one in candidates if one.kind not in ("bm25", "api", "own")]
-    target_of_pass = {one.passes: one.target_len for one in of_models}
     show_windows = {one.passes for one in of_models if not one.is_multi_vector and one.chunker is None}
     n_documents = sum(len(split.corpus) for split in splits)
     shown = sum(share_shown(split) * len(split.corpus) for split in splits) / n_documents
-    n_tokens = 0.0
-    for name, target_len in target_of_pass.items():
-        n_read = scale * lengths.clip(max=target_len or lengths.max()).sum()
-        n_tokens += n_read
-        if name in show_windows:
-            n_tokens += shown * n_read
-    return len(target_of_pass), int(n_tokens)
+    n_tokens = {}
+    for one in of_models:
+        n_read = scale * lengths.clip(max=one.target_len or lengths.max()).sum()
+        n_tokens[one.passes] = int(n_read * (1 + shown * (one.passes in show_windows)))
+    return n_tokens
 
 
 def _listed(given: str | Scorer | Sequence[T]) -> list[Any]:
@@ -358,15 +355,14 @@ def _prepared(
     return splits, notes
 
 
-def _expectation(n_tokens: int, n_passes: int, cost: Cost) -> str:
+def _expectation(of_passes: Mapping[str, int], cost: Cost) -> str:
     """How much is read and how long that takes on this machine, by the first measured speed."""
+    n_tokens = sum(of_passes.values())
     seconds = n_tokens / (cost.tokens_per_second or 1.0)
-    passes = "1 pass"
-    if n_passes > 1:
-        passes = f"{n_passes} passes"
+    passes = "1 pass" if len(of_passes) == 1 else f"{len(of_passes)} passes"
     sentence = (
-        f"About {n_tokens:,} tokens of documents in {passes}, about {duration(seconds)} on this machine, "
-        "less where the store has them"
+        f"About {n_tokens:,} tokens of documents in {passes}, about {duration(seconds)} on this machine, less where "
+        "the store has them"
     )
     if seconds > _LONG:
         return f"{sentence}: --sample N reads fewer documents, and Ctrl-C ends with what has finished."
@@ -392,7 +388,7 @@ def _tokenizer_of(base: str) -> Any:
 
 def _run_all(
     runner: Runner,
-    work: Callable[[Sequence[Candidate]], tuple[int, int]],
+    work: Callable[[Sequence[Candidate]], dict[str, int]],
     notes: list[Note],
     on_message: Callable[[str], None],
     *,
@@ -402,9 +398,27 @@ def _run_all(
     """Run all candidates, and then those that depend on which is best; and whether nobody interrupted that."""
     done: list[Done] = []
     labels = short_names(runner.candidates)
+    passes: set[str] = set()
 
-    def run(candidate: Candidate) -> None:
+    def say(text: str) -> None:
+        bar.clear()
+        on_message(text)
+        bar.refresh()
+
+    def expected(candidates: Sequence[Candidate]) -> dict[str, int]:
+        """The tokens of each pass, or of words, that earlier runs have not finished. What is read is said, too."""
+        ahead = [one for one in candidates if one.passes not in passes and not runner.is_finished(one)]
+        passes.update(one.passes for one in ahead)
+        of_passes = work(ahead)
+        runner.before_first_pass = lambda cost: say(_expectation(of_passes, cost))
+        # by sentence, words are those of before
+        of_words = [one.passes for one in ahead if one.neighbours and not done]
+        return of_passes | dict.fromkeys(of_words, tokens_of_words(runner.splits) if of_words else 0)
+
+    def run(candidate: Candidate, tokens: dict[str, int]) -> None:
         bar.set_description_str(f"Comparing, {labels[candidate.id]}", refresh=False)
+        # the first candidate of a pass reads it
+        bar.begin(tokens.pop(candidate.passes, 0))
         try:
             done.append(runner.run(candidate))
             if candidate.neighbours and candidate in runner.candidates:
@@ -415,39 +429,20 @@ def _run_all(
         except CandidateError as error:
             notes.append(Note("left out", f"{candidate.id} is left out: {error}"))
             say(notes[-1].text)
+        bar.finish()
 
-    def say(text: str) -> None:
-        bar.clear()
-        on_message(text)
-        bar.refresh()
-
-    passes: set[str] = set()
-
-    def expected(candidates: Sequence[Candidate]) -> int:
-        """The tokens of what earlier runs have not finished; a pass is read once. What is read is said, too."""
-        ahead = [one for one in candidates if one.passes not in passes and not runner.is_finished(one)]
-        passes.update(one.passes for one in ahead)
-        n_passes, n_tokens = work(ahead)
-        runner.before_first_pass = lambda cost: say(_expectation(n_tokens, n_passes, cost))
-        n_with_words = sum(bool(one.neighbours) for one in ahead)
-        n_of_words = tokens_of_words(runner.splits) if n_with_words else 0
-        return n_tokens + n_with_words * n_of_words
-
-    # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
-    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": not show}
-    # a file of output gets a line now and then
-    if not sys.stderr.isatty():
-        options["mininterval"] = 30.0
-    with tqdm(total=expected(runner.candidates), **options) as bar, shared_bar(bar):
+    tokens = expected(runner.candidates)
+    with RunBar(sum(tokens.values()), show=show) as bar, shared_bar(bar):
         try:
             for candidate in runner.candidates:
-                run(candidate)
+                run(candidate, tokens)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
                 further = _further(done, runner.splits, notes)
                 labels |= short_names([*runner.candidates, *further])
-                bar.total += expected(further)
+                tokens = expected(further)
+                bar.total += sum(tokens.values())
                 for candidate in further:
-                    run(candidate)
+                    run(candidate, tokens)
         except KeyboardInterrupt:
             n_left = sum(one.id not in {other.candidate.id for other in done} for one in runner.candidates)
             notes.append(Note("left out", f"{n_left:,} candidates and fusions have not run: {INTERRUPTED}"))

@@ -18,7 +18,7 @@ from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.passages import CutText
 from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
-from mteb_longembed.word_borders import n_words
+from mteb_longembed.word_borders import n_words, word_borders
 
 #: Candidates are measured one after the other, so that other work on the machine may slow one of them: a speed must be
 #: so many times as high to count as higher.
@@ -104,7 +104,8 @@ def tokens_of_words(splits: Sequence[Split]) -> int:
     """About how many tokens a model reads that encodes each word of all documents once, on its own."""
     words: set[str] = set()
     for text in _drawn_texts(splits, _SAMPLED):
-        words.update(text.lower().split())
+        lowered = text.lower()
+        words.update(lowered[start:end] for start, end in zip(*word_borders(lowered), strict=True))
     return _TOKENS_OF_A_WORD * len(words)
 
 
