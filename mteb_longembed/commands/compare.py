@@ -190,7 +190,9 @@ def main(args: argparse.Namespace) -> int:
 
 def _say(said: list[str], sentence: str) -> None:
     """Print a sentence apart from the results, and note it if a terminal shows it above them."""
-    print(sentence, file=sys.stderr)
+    from mteb_longembed.comparing.compare import say_on_stderr
+
+    say_on_stderr(sentence)
     if sys.stdout.isatty() and sys.stderr.isatty():
         said.append(sentence)
 

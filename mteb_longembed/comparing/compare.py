@@ -23,7 +23,7 @@ from mteb_longembed.errors import INTERRUPTED, InputError
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
-from mteb_longembed.files import make_folder
+from mteb_longembed.files import make_folder, printable
 from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
@@ -139,7 +139,7 @@ class Comparison:
 
 def say_on_stderr(sentence: str) -> None:
     """Print a sentence for people, apart from results."""
-    print(sentence, file=sys.stderr)
+    print(printable(sentence), file=sys.stderr)
 
 
 @silence("mteb_longembed.encoders.batching")  # the table says how much each candidate reads

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from datasets import Dataset
 
 import mteb_longembed as longembed
 from mteb_longembed.cli import main
@@ -58,7 +59,9 @@ def test_a_run_has_the_scores_that_a_hand_gives_it(data: Path, tmp_path: Path) -
     assert "Type:" not in result.advice.answer[0]
 
 
-@pytest.mark.parametrize("kind", ["file", "gzip", "dict", "frame", "polars", "ranx"])
+@pytest.mark.parametrize(
+    "kind", ["file", "gzip", "dict", "frame", "index", "polars", "hub", "rows", "stream", "pyterrier", "ranx"]
+)
 def test_runs_of_every_kind_are_read_alike(tmp_path: Path, kind: str) -> None:
     want = {"q0": {"d1": 2.0, "d2": 0.5}, "q1": {"d2": 1.0}}
     lines = "q0 Q0 d1 1 2.0 x\nq0 Q0 d2 2 0.5 x\n\nq1\tQ0\td2\t1\t1.0\tx\n"
@@ -67,12 +70,22 @@ def test_runs_of_every_kind_are_read_alike(tmp_path: Path, kind: str) -> None:
     packed = tmp_path / "run.trec.gz"
     packed.write_bytes(gzip.compress(lines.encode()))
     rows = [(q, d, s) for q, of in want.items() for d, s in of.items()]
+    table = pd.DataFrame(rows, columns=["query", "docno", "sim"])
+    # PyTerrier's own frames: the text of the query, and the document's place in the index
+    theirs = table.rename(columns={"query": "qid", "sim": "score"}).assign(
+        query="who?", docid=[7, 3, 3], rank=0
+    )
     given: dict[str, Any] = {
         "file": plain,
         "gzip": str(packed),
         "dict": want,
         "frame": pd.DataFrame(rows, columns=["q_id", "doc_id", "score"]),
-        "polars": pyarrow.Table.from_pandas(pd.DataFrame(rows, columns=["query", "docno", "sim"])),
+        "index": table.set_index(["query", "docno"]),
+        "polars": pyarrow.Table.from_pandas(table),
+        "hub": Dataset.from_pandas(table),
+        "rows": table.to_dict("records"),
+        "stream": iter(table.to_dict("records")),
+        "pyterrier": theirs,
         "ranx": type("Run", (), {"to_dict": lambda self: want})(),
     }
     assert read_run("mine", given[kind]) == want
@@ -126,6 +139,7 @@ def test_ids_with_blanks_need_tabs_and_a_byte_order_mark_is_no_part_of_an_id(tmp
 
 
 ROW = {"query": "q0", "document": "d1", "score": 1.0}
+FRAME = pd.DataFrame([ROW])
 
 
 @pytest.mark.parametrize(
@@ -139,9 +153,12 @@ ROW = {"query": "q0", "document": "d1", "score": 1.0}
         (pd.DataFrame([{**ROW, "query": None}]), "row 1: the ids .* must not be empty, got None"),
         (pd.DataFrame({"query": ["q0"], "score": [1.0]}), "needs a column document, got query, score"),
         ({"q0": ["d1", "d2"]}, "each query needs a dict of documents with their scores, got a list for q0"),
-        (None, "a run must be a TREC file, .*, got None for the run mine"),
-        ([("q0", "d1", 1.0)], "a run must be a TREC file, .*, got a list"),
+        (None, "the run mine: expected a file, .* a table with to_pandas.. or rows, got a NoneType"),
+        ([("q0", "d1", 1.0)], "the run mine, row 1: expected a dict with the names of columns, got a tuple"),
+        (pyarrow.array([1.0]), "expected a table with columns, got one column, a DoubleArray"),
+        (pd.concat([FRAME, FRAME[["score"]]], axis=1), "expected each column once, got 'score' twice"),
         ({"q0": {"d1": "much"}}, "a score must be a number, got 'much'"),
+        ({"q0": {"d1": 10**400}}, "a score must be a number, got '1000"),
         (
             pd.DataFrame([{**ROW, "document": f"d{i}", "rank": i, "score": 0.1 * i} for i in range(5)]),
             "scores rise with the ranks, such as d1 behind d0 for the query q0: if they are distances",
