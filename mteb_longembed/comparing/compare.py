@@ -46,7 +46,7 @@ from .candidates import (
 )
 from .costs import Cost, covering_len, document_lengths, tokens_of_words
 from .labels import legend, short_names
-from .notes import Note, cautions, score_to_expect
+from .notes import Note, cautions
 from .objects import way_out
 from .questions import failed_questions
 from .ranked import Ranked, RunSource, read_run
@@ -268,17 +268,12 @@ def _data_of(data: Data | str | Path | None, sources: Mapping[str, Any]) -> Data
             raise InputError(
                 f"compare has no option {name}: where results are kept is folder, and data are {', '.join(known)}."
             )
-    given = [name for name, value in sources.items() if value is not None and not _is_empty(value)]
-    if isinstance(data, Data):
-        if given:
-            raise InputError(f"compare needs one kind of data, got data= and {', '.join(given)}=.")
-        return data
-    return Data(folder=data, **{name: sources[name] for name in given})
-
-
-def _is_empty(value: object) -> bool:
-    """Whether a value is a list without elements. A DataFrame cannot be compared with one."""
-    return isinstance(value, (tuple, list)) and not value
+    if not isinstance(data, Data):
+        return Data(folder=data, **sources)
+    given = [name for name, value in sources.items() if value is not None]
+    if given:
+        raise InputError(f"compare needs one kind of data, got data= and {', '.join(given)}=.")
+    return data
 
 
 def _in_type(candidate: Candidate, dtype: str) -> Candidate:
@@ -512,7 +507,7 @@ def _comparison(
     if advice.typed:
         (recommended,) = [one for one in candidates if one.id == advice.recommended]
         advice = replace(advice, way_out=way_out(recommended))
-    all_notes = [*cautions(scores, summary), *notes, Note("finding", score_to_expect(scores))]
+    all_notes = [*cautions(scores, summary), *notes]
     short = legend(candidates)
     if short:
         all_notes.append(Note("data", short))

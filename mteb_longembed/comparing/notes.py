@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 import pandas as pd
 
 from .labels import short_ends
-from .summary import LEAST_QUERIES, expected, is_number
+from .summary import is_number
 from .verdict import listed, percent
 
 #: A tokenizer with at least this share of unknown tokens is named.
@@ -21,17 +21,6 @@ class Note(NamedTuple):
 
     kind: Literal["caution", "finding", "data", "untried", "left out"]
     text: str
-
-
-def score_to_expect(scores: pd.DataFrame) -> str:
-    """What the highest score will be on new queries."""
-    score = expected(scores, list(scores["candidate"].unique()))
-    if score is None:
-        return f"The score to expect on new queries cannot be said: it needs {LEAST_QUERIES} queries."
-    return (
-        f"Expected score on new queries: {score:.1f} (the highest one is picked on one half and scored on the other, "
-        "both ways)."
-    )
 
 
 def cautions(scores: pd.DataFrame, summary: pd.DataFrame) -> list[Note]:
