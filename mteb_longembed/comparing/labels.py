@@ -16,7 +16,7 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
 
     With one base that is `base` and what follows it, as `+gp@1024`; with several, the last parts of each stand before
     it, as many as tell them apart. In a name that is still too long, a length or a setting is shortened if no other
-    candidate has another value of it: a word stays without its key (`softmax`), any other value is only its key
+    candidate has another value of it: a word that is no key stays alone (`softmax`), of any other value the key
     (`whiten`).
     """
     ends = _ends(candidates)
@@ -109,7 +109,8 @@ def _parts(candidate: Candidate, values: Mapping[str, set[Any]]) -> list[tuple[s
     for key, value in sorted(experiment.items()):
         short = whole = f"{key}={value}"
         if len(values[key]) == 1:
-            short = value if str(value).isidentifier() else key
+            is_word = str(value).isidentifier() and value not in values
+            short = value if is_word else key
         parts.append((short, whole))
     return parts
 

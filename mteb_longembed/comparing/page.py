@@ -172,7 +172,9 @@ def trust_table(comparison: Comparison) -> Table | None:
     trust = comparison.trust
     if trust is None:
         return None
-    row = {f"{value:g}": _number(score, 1) for value, score in trust.curve.items()}
+    row = {}
+    for value, score in trust.curve.items():
+        row[f"{value:g} (now)" if value == trust.own else f"{value:g}"] = _number(score, 1)
     return Table.of("trust", f"{comparison.metric} by trust in words", [row], notes=(trust.sentence,))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mteb_longembed.comparing.candidates import Candidate, bm25_candidates, candidates_of, named
-from mteb_longembed.comparing.labels import short_names
+from mteb_longembed.comparing.labels import legend, short_names
 from mteb_longembed.errors import InputError, UnknownNameError
 from tests import tiny
 
@@ -151,6 +151,16 @@ def test_long_names_keep_what_differs_from_the_others() -> None:
         "+gp@1024", "+pcw@2048", "+pcw:softmax,window,idf,whiten", "+pcw:window,idf,whiten",
         "+pcw:bm25,window,whiten",
     ]  # fmt: skip
+    # where BM25 has a setting `window` or is there itself, these words are no names of other settings
+    assert list(short_names([*found[3:], Candidate("bm25:window=200", "", "bm25")]).values()) == [
+        "+pcw:vectors,idf,whiten", "+pcw:fuse,vectors,whiten", "bm25:window=200",
+    ]  # fmt: skip
+    near = Candidate("bm25:window=200,neighbours=org/mine", "", "bm25")
+    assert legend([found[2], near]) == (
+        "Short names: mine is org/mine, +pcw is +pcw@2048, softmax is score=softmax, vectors is vectors=window, idf is "
+        "weights=idf, whiten is whiten=0.5, neighbours is neighbours=org/mine, window is window=200."
+    )
+    assert legend(found[:2]) == "Short names: mine is org/mine."
     # another length, another number, and another word
     other = Candidate("org/mine+pcw@4096:size=64,vectors=16,whiten=0.25", "org/mine", "search")
     assert list(short_names([*found[2:], other]).values()) == [

@@ -68,7 +68,7 @@ def test_a_better_trust_is_named_with_its_curve_and_what_it_gains_on_other_group
     assert not any(name.startswith("trust") for name in comparison.summary)
     assert json.loads(as_json(comparison))["trust"]["curve"]["1.6"] == pytest.approx(100)
     (table,) = [table for table in tables(comparison) if table.key == "trust"]
-    assert list(table.cells)[3:5] == ["1.2", "1.6"] and table.cells["1.6"].item() == "100.0"
+    assert list(table.cells)[3:5] == ["1.2 (now)", "1.6"] and table.cells["1.6"].item() == "100.0"
     assert table.notes[0].startswith(
         "Trust in words of me/words: 1.6 is better than 1.2; chosen by the other"
     )
