@@ -354,7 +354,9 @@ def _expectation(of_passes: Mapping[str, int], cost: Cost) -> str:
     """How much is read and how long that takes on this machine, by the first measured speed."""
     n_tokens = sum(of_passes.values())
     seconds = n_tokens / (cost.tokens_per_second or 1.0)
-    passes = "1 pass" if len(of_passes) == 1 else f"{len(of_passes)} passes"
+    passes = "1 pass"
+    if len(of_passes) > 1:
+        passes = f"{len(of_passes)} passes"
     sentence = (
         f"About {n_tokens:,} tokens of documents in {passes}, about {duration(seconds)} on this machine, less where "
         "the store has them"
@@ -406,9 +408,10 @@ def _run_all(
         passes.update(one.passes for one in ahead)
         of_passes = work(ahead)
         runner.before_first_pass = lambda cost: say(_expectation(of_passes, cost))
-        # by sentence, words are those of before
-        of_words = [one.passes for one in ahead if one.neighbours and not done]
-        return of_passes | dict.fromkeys(of_words, tokens_of_words(runner.splits) if of_words else 0)
+        of_words = [one.passes for one in ahead if one.neighbours]
+        if done or not of_words:  # by sentence, words are those of before
+            return dict(of_passes)
+        return of_passes | dict.fromkeys(of_words, tokens_of_words(runner.splits))
 
     def run(candidate: Candidate, tokens: dict[str, int]) -> None:
         bar.set_description_str(f"Comparing, {labels[candidate.id]}", refresh=False)

@@ -197,11 +197,13 @@ def count(
         n_unknown += int(unknown_of_texts.sum())
         lengths += lengths_of_texts.tolist()
     n_all = sum(lengths)
+    if n_all == 0:
+        return Cost(n_tokens, vectors=n_vectors / len(lengths), median_len=n_added, longest=n_added)
     return Cost(
         tokens=n_tokens,
-        times_run=n_run / n_all if n_all else None,
-        share_read=max(n_known_read, 0) / n_all if n_all else 1.0,
-        share_unknown=n_unknown / n_all if n_all else 0.0,
+        times_run=n_run / n_all,
+        share_read=max(n_known_read, 0) / n_all,
+        share_unknown=n_unknown / n_all,
         vectors=n_vectors / len(lengths),
         median_len=float(np.median(lengths)) + n_added,
         longest=max(lengths) + n_added,

@@ -37,7 +37,9 @@ def legend(candidates: Sequence[Candidate]) -> str:
         if labels[candidate.id] != _whole_label(candidate, ends):
             meaning |= dict(_parts(candidate, values))
     texts = [f"{name} is {whole}" for name, whole in meaning.items() if name != whole]
-    return f"Short names: {', '.join(texts)}." if texts else ""
+    if not texts:
+        return ""
+    return f"Short names: {', '.join(texts)}."
 
 
 def _ends(candidates: Sequence[Candidate]) -> dict[str, str]:
@@ -60,9 +62,10 @@ def _label(candidate: Candidate, ends: Mapping[str, str], values: Mapping[str, s
 def _whole_label(candidate: Candidate, ends: Mapping[str, str]) -> str:
     """The name behind what is shown of its base."""
     end = _shown_base(candidate, ends)
+    if candidate.chunker_name and candidate.kind == "fusion":
+        return f"{end}+{candidate.chunker_name}:fuse=bm25"
     if candidate.chunker_name:
-        words = ":fuse=bm25" if candidate.kind == "fusion" else ""
-        return f"{end}+{candidate.chunker_name}{words}"
+        return f"{end}+{candidate.chunker_name}"
     if candidate.is_base:
         return end or "base"
     label = end + candidate.name.removeprefix(candidate.base)
@@ -73,7 +76,9 @@ def _whole_label(candidate: Candidate, ends: Mapping[str, str]) -> str:
 
 def _shown_base(candidate: Candidate, ends: Mapping[str, str]) -> str:
     """The end of its base; nothing if all have this base."""
-    return ends.get(candidate.base, "") if len(ends) > 1 else ""
+    if len(ends) < 2:
+        return ""
+    return ends.get(candidate.base, "")
 
 
 def _experiment(candidate: Candidate) -> dict[str, Any]:
@@ -102,15 +107,19 @@ def _parts(candidate: Candidate, values: Mapping[str, set[Any]]) -> list[tuple[s
     experiment = _experiment(candidate)
     if not experiment:
         return []
-    strategy = experiment.pop("strategy")
+    short = whole = experiment.pop("strategy")
     target = experiment.pop("target_len", None)
-    whole = strategy if target is None else f"{strategy}@{target}"
-    parts = [(whole if len(values[strategy]) > 1 else strategy, whole)]
+    if target is not None:
+        whole += f"@{target}"
+    if len(values[short]) > 1:
+        short = whole
+    parts = [(short, whole)]
     for key, value in sorted(experiment.items()):
         short = whole = f"{key}={value}"
         if len(values[key]) == 1:
-            is_word = str(value).isidentifier() and value not in values
-            short = value if is_word else key
+            short = key
+            if str(value).isidentifier() and value not in values:
+                short = value
         parts.append((short, whole))
     return parts
 

@@ -20,17 +20,19 @@ def way_out(candidate: Candidate) -> str:
     """
     if candidate.kind == "own":
         return ""
+    searched = _quoted(candidate.name)
+    if candidate.chunker is not None:
+        searched += f", chunker={candidate.chunker_name}"
     if candidate.parts is None or candidate.chunker is not None:
-        chunker = f", chunker={candidate.chunker_name}" if candidate.chunker is not None else ""
-        return f"mteb_longembed.search({_quoted(candidate.name)}{chunker}) is an object that has all of it."
+        return f"mteb_longembed.search({searched}) is an object that has all of it."
     _, settings = candidate.parts
     made = _model(candidate, settings)
     left = [f"{key}={value}" for key, value in settings.given.items() if key not in ("weights", "whiten")]
     if not left:
         return made
     return (
-        f"{made} has its vectors, which a database takes (docs/search.md); {listed(left)} "
-        f"{'is' if len(left) == 1 else 'are'} part of mteb_longembed.search({_quoted(candidate.name)})."
+        f"{made} has its vectors, which a database takes (docs/search.md); mteb_longembed.search({searched}) has "
+        f"{listed(left)} too."
     )
 
 
@@ -38,8 +40,7 @@ def _model(candidate: Candidate, settings: SearchSettings) -> str:
     encoder = _quoted(candidate.encoder)
     folder = '.save_pretrained("FOLDER")'
     if settings.weights is not None or settings.whiten is not None:
-        weights = "None" if settings.weights is None else _quoted(settings.weights)
-        fitted = f"documents, weights={weights}, whiten={settings.whiten or 0:g}"
+        fitted = f"documents, weights={settings.weights!r}, whiten={settings.whiten or 0:g}"
         return f"mteb_longembed.adapt({encoder}, {fitted}){folder}"
     if not settings and _is_exportable(candidate):
         return f"mteb-longembed export {shlex.quote(candidate.encoder)} FOLDER"

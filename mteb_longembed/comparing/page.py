@@ -174,7 +174,10 @@ def trust_table(comparison: Comparison) -> Table | None:
         return None
     row = {}
     for value, score in trust.curve.items():
-        row[f"{value:g} (now)" if value == trust.own else f"{value:g}"] = _number(score, 1)
+        title = f"{value:g}"
+        if value == trust.own:
+            title += " (now)"
+        row[title] = _number(score, 1)
     return Table.of("trust", f"{comparison.metric} by trust in words", [row], notes=(trust.sentence,))
 
 
@@ -186,7 +189,9 @@ def question_table(comparison: Comparison) -> Table | None:
     rows = []
     for row in failed.head(SHOWN).to_dict("records"):
         shown = {"question": f"{row['query']}: {row['text']}", comparison.metric: _number(row["score"], 1)}
-        shown["came first"] = f"{row['first']}: {row['first_text']}" if row["first"] else MISSING
+        shown["came first"] = MISSING
+        if row["first"]:
+            shown["came first"] = f"{row['first']}: {row['first_text']}"
         shown["instead of"] = f"{row['right']}: {row['right_text']}"
         rows.append(shown)
     label = comparison.summary.loc[comparison.advice.recommended, "label"]
@@ -388,7 +393,7 @@ def as_json(comparison: Comparison) -> str:
         "signature": comparison.signature,
         "advice": {**asdict(comparison.advice), "answer": comparison.advice.answer},
         "notes": [note._asdict() for note in comparison.notes],
-        "trust": None if comparison.trust is None else asdict(comparison.trust),
+        "trust": comparison.trust and asdict(comparison.trust),
         "candidates": _records(comparison.summary.reset_index()),
         "by_split": _records(comparison.by_split),
         "questions": _records(comparison.questions),

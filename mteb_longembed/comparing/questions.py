@@ -35,9 +35,9 @@ def failed_questions(scores: pd.DataFrame, candidate: str, splits: Sequence[Spli
         found = {"task": row.task, "split": row.split, "query": row.query, "score": 100 * row.score}
         found["text"] = _beginning(split.queries[row.query])
         for name, document in (("first", row.first), ("right", right)):
-            number = split.documents.numbers.get(document)
-            found[name] = document
-            found[f"{name}_text"] = "" if number is None else _beginning(split.text_at(number))
+            found |= {name: document, f"{name}_text": ""}
+            if document in split.documents.numbers:
+                found[f"{name}_text"] = _beginning(split.text_at(split.documents.numbers[document]))
         rows.append(found)
     columns = ["task", "split", "query", "score", "text", "first", "first_text", "right", "right_text"]
     return pd.DataFrame(rows, columns=columns)

@@ -79,5 +79,7 @@ def best_trust(scores: pd.DataFrame, labels: Mapping[str, str]) -> Trust | None:
     # of equal ones its own
     best = max(values, key=lambda name: (round(samples.means[name], 9), name == default))
     curve = {value: 100 * samples.means[name] for name, value in sorted(values.items(), key=itemgetter(1))}
-    better = values[best] if gain.low > 0 and best != default else None
+    better = None
+    if gain.low > 0 and best != default:
+        better = values[best]
     return Trust(candidate, labels[candidate], own, curve, gain, better)
