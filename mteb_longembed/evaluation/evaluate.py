@@ -59,6 +59,8 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
     ranked: _Ranked = {}
     by_trust: dict[str, dict[str, float]] = {}
     size = queries_at_once(len(split.documents))
+    if isinstance(scorer, Fusion):  # three matrices and a sum
+        size = max(size // 4, 1)
     for start in range(0, len(keys), size):
         asked = keys[start : start + size]
         texts = [queries[key] for key in asked]

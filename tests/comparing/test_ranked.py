@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,29 @@ def test_a_gate_closes_only_on_a_sure_loss(data, tmp_path, right, status, capsys
     command = ["compare", "--run", f"old={old}", "--run", f"new={new}", "--gate", "new", "--data", str(data)]
     assert main([*command, "--no-bm25", "--output-folder", str(tmp_path / "out")]) == status
     assert ("run/new is surely below run/old" in capsys.readouterr().err) == bool(status)
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_what_a_run_lacks_is_said_once_on_a_terminal_and_in_a_file_too(
+    data: Path, tmp_path: Path, on_terminal: bool, capsys, monkeypatch
+) -> None:
+    run = trec(tmp_path / "a.trec", 20)
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: on_terminal)
+    line = [
+        "compare",
+        "--data",
+        str(data),
+        "--run",
+        f"a={run}",
+        "--no-bm25",
+        "--output-folder",
+        str(tmp_path),
+    ]
+    assert main([*line, "--explain"]) == 0
+    said = capsys.readouterr()
+    sentence = "run/a has fewer documents for 30 of 30 queries than the metric looks at."
+    assert (said.err.count(sentence), said.out.count(sentence)) == (1, int(not on_terminal))
 
 
 def test_options_of_runs_that_do_not_go_together_are_one_sentence(data: Path, tmp_path: Path, capsys) -> None:
