@@ -137,6 +137,9 @@ def measure(folder: Path, model: str, collection: str) -> None:
 def keep_scores(folder: Path, model: str) -> None:
     """Put the scores of a run in the place of those that the file has of the model."""
     rows = pd.DataFrame(json.loads((folder / "compare.json").read_text())["candidates"])
+    # the labels of a page depend on what else it shows
+    rows["label"] = [row.candidate.removeprefix(row.base) for row in rows.itertuples()]
+    rows.loc[rows["is_base"], "label"] = "base"
     shown = rows[["label", "score", "low", "high", "vectors", "share_read"]].round(3)
     shown["label"] = shown["label"].str.replace(r"neighbours=.*/", "neighbours=", regex=True)
     shown.insert(0, "model", model)

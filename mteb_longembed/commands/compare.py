@@ -7,8 +7,10 @@ import gc
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from signal import SIGTERM, signal
@@ -163,12 +165,13 @@ def main(args: argparse.Namespace) -> int:
         if args.figure:
             figures.prepare(args.figure)  # a wrong name is told now, and not at the end of a long run
         gc.freeze()  # the search for garbage after each candidate need not look through the imports
+        said: list[str] = []
         with _terminated_as_interrupted():
-            comparison = compare(**given, show=not args.json)
+            comparison = compare(**given, show=not args.json, on_message=partial(_say, said))
     if args.json:
         print(as_json(comparison), end="")
     else:
-        _print(comparison, explain=args.explain)
+        _print(comparison, said, explain=args.explain)
     sys.stdout.flush()  # a disk may refuse what follows, and the answer is there
     folder = write_all(comparison, args.folder, shlex.join(["mteb-longembed", *sys.argv[1:]]))
     if args.figure:
@@ -185,13 +188,28 @@ def main(args: argparse.Namespace) -> int:
     return 0 if is_open else 1
 
 
-def _print(comparison: Comparison, *, explain: bool) -> None:
-    """The answer in three lines, then the table; all other tables and notes only with `explain`."""
+def _say(said: list[str], sentence: str) -> None:
+    """Print a sentence apart from the results, and note it if a terminal shows it above them."""
+    from mteb_longembed.comparing.compare import say_on_stderr
+
+    say_on_stderr(sentence)
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        said.append(sentence)
+
+
+def _print(comparison: Comparison, said: Sequence[str], *, explain: bool) -> None:
+    """The answer in three lines, then the table; all other tables and notes only with `explain`.
+
+    What was `said` on this terminal is not said again.
+    """
     from mteb_longembed.comparing.page import as_text, ranking_table, tables
     from mteb_longembed.files import printable
 
+    comparison = replace(comparison, notes=[note for note in comparison.notes if note.text not in said])
     for line in comparison.advice.answer:
         print(printable(line))
+    if comparison.advice.way_out:
+        print(f"To take it with you: {printable(comparison.advice.way_out)}")
     for sentence in comparison.texts("caution"):
         print(f"Note: {printable(sentence)}")
     shown = [ranking_table(comparison)]
@@ -202,6 +220,8 @@ def _print(comparison: Comparison, *, explain: bool) -> None:
     further = comparison.texts("finding", "untried")  # the table's notes have the signature and the data
     if not explain:
         further = [comparison.signature, *comparison.texts("data")]
+        if comparison.trust is not None:
+            further.append(comparison.trust.sentence)
     print()
     for sentence in further:
         print(printable(sentence))

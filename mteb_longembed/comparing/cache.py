@@ -6,7 +6,7 @@ import io
 import json
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
 
@@ -89,7 +89,8 @@ class Cache:
         """What an earlier run measured on the same data with the same versions, machine and device, or what is now."""
         data = _hash(*(split.digest for split in splits))
         machine = (platform.node(), platform.processor(), device, torch.get_num_threads())
-        place = _hash(*machine, version("mteb-longembed"), torch.__version__)
+        kept = [field.name for field in fields(Cost)]
+        place = _hash(*machine, version("mteb-longembed"), torch.__version__, *kept)
         path = self._folder(meta) / f"cost-{data}-{place}.json"
         try:
             return Cost(**json.loads(path.read_bytes()))

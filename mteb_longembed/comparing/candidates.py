@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from textwrap import TextWrapper
 from typing import Literal
 
 import mteb
@@ -32,6 +30,8 @@ BEGINNINGS = (512, 2048)
 #: From one pass over windows: one vector, the best window, all windows; plain and adapted to the corpus.
 FORMS = ("", "vectors=window", "score=softmax,vectors=window")
 ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
+#: What is tried first of a base: words, and the vectors that do best with them (experiments/ways.md).
+FUSED = "fuse=words,whiten=0.5"
 #: Strategies that cut no windows. By default the first one that fits is tried.
 POSITIONS = tuple(key for key, kind in STRATEGIES.items() if "windows" not in kind.overrides())
 
@@ -105,7 +105,7 @@ class Candidate:
             return 0.0
         return TOLERANCE
 
-    @property
+    @cached_property
     def parts(self) -> tuple[ModelSpec, SearchSettings] | None:
         """Its model and its search; None for BM25, models of mteb's own and scorers of the user's."""
         if self.kind in ("bm25", "api", "own"):
@@ -118,6 +118,11 @@ class Candidate:
         if self.name == "bm25":
             return BM25Settings()
         return BM25Settings.parse(self.name)
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether it encodes the words of the documents, for their neighbours."""
+        return self.kind == "fusion" or bool(self.neighbours)
 
     @property
     def neighbours(self) -> str:
@@ -294,13 +299,10 @@ def _window_tails(checkpoint: Checkpoint, reach: int | None, sizes: Sequence[int
     if reach > trained_len:
         forms = FORMS
         stem = f"pcw@{reach}"
-    tails = []
+    tails = [_tail(stem, forms[-1], FUSED)]
     for adapted in ADAPTED:
-        if "weights=" in adapted and not averages:
-            continue
-        for form in forms:
-            settings = ",".join(sorted(filter(None, [*form.split(","), *adapted.split(",")])))
-            tails.append(f"{stem}:{settings}".rstrip(":"))
+        if averages or "weights=" not in adapted:
+            tails += [_tail(stem, form, adapted) for form in forms]
     if stem == "none":
         tails.remove(stem)  # the base as it is
     for size in sizes:
@@ -309,6 +311,11 @@ def _window_tails(checkpoint: Checkpoint, reach: int | None, sizes: Sequence[int
         else:
             tails.append(f"pcw@{reach}:size={size},vectors=window")
     return tails
+
+
+def _tail(stem: str, form: str, adapted: str) -> str:
+    settings = sorted(filter(None, [*form.split(","), *adapted.split(",")]))
+    return f"{stem}:{','.join(settings)}".rstrip(":")
 
 
 def _position_tail(checkpoint: Checkpoint, key: str, target: int | str | None) -> str:
@@ -381,59 +388,6 @@ def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunke
         if candidate.is_base or (candidate.is_named and candidate.base not in bases):
             found += [chunked(candidate, chunker) for chunker in named_chunkers]
     return found
-
-
-def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
-    """What tables call candidates: with one base `base` and what follows it, as `+gp@1024`, by their ids.
-
-    With several bases the last parts of each stand before that, as many as tell them apart.
-    """
-    bases = dict.fromkeys(candidate.base for candidate in candidates if candidate.base)
-    models = dict.fromkeys([*bases, *(one.neighbours for one in candidates if one.neighbours)])
-    ends = short_ends(list(models))
-    labels = {}
-    for candidate in candidates:
-        end = ends.get(candidate.base, "")
-        if len(bases) == 1:
-            end = ""
-        label = end + candidate.name.removeprefix(candidate.base)
-        if candidate.neighbours:
-            label = label.replace(candidate.neighbours, ends[candidate.neighbours])
-        if candidate.chunker_name:
-            label = f"{end}+{candidate.chunker_name}"
-            if candidate.kind == "fusion":
-                label += ":fuse=words"
-        elif candidate.is_base:
-            label = end or "base"
-        labels[candidate.id] = label
-    return labels
-
-
-def short_ends(models: Sequence[str]) -> dict[str, str]:
-    """The last parts of each path or id, as many as tell all of them apart.
-
-    >>> short_ends(["/one/run/best", "/two/run/best"])
-    {'/one/run/best': 'one/run/best', '/two/run/best': 'two/run/best'}
-    """
-    parts = {model: [part for part in re.split(r"[/\\]", model) if part] for model in models}
-    ends: dict[str, str] = {}
-    for n in range(1, max(map(len, parts.values()), default=0) + 1):
-        ends = {model: "/".join(of_model[-n:]) for model, of_model in parts.items()}
-        if len(set(ends.values())) == len(ends):
-            return ends
-    return {model: model for model in models}
-
-
-def on_lines(text: str, width: int = 30) -> str:
-    """A text on short lines: it is broken between words, and names between their parts; inside one if it is longer.
-
-    >>> print(on_lines("+pcw@512:vectors=window,weights=sif"))
-    +pcw@512:vectors=window,
-    weights=sif
-    """
-    parts = re.sub(r"(?<=[:,/])(?=\S)|(?<=\S)(?=[+])", "\t", text)
-    wrapper = TextWrapper(width, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
-    return "\n".join(line.replace("\t", "") for line in wrapper.wrap(parts))
 
 
 def _of_checkpoint(checkpoint: Checkpoint, settings: SearchSettings, base: str) -> Candidate:

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer
 
 from mteb_longembed.data.sources import Data, check_text_retrieval, is_known_task
@@ -24,13 +23,14 @@ from mteb_longembed.errors import INTERRUPTED, InputError
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
-from mteb_longembed.files import make_folder
+from mteb_longembed.files import make_folder, printable
 from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import sentences
 from mteb_longembed.statistics.resampling import N_RESAMPLES, SEED
 
+from .bar import RunBar
 from .cache import Cache
 from .candidates import (
     BM25,
@@ -42,15 +42,17 @@ from .candidates import (
     is_name,
     named,
     of_scorer,
-    short_ends,
-    short_names,
     with_chunkers,
 )
 from .costs import Cost, covering_len, document_lengths, tokens_of_words
-from .notes import Note, cautions, score_to_expect
+from .labels import legend, short_names
+from .notes import Note, cautions
+from .objects import way_out
+from .questions import failed_questions
 from .ranked import Ranked, RunSource, read_run
 from .run import CandidateError, Done, Runner, share_shown
 from .summary import by_split, resamples_of, summarise
+from .trust import Trust, best_trust
 from .verdict import Advice, Setting, advise
 
 T = TypeVar("T")
@@ -70,6 +72,8 @@ class Comparison:
         by_split: one row for each candidate and split.
         advice: what to use.
         notes: further sentences, each with its kind.
+        questions: those that the recommended candidate failed, see `failed_questions`.
+        trust: what the best fusion would score with another trust in words; None without a fusion that tells.
         tasks: names of the tasks.
         metrics: what was scored, the first one ranks; if each task has its own, all of them.
         n_queries: queries that all candidates answered.
@@ -86,6 +90,8 @@ class Comparison:
     by_split: pd.DataFrame
     advice: Advice
     notes: list[Note]
+    questions: pd.DataFrame
+    trust: Trust | None = None
     tasks: list[str]
     metrics: list[str]
     n_queries: int
@@ -133,7 +139,7 @@ class Comparison:
 
 def say_on_stderr(sentence: str) -> None:
     """Print a sentence for people, apart from results."""
-    print(sentence, file=sys.stderr)
+    print(printable(sentence), file=sys.stderr)
 
 
 @silence("mteb_longembed.encoders.batching")  # the table says how much each candidate reads
@@ -228,10 +234,9 @@ def compare(
         notes += missing
     if bm25:
         candidates += bm25_candidates(int(lengths.max()), bases)
-    # BM25 first, then full names and bases
-    candidates = sorted(
-        dict.fromkeys(candidates), key=lambda one: (one.kind != "bm25", not one.is_named, not one.is_base)
-    )
+    else:
+        candidates = [one for one in candidates if one.is_named or not one.matches_words]
+    candidates = sorted(dict.fromkeys(candidates), key=_place)
     for note in notes:
         on_message(note.text)
     if not candidates:
@@ -262,17 +267,12 @@ def _data_of(data: Data | str | Path | None, sources: Mapping[str, Any]) -> Data
             raise InputError(
                 f"compare has no option {name}: where results are kept is folder, and data are {', '.join(known)}."
             )
-    given = [name for name, value in sources.items() if value is not None and not _is_empty(value)]
-    if isinstance(data, Data):
-        if given:
-            raise InputError(f"compare needs one kind of data, got data= and {', '.join(given)}=.")
-        return data
-    return Data(folder=data, **{name: sources[name] for name in given})
-
-
-def _is_empty(value: object) -> bool:
-    """Whether a value is a list without elements. A DataFrame cannot be compared with one."""
-    return isinstance(value, (tuple, list)) and not value
+    if not isinstance(data, Data):
+        return Data(folder=data, **sources)
+    given = [name for name, value in sources.items() if value is not None]
+    if given:
+        raise InputError(f"compare needs one kind of data, got data= and {', '.join(given)}=.")
+    return data
 
 
 def _in_type(candidate: Candidate, dtype: str) -> Candidate:
@@ -286,18 +286,13 @@ def _ranked(name: str, source: RunSource, splits: Sequence[Split]) -> tuple[Rank
     for split in splits:
         queries |= split.judged_queries
     ranked = Ranked(name, read_run(name, source), queries)
-    notes = []
-    for split in splits:
-        depth = max(metric.rank for metric in split.metrics)
-        sentences = ranked.missing(list(split.judged_queries), split.queries, split.documents, depth)
-        notes += [Note("data", sentence) for sentence in sentences]
-    return ranked, notes
+    return ranked, [Note("data", sentence) for sentence in ranked.missing(splits)]
 
 
 def _work(
     candidates: Sequence[Candidate], splits: Sequence[Split], lengths: np.ndarray, scale: float
-) -> tuple[int, int]:
-    """How many passes the candidates need, and how many tokens these read, short windows that are shown included.
+) -> dict[str, int]:
+    """The tokens of documents that each pass of the candidates reads, short windows that are shown included.
 
     Args:
         candidates: of which several may come from one pass.
@@ -306,17 +301,14 @@ def _work(
         scale: how many times as much text all documents have.
     """
     of_models = [one for one in candidates if one.kind not in ("bm25", "api", "own")]
-    target_of_pass = {one.passes: one.target_len for one in of_models}
     show_windows = {one.passes for one in of_models if not one.is_multi_vector and one.chunker is None}
     n_documents = sum(len(split.corpus) for split in splits)
     shown = sum(share_shown(split) * len(split.corpus) for split in splits) / n_documents
-    n_tokens = 0.0
-    for name, target_len in target_of_pass.items():
-        n_read = scale * lengths.clip(max=target_len or lengths.max()).sum()
-        n_tokens += n_read
-        if name in show_windows:
-            n_tokens += shown * n_read
-    return len(target_of_pass), int(n_tokens)
+    n_tokens = {}
+    for one in of_models:
+        n_read = scale * lengths.clip(max=one.target_len or lengths.max()).sum()
+        n_tokens[one.passes] = int(n_read * (1 + shown * (one.passes in show_windows)))
+    return n_tokens
 
 
 def _listed(given: str | Scorer | Sequence[T]) -> list[Any]:
@@ -357,15 +349,16 @@ def _prepared(
     return splits, notes
 
 
-def _expectation(n_tokens: int, n_passes: int, cost: Cost) -> str:
+def _expectation(of_passes: Mapping[str, int], cost: Cost) -> str:
     """How much is read and how long that takes on this machine, by the first measured speed."""
+    n_tokens = sum(of_passes.values())
     seconds = n_tokens / (cost.tokens_per_second or 1.0)
     passes = "1 pass"
-    if n_passes > 1:
-        passes = f"{n_passes} passes"
+    if len(of_passes) > 1:
+        passes = f"{len(of_passes)} passes"
     sentence = (
-        f"About {n_tokens:,} tokens of documents in {passes}, about {duration(seconds)} on this machine, "
-        "less where the store has them"
+        f"About {n_tokens:,} tokens of documents in {passes}, about {duration(seconds)} on this machine, less where "
+        "the store has them"
     )
     if seconds > _LONG:
         return f"{sentence}: --sample N reads fewer documents, and Ctrl-C ends with what has finished."
@@ -391,7 +384,7 @@ def _tokenizer_of(base: str) -> Any:
 
 def _run_all(
     runner: Runner,
-    work: Callable[[Sequence[Candidate]], tuple[int, int]],
+    work: Callable[[Sequence[Candidate]], dict[str, int]],
     notes: list[Note],
     on_message: Callable[[str], None],
     *,
@@ -401,9 +394,29 @@ def _run_all(
     """Run all candidates, and then those that depend on which is best; and whether nobody interrupted that."""
     done: list[Done] = []
     labels = short_names(runner.candidates)
+    passes: set[str] = set()
 
-    def run(candidate: Candidate) -> None:
-        bar.set_description_str(f"Comparing, {labels.get(candidate.id, candidate.id)}", refresh=False)
+    def say(text: str) -> None:
+        bar.clear()
+        on_message(text)
+        bar.refresh()
+
+    def expected(candidates: Sequence[Candidate]) -> dict[str, int]:
+        """The tokens of each pass, or of words, that earlier runs have not finished. What is read is said, too."""
+        ahead = [one for one in candidates if one.passes not in passes and not runner.is_finished(one)]
+        passes.update(one.passes for one in ahead)
+        of_passes = work(ahead)
+        runner.before_first_pass = lambda cost: say(_expectation(of_passes, cost))
+        of_words = [one.passes for one in ahead if one.reads_words]
+        if done or not of_words:  # by sentence, words are those of before
+            return dict(of_passes)
+        n_of_words = tokens_of_words(runner.splits)
+        return of_passes | {key: of_passes.get(key, 0) + n_of_words for key in of_words}
+
+    def run(candidate: Candidate, tokens: dict[str, int]) -> None:
+        bar.set_description_str(f"Comparing, {labels[candidate.id]}", refresh=False)
+        # the first candidate of a pass reads it
+        bar.begin(tokens.pop(candidate.passes, 0))
         try:
             done.append(runner.run(candidate))
             if candidate.neighbours and candidate in runner.candidates:
@@ -414,45 +427,32 @@ def _run_all(
         except CandidateError as error:
             notes.append(Note("left out", f"{candidate.id} is left out: {error}"))
             say(notes[-1].text)
+        bar.finish()
 
-    def say(text: str) -> None:
-        bar.clear()
-        on_message(text)
-        bar.refresh()
-
-    passes: set[str] = set()
-
-    def expected(candidates: Sequence[Candidate]) -> int:
-        """The tokens of what earlier runs have not finished; a pass is read once. What is read is said, too."""
-        ahead = [one for one in candidates if one.passes not in passes and not runner.is_finished(one)]
-        passes.update(one.passes for one in ahead)
-        n_passes, n_tokens = work(ahead)
-        runner.before_first_pass = lambda cost: say(_expectation(n_tokens, n_passes, cost))
-        n_with_words = sum(bool(one.neighbours) for one in ahead)
-        if n_with_words:
-            n_tokens += n_with_words * tokens_of_words(runner.splits)
-        return n_tokens
-
-    # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
-    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": not show}
-    # a file of output gets a line now and then
-    if not sys.stderr.isatty():
-        options["mininterval"] = 30.0
-    with tqdm(total=expected(runner.candidates), **options) as bar, shared_bar(bar):
+    tokens = expected(runner.candidates)
+    with RunBar(sum(tokens.values()), show=show) as bar, shared_bar(bar):
         try:
             for candidate in runner.candidates:
-                run(candidate)
+                run(candidate, tokens)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
                 further = _further(done, runner.splits, notes)
-                bar.total += expected(further)
+                labels |= short_names([*runner.candidates, *further])
+                tokens = expected(further)
+                bar.total += sum(tokens.values())
                 for candidate in further:
-                    run(candidate)
+                    run(candidate, tokens)
         except KeyboardInterrupt:
             n_left = sum(one.id not in {other.candidate.id for other in done} for one in runner.candidates)
             notes.append(Note("left out", f"{n_left:,} candidates and fusions have not run: {INTERRUPTED}"))
             say(notes[-1].text)
             return done, False
     return done, True
+
+
+def _place(candidate: Candidate) -> tuple[bool, ...]:
+    """BM25 comes first, then full names, then fusions and bases."""
+    is_fusion = candidate.kind == "fusion"
+    return candidate.kind != "bm25", not candidate.is_named, not is_fusion, not candidate.is_base
 
 
 def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -> list[Candidate]:
@@ -512,14 +512,14 @@ def _comparison(
         corpus=corpus,
         language=language,
     )
-    bases = dict.fromkeys(one.base for one in candidates if one.base)
-    shortened = [f"{end} is {base}." for base, end in short_ends(list(bases)).items() if end != base]
-    all_notes = [
-        *cautions(scores, summary),
-        *notes,
-        *(Note("data", text) for text in shortened),
-        Note("finding", score_to_expect(scores)),
-    ]
+    advice = advise(summary, setting)
+    if advice.typed:
+        (recommended,) = [one for one in candidates if one.id == advice.recommended]
+        advice = replace(advice, way_out=way_out(recommended))
+    all_notes = [*cautions(scores, summary), *notes]
+    short = legend(candidates)
+    if short:
+        all_notes.append(Note("data", short))
     metrics = list(dict.fromkeys(str(metric) for split in splits for metric in split.metrics))
     rule = [split.task.ignore_identical_ids for split in splits]
     parts = [*(split.digest for split in splits), *metrics, *(c.id for c in runner.candidates), *rule]
@@ -527,8 +527,10 @@ def _comparison(
         scores=scores,
         summary=summary,
         by_split=by_split(scores),
-        advice=advise(summary, setting),
+        advice=advice,
         notes=all_notes,
+        questions=failed_questions(scores, advice.recommended, splits),
+        trust=best_trust(scores, summary["label"]),
         tasks=tasks,
         metrics=metrics,
         n_queries=setting.n_queries,

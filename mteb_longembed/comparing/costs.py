@@ -18,7 +18,7 @@ from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.passages import CutText
 from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
-from mteb_longembed.word_borders import n_words
+from mteb_longembed.word_borders import n_words, word_borders
 
 #: Candidates are measured one after the other, so that other work on the machine may slow one of them: a speed must be
 #: so many times as high to count as higher.
@@ -39,6 +39,8 @@ class Cost:
 
     Args:
         tokens: tokens of documents that are read, special tokens and prompts included.
+        times_run: how many tokens go through the model, for each token of the documents. Each window has special tokens
+            and the prompt of its own, and the last one moves back to be full; None if that is not known.
         share_read: the share of the documents' tokens that is read, from 0 to 1. Unknown tokens are not read.
         share_unknown: the share of the documents' tokens for which the tokenizer has only its unknown token.
         vectors: mean number of vectors of a document, None if that is not known.
@@ -50,6 +52,7 @@ class Cost:
     """
 
     tokens: int = 0
+    times_run: float | None = None
     share_read: float = 1.0
     share_unknown: float = 0.0
     vectors: float | None = None
@@ -101,7 +104,8 @@ def tokens_of_words(splits: Sequence[Split]) -> int:
     """About how many tokens a model reads that encodes each word of all documents once, on its own."""
     words: set[str] = set()
     for text in _drawn_texts(splits, _SAMPLED):
-        words.update(text.lower().split())
+        lowered = text.lower()
+        words.update(lowered[start:end] for start, end in zip(*word_borders(lowered), strict=True))
     return _TOKENS_OF_A_WORD * len(words)
 
 
@@ -168,6 +172,7 @@ def count(
     unknown = getattr(tokenizer, "unk_token_id", None)
     lengths: list[int] = []
     n_tokens = 0
+    n_run = 0
     n_known_read = 0
     n_unknown = 0
     n_vectors = 0
@@ -177,6 +182,9 @@ def count(
             chunks = [chunk_texts([text], split_text) for text in texts]
         rows = model.trunk.token_ids(list(chain.from_iterable(chunks)), prompt or None) or []
         n_tokens += sum(map(len, rows))
+        n_run += sum(
+            _n_run(model, len(ids), n_prompt + len(cutter.prefix_ids), len(cutter.suffix_ids)) for ids in rows
+        )
         n_vectors += sum(map(len, vector_tokens(model, rows, prompt or None)))
         whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
         unknown_of_texts = np.array([_n_equal(ids, unknown) for ids in whole])
@@ -188,19 +196,26 @@ def count(
         n_known_read += int(np.minimum(read, lengths_of_texts - unknown_of_texts).sum())
         n_unknown += int(unknown_of_texts.sum())
         lengths += lengths_of_texts.tolist()
-    share_read = 1.0
-    share_unknown = 0.0
-    if any(lengths):
-        share_read = max(n_known_read, 0) / sum(lengths)
-        share_unknown = n_unknown / sum(lengths)
+    n_all = sum(lengths)
+    if n_all == 0:
+        return Cost(n_tokens, vectors=n_vectors / len(lengths), median_len=n_added, longest=n_added)
     return Cost(
         tokens=n_tokens,
-        share_read=share_read,
-        share_unknown=share_unknown,
+        times_run=n_run / n_all,
+        share_read=max(n_known_read, 0) / n_all,
+        share_unknown=n_unknown / n_all,
         vectors=n_vectors / len(lengths),
         median_len=float(np.median(lengths)) + n_added,
         longest=max(lengths) + n_added,
     )
+
+
+def _n_run(model: LongModel, n: int, prefix: int, suffix: int) -> int:
+    """The tokens that go through a model for a text of `n` tokens: all those of its windows, where it cuts it."""
+    strategy = model.trunk.strategy
+    if not model.trunk.cuts or not strategy.changes(n):
+        return n
+    return strategy.windows(n, prefix, suffix).numel()
 
 
 def _count_words(splits: Sequence[Split], target_len: int | None) -> Cost:

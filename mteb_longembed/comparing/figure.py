@@ -8,7 +8,7 @@ import numpy as np
 
 from mteb_longembed.figures import GRID, RC
 
-from .candidates import on_lines
+from .labels import on_lines
 from .summary import BEHIND, GOOD_ENOUGH, MARGIN, MAY_BE_BEST, is_number
 
 if TYPE_CHECKING:

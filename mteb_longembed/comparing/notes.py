@@ -1,12 +1,12 @@
 """Sentences beside the answer: what else follows from the numbers, and what misleads if nobody says it."""
 
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pandas as pd
 
-from .summary import LEAST_QUERIES, expected, is_number
-from .verdict import percent
+from .labels import short_ends
+from .summary import is_number
+from .verdict import listed, percent
 
 #: A tokenizer with at least this share of unknown tokens is named.
 UNKNOWN = 0.05
@@ -21,17 +21,6 @@ class Note(NamedTuple):
 
     kind: Literal["caution", "finding", "data", "untried", "left out"]
     text: str
-
-
-def score_to_expect(scores: pd.DataFrame) -> str:
-    """What the highest score will be on new queries."""
-    score = expected(scores, list(scores["candidate"].unique()))
-    if score is None:
-        return f"The score to expect on new queries cannot be said: it needs {LEAST_QUERIES} queries."
-    return (
-        f"Expected score on new queries: {score:.1f} (the highest one is picked on one half and scored on the other, "
-        "both ways)."
-    )
 
 
 def cautions(scores: pd.DataFrame, summary: pd.DataFrame) -> list[Note]:
@@ -67,11 +56,11 @@ def ties(scores: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
 
 
 def unknown_tokens(summary: pd.DataFrame) -> list[str]:
-    """That a tokenizer does not know the documents' words. Candidates of one base have one tokenizer."""
-    shares = summary[summary["base"] != ""].groupby("base")["share_unknown"].max()
-    return [
-        f"The tokenizer of {Path(str(base)).name} does not know {percent(share)} of the documents' tokens: they count "
-        "as not read."
-        for base, share in shares.items()
-        if share >= UNKNOWN
-    ]
+    """That tokenizers do not know the documents' words. Candidates of one base have one tokenizer."""
+    shares = summary[summary["base"] != ""].groupby("base", sort=False)["share_unknown"].max()
+    found = shares[shares >= UNKNOWN]
+    if found.empty:
+        return []
+    ends = short_ends(list(found.index))
+    named = listed(f"{ends[base]} ({percent(share)})" for base, share in found.items())
+    return [f"Some of the documents' tokens are unknown to the tokenizer of {named}: they count as not read."]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,10 @@ from mteb_longembed.evaluation.passages import COVERED
 from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
-from .candidates import on_lines
 from .costs import CLEARLY
 from .figure import draw
+from .labels import on_lines, short_ends
+from .questions import SHOWN
 from .summary import ENOUGH_SHARE, MARGIN, is_number
 from .verdict import percent
 
@@ -36,9 +38,9 @@ MISSING = "-"
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
 NEAR = f"within {MARGIN:g}"
 #: What a narrow terminal leaves out, the first one first. Scores and costs stay.
-_OPTIONAL = ("vectors", "read", NEAR, "to best")
-#: Characters of a line of a name: in a wide and in a narrow terminal.
-_LINE, _NARROW_LINE = 30, 20
+_OPTIONAL = ("runs", "vectors", "to best", NEAR)
+#: Characters of a line of a name, from wide to narrow terminals.
+_LINES = (36, 30, 26, 23, 20)
 #: What a column is, for the columns that not everybody can guess.
 _LEGEND = {
     "to best": "To best: the mean difference to the highest score on the same queries, in points, with its 95 % "
@@ -52,9 +54,11 @@ _LEGEND = {
     "vectors": "Vectors and KB/doc: the mean of all documents.",
     "read": "Read: the share of the documents' tokens that is read; tokens that the tokenizer does not know "
     "count as not read.",
+    "runs": "Runs: the tokens that go through the model, as a multiple of the documents' tokens. It is above 1 because "
+    "each window has special tokens and the prompt of its own, and the last one moves back to be full.",
 }
 #: The columns of words: they are aligned left, and numbers right.
-_WORDS = ("candidate", "standing")
+_WORDS = ("candidate", "standing", "question", "came first", "instead of")
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,7 @@ def ranking_table(comparison: Comparison) -> Table:
         cells["vectors"] = _number(row["vectors"], 2)
         cells["KB/doc"] = _number(row["bytes"], 2, unit=1024)
         cells["read"] = _share(row["share_read"])
+        cells["runs"] = _number(row["times_run"], 2)
         if row["kind"] == "bm25":
             # how much of a document's text BM25 reads is not counted in tokens of a model
             cells["read"] = MISSING
@@ -162,9 +167,50 @@ def passage_table(comparison: Comparison) -> Table | None:
     return Table.of("passages", "Passages that answer", rows, notes=notes)
 
 
+def trust_table(comparison: Comparison) -> Table | None:
+    """The score of the best fusion with each trust in words, None without one."""
+    trust = comparison.trust
+    if trust is None:
+        return None
+    row = {}
+    for value, score in trust.curve.items():
+        title = f"{value:g}"
+        if value == trust.own:
+            title += " (now)"
+        row[title] = _number(score, 1)
+    return Table.of("trust", f"{comparison.metric} by trust in words", [row], notes=(trust.sentence,))
+
+
+def question_table(comparison: Comparison) -> Table | None:
+    """The questions that the recommended candidate failed, the worst ones; None if it failed none."""
+    failed = comparison.questions
+    if failed.empty:
+        return None
+    rows = []
+    for row in failed.head(SHOWN).to_dict("records"):
+        shown = {"question": f"{row['query']}: {row['text']}", comparison.metric: _number(row["score"], 1)}
+        shown["came first"] = MISSING
+        if row["first"]:
+            shown["came first"] = f"{row['first']}: {row['first_text']}"
+        shown["instead of"] = f"{row['right']}: {row['right_text']}"
+        rows.append(shown)
+    label = comparison.summary.loc[comparison.advice.recommended, "label"]
+    note = (
+        f"For {len(failed):,} of {comparison.n_queries:,} queries no document that answers came first; these are the "
+        f"{len(rows)} with the lowest scores. {QUESTIONS} has all."
+    )
+    return Table.of("questions", f"Questions that {label} failed", rows, notes=(note,))
+
+
 def tables(comparison: Comparison) -> list[Table]:
-    """The tables of the page: the ranking; then by split and by passage, where there is any."""
-    made = [ranking_table(comparison), split_table(comparison), passage_table(comparison)]
+    """The tables of the page: the ranking; then by split, passage and trust in words, and failed questions, if any."""
+    made = [
+        ranking_table(comparison),
+        split_table(comparison),
+        passage_table(comparison),
+        trust_table(comparison),
+        question_table(comparison),
+    ]
     return [table for table in made if table is not None]
 
 
@@ -198,22 +244,19 @@ def _difference(row: Mapping[str, Any]) -> str:
 
 
 def as_text(table: Table, width: int, *, notes: bool = True) -> str:
-    """A table for a terminal of so many characters. If it is narrow, names have more lines, and columns are left out.
+    """A table for a terminal of so many characters. If it is narrow, names have more lines, then columns are left out.
 
     Args:
         table: what is shown.
         width: of the terminal.
         notes: whether the notes below the table are shown.
     """
-    left_out: list[str] = []
-    drawn = _drawn(table, _LINE, left_out)
-    if _width(drawn) > width:
-        drawn = _drawn(table, _NARROW_LINE, left_out)
-    for title in filter(table.cells.columns.__contains__, _OPTIONAL):
+    optional = [title for title in _OPTIONAL if title in table.cells]
+    for n_left_out, line in product(range(len(optional) + 1), _LINES):
+        drawn = _drawn(table, line, optional[:n_left_out])
         if _width(drawn) <= width:
             break
-        left_out.append(title)
-        drawn = _drawn(table, _NARROW_LINE, left_out)
+    left_out = optional[:n_left_out]
     lines = [table.caption, "", drawn]
     if notes:
         lines += ["", *table.notes]
@@ -234,8 +277,6 @@ def _drawn(table: Table, line: int, left_out: Sequence[str]) -> str:
     sides = ["left" if title in _WORDS else "right" for title in cells]
     for title in filter(cells.columns.__contains__, _WORDS):
         cells[title] = [on_lines(text, line) for text in cells[title]]
-    if line < _LINE and "standing" in cells:
-        cells["standing"] = cells["standing"].str.replace(" ", "\n", n=1)
     titles = [title.replace(" ", "\n").replace("/", "/\n") for title in cells]
     return str(tabulate(cells, titles, "simple", showindex=False, disable_numparse=True, colalign=sides))
 
@@ -251,6 +292,7 @@ def page(comparison: Comparison, command: str = "") -> str:
         ("Written", comparison.written),
         ("Data", f"{', '.join(comparison.tasks)}, {comparison.asked}"),
         ("Documents", _documents(comparison)),
+        ("Read", _read(comparison)),
         ("Command", command),
         ("Versions", ", ".join(f"{name} {version(name)}" for name in _SHOWN)),
     ]
@@ -299,6 +341,21 @@ def _documents(comparison: Comparison) -> str:
     return f"{comparison.n_documents:,}; {lengths}"
 
 
+def _read(comparison: Comparison) -> str:
+    """How often the documents ran through models: once for each pass. Empty if no model of ours read them."""
+    known = comparison.summary.dropna(subset=["times_run"]).drop_duplicates("passes")
+    if known.empty:
+        return ""
+    ends = short_ends(list(known["passes"]))
+    by_pass = [
+        f"{ends[name]} {times:.2f}" for name, times in zip(known["passes"], known["times_run"], strict=True)
+    ]
+    return (
+        f"{known['times_run'].sum():.1f} times the documents' tokens, because each pass reads them on its own: "
+        f"{', '.join(by_pass)}. Candidates of one pass share it."
+    )
+
+
 def _shown(value: object) -> object:
     """What the page shows of a value of the template: texts of others, such as paths, without control characters."""
     if isinstance(value, str) and not isinstance(value, Markup):
@@ -336,8 +393,10 @@ def as_json(comparison: Comparison) -> str:
         "signature": comparison.signature,
         "advice": {**asdict(comparison.advice), "answer": comparison.advice.answer},
         "notes": [note._asdict() for note in comparison.notes],
+        "trust": comparison.trust and asdict(comparison.trust),
         "candidates": _records(comparison.summary.reset_index()),
         "by_split": _records(comparison.by_split),
+        "questions": _records(comparison.questions),
     }
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 
@@ -351,10 +410,11 @@ COMPARISONS = "comparisons"
 PAGE = "compare.html"
 MACHINE = "compare.json"
 SCORES = "scores.parquet"
+QUESTIONS = "questions.csv"
 
 
 def write_all(comparison: Comparison, output: Path, command: str) -> Path:
-    """Write the page, the JSON and the scores of each query into the comparison's folder.
+    """Write the page, the JSON, the scores of each query and the failed questions into the comparison's folder.
 
     Its name has a hash of data, candidates and metrics, so the same command writes to the same place.
 
@@ -372,5 +432,6 @@ def write_all(comparison: Comparison, output: Path, command: str) -> Path:
     out = io.BytesIO()
     comparison.scores.to_parquet(out)
     write_file(folder / SCORES, out.getvalue())
+    write_file(folder / QUESTIONS, comparison.questions.to_csv(index=False))
     write_file(folder / PAGE, page(comparison, command))
     return folder

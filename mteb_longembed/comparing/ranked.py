@@ -16,19 +16,20 @@ import numpy as np
 import pandas as pd
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.data.table import with_index
+from mteb_longembed.data.table import read_table
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.scorer import Documents, Span, whole_documents
 
 #: Query id -> document id -> score.
 Rankings = Mapping[str, Mapping[str, float]]
-#: A TREC run file, query id -> document id -> score, ranx' `Run`, or a table with query, document, score and perhaps
-#: rank: of pandas, polars, Arrow or Hugging Face.
+#: A TREC run file, query id -> document id -> score, ranx' `Run`, or a table or rows with query, document, score and
+#: perhaps rank: of pandas, polars, Arrow or Hugging Face.
 RunSource: TypeAlias = "str | Path | Rankings | pd.DataFrame | Any"
-#: Names of the columns of a frame, the usual one first.
+#: Names of the columns of a table; the first that it has counts. PyTerrier's `query` is a text, and `docid` a number.
 _COLUMNS = {
-    "query": ("query", "query_id", "q_id", "qid", "query-id"),
-    "document": ("document", "doc_id", "docid", "corpus-id", "docno"),
+    "query": ("query_id", "q_id", "qid", "query-id", "query"),
+    "document": ("docno", "doc_id", "corpus-id", "document", "docid"),
     "score": ("score", "sim"),
 }
 
@@ -79,41 +80,41 @@ class Ranked:
         """Whole documents: a run tells of no passage."""
         return whole_documents(self._documents, numbers)
 
-    def missing(
-        self, judged: Sequence[str], queries: Mapping[str, str], documents: Documents, depth: int
-    ) -> list[str]:
-        """Sentences about what the run lacks, and what it has that is not known; none if all fits.
-
-        Args:
-            judged: ids of the queries that are scored.
-            queries: all that are known.
-            documents: of the corpus.
-            depth: documents of a query that the metrics look at.
-        """
+    def missing(self, splits: Sequence[Split]) -> list[str]:
+        """Sentences about what the run lacks in the data, and what it has that is not known; none if all fits."""
         name = str(self.meta.name)
-        asked = [query for query in judged if self.rankings.get(query)]
-        known = documents.numbers.keys()
-        unknown = {key for query in asked for key in self.rankings[query] if key not in known}
-        strange = self.rankings.keys() - queries.keys()
-        least = min(depth, len(documents))
-        n_short = sum(len(self.rankings[query].keys() - unknown) < least for query in asked)
+        known = {key for split in splits for key in split.queries}
+        without = []
+        unknown: set[str] = set()
+        n_asked = n_short = 0
+        for split in splits:
+            documents = split.documents.numbers.keys()
+            depth = min(max(metric.rank for metric in split.metrics), len(documents))
+            for query in split.judged_queries:
+                ranked = self.rankings.get(query, {}).keys()
+                n_asked += 1
+                unknown |= ranked - documents
+                if not ranked:
+                    without.append(query)
+                elif len(ranked & documents) < depth:
+                    n_short += 1
         sentences = []
+        strange = self.rankings.keys() - known
         if strange:
             sentences.append(
                 f"{name} has {_counted(len(strange), 'query', 'queries')} not in the data, {_such(strange)}."
             )
-        if len(asked) < len(judged):
-            n_without = len(judged) - len(asked)
-            without = next(query for query in judged if not self.rankings.get(query))
+        if without:
+            n_without = f"{len(without):,} of {n_asked:,}"
             sentences.append(
-                f"{name} has no ranking for {n_without:,} of {len(judged):,} queries, such as {without}: they score 0."
+                f"{name} has no ranking for {n_without} queries, such as {without[0]}: they score 0."
             )
         if unknown:
             what = _counted(len(unknown), "document that is", "documents that are")
             sentences.append(f"{name} has {what} not in the corpus, {_such(unknown)}.")
         if n_short:
             sentences.append(
-                f"{name} has fewer than {depth} documents for {n_short:,} of {len(judged):,} queries."
+                f"{name} has fewer documents for {n_short:,} of {n_asked:,} queries than the metric looks at."
             )
         return sentences
 
@@ -150,22 +151,19 @@ def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
     """The rankings of a run, by ids of queries and documents.
 
     Raises:
-        DataError: if a file or a table is no run: an id is missing, a score is no finite number, a document stands
-            twice for a query, or ranks rise with scores.
-        InputError: if it is none of the kinds of `RunSource`.
+        DataError: if a source is no run: it is none of the kinds of `RunSource`, an id is missing, a score is no finite
+            number, a document stands twice for a query, or ranks rise with scores.
     """
     where = f"the run {name}"
     if isinstance(source, (str, Path)):
         where = str(source)
         rows = _of_trec(Path(source))
-    elif isinstance(source, pd.DataFrame):
-        rows = _of_frame(source, where)
-    elif hasattr(source, "to_pandas"):  # polars, Arrow, Hugging Face
-        rows = _of_frame(source.to_pandas(), where)
-    else:
-        if hasattr(source, "to_dict"):  # ranx' Run
-            source = source.to_dict()
+    elif isinstance(source, Mapping):
         rows = _of_dict(source, where)
+    elif isinstance(source, pd.DataFrame) or hasattr(source, "to_pandas") or not hasattr(source, "to_dict"):
+        rows = _of_table(read_table(source, where), where)
+    else:  # ranx' Run
+        rows = _of_dict(source.to_dict(), where)
     rankings: dict[str, dict[str, float]] = {}
     ranks: dict[str, dict[str, float]] = {}
     for row in rows:
@@ -206,12 +204,12 @@ def _of_trec(file: Path) -> Iterator[_Row]:
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(f"{file}: the gzip file is cut off or damaged: copy it again.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file} cannot be read as a TREC run in UTF-8: {error}.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{file} cannot be read as a TREC run in UTF-8: {reason}.") from error
 
 
-def _of_frame(frame: pd.DataFrame, where: str) -> Iterator[_Row]:
+def _of_table(table: pd.DataFrame, where: str) -> Iterator[_Row]:
     """The rows of a table, by whichever names it has for their columns."""
-    table = with_index(frame)
     columns = []
     for column, names in _COLUMNS.items():
         found = [name for name in names if name in table.columns]
@@ -225,12 +223,7 @@ def _of_frame(frame: pd.DataFrame, where: str) -> Iterator[_Row]:
         yield _Row(f"{where}, row {number}", *values)
 
 
-def _of_dict(source: Any, where: str) -> Iterator[_Row]:
-    if not isinstance(source, Mapping):
-        raise InputError(
-            "a run must be a TREC file, a dict, a table with to_pandas() or ranx' Run, got "
-            f"{'None' if source is None else 'a ' + type(source).__name__} for {where}."
-        )
+def _of_dict(source: Rankings, where: str) -> Iterator[_Row]:
     for query, ranking in source.items():
         if not isinstance(ranking, Mapping):
             raise DataError(
@@ -251,8 +244,8 @@ def _id(value: Any, row: _Row) -> str:
 def _number(row: _Row) -> float:
     try:
         score = float(row.score)
-    except (TypeError, ValueError):
-        raise DataError(f"{row.where}: a score must be a number, got {row.score!r}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"{row.where}: a score must be a number, got {str(row.score)[:60]!r}.") from None
     if not math.isfinite(score):
         raise DataError(
             f"{row.where}: a score must be finite, got {score} for {row.query} and {row.document}."
@@ -264,7 +257,7 @@ def _as_rank(value: Any) -> float:
     """A rank as a number; nan if it is none."""
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 

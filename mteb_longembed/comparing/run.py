@@ -26,7 +26,6 @@ from mteb_longembed.retrieval import heads
 from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.make import (
-    words_in_fusion,
     chunked_pass,
     encoder_in,
     make_bm25,
@@ -178,10 +177,7 @@ class Runner:
             # windows around the model of the pass
             pieces = cast("Any", mteb.get_model(candidate.name, device=self.device)).windows
         encoded = self._pass(candidate, split)
-        bm25 = None
-        if settings_of_search.fuse is not None:
-            bm25 = self._bm25_of(words_in_fusion(settings_of_search), split)
-        return searching(encoded, vectors, settings_of_search, bm25, pieces)
+        return searching(encoded, vectors, settings_of_search, pieces)
 
     def _bm25_of(self, settings: BM25Settings, split: Split) -> PassageBM25:
         place = str(settings), _key(split)
@@ -231,7 +227,10 @@ class Runner:
         if candidate.chunker is None:
             meta = replace(candidate, name=candidate.encoder).meta
         device = self.device or str(get_device_name())
-        return self.cache.cost(meta, self.splits, device, lambda: self._measured(candidate, device))
+        cost = self.cache.cost(meta, self.splits, device, lambda: self._measured(candidate, device))
+        if candidate.reads_words:
+            cost = replace(cost, tokens=cost.tokens + tokens_of_words(self.splits))
+        return cost
 
     def _measured(self, candidate: Candidate, device: str) -> Cost:
         """The cost of a model with the documents, or with their chunks."""

@@ -1,6 +1,5 @@
 """From one frame of scores to one frame of candidates: how good each is, how surely, and what the word for that is."""
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -8,16 +7,18 @@ from typing import Any
 
 import pandas as pd
 
+from mteb_longembed.evaluation.evaluate import TRUST
 from mteb_longembed.statistics.resampling import LEAST_GROUPS, Resamples, resample
 
-from .candidates import Candidate, short_names
+from .candidates import Candidate
 from .costs import Cost
+from .labels import short_names
 
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
-#: says that it is a mean over orders of documents with equal scores; `groups` has the labels by which queries belong
-#: together. Other metrics follow under their own names.
-COLUMNS = ("candidate", "task", "split", "query", "groups", "score", "is_tied")
-#: With fewer queries, half of them say too little.
+#: says that it is a mean over orders of documents with equal scores; `first` is the id of the first document; `groups`
+#: has the labels by which queries belong together. Other metrics follow under their own names.
+COLUMNS = ("candidate", "task", "split", "query", "groups", "score", "is_tied", "first")
+#: So many queries are asked for where there are too few for any claim.
 LEAST_QUERIES = 40
 #: What is less than so many points behind all others in at least this share of resamples is good enough.
 MARGIN = 2.0
@@ -64,6 +65,7 @@ def summarise(
             "neighbours": candidate.neighbours,
             "chunker": candidate.chunker_name,
             "encoder": candidate.name,
+            "passes": candidate.passes,
             "trained_len": candidate.trained_len,
             "target_len": candidate.target_len,
             "score": score.mean,
@@ -87,7 +89,8 @@ def summarise(
         rows.append({**row, **asdict(Cost()), **costs.get(name, {})})
     summary = pd.DataFrame(rows).set_index("candidate")
     for metric in scores.columns.difference(COLUMNS, sort=False):
-        summary = summary.join(_of_metric(scores, metric, order))
+        if not metric.startswith(TRUST):
+            summary = summary.join(_of_metric(scores, metric, order))
     return summary
 
 
@@ -131,36 +134,6 @@ def by_split(scores: pd.DataFrame) -> pd.DataFrame:
             row = {"candidate": name, "task": task, "split": split}
             rows.append({**row, "score": interval.mean, "low": interval.low, "high": interval.high})
     return pd.DataFrame(rows)
-
-
-def expected(scores: pd.DataFrame, names: Sequence[str]) -> float | None:
-    """The score to expect of the highest one on new queries.
-
-    One half of the queries chooses, the other half scores; queries about one document are in one half. The highest of
-    many scores is too high: part of it is luck on the very queries that chose it. None if there are fewer than
-    `LEAST_QUERIES` queries, or a split has only one document.
-    """
-    if len(scores) // scores["candidate"].nunique() < LEAST_QUERIES:
-        return None
-    pairs = zip(scores["query"], scores["groups"], strict=True)
-    first_labels = pd.Series([labels[0] if len(labels) else query for query, labels in pairs], scores.index)
-    of_split = first_labels.groupby([scores["candidate"], scores["task"], scores["split"]])
-    if of_split.nunique().min() < 2:
-        return None
-    halves = of_split.transform(_halves)
-    means = [resamples_of(scores[halves == half], names).means for half in (0, 1)]
-    first = max(means[0], key=means[0].__getitem__)
-    second = max(means[1], key=means[1].__getitem__)
-    return 50 * (means[1][first] + means[0][second])
-
-
-def _halves(labels: pd.Series) -> pd.Series:
-    """0 or 1 for each label, in turns by its hash: neighbouring ids may be of one kind."""
-    hashes = {
-        label: hashlib.sha256(str(label).encode("utf-8", "replace")).hexdigest() for label in set(labels)
-    }
-    order = sorted(hashes, key=hashes.__getitem__)
-    return labels.map({label: number % 2 for number, label in enumerate(order)})
 
 
 def is_number(value: object) -> bool:

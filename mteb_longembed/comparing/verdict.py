@@ -77,6 +77,7 @@ class Advice:
         use: what to use.
         certainty: how sure that is, and why.
         price: what it costs.
+        way_out: how it is had as an object and as a folder; empty if there is nothing to use.
     """
 
     verdict: Verdict
@@ -86,6 +87,7 @@ class Advice:
     use: str
     certainty: str
     price: str
+    way_out: str = ""
 
     @property
     def answer(self) -> tuple[str, str, str]:

@@ -171,6 +171,13 @@ def _plain_id(key: str) -> str:
 def read_judgement_rows(source: Source, name: str = "") -> Rows:
     """Where each judgement stands, and its query, document, score, and the columns of a passage."""
     name = name or name_of(source, "qrels")
+    if isinstance(source, Mapping):
+        for query, scores in source.items():
+            if not isinstance(scores, Mapping):
+                raise DataError(
+                    f"{name}: each query needs a dict of documents with their scores, such as {{'q1': {{'d1': 1}}}}, "
+                    f"got a {type(scores).__name__} for {query}."
+                )
     table = read_table(source, name, judgements=True)
     part = Part(name, table)
     columns = {

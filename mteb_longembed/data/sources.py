@@ -73,7 +73,9 @@ class Data:
                 language is not known.
             DataError: a file is missing or breaks a rule.
         """
-        language = self.language or ENGLISH
+        language = self.language
+        if language is None:
+            language = ENGLISH
         if self.folder is not None:
             return [beir_task(self.folder, self.eval_splits or ["test"], language=language)]
         if self.corpus is not None and self.queries is not None and self.qrels is not None:

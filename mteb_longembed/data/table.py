@@ -100,7 +100,12 @@ def _parts(source: Any, name: str, trec: Sequence[str]) -> Iterator[Part]:
     elif hasattr(source, "to_batches"):  # Arrow's tables and data sets
         yield from _numbered(name, map(_to_pandas, source.to_batches()))
     elif hasattr(source, "to_pandas"):
-        yield Part(name, with_index(source.to_pandas()))
+        table = source.to_pandas()
+        if not isinstance(table, pd.DataFrame):
+            raise DataError(
+                f"{name}: expected a table with columns, got one column, a {type(source).__name__}."
+            )
+        yield Part(name, with_index(table))
     elif isinstance(source, Iterable):
         yield from _of_rows(name, enumerate(_dicts(source, name), start=1))
     else:
@@ -142,8 +147,7 @@ def _dicts(rows: Iterable[Any], name: str) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
             raise DataError(
-                f"{name}, row {number}: expected a dict such as {{'id': ..., 'text': ...}}, got a "
-                f"{type(row).__name__}."
+                f"{name}, row {number}: expected a dict with the names of columns, got a {type(row).__name__}."
             )
         yield dict(row)
 

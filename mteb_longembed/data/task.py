@@ -238,7 +238,7 @@ def check_language(language: str) -> None:
     """Raise InputError if mteb does not know a language's code."""
     try:
         check_language_code(language)
-    except ValueError:
+    except (ValueError, TypeError):
         raise InputError(
             f"a language must be an ISO 639-3 code, such as deu or deu-Latn, got {language!r}."
         ) from None

@@ -202,8 +202,6 @@ class TokenBar(tqdm):  # type: ignore[misc]  # tqdm has no types
     def update(self, n: float = 1) -> None:
         super().update(n)
         if self.run_bar is not None and not self.run_bar.disable:
-            # the total of a run is an estimate, and beyond it tqdm would show no share
-            self.run_bar.total = max(self.run_bar.total, self.run_bar.n + n)
             self.run_bar.update(n)
 
 

@@ -23,6 +23,7 @@ from mteb_longembed.files import whole_folder
 
 from .base import POOLING_SWITCHES
 from .card import exported_card
+from .checkpoint import Checkpoint
 from .head import Head, routes
 from .load import load
 from .model import LongTransformer, settings_of
@@ -82,12 +83,28 @@ def export(
     else:
         source = load(model, device="cpu", trust_remote_code=trust_remote_code)
     if not isinstance(source, SentenceTransformer):
-        raise IncompatibleError(
-            "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
-            "save_pretrained."
-        )
+        raise _several_vectors()
     with whole_folder(folder) as unfinished:
         return _write_plain(source, unfinished, trust_remote_code=trust_remote_code)
+
+
+def check_exportable(checkpoint: Checkpoint) -> None:
+    """Raise IncompatibleError if a plain checkpoint of it would be another method. No weights are read."""
+    if checkpoint.vectors is not None:
+        raise _several_vectors()
+    positions = checkpoint.base.positions
+    config = copy.deepcopy(checkpoint.base.config)
+    if checkpoint.strategy.overrides():
+        _plain_rope(positions, checkpoint.strategy, config)
+    if positions is not ABSOLUTE:
+        _take_longer_inputs(positions, config, checkpoint.strategy)
+
+
+def _several_vectors() -> IncompatibleError:
+    return IncompatibleError(
+        "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
+        "save_pretrained."
+    )
 
 
 def _write_plain(source: SentenceTransformer, folder: Path, *, trust_remote_code: bool) -> list[str]:

@@ -1,13 +1,13 @@
 """The score of each query: a scorer on a split, in this process, in batches of queries."""
 
-from collections.abc import Mapping
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.retrieval.mteb_search import matrices
+from mteb_longembed.retrieval.mteb_search import queries_at_once
 from mteb_longembed.retrieval.scorer import Scorer, full_name
 from mteb_longembed.sentences import count_words
 
@@ -16,15 +16,32 @@ from .passages import AT, ShownPassages, score_passages
 from .split import Split
 
 #: Version of this file's rules. Kept scores of another one are made again.
-VERSION = "e2"
+VERSION = "e3"
+#: Values of the trust in words with which a fusion is scored too: its scores are in columns such as `trust=0.4`.
+TRUSTS = (0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 3.0, 4.0)
+TRUST = "trust"
+
+#: Query id -> document id -> score, of the first documents.
+_Ranked = dict[str, dict[str, float]]
+
+
+@runtime_checkable
+class Fusion(Protocol):
+    """A scorer whose scores are `first + trust * second`, so that any other trust is only another sum."""
+
+    trust: float
+
+    def parts(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """`first` and `second`, each float32 `[queries, documents]`."""
 
 
 def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.DataFrame:
-    """One row for each judged query: task, split, query, score, is_tied, further metrics.
+    """One row for each judged query: task, split, query, score, is_tied, first, further metrics.
 
     `score` is that of the first metric, from 0 to 1; `is_tied` says that the order of documents with equal scores
-    decided, so that the score is a mean over all orders. Other metrics follow under their own names, and passage@k and
-    context@k where the split knows the passages that answer.
+    decided, so that the score is a mean over all orders; `first` is the id of the first document, empty if there is
+    none. Other metrics follow under their own names, and passage@k and context@k where the split knows the passages
+    that answer. A `Fusion` has its `trust`, and the score with each of `TRUSTS` and with its own, as `trust=0.4`.
 
     Args:
         scorer: what ranks.
@@ -34,24 +51,53 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
     Raises:
         DataError: if no query has a relevant document, or the scorer gives a score that is no number.
     """
-    judged = split.judged
-    if not any(max(documents.values()) > 0 for documents in judged.values()):
+    if not any(max(documents.values()) > 0 for documents in split.judged.values()):
         raise DataError(f"{', '.join(split.label)}: no query has a relevant document to be scored by.")
-    documents = split.documents
-    scorer.fit(documents)
+    scorer.fit(split.documents)
     queries = split.judged_queries
+    keys = list(queries)
+    ranked: _Ranked = {}
+    by_trust: dict[str, dict[str, float]] = {}
+    size = queries_at_once(len(split.documents))
+    if isinstance(scorer, Fusion):  # three matrices and a sum
+        size = max(size // 4, 1)
+    for start in range(0, len(keys), size):
+        asked = keys[start : start + size]
+        texts = [queries[key] for key in asked]
+        if not isinstance(scorer, Fusion):
+            ranked |= _first_documents(scorer, scorer.scores(texts), split, asked, tolerance)
+            continue
+        first, second = scorer.parts(texts)
+        ranked |= _first_documents(scorer, first + scorer.trust * second, split, asked, tolerance)
+        for trust in sorted({*TRUSTS, scorer.trust}):
+            of_trust = _first_documents(scorer, first + trust * second, split, asked, tolerance)
+            for query, documents in of_trust.items():
+                judged = split.judged[query]
+                ties = group_ties(documents, judged, tolerance)
+                score = expected_score(split.metrics[0], ties, judged)
+                by_trust.setdefault(query, {})[f"{TRUST}={trust:g}"] = score
+    table = _table(scorer, split, ranked, tolerance)
+    if by_trust and isinstance(scorer, Fusion):
+        table[TRUST] = scorer.trust
+        table = table.join(pd.DataFrame.from_dict(by_trust, orient="index"), on="query")
+    return table
+
+
+def _first_documents(
+    scorer: Scorer, matrix: np.ndarray, split: Split, queries: Sequence[str], tolerance: float
+) -> _Ranked:
+    """For each query the documents at which a metric looks, and all that are equal to the last of them."""
     deepest = max(*(metric.rank for metric in split.metrics), *AT)
-    rows = matrices(scorer, list(queries.values()), len(documents))
-    ranked: dict[str, dict[str, float]] = {}
-    for query, scores in zip(queries, chain.from_iterable(rows), strict=True):
+    ranked = {}
+    for query, scores in zip(queries, matrix, strict=True):
         if np.isnan(scores).any() or np.isposinf(scores).any():
             raise DataError(
                 f"{full_name(scorer.meta)} must give finite scores, but it gave NaN or infinity for a query."
             )
         counted = _counted(scores, split, query)
         best = first_with_ties(counted, deepest, tolerance)
-        ranked[query] = {documents.ids[number]: float(counted[number]) for number in best}
-    return _table(scorer, split, ranked, tolerance)
+        ranked[query] = {split.documents.ids[number]: float(counted[number]) for number in best}
+    return ranked
 
 
 def _counted(scores: np.ndarray, split: Split, query: str) -> np.ndarray:
@@ -97,10 +143,13 @@ def _table(
     task, name = split.label
     rows = []
     for query, judged in split.judged.items():
-        ties = group_ties(ranked.get(query, {}), judged, tolerance)
-        first, *others = split.metrics
-        row = {"task": task, "split": name, "query": query, "score": expected_score(first, ties, judged)}
-        row["is_tied"] = decide_score(ties, first.rank)
+        documents = ranked.get(query, {})
+        ties = group_ties(documents, judged, tolerance)
+        metric, *others = split.metrics
+        row: dict[str, Any] = {"task": task, "split": name, "query": query}
+        row["score"] = expected_score(metric, ties, judged)
+        row["is_tied"] = decide_score(ties, metric.rank)
+        row["first"] = max(documents, key=documents.__getitem__, default="")
         row |= {str(metric): expected_score(metric, ties, judged) for metric in others}
         rows.append(row)
     table = pd.DataFrame(rows)

@@ -92,9 +92,9 @@ def is_mean_of_windows(model: LongModelMixin) -> bool:
 def is_scaled(model: LongModelMixin) -> bool:
     """Whether the model's vectors have length 1."""
     head = model.head
-    if head.vectors is not None:
-        return head.normalize
-    return any(isinstance(module, Normalize) for module in head.behind)
+    # several vectors may be scaled where they are grouped, or, as those of an adapted model, before
+    is_grouped = head.vectors is not None and head.normalize
+    return is_grouped or any(isinstance(module, Normalize) for module in head.behind)
 
 
 def document_bytes(model: LongModel) -> int:

@@ -91,9 +91,14 @@ class MTEBSearch:
         return best
 
 
+def queries_at_once(n_documents: int) -> int:
+    """So many queries that their scores are in memory together."""
+    return max(MATRIX // max(n_documents, 1), 1)
+
+
 def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterator[np.ndarray]:
     """The scores `[queries, documents]` of some queries after the others."""
-    size = max(MATRIX // max(n_documents, 1), 1)
+    size = queries_at_once(n_documents)
     for start in range(0, len(queries), size):
         yield scorer.scores(queries[start : start + size])
 

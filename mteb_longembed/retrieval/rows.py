@@ -280,7 +280,7 @@ def similarity_of(encoder: Any) -> str:
     """How an encoder for mteb compares its vectors: `cosine`, `dot` or another of sentence-transformers' names."""
     model: Any = getattr(encoder, "model", None)
     if not hasattr(encoder, "encode"):  # several vectors: their length is 1, or they are raw
-        return "cosine" if model.grouping.normalize else "dot"
+        return "cosine" if heads.is_scaled(model) else "dot"
     name = (
         getattr(model, "similarity_fn_name", None) or encoder.mteb_model_meta.similarity_fn_name or "cosine"
     )

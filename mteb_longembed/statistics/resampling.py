@@ -16,7 +16,7 @@ Source: Bayesian bootstrap, Rubin 1981, https://doi.org/10.1214/aos/1176345338; 
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
@@ -65,16 +65,14 @@ class Resamples:
         scores: `[candidates, queries]`.
         weights: of each query in the score; their sum is 1.
         members: 1 where a query is in a group, `[groups, queries]`.
-        centres: each candidate's mean on the split of each query, `[candidates, queries]`.
-        n_splits: how many there are.
+        sizes: the number of queries of each split; queries stand in the order of their splits.
     """
 
     names: tuple[str, ...]
     scores: Array
     weights: Array
     members: sparse.csr_array
-    centres: Array
-    n_splits: int
+    sizes: tuple[int, ...]
 
     @property
     def n_groups(self) -> int:
@@ -99,11 +97,12 @@ class Resamples:
         Few groups spread more than their resamples: the variance is made unbiased, and Student's t replaces the normal.
         """
         n = self.n_groups
-        residuals = self._by_group(self.scores - self.centres)
+        n_free = n - len(self.sizes)
+        residuals = self._by_group(self._without_means())
         enlarged = 1.0
-        if n > self.n_splits:
-            t = stats.t.ppf((1 + CONFIDENCE) / 2, n - self.n_splits) / stats.norm.ppf((1 + CONFIDENCE) / 2)
-            enlarged = float(t * math.sqrt((n + 1) / (n - self.n_splits)))
+        if n_free > 0:
+            t = stats.t.ppf((1 + CONFIDENCE) / 2, n_free) / stats.norm.ppf((1 + CONFIDENCE) / 2)
+            enlarged = float(t * math.sqrt((n + 1) / n_free))
         rng = np.random.default_rng([SEED, n])
         size = max(_PART // (n + 1), 1)
         deviations = []
@@ -114,6 +113,11 @@ class Resamples:
             deviations.append(enlarged * ((drawn[:, :-1] - 1 / n) @ residuals.T))
             unseen.append(drawn[:, -1])
         return np.concatenate(deviations), np.concatenate(unseen)
+
+    def _without_means(self) -> Array:
+        """The scores less each candidate's mean on the split, `[candidates, queries]`."""
+        parts = np.split(self.scores, np.cumsum(self.sizes)[:-1], axis=1)
+        return np.concatenate([part - part.mean(axis=1, keepdims=True) for part in parts], axis=1)
 
     def _by_group(self, values: Array) -> Array:
         """Sums over the queries of each group, so that their mean is the score, `[..., groups]`."""
@@ -201,6 +205,22 @@ class Resamples:
         z = float(stats.norm.ppf((1 + CONFIDENCE) / 2) + stats.norm.ppf(POWER))
         return max(self.n_queries * (z**2 * float(spread.var()) / mean**2 - 1), 0.0)
 
+    def chosen_by_others(self, name: str, default: str) -> "Resamples":
+        """These candidates and one more: on each query it scores as the best one on all groups but the query's own.
+
+        So the choice is never fitted on the query that it is scored on. Of equal ones the default is chosen.
+
+        Args:
+            name: of the further candidate.
+            default: the name of the one that is chosen without a reason for another.
+        """
+        weighted = self.scores * self.weights
+        shares_a_group = ((self.members.T @ self.members) > 0).astype(float)
+        of_others = weighted.sum(axis=1, keepdims=True) - (shares_a_group @ weighted.T).T
+        of_others[self.names.index(default)] += _EQUAL
+        chosen = np.take_along_axis(self.scores, of_others.argmax(axis=0)[None], axis=0)
+        return replace(self, names=(*self.names, name), scores=np.concatenate([self.scores, chosen]))
+
     def _spread(self, a: int, b: int) -> Array:
         """How far the difference `b - a` deviates in each resample, by the groups that were seen."""
         deviations, _ = self._drawn
@@ -253,14 +273,12 @@ def resample(
     rows = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     columns = np.concatenate(groups)
     members = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(groups), sum(sizes)))
-    centres = [np.repeat(array.mean(axis=1)[:, None], array.shape[1], axis=1) for array in arrays]
     return Resamples(
         names=tuple(names),
         scores=np.concatenate(arrays, axis=1),
         weights=np.repeat(np.array(weights) / sizes, sizes),
         members=members,
-        centres=np.concatenate(centres, axis=1),
-        n_splits=len(arrays),
+        sizes=tuple(sizes),
     )
 
 

@@ -61,7 +61,7 @@ def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, cap
     use, certainty, price, *rest = printed.splitlines()
     assert use.startswith("Use ") and "Type: mteb-longembed search " in use
     assert "12 queries" in certainty and "tokens a second" in price
-    assert printed.count(base) == 2  # the full name is there to be copied, and once below the table
+    assert printed.count(base) == 3  # the full name is there to be copied twice, and once below the table
     assert "12 groups, 10,000 resamples, seed 0 | nDCG@10 | mteb-longembed" in printed
     assert {"base", "+gp@128"} <= set(" ".join(rest).split())
     assert "Standing: good enough" not in printed and cli.main([*line, "--explain"]) == 0
@@ -87,33 +87,50 @@ def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, cap
     assert all(row["low"] <= row["score"] <= row["high"] for row in machine["candidates"])
 
 
-#: What makes each kind of name win.
+#: What makes each kind of name win, and how what it says to take with you begins.
 KINDS = {
-    "extended": "BASE+gp@128",
-    "base": "BASE+none@16",
-    "several vectors": "BASE+pcw@128:size=10,vectors=window",
-    "indexed": "BASE+gp@128:whiten=0.5",
-    "fused": "BASE+gp@128:fuse=words",
-    "bm25": "bm25:window=200",
+    "BASE+gp@128:factor=target": "mteb-longembed export ",
+    "BASE+gp@128": "mteb_longembed.load(",
+    "BASE+none@16": "mteb-longembed export ",
+    "BASE+pcw@128:size=10,vectors=window": "mteb_longembed.load(",
+    "BASE+gp@128:whiten=0.5": "mteb_longembed.adapt(",
+    "BASE+pcw@128:vectors=window,weights=idf,whiten=0.5": "mteb_longembed.adapt(",
+    "BASE+pcw@128:query=sentences,score=softmax,vectors=window,whiten=0.5": "mteb_longembed.adapt(",
+    "BASE+gp@128:fuse=words": "mteb_longembed.load(",
+    "bm25:window=200": "mteb_longembed.search(",
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_it_says_to_type_runs(kind, base, files, tmp_path, capsys) -> None:
-    name = KINDS[kind].replace("BASE", base)
+@pytest.mark.parametrize("tail", KINDS)
+def test_what_it_says_to_type_and_to_take_along_runs(tail, base, data, files, tmp_path, capsys) -> None:
+    name = tail.replace("BASE", base)
     assert cli.main(["compare", name, *files, "--no-bm25", "--output-folder", str(tmp_path), "--json"]) == 0
     advice = json.loads(capsys.readouterr().out)
     assert cli.main(shlex.split(advice["advice"]["typed"])[1:]) == 0
     # no document has the words YOUR QUESTION, so BM25 has nothing to show
-    first = "No document has a word" if kind == "bm25" else "1. "
+    first = "No document has a word" if name.startswith("bm25") else "1. "
     assert capsys.readouterr().out.startswith(first)
     setting = Setting(tasks=["LongEmbedPasskey"], n_queries=12)
     (row,) = pd.DataFrame(advice["candidates"]).set_index("candidate").itertuples()
     typed = type_next(row, setting)
-    if kind == "bm25":
+    documents = [json.loads(line)["text"] for line in (data / "corpus.jsonl").read_text().splitlines()]
+    known = {"mteb_longembed": mteb_longembed, "documents": documents}
+    if name.startswith("bm25"):
         assert typed == "mteb run -m bm25:window=200 -t LongEmbedPasskey"
     else:
-        assert eval(typed, {"mteb_longembed": mteb_longembed}) is not None
+        assert eval(typed, known) is not None
+    taken = advice["advice"]["way_out"]
+    assert taken.startswith(KINDS[tail])
+    line = re.split(" has its vectors| is an object", taken.replace("FOLDER", str(tmp_path / "taken")))[0]
+    if taken.startswith("mteb-longembed"):
+        assert cli.main(shlex.split(line)[1:]) == 0
+    else:
+        eval(line, known)
+    if "search(" not in line:
+        assert mteb_longembed.search(str(tmp_path / "taken")).scorer.fit is not None
+    left = [part for part in ("query=sentences", "score=softmax", "fuse=words") if part in name]
+    assert taken.endswith(" too.") == bool(left)
+    assert all(part in taken.rpartition(") has ")[2] for part in left)
 
 
 def test_each_comparison_has_its_folder(base, data, files, tmp_path) -> None:

@@ -76,6 +76,25 @@ def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, pro
     assert counted.share_read == share(target)
 
 
+def test_the_tokens_that_run_are_those_of_all_windows(base, monkeypatch) -> None:
+    texts = [tiny.text(n, n) for n in (5, 13, 14, 15, 40, 90)]
+    documents: Any = Documents(text=texts)
+    n_all = sum(len(text.split()) for text in texts)
+    for tail in ("none", "gp@64", "pcw@64", "pcw@64:size=9,overlap=3", "pcw@64:size=9,vectors=window"):
+        model: Any = mteb_longembed.load(f"{base}+{tail}")
+        ran: list[int] = []
+
+        def counting(
+            *args: Any, ran: list[int] = ran, hidden: Any = model.trunk.auto_model.forward, **kwargs: Any
+        ):
+            ran.append(int(kwargs["attention_mask"].sum()))
+            return hidden(*args, **kwargs)
+
+        monkeypatch.setattr(model.trunk.auto_model, "forward", counting)
+        model.encode_document(texts, batch_size=1, show_progress_bar=False)
+        assert costs.count(model, [documents], None).times_run == pytest.approx(sum(ran) / n_all), tail
+
+
 def test_the_covering_length_reads_nearly_all_text() -> None:
     lengths = np.array([100] * 20 + [5000] * 2 + [30_000])
     length = covering_len(lengths)
@@ -90,7 +109,7 @@ def test_unknown_tokens_count_as_not_read(base, tmp_path) -> None:
     result = compare([named(f"{base}+none@16")], task, tmp_path / "out")
     (row,) = result.summary.itertuples()
     assert row.share_unknown > 0.3 and row.share_read == pytest.approx(1 - row.share_unknown)
-    assert any("does not know" in sentence for sentence in result.texts("caution"))
+    assert any("unknown to the tokenizer" in sentence for sentence in result.texts("caution"))
 
 
 def test_overlap_in_one_document_does_not_hide_what_is_cut_off_from_another(base) -> None:

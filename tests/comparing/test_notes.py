@@ -1,16 +1,11 @@
 """Each sentence beside the answer, where it is true and where it is not."""
 
+from dataclasses import replace
+
 import pytest
 
-from mteb_longembed.comparing.notes import score_to_expect, short_documents, ties, unknown_tokens
+from mteb_longembed.comparing.notes import short_documents, ties, unknown_tokens
 from tests.comparing.frames import BASE, GOOD, KEY, answers, frame, summary
-
-
-def test_the_score_to_expect_is_said_where_there_are_enough_queries() -> None:
-    assert score_to_expect(frame({BASE: {KEY: answers(40)}})).startswith(
-        "Expected score on new queries: 100.0"
-    )
-    assert "it needs 40 queries" in score_to_expect(frame({BASE: {KEY: answers(9, 39)}}))
 
 
 @pytest.mark.parametrize(("longest", "is_said"), [(512, True), (513, False)])
@@ -31,4 +26,12 @@ def test_queries_that_equal_scores_decide_are_counted() -> None:
 def test_tokens_that_a_tokenizer_does_not_know_are_said(share, is_said) -> None:
     sentences = unknown_tokens(summary({BASE: 20}, of={BASE: {"share_unknown": share}}))
     assert bool(sentences) == is_said
-    assert all("The tokenizer of mine does not know 90 %" in sentence for sentence in sentences)
+    assert all("unknown to the tokenizer of mine (90 %)" in sentence for sentence in sentences)
+
+
+def test_several_tokenizers_are_one_sentence() -> None:
+    other = replace(BASE, name="org/theirs+none@512", base="org/theirs")
+    third = replace(BASE, name="org/known+none@512", base="org/known")
+    unknown = {BASE: {"share_unknown": 0.9}, other: {"share_unknown": 0.05}, third: {"share_unknown": 0.01}}
+    (sentence,) = unknown_tokens(summary({BASE: 20, other: 19, third: 18}, of=unknown))
+    assert "the tokenizer of mine (90 %) and theirs (5 %): they" in sentence

@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from datasets import Dataset
 
 import mteb_longembed as longembed
 from mteb_longembed.cli import main
 from mteb_longembed.comparing.compare import Comparison
 from mteb_longembed.comparing.ranked import Ranked, read_run
+from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.retrieval.scorer import Documents
+from mteb_longembed.evaluation.metrics import read_metric
+from mteb_longembed.evaluation.split import splits_of
 from tests import tiny
 from tests.own_data import beir
 
@@ -50,11 +54,15 @@ def compared(data: Path, folder: Path, **options: Any) -> Comparison:
 def test_a_run_has_the_scores_that_a_hand_gives_it(data: Path, tmp_path: Path) -> None:
     result = compared(data, tmp_path, runs={"engine": trec(tmp_path / "a.trec", 20)})
     assert result.summary.loc["run/engine", "score"] == pytest.approx(100 * (20 + 10 / np.log2(3)) / 30)
-    assert result.texts("data") == ["run/engine has fewer than 10 documents for 30 of 30 queries."]
+    assert result.texts("data") == [
+        "run/engine has fewer documents for 30 of 30 queries than the metric looks at."
+    ]
     assert "Type:" not in result.advice.answer[0]
 
 
-@pytest.mark.parametrize("kind", ["file", "gzip", "dict", "frame", "polars", "ranx"])
+@pytest.mark.parametrize(
+    "kind", ["file", "gzip", "dict", "frame", "index", "polars", "hub", "rows", "stream", "pyterrier", "ranx"]
+)
 def test_runs_of_every_kind_are_read_alike(tmp_path: Path, kind: str) -> None:
     want = {"q0": {"d1": 2.0, "d2": 0.5}, "q1": {"d2": 1.0}}
     lines = "q0 Q0 d1 1 2.0 x\nq0 Q0 d2 2 0.5 x\n\nq1\tQ0\td2\t1\t1.0\tx\n"
@@ -63,12 +71,22 @@ def test_runs_of_every_kind_are_read_alike(tmp_path: Path, kind: str) -> None:
     packed = tmp_path / "run.trec.gz"
     packed.write_bytes(gzip.compress(lines.encode()))
     rows = [(q, d, s) for q, of in want.items() for d, s in of.items()]
+    table = pd.DataFrame(rows, columns=["query", "docno", "sim"])
+    # PyTerrier's own frames: the text of the query, and the document's place in the index
+    theirs = table.rename(columns={"query": "qid", "sim": "score"}).assign(
+        query="who?", docid=[7, 3, 3], rank=0
+    )
     given: dict[str, Any] = {
         "file": plain,
         "gzip": str(packed),
         "dict": want,
         "frame": pd.DataFrame(rows, columns=["q_id", "doc_id", "score"]),
-        "polars": pyarrow.Table.from_pandas(pd.DataFrame(rows, columns=["query", "docno", "sim"])),
+        "index": table.set_index(["query", "docno"]),
+        "polars": pyarrow.Table.from_pandas(table),
+        "hub": Dataset.from_pandas(table),
+        "rows": table.to_dict("records"),
+        "stream": iter(table.to_dict("records")),
+        "pyterrier": theirs,
         "ranx": type("Run", (), {"to_dict": lambda self: want})(),
     }
     assert read_run("mine", given[kind]) == want
@@ -122,6 +140,7 @@ def test_ids_with_blanks_need_tabs_and_a_byte_order_mark_is_no_part_of_an_id(tmp
 
 
 ROW = {"query": "q0", "document": "d1", "score": 1.0}
+FRAME = pd.DataFrame([ROW])
 
 
 @pytest.mark.parametrize(
@@ -135,9 +154,12 @@ ROW = {"query": "q0", "document": "d1", "score": 1.0}
         (pd.DataFrame([{**ROW, "query": None}]), "row 1: the ids .* must not be empty, got None"),
         (pd.DataFrame({"query": ["q0"], "score": [1.0]}), "needs a column document, got query, score"),
         ({"q0": ["d1", "d2"]}, "each query needs a dict of documents with their scores, got a list for q0"),
-        (None, "a run must be a TREC file, .*, got None for the run mine"),
-        ([("q0", "d1", 1.0)], "a run must be a TREC file, .*, got a list"),
+        (None, "the run mine: expected a file, .* a table with to_pandas.. or rows, got a NoneType"),
+        ([("q0", "d1", 1.0)], "the run mine, row 1: expected a dict with the names of columns, got a tuple"),
+        (pyarrow.array([1.0]), "expected a table with columns, got one column, a DoubleArray"),
+        (pd.concat([FRAME, FRAME[["score"]]], axis=1), "expected each column once, got 'score' twice"),
         ({"q0": {"d1": "much"}}, "a score must be a number, got 'much'"),
+        ({"q0": {"d1": 10**400}}, "a score must be a number, got '1000"),
         (
             pd.DataFrame([{**ROW, "document": f"d{i}", "rank": i, "score": 0.1 * i} for i in range(5)]),
             "scores rise with the ranks, such as d1 behind d0 for the query q0: if they are distances",
@@ -181,17 +203,21 @@ def test_a_file_that_is_no_run_is_refused_with_its_line(tmp_path: Path, content:
         read_run("mine", file)
 
 
-def test_what_a_run_lacks_is_told() -> None:
-    documents = Documents(["d0", "d1"], ["aa", "bb"])
-    queries = {"q0": "aa", "q1": "bb"}
-    ranked = Ranked("mine", {"q0": {"d0": 1.0, "gone": 0.5}, "Q0": {"d0": 1.0}}, queries)
-    ranked.fit(documents)
-    assert ranked.scores(["aa", "bb"]).tolist() == [[1.0, -np.inf], [-np.inf, -np.inf]]
-    assert ranked.missing(["q0", "q1"], queries, documents, 2) == [
+def test_what_a_run_lacks_is_told_once_for_all_splits(tmp_path: Path) -> None:
+    root = beir(tmp_path, ["aa", "bb", "cc"], ["aa", "bb", "cc"])
+    for name, query in (("one", "q0"), ("two", "q1")):
+        (root / f"qrels/{name}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{query}\td0\t1\nq2\td2\t1\n")
+    splits = splits_of(beir_task(root, ["one", "two"]), [read_metric("nDCG@2")])
+    queries = {"q0": "aa", "q1": "bb", "q2": "cc"}
+    run = {"q0": {"d0": 1.0, "gone": 0.5}, "q1": {"d0": 2.0, "d1": 1.0}, "Q0": {"d0": 1.0}}
+    ranked = Ranked("mine", run, queries)
+    ranked.fit(splits[0].documents)
+    assert ranked.scores(["aa", "cc"]).tolist() == [[1.0, -np.inf, -np.inf], [-np.inf] * 3]
+    assert ranked.missing(splits) == [
         "run/mine has 1 query not in the data, such as Q0: not counted.",
-        "run/mine has no ranking for 1 of 2 queries, such as q1: they score 0.",
+        "run/mine has no ranking for 2 of 4 queries, such as q2: they score 0.",
         "run/mine has 1 document that is not in the corpus, such as gone: not counted.",
-        "run/mine has fewer than 2 documents for 1 of 2 queries.",
+        "run/mine has fewer documents for 1 of 4 queries than the metric looks at.",
     ]
     with pytest.raises(InputError, match=r"^queries with one text must have one ranking, got two"):
         Ranked("mine", {"q0": {"d0": 1.0}, "q1": {"d1": 1.0}}, {"q0": "aa", "q1": "aa"})
@@ -203,6 +229,29 @@ def test_a_gate_closes_only_on_a_sure_loss(data, tmp_path, right, status, capsys
     command = ["compare", "--run", f"old={old}", "--run", f"new={new}", "--gate", "new", "--data", str(data)]
     assert main([*command, "--no-bm25", "--output-folder", str(tmp_path / "out")]) == status
     assert ("run/new is surely below run/old" in capsys.readouterr().err) == bool(status)
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_what_a_run_lacks_is_said_once_on_a_terminal_and_in_a_file_too(
+    data: Path, tmp_path: Path, on_terminal: bool, capsys, monkeypatch
+) -> None:
+    run = trec(tmp_path / "a.trec", 20)
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: on_terminal)
+    line = [
+        "compare",
+        "--data",
+        str(data),
+        "--run",
+        f"a={run}",
+        "--no-bm25",
+        "--output-folder",
+        str(tmp_path),
+    ]
+    assert main([*line, "--explain"]) == 0
+    said = capsys.readouterr()
+    sentence = "run/a has fewer documents for 30 of 30 queries than the metric looks at."
+    assert (said.err.count(sentence), said.out.count(sentence)) == (1, int(not on_terminal))
 
 
 def test_options_of_runs_that_do_not_go_together_are_one_sentence(data: Path, tmp_path: Path, capsys) -> None:

@@ -207,8 +207,8 @@ def test_the_cheapest_has_the_smallest_vectors_and_bm25_costs_nothing() -> None:
         (BASE, 'mteb_longembed.load("org/mine+none@512")'),
         (FUSED, 'mteb_longembed.search("org/mine+ntk@4096:fuse=words")'),
         (
-            replace(GOOD, name="m+pcw:whiten=0.5", base="m", kind="search"),
-            'mteb_longembed.search("m+pcw:whiten=0.5")',
+            replace(GOOD, name="org/m+pcw:whiten=0.5", base="org/m", kind="search"),
+            'mteb_longembed.search("org/m+pcw:whiten=0.5")',
         ),
         (LEXICAL, "mteb run -m bm25:window=200 -t LongEmbedPasskey"),
         (Candidate("ada-002", "ada-002", "api"), "mteb run -m ada-002 -t LongEmbedPasskey"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.data.check import read_documents
+from mteb_longembed.data.check import read_documents, read_judgements
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.metrics import expected_score, group_ties
@@ -268,3 +268,11 @@ def test_a_judged_passage_ends_where_its_document_ends(tmp_path: Path, title: st
         tmp_path, {"title": title, "text": text}, {"start": 0, "end": len(text)}
     )
     assert full[start:end].strip() == "the key" and 0 <= start < end <= len(full)
+
+
+@pytest.mark.parametrize("documents", [["d0"], "d0", {"d0"}, None])
+def test_a_dict_of_judgements_without_scores_says_what_it_needs(documents: Any) -> None:
+    with pytest.raises(
+        DataError, match=r"the qrels: each query needs a dict of documents with their scores.* for q0"
+    ):
+        read_judgements({"q0": documents}, {"q0": "who?"}, {"d0": "text"})

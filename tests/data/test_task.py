@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow
 import pytest
 
+from mteb_longembed.data.sources import Data
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.data.texts import data_identity
 from mteb_longembed.errors import DataError, InputError
@@ -72,8 +73,10 @@ def test_files_that_change_while_they_are_used_are_noticed(tmp_path: Path) -> No
 def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
     root = write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)
     assert beir_task(root, language="jpn-Jpan").metadata.eval_langs == ["jpn-Jpan"]
-    with pytest.raises(InputError, match=r"a language must be an ISO 639-3 code, .* got 'klingon'"):
-        beir_task(root, language="klingon")
+    # nothing falls back to English, however it is written
+    for language in ("klingon", "de", "deu_Latn", "", 3, ["deu"]):
+        with pytest.raises(InputError, match=r"a language must be an ISO 639-3 code, .*, got "):
+            Data(folder=root, language=language).load()
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

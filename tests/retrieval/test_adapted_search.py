@@ -159,3 +159,20 @@ def test_the_score_is_the_mean_over_the_sentences(folder, score) -> None:
 def test_queries_by_sentence_need_several_vectors_and_all_scores(folder, tail, message) -> None:
     with pytest.raises(InputError, match=message):
         longembed.search(f"{folder}{tail}")
+
+
+@pytest.mark.parametrize("tail", ["+pcw@64", "+pcw@64:vectors=window", "+gp@64:vectors=4"])
+@pytest.mark.parametrize("rule", ["idf", None])
+def test_what_adapt_makes_and_saves_searches_as_the_name_does(folder, tail, rule, tmp_path) -> None:
+    texts = [tiny.text(10 + 7 * i, i) for i in range(12)]
+    ids = [f"d{i}" for i in range(12)]
+    queries = [" ".join(text.split()[2:9]) for text in texts]
+    settings = "whiten=0.5" if rule is None else f"weights={rule},whiten=0.5"
+    adapted: Any = longembed.adapt(f"{folder}{tail}", texts, weights=rule, show_progress_bar=False)
+    adapted.save_pretrained(str(tmp_path / "saved"))
+    scores = []
+    for name in (f"{folder}{tail}{',' if ':' in tail else ':'}{settings}", str(tmp_path / "saved")):
+        searcher = longembed.search(name, passages=False)
+        searcher.add(ids, texts)
+        scores.append(searcher.scorer.scores(queries))
+    assert scores[1] == pytest.approx(scores[0], abs=1e-4)
