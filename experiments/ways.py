@@ -1,0 +1,109 @@
+"""Words, vectors and both in one score, on collections that ask in different ways: the tables of experiments/ways.md.
+
+    python -m experiments.ways measure COLLECTIONS MODEL [COLLECTION ...]
+    python -m experiments.ways page
+
+COLLECTIONS is what `python -m experiments.measured_collections` wrote, MODEL a folder. What has finished is kept in
+`results`, so an interrupted run goes on. Intervals are those of `compare`: by groups of queries that share a document.
+"""
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+from experiments.measuring import write_part
+from mteb_longembed import compare
+from mteb_longembed.comparing.compare import Comparison
+from mteb_longembed.comparing.summary import resamples_of
+
+RESULTS = Path("experiments/ways.csv")
+PAGE = Path("experiments/ways.md")
+WINDOWS = "MODEL+pcw@32768:"
+#: What the page calls a way -> its name, with its settings in their order. MODEL stands for the model.
+WAYS = {
+    "BM25 by passage": "bm25:window=200",
+    "words with neighbours": "bm25:window=200,neighbours=MODEL",
+    "windows": f"{WINDOWS}score=softmax,vectors=window",
+    "windows, whitened": f"{WINDOWS}score=softmax,vectors=window,whiten=0.5",
+    "windows, idf, whitened": f"{WINDOWS}score=softmax,vectors=window,weights=idf,whiten=0.5",
+    "words and windows": f"{WINDOWS}fuse=words,score=softmax,vectors=window",
+    "words and windows, whitened": f"{WINDOWS}fuse=words,score=softmax,vectors=window,whiten=0.5",
+    "words and windows, idf, whitened": f"{WINDOWS}fuse=words,score=softmax,vectors=window,weights=idf,whiten=0.5",
+}
+#: The first ones are made of words or of vectors alone.
+N_SINGLE = 5
+
+
+def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
+    """One row for each way: its score, its interval, and the difference to the best one of words or vectors alone."""
+    single = [names[way] for way in list(WAYS)[:N_SINGLE]]
+    samples = resamples_of(comparison.scores, list(names.values()))
+    best = max(single, key=samples.means.__getitem__)
+    rows = []
+    for way, name in names.items():
+        own = samples.mean(name).scaled(100)
+        less = samples.difference(best, name).scaled(100)
+        rows.append(
+            {
+                "way": way, "score": own.mean, "low": own.low, "high": own.high,
+                "to best single": less.mean, "less low": less.low, "less high": less.high,
+                "queries": comparison.n_queries, "groups": comparison.n_groups,
+            }  # fmt: skip
+        )
+    return pd.DataFrame(rows)
+
+
+def measure(folder: Path, model: Path) -> None:
+    """Measure all ways with a model on a collection, and put them in the place of those that the file has of it."""
+    names = {way: name.replace("MODEL", str(model)) for way, name in WAYS.items()}
+    files = {name: folder / f"{name}.jsonl" for name in ("corpus", "queries", "qrels")}
+    comparison = compare(list(names.values()), bm25=False, metric="nDCG@10", **files)
+    rows = rows_of(comparison, names)
+    rows.insert(0, "collection", folder.name)
+    rows.insert(0, "model", model.name)
+    known = pd.DataFrame()
+    if RESULTS.exists():
+        known = pd.read_csv(RESULTS)
+        known = known[(known["model"] != model.name) | (known["collection"] != folder.name)]
+    pd.concat([known, rows]).to_csv(RESULTS, index=False, float_format="%.2f")
+    print(rows.to_string(), flush=True)
+    if comparison.trust is not None:
+        print(comparison.trust, flush=True)
+
+
+def page() -> None:
+    """Write the table of each model."""
+    rows = pd.read_csv(RESULTS)
+    rows["cell"] = rows["score"].map("{:.1f}".format)
+    best = rows["to best single"] == 0
+    rows.loc[best, "cell"] = "**" + rows.loc[best, "cell"] + "**"
+    surely = (rows["less low"] > 0) | (rows["less high"] < 0)
+    rows.loc[surely & ~best, "cell"] += "*"
+    for model, of_model in rows.groupby("model", sort=False):
+        of_model = of_model.assign(
+            collection=of_model["collection"] + " (" + of_model["groups"].astype(str) + ")"
+        )
+        table = of_model.pivot(index="way", columns="collection", values="cell").loc[list(WAYS)]
+        write_part(PAGE, str(model), table.reset_index().to_markdown(index=False, disable_numparse=True))
+
+
+def main() -> None:
+    """Measure, or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    measured = commands.add_parser("measure")
+    measured.add_argument("collections", type=Path)
+    measured.add_argument("model", type=Path)
+    measured.add_argument("names", nargs="*", help="default: all folders")
+    commands.add_parser("page")
+    args = parser.parse_args()
+    if args.command == "page":
+        page()
+        return
+    for name in args.names or sorted(folder.name for folder in args.collections.iterdir()):
+        measure(args.collections / name, args.model)
+
+
+if __name__ == "__main__":
+    main()
