@@ -208,7 +208,7 @@ def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, ta
     assert dict(mteb.models.model_implementations.MODEL_REGISTRY).keys() == known.keys()
     rows = result.summary.set_index("label")
     assert len(rows) == 6 and "+halves" in rows.index and rows["kind"].tolist().count("fusion") == 1
-    assert rows.loc["+pcw:size,window", "vectors"] > 3
+    assert rows.loc["+pcw:size,vectors", "vectors"] > 3
     assert rows.loc["+halves", "vectors"] == 2
     words = rows.loc["bm25:window=200"]
     assert words.isna()["tokens_per_second"]
