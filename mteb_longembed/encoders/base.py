@@ -455,3 +455,11 @@ def local_name(path: str | Path) -> str:
     """`local/NAME` for a folder. It is never a path, and every system allows it in a folder name."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path).resolve().name).strip("-.") or "model"
     return f"local/{stem}"
+
+
+def is_saved(name: str, revision: str | None) -> bool:
+    """Whether a repository on the hub has a model that we saved. False for one that cannot be read."""
+    try:
+        return TRUNK in [module["type"] for module in Files.open(name, revision).modules()]
+    except LongEmbedError:
+        return False
