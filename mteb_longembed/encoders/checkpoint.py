@@ -246,14 +246,15 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
 
 def _strategy_for(base: Base, spec: ModelSpec) -> Strategy:
     """The strategy with all lengths and parameters."""
-    grown = base.interpolated
-    if grown is not None:
-        asks_for_more = spec.target_len not in (None, grown) or spec.params or spec.trained_len
-        if spec.strategy != "none" or asks_for_more:
+    if base.entry is not None and base.entry.interpolation is not None:
+        # its table is interpolated already, by the rule of `pi`
+        trained_len = base.trained_len or 1
+        grown = base.entry.interpolation * trained_len
+        if ModelSpec(spec.base, target_len=grown) != replace(spec, target_len=spec.target_len or grown):
             raise IncompatibleError(
                 f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
             )
-        return get_strategy("pi")(trained_len=base.trained_len or grown, target_len=grown)
+        return get_strategy("pi")(trained_len=trained_len, target_len=grown)
     check_fit(base.config, spec.kind, base.name)
     strategy = strategy_of(spec, base.trained_len, base.name)
     check_parameters(base.config, strategy, base.name)

@@ -8,7 +8,6 @@ import copy
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast, overload
@@ -24,9 +23,9 @@ from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
 from mteb_longembed.names import ZooEntry
 
-from .base import OURS, Base, base_of_loaded
+from .base import Base, base_of_loaded
 from .checkpoint import DTYPES, Checkpoint, ModelSpec, checkpoint_of, open_checkpoint
-from .e5rope import E5_ROPE, converted
+from .e5rope import E5_ROPE, KEY_MAPPING
 from .head import Head
 from .identity import digest
 from .model import (
@@ -41,7 +40,10 @@ from .vectors import GroupByDocument, LongPooling
 from .weights import TokenWeights
 
 #: The classes that a saved model of ours may name, beside those of sentence-transformers.
-_CLASSES = dict(zip(OURS, (LongTransformer, LongPooling, GroupByDocument, TokenWeights), strict=True))
+_CLASSES = {
+    f"{kind.__module__}.{kind.__name__}": kind
+    for kind in (LongTransformer, LongPooling, GroupByDocument, TokenWeights)
+}
 #: Weights that an embedding model may lack: heads that it never runs.
 _HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanmaxsim"]
@@ -247,15 +249,6 @@ def load_checkpoint(
             loaded = load_base(base, device, kwargs)
             _check(loaded[0], base.path)
             return _finished(loaded, checkpoint, device)
-        for kind in base.module_types:
-            of_theirs = kind.startswith("sentence_transformers.") and (
-                ".modules." in kind or ".models." in kind
-            )
-            if kind not in OURS and not of_theirs:
-                raise ModelError(
-                    f"{base.path} asks for the class {kind[:80]}, which is neither ours nor a module of "
-                    "sentence-transformers."
-                )
         owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
         model: LongModel = owner._load_with_module_classes(base.path, _CLASSES, device=device, **kwargs)
         _check(model[0], base.path)
@@ -288,20 +281,17 @@ def load_base(base: Base, device: str | None, kwargs: dict[str, Any] | None = No
     }
     if entry.config:
         kwargs["config_kwargs"] = dict(entry.config)
-    source: AbstractContextManager[str] = contextlib.nullcontext(base.path)
-    if base.config.model_type == "jina_embeddings_v3" and base.files.find("config.json") is not None:
-        raw = base.files.json("config.json")
-        if raw.get("model_type") == E5_ROPE:
-            source = converted(base.path, base.files.commit)
-            kwargs |= {"revision": None, "local_files_only": True}
-    with source as path:
-        if base.module_types or entry.pooling is None:
-            model = SentenceTransformer(path, **options, **kwargs)
-        else:
-            inner = Transformer.load(path, **kwargs)
-            modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
-            model = SentenceTransformer(modules=modules, **options)
-    wants_eos = (base.files.json("tokenizer_config.json") or {}).get("add_eos_token") is True
+    if base.config.architectures == [E5_ROPE]:
+        kwargs["model_kwargs"] = {**kwargs["model_kwargs"], "key_mapping": KEY_MAPPING}
+    if base.module_types or entry.pooling is None:
+        model = SentenceTransformer(base.path, **options, **kwargs)
+    else:
+        inner = Transformer.load(base.path, **kwargs)
+        modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
+        model = SentenceTransformer(modules=modules, **options)
+    if base.config.architectures == [E5_ROPE]:
+        cast("Any", model[0]).model._weight_conversions = []  # it is saved under transformers' names
+    wants_eos = base.files.json("tokenizer_config.json").get("add_eos_token") is True
     if entry.append_eos or (wants_eos and base.pooling == "lasttoken"):
         _append_eos(model.tokenizer, says_so=not entry.append_eos)
     return model
@@ -310,10 +300,11 @@ def load_base(base: Base, device: str | None, kwargs: dict[str, Any] | None = No
 def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | None) -> LongModel:
     """The model made of a private base: the positions of its transformer are swapped, and its head pools windows."""
     first: Any = base[0]
-    grown = checkpoint.base.interpolated
-    if grown is not None:
-        _with_trained_rows(first.model, grown // checkpoint.strategy.trained_len)
-    first = LongTransformer.made_of(first, checkpoint.strategy, has_long_rows=grown is not None)
+    entry = checkpoint.base.entry
+    step = None if entry is None else entry.interpolation
+    if step is not None:
+        _with_trained_rows(first.model, step)
+    first = LongTransformer.made_of(first, checkpoint.strategy, has_long_rows=step is not None)
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
     made: LongModel
     if (
@@ -372,7 +363,7 @@ def _translated_errors(path: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
             raise unreachable(path) from error
-        why = " ".join(str(error).split())[:200]
+        why = " ".join(str(error).split())[:250]
         raise ModelError(
             f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
         ) from error

@@ -57,7 +57,7 @@ def model_meta(
     `find` returns mteb's own entry of a name, or None. Then the hub describes the base, or its configuration.
     """
     base = checkpoint.base
-    origin, _ = base.origin
+    origin = base.origin
     known = find(origin) or _described_by_files(base)
     kind = "dense"
     if settings.fuse:
