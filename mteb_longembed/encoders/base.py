@@ -233,7 +233,7 @@ class Base:
         """The name of the base that the model was made from; its own, unless we saved it."""
         return self.name if self.saved is None else str(self.saved["base"])
 
-    @property
+    @cached_property
     def trained_len(self) -> int | None:
         """The longest input in tokens that the base was trained on."""
         if self.saved is not None:

@@ -140,7 +140,7 @@ def no_bar() -> AbstractContextManager[None]:
 
 
 def _bar(total: int, *, show: bool) -> Any:
-    """A bar of estimated tokens, which also shows without a terminal; inside `shared_bar` it is that bar."""
+    """A bar of tokens, which also shows without a terminal; inside `shared_bar` it is that bar."""
     run_bar = _RUN_BAR.get()
     if run_bar is not None:
         return nullcontext(run_bar)
@@ -201,16 +201,20 @@ class Engine:
         expected = [estimated_tokens(text, kept_len) for text in texts]
         with _bar(sum(expected), show=show) as bar:
             for indices in blocks(texts, kept_len, self.budget.tokens * _BATCHES):
-                for part, arrays in self._encode_block(texts, indices):
-                    bar.update(sum(expected[i] for i in part))
+                for part, arrays, n_tokens in self._encode_block(texts, indices, expected):
+                    if _RUN_BAR.get() is None:
+                        bar.total += n_tokens - sum(expected[i] for i in part)
+                    bar.update(n_tokens)
                     yield part, arrays
 
     def _encode_block(
-        self, texts: Sequence[str], indices: Sequence[int]
-    ) -> Iterator[tuple[list[int], list[list[Tensor]]]]:
+        self, texts: Sequence[str], indices: Sequence[int], expected: Sequence[int]
+    ) -> Iterator[tuple[list[int], list[list[Tensor]], int]]:
         known = self._stored([texts[i] for i in indices])
         if known:
-            yield [indices[n] for n in known], [list(arrays) for arrays in zip(*known.values(), strict=True)]
+            found = [indices[n] for n in known]
+            stored = [list(arrays) for arrays in zip(*known.values(), strict=True)]
+            yield found, stored, sum(expected[i] for i in found)
         missing = [i for n, i in enumerate(indices) if n not in known]
         if not missing:
             return
@@ -222,7 +226,7 @@ class Engine:
             for arrays in self._run([ids[n] for n in batch]):
                 part = list(islice(places, len(arrays[0])))
                 self._keep(part, missing, texts, ids, arrays)
-                yield [missing[n] for n in part], arrays
+                yield [missing[n] for n in part], arrays, sum(len(ids[n]) for n in part)
 
     def _run(self, rows: Sequence[Ids]) -> Iterator[list[list[Tensor]]]:
         """For each model the array of each text of a batch: in one piece, or in several if memory is short."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, Self, cast
 
 from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, code_of, get_strategy
@@ -76,11 +77,6 @@ class ModelSpec:
         given = {key: value for key, value in self.params.items() if value is not None}
         params = {key: read(f"{self.strategy}'s {key}", declared[key], value) for key, value in given.items()}
         self._keep("params", params)
-        if self.dtype == "int8":
-            raise InputError(
-                "dtype must be one of fp32, fp16, bf16, got int8: write the model with mteb_longembed.export, and "
-                "quantise that folder with the ONNX or OpenVINO backend of sentence-transformers."
-            )
         self._keep(
             "dtype", read("dtype", Literal[tuple(DTYPES)] | None, _SHORT.get(self.dtype or "", self.dtype))
         )
@@ -157,7 +153,7 @@ class ModelSpec:
         set_here = {key: value for key, value in given.items() if value not in (None, False)}
         return {"strategy": self.strategy, **self.params, **set_here}
 
-    @property
+    @cached_property
     def kind(self) -> type[Strategy]:
         """The class of the strategy."""
         return get_strategy(self.strategy)

@@ -37,7 +37,7 @@ from .model import (
     settings_of,
 )
 from .vectors import GroupByDocument, LongPooling
-from .weights import TokenWeights
+from .weights import TokenWeights, document_prompt
 
 #: The classes that a saved model of ours may name, beside those of sentence-transformers.
 _CLASSES = {
@@ -144,7 +144,11 @@ def extend(
     spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params)
     if not isinstance(base, SentenceTransformer):
         return load_checkpoint(open_checkpoint(spec), device)
-    check_unset(revision=spec.revision, dtype=spec.dtype)
+    for key, value in (("revision", spec.revision), ("dtype", spec.dtype)):
+        if value is not None:
+            raise InputError(
+                f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
+            )
     trunk = base[0]
     if isinstance(trunk, LongTransformer) and trunk.strategy.overrides():
         raise InputError(f"the model is extended already (by {trunk.strategy.KEY}): extend its base instead.")
@@ -205,14 +209,16 @@ def load(
         )
     loading = dict(model_kwargs or {})
     dtype = str(loading.pop("dtype", loading.pop("torch_dtype", "auto"))).removeprefix("torch.")
+    given = {
+        "revision": revision,
+        "dtype": None if dtype in ("auto", "None") else dtype,
+        "trust_remote_code": trust_remote_code or None,
+        "vectors": vectors,
+    }
+    chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     spec = ModelSpec.parse(str(name))
-    spec = replace(
-        spec,
-        revision=revision or spec.revision,
-        dtype=spec.dtype if dtype in ("auto", "None") else dtype,
-        trust_remote_code=trust_remote_code or spec.trust_remote_code,
-        vectors=spec.vectors if vectors is None else vectors,
-    )
+    if chosen:
+        spec = replace(spec, **chosen)
     model = load_checkpoint(open_checkpoint(spec), device, loading)
     if loading:
         # what these settings change is not known, so the name does not hold
@@ -223,15 +229,6 @@ def load(
     if truncate_dim is not None:
         model.cut_dimensions(truncate_dim)
     return model
-
-
-def check_unset(**settings: str | None) -> None:
-    """Raise InputError if one of these settings is given together with a loaded model."""
-    for key, value in settings.items():
-        if value is not None:
-            raise InputError(
-                f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
-            )
 
 
 def load_checkpoint(
@@ -374,17 +371,14 @@ def _name_the_document_prompt(model: BaseModel) -> None:
 
     sentence-transformers writes an empty `document` beside it, and then uses that.
     """
-    if model.prompts.get("document"):
-        return
-    for name in ("passage", "corpus"):
-        if prompt := model.prompts.get(name):
-            warnings.warn(
-                f"the prompt of documents is empty, and {name} is {prompt!r}: documents get that of {name}. Save it as "
-                "document to choose.",
-                stacklevel=4,
-            )
-            model.prompts["document"] = prompt
-            return
+    prompt = document_prompt(model)
+    if prompt and not model.prompts.get("document"):
+        warnings.warn(
+            f"the prompt of documents is empty, and another one is {prompt!r}: documents get that one. Save it as "
+            "document to choose.",
+            stacklevel=4,
+        )
+        model.prompts["document"] = prompt
 
 
 def _append_eos(tokenizer: PreTrainedTokenizerFast, *, says_so: bool) -> None:
@@ -422,11 +416,10 @@ def _check(first: Any, path: str) -> None:
         if not getattr(weight, "_is_hf_initialized", False) and not _HEADS.search(name):
             missing.append(name)
     if missing:
-        missing.sort()
-        shown = ", ".join(missing[:3])
-        if len(missing) > 3:
-            shown += f" and {len(missing) - 3} more"
-        raise ModelError(f"the checkpoint in {path} lacks weights that the model needs: {shown}.")
+        shown = ", ".join(sorted(missing)[:3])
+        raise ModelError(
+            f"the checkpoint in {path} lacks {len(missing)} weights that the model needs: {shown}."
+        )
     rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
     entries = len(first.tokenizer or ())
     if 2 * entries < rows:
