@@ -285,24 +285,25 @@ def saved_strategy(setting: dict[str, Any], where: str) -> Strategy:
 
 
 def _as_saved(base: Base, spec: ModelSpec) -> Checkpoint:
-    """A model that we saved. It takes a compute type, and no other setting."""
+    """A model that we saved. It takes a compute type, and of all other settings only those that it has."""
     assert base.saved is not None
     strategy = saved_strategy(base.saved, base.path)
-    published = ModelSpec(base.name, dtype=spec.dtype)
-    at_target = replace(published, target_len=strategy.target_len)
-    full = replace(at_target, strategy=strategy.KEY, vectors=base.vectors, params=strategy.settings())
-    asked = replace(
-        spec,
-        base=base.name,
-        revision=None,
-        trust_remote_code=False,
-        vectors=None if spec.vectors == base.vectors else spec.vectors,
+    full = ModelSpec(
+        base.name,
+        strategy.KEY,
+        strategy.target_len,
+        dtype=spec.dtype,
+        vectors=base.vectors,
+        params=strategy.settings(),
     )
-    if asked not in (published, at_target, replace(full, vectors=None)):
+    asked = replace(spec, revision=None, trust_remote_code=False).experiment
+    if asked["strategy"] == "none":
+        del asked["strategy"]
+    if not asked.items() <= full.experiment.items():
         raise InputError(
             f"{base.name} is extended already and accepts no strategy, length or other parameter except a dtype and a "
             "revision on the hub: load it as it was saved, or extend its base instead."
         )
     if not base.files.local:
-        return Checkpoint(base, published, strategy)  # its repository has a name of its own
+        full = ModelSpec(base.name, dtype=spec.dtype)  # its repository has a name of its own
     return Checkpoint(base, full, strategy)

@@ -112,7 +112,7 @@ def _configuration(module: nn.Module, words: Callable[[Any], object]) -> str:
     for key in _UNREAD:
         entries.pop(key, None)
     tokenizer = getattr(module, "tokenizer", None)
-    read = None if tokenizer is None else [words(tokenizer), tokenizer.truncation_side]
+    read = None if tokenizer is None else [words(tokenizer), getattr(tokenizer, "truncation_side", None)]
     return json.dumps([config, entries, read], sort_keys=True, default=str)
 
 

@@ -79,17 +79,10 @@ class LongTransformer(Transformer):
 
     @classmethod
     def made_of(cls, transformer: Transformer, strategy: Strategy, *, has_long_rows: bool = False) -> Self:
-        """A private `Transformer` becomes one of ours, with a strategy inside.
+        """A private `Transformer` becomes one of ours, with a strategy inside that has all lengths and parameters.
 
-        Args:
-            transformer: of sentence-transformers' own class, or one of ours without a strategy.
-            strategy: with all lengths and parameters.
-            has_long_rows: whether the last rows of the table of positions are those of long documents.
+        `has_long_rows`: whether the last rows of the table of positions are those of long documents.
         """
-        if not isinstance(transformer, Transformer):
-            raise ModelError(
-                f"only sentence-transformers' Transformer can be extended, got {type(transformer).__name__}."
-            )
         transformer.__class__ = cls
         made = cast("Self", transformer)
         made._extend(strategy, has_long_rows=has_long_rows)
