@@ -146,11 +146,12 @@ def silence(*loggers: str) -> Iterator[None]:
             after.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.ERROR)
         for bars in (datasets, utils):
-            are_off = bars.are_progress_bars_disabled()
-            after.callback(bars.disable_progress_bars if are_off else bars.enable_progress_bars)
-        after.callback(
-            models.enable_progress_bar if models.is_progress_bar_enabled() else models.disable_progress_bar
-        )
+            if bars.are_progress_bars_disabled():
+                after.callback(bars.disable_progress_bars)
+            else:
+                after.callback(bars.enable_progress_bars)
+        if models.is_progress_bar_enabled():
+            after.callback(models.enable_progress_bar)
         datasets.disable_progress_bars()
         models.disable_progress_bar()  # the hub's too; so these come back before the hub's
         yield

@@ -313,12 +313,13 @@ def base_of_loaded(model: SentenceTransformer, digest: str) -> Base:
             "the loaded model has no name, so its results could be mistaken for another's: set "
             "model.model_card_data.model_name first."
         )
+    second = list(model)[1:2] or [first]
     return Base(
         name=card.model_name or local_name(path),
         files=Files(source),
         config=first.config,
         max_seq_length=model.max_seq_length,
-        pooling=_pooling_mode({"pooling_mode": getattr(model[min(1, len(model) - 1)], "pooling_mode", None)}),
+        pooling=_pooling_mode(vars(second[0])),
         similarity=model.similarity_fn_name,
         digest=digest,
     )

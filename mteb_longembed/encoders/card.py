@@ -32,11 +32,12 @@ def exported_card(model: Any, name: str, lost: Sequence[str]) -> str:
 
 def adapted_card(name: str, base: str, how: str) -> str:
     """The card of a model of stock modules that `adapt` made of a base; a base on the hub is linked."""
-    is_published = _HUB_ID.fullmatch(base) and not is_folder(base)
-    shown = _link(base) if is_published else f"`{base.rstrip('/').rpartition('/')[2]}`"
-    return _card(
-        "adapted.md", [*_TAGS, ADAPTED], base if is_published else "local/", name=name, base=shown, how=how
-    )
+    made_from = base
+    shown = _link(base)
+    if not _HUB_ID.fullmatch(base) or is_folder(base):
+        made_from = "local/"
+        shown = f"`{base.rstrip('/').rpartition('/')[2]}`"
+    return _card("adapted.md", [*_TAGS, ADAPTED], made_from, name=name, base=shown, how=how)
 
 
 def _tags(model: Any, *first: str) -> list[str]:

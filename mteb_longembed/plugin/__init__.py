@@ -30,7 +30,6 @@ def after_import(name: str) -> None:
                 raise _moved(watched)
     elif name == "mteb.cli":
         replace(sys.modules[name], "main", ours.main_in_one_sentence)
-        replace(sys.modules["mteb.cli.build_cli"], "run", ours.run_and_say)
     else:
         from mteb_longembed.tasks.benchmark import make_benchmark
 

@@ -22,16 +22,6 @@ from mteb_longembed.retrieval.settings import SearchSettings, read_name
 
 from .api_models import check_options, windowed
 
-#: Fields of a base's ModelMeta that are not true for the model made from it.
-_OF_ANY_MODEL: dict[str, Any] = {
-    "loader_kwargs": {},
-    "superseded_by": None,
-    # packages that the base's own loader needs; our loader does not
-    "extra_requirements_groups": None,
-    "framework": ["Sentence Transformers", "PyTorch"],
-    "modalities": ["text"],
-    "output_dtypes": None,
-}
 _PLAIN = SearchSettings()
 
 
@@ -73,6 +63,10 @@ def model_meta(
     experiment["algorithm"] += search_version(settings)
     has_prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
     fields: dict[str, Any] = {
+        # what is not true for the model made of a base: packages that its own loader needs, and the like
+        **dict.fromkeys(("superseded_by", "extra_requirements_groups", "output_dtypes")),
+        "loader_kwargs": {},
+        "framework": ["Sentence Transformers", "PyTorch"],
         "name": base.name,
         "revision": base.revision,
         "experiment_kwargs": experiment,
@@ -88,22 +82,19 @@ def model_meta(
         fields["embed_dim"] = range(1, known.embed_dim + 1)
     if base.saved is not None and not base.files.local:
         fields["reference"] = f"https://huggingface.co/{base.name}"
-    return known.model_copy(update={**_OF_ANY_MODEL, **fields})
+    return known.model_copy(update=fields)
 
 
 def _described_by_files(base: Base) -> ModelMeta:
-    """What the hub says of a base that mteb does not know; without the hub, its width and its table of words."""
+    """What the hub says of a base that mteb does not know; without the hub, its width."""
     if not base.files.local and base.path and hub_answers():
         try:
             return ModelMeta.from_hub(base.path, base.revision)
         except Exception as error:  # of any library: facts of a card may be missing, and never end a run
             warnings.warn(f"the hub says nothing of {base.path} ({error}).", stacklevel=2)
-    width = getattr(base.config, "hidden_size", None)
-    words = getattr(base.config, "vocab_size", None)
-    known = {"embed_dim": width}
-    if width and words:
-        known["n_embedding_parameters"] = words * width  # as mteb counts them
-    return ModelMeta.create_empty().model_copy(update=known)
+    return ModelMeta.create_empty().model_copy(
+        update={"embed_dim": getattr(base.config, "hidden_size", None)}
+    )
 
 
 def _load(

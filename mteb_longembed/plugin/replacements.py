@@ -1,10 +1,7 @@
-"""What replaces functions of mteb: for models of ours, for our errors, and for the last line of a run."""
+"""What replaces functions of mteb: for models of ours, and for our errors."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import shlex
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,15 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError
 from mteb_longembed.names import ZOO, holds_model, is_extended_name, name_of
-from mteb_longembed.reports.results import PREFIXES
 
 from . import part
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta
-
-#: `1` also shows the traceback of our errors.
-TRACEBACK_VARIABLE = "MTEB_LONGEMBED_TRACEBACK"
 
 
 def own_model(
@@ -96,17 +89,11 @@ def main_in_one_sentence(main: Callable[..., object], *args: object, **kwargs: o
     """The main function of mteb's command, in which our errors become one sentence and an exit status."""
     try:
         return main(*args, **kwargs)
-    except (LongEmbedError, KeyboardInterrupt) as error:
-        is_interrupt = isinstance(error, KeyboardInterrupt)
-        if os.environ.get(TRACEBACK_VARIABLE) == "1" or (is_interrupt and sys.argv[1:2] != ["run"]):
+    except LongEmbedError as error:
+        print(f"mteb-longembed: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        if sys.argv[1:2] != ["run"]:
             raise
-        print(f"mteb-longembed: {INTERRUPTED if is_interrupt else error}", file=sys.stderr)
-        sys.exit(130 if is_interrupt else 2)
-
-
-def run_and_say(run: Callable[[argparse.Namespace], None], args: argparse.Namespace) -> None:
-    """`mteb run`, which ends with the command that shows the scores on LongEmbed's tasks in a table."""
-    run(args)
-    if any(str(name).startswith(PREFIXES) for name in [*(args.tasks or ()), *(args.benchmarks or ())]):
-        table = shlex.join(["mteb-longembed", "report", args.output_folder])
-        print(f"{args.model}: done. Table: {table}", file=sys.stderr)
+        print(f"mteb-longembed: {INTERRUPTED}", file=sys.stderr)
+        sys.exit(130)

@@ -1,16 +1,14 @@
-"""Under the stock `mteb` command our errors are one sentence, and a run ends with the way to its table."""
+"""Under the stock `mteb` command our errors are one sentence."""
 
 import functools
 import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from mteb_longembed.errors import InputError
-from mteb_longembed.plugin.replacements import TRACEBACK_VARIABLE, main_in_one_sentence, run_and_say
+from mteb_longembed.plugin.replacements import main_in_one_sentence
 
 ROOT = str(Path(__file__).parents[2])
 #: The stock command, in the form that its console script has.
@@ -34,12 +32,6 @@ def raising(error: BaseException):
     return functools.partial(main_in_one_sentence, main)
 
 
-def test_the_traceback_comes_when_it_is_asked_for(monkeypatch) -> None:
-    monkeypatch.setenv(TRACEBACK_VARIABLE, "1")
-    with pytest.raises(InputError):
-        raising(InputError("x"))()
-
-
 def test_an_interrupted_run_says_that_the_same_command_goes_on(monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["mteb", "run", "-m", "bm25"])
     with pytest.raises(SystemExit) as stopped:
@@ -54,21 +46,6 @@ def test_other_errors_and_interrupts_of_other_commands_pass(error, monkeypatch, 
     with pytest.raises(type(error)) as raised:
         raising(error)()
     assert raised.value is error and capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize(
-    ("tasks", "benchmarks", "is_said"),
-    [
-        (["LongEmbedPasskey", "NFCorpus"], None, True),
-        (["NFCorpus"], None, False),
-        (None, ["LongEmbed+"], True),
-    ],
-)
-def test_a_run_ends_with_the_command_that_shows_its_table(tasks, benchmarks, is_said, capsys) -> None:
-    arguments = {"tasks": tasks, "benchmarks": benchmarks, "model": "e5-base+ntk", "output_folder": "my runs"}
-    run_and_say(lambda args: None, SimpleNamespace(**arguments))
-    line = "e5-base+ntk: done. Table: mteb-longembed report 'my runs'\n"
-    assert capsys.readouterr() == ("", line if is_said else "")
 
 
 def test_the_stock_command_names_what_is_misspelt_without_a_traceback(tmp_path) -> None:
