@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self, cast
 
-from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, code_of, get_strategy
+from mteb_longembed.encoders.strategies import Strategy, algorithm_of, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError, UnknownNameError
 from mteb_longembed.names import (
     MAX_LENGTH,
@@ -189,8 +189,8 @@ class Checkpoint:
 
         Always strategy, target and the version of our algorithms, or of the code of somebody's strategy.
         """
-        algorithm = f"{ALGORITHM}{code_of(type(self.strategy))}"
-        return {**self.spec.experiment, "target_len": self.strategy.target_len, "algorithm": algorithm}
+        made_by = {"target_len": self.strategy.target_len, "algorithm": algorithm_of(type(self.strategy))}
+        return {**self.spec.experiment, **made_by}
 
 
 def open_checkpoint(spec: ModelSpec) -> Checkpoint:

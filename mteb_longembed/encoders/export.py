@@ -25,7 +25,7 @@ from .base import POOLING_SWITCHES
 from .card import exported_card
 from .head import Head, routes
 from .load import load
-from .model import LongTransformer, settings_of
+from .model import LongTransformer, check_merged, settings_of
 from .swap import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of
 from .weights import TokenWeights
 
@@ -248,10 +248,7 @@ def _refuse(positions: Positions, strategy: Strategy, reason: str) -> Incompatib
 def _check_old_readers(modules: Sequence[nn.Module]) -> None:
     """Raise IncompatibleError for modules that no form of a folder makes old readers run as they are."""
     first, *others = modules
-    if any(hasattr(part, "merged_adapters") for part in first.modules()):
-        raise IncompatibleError(
-            "a model with adapters must be merged before it is exported: call merge_and_unload() of the PEFT model."
-        )
+    check_merged(first)
     if not isinstance(first, Transformer):
         raise IncompatibleError(
             f"export writes a Transformer and what follows it, got a {type(first).__name__}: use save_pretrained."

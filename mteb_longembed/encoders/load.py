@@ -317,24 +317,17 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
         if device is not None:
             made.to(device)
     else:
-        made = _with_pooled_windows(base, first, checkpoint, device)
+        head = Head.of(base)
+        settings = settings_of(base)
+        if checkpoint.vectors is not None:
+            # the model compares by cosine, unless it says dot
+            similarity = settings.pop("similarity_fn_name")
+            dims = settings["truncate_dim"]
+            head = replace(head, vectors=checkpoint.vectors, normalize=similarity != "dot", dims=dims)
+        made = of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
     _name_the_document_prompt(made)
     made.remember(checkpoint)
     return made
-
-
-def _with_pooled_windows(
-    base: SentenceTransformer, first: LongTransformer, checkpoint: Checkpoint, device: str | None
-) -> LongModel:
-    """The model whose head pools windows, or has several vectors for a document."""
-    settings = settings_of(base)
-    head = Head.of(base)
-    if checkpoint.vectors is not None:
-        # the model compares by cosine, unless it says dot
-        similarity = settings.pop("similarity_fn_name")
-        dims = settings["truncate_dim"]
-        head = replace(head, vectors=checkpoint.vectors, normalize=similarity != "dot", dims=dims)
-    return of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
 
 
 def _with_trained_rows(model: PreTrainedModel, step: int) -> None:

@@ -17,7 +17,7 @@ from mteb.models.model_meta import ModelMeta
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
-from mteb_longembed.encoders import checkpoint
+from mteb_longembed.encoders import strategies
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, IncompatibleError, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.names import ZOO
@@ -248,7 +248,7 @@ def test_an_extended_model_never_reads_or_overwrites_the_base_or_an_older_algori
         base.model_card_data.set_base_model("intfloat/e5-base-v2", revision=REVISION)
         run(base)
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoint, "ALGORITHM", "le1")
+            patch.setattr(strategies, "ALGORITHM", "le1")
             run(mteb_longembed.extend("e5-base", "rp", 1024, device="cpu"))
         files = {file: file.read_text() for file in (tmp_path / "results").rglob("*.json")}
         assert len(scores(cache)) == 2
