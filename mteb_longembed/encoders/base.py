@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -369,7 +370,7 @@ def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> Pretrai
         ModelError: if transformers does not know or accept it, or if it needs code that may not run.
     """
     try:
-        with translate_hub_errors():
+        with contextlib.nullcontext() if files.local else translate_hub_errors():
             return AutoConfig.from_pretrained(
                 files.path, trust_remote_code=runs_code, revision=files.commit, subfolder=folder.rstrip("/")
             )

@@ -246,7 +246,8 @@ def _strategy_for(base: Base, spec: ModelSpec) -> Strategy:
         # its table is interpolated already, by the rule of `pi`
         trained_len = base.trained_len or 1
         grown = base.entry.interpolation * trained_len
-        if ModelSpec(spec.base, target_len=grown) != replace(spec, target_len=spec.target_len or grown):
+        asks_for_more = spec.target_len not in (None, grown) or spec.params or spec.trained_len
+        if spec.strategy != "none" or asks_for_more:
             raise IncompatibleError(
                 f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
             )

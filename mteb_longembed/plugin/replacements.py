@@ -72,7 +72,7 @@ def describe_loaded(
         action="ignore"
     ):  # mteb warns of its own default, and of a method's old name
         meta = described(cls, model, *args, **kwargs)
-    if not hasattr(model, "identity"):
+    if not hasattr(type(model), "identity"):
         return meta
     if model.checkpoint is not None:
         from .models import model_meta

@@ -163,6 +163,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, tmp_path, monkeypatch)
     monkeypatch.setattr(known, lambda name: entry if name == str(where) else None)
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")
+    assert extend(where, dtype="bf16").max_seq_length == 128
     model = extend(where)
     texts = TEXTS[:4]
     got = torch.nn.functional.normalize(model.encode(texts, convert_to_tensor=True), dim=1)
