@@ -67,6 +67,7 @@ def model_meta(
         **dict.fromkeys(("superseded_by", "extra_requirements_groups", "output_dtypes")),
         "loader_kwargs": {},
         "framework": ["Sentence Transformers", "PyTorch"],
+        "modalities": ["text"],
         "name": base.name,
         "revision": base.revision,
         "experiment_kwargs": experiment,
