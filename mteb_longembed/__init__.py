@@ -37,9 +37,11 @@ _LATER = {
     "search": "retrieval.searcher",
     "tune": "encoders.tuning",
 }
-__all__ = ["__version__", *_LATER]
+__all__ = ["__version__", "register", *_LATER]
 
-autoload.install()
+#: Registers with mteb by hand, where no file runs at Python's start (`MTEB_LONGEMBED_AUTOLOAD=0`).
+register = autoload.install
+register()
 
 
 if not TYPE_CHECKING:  # type checkers would take every name for one of ours

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from weakref import WeakKeyDictionary
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -28,8 +27,6 @@ Power = Annotated[float, Field(gt=0, le=1), "(such as 0.5)"]
 #: How many vectors a document has: one for so many content tokens, or `window`: one for each window that a strategy
 #: cuts. None: one vector.
 Vectors = int | str
-#: Class -> the types of its fields, once they were asked for.
-_HINTS: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 _TOKENS = re.compile(r"(?P<number>[0-9]{1,15})(?P<thousands>[kK]?)")
 _KINDS = {int: "a whole number", float: "a number", bool: "on or off"}
 _BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -65,7 +62,8 @@ def read_fields(settings: Any, owner: str = "") -> None:
     Raises:
         InputError: if a value breaks its rule.
     """
-    for name, kind in hints(type(settings)).items():
+    owner_of_fields: Any = type(settings)
+    for name, kind in hints(owner_of_fields).items():
         value = read(f"{owner}{name}", kind, getattr(settings, name))
         object.__setattr__(settings, name, value)  # the instance is frozen for others
 
@@ -75,13 +73,11 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
 
 
+@functools.cache
 def hints(owner: Any) -> dict[str, Any]:
     """The types of a dataclass' fields, with their bounds and units."""
-    known = _HINTS.get(owner)
-    if known is None:
-        types_of = typing.get_type_hints(owner, include_extras=True)
-        known = _HINTS[owner] = {field.name: types_of[field.name] for field in fields(owner)}
-    return known
+    types_of = typing.get_type_hints(owner, include_extras=True)
+    return {field.name: types_of[field.name] for field in fields(owner)}
 
 
 def _rule(kind: Any) -> str:

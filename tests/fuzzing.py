@@ -10,14 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.data.check import read_queries
 from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
 from mteb_longembed.encoders.load import load_checkpoint
-from mteb_longembed.encoders.store import pack, unpack
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import LongEmbedError
 from tests import tiny
@@ -96,7 +94,6 @@ class Targets:
         longembed.extend(made, "pcw", target_len=64).save_pretrained(str(self.saved), create_model_card=False)
         self.all: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], object]]] = {
             "names": (self.names(), lambda text: open_checkpoint(ModelSpec.parse(text))),
-            "rows of the store": (self.rows(), lambda row: unpack(*row)),
             "a base's files": (self.files(self.base), lambda file: self.load(self.base, *file)),
             "a saved model's files": (self.files(self.saved), lambda file: self.load(self.saved, *file)),
             "JSON lines": (self.lines(), self.read_lines),
@@ -114,21 +111,6 @@ class Targets:
             st.text(max_size=30), st.lists(pieces, max_size=8).map("".join), shaped.map("".join),
             st.sampled_from(["x" * 5000, "+" * 900, "a/b+" * 200, "mini-rope+pi@" + "9" * 900]),
         )  # fmt: skip
-
-    def rows(self) -> st.SearchStrategy[tuple[object, bytes]]:
-        key = bytes(32)
-        good = pack(np.arange(6, dtype=np.float32).reshape(2, 3), key)
-        edits = st.lists(st.tuples(st.integers(0, len(good) - 1), st.integers(0, 255)), max_size=4)
-
-        def edited(changes: list[tuple[int, int]]) -> bytes:
-            changed = bytearray(good)
-            for at, value in changes:
-                changed[at] = value
-            return bytes(changed)
-
-        cut = st.integers(0, len(good)).map(lambda n: good[:n])
-        other = st.none() | st.text() | st.binary(max_size=80) | st.integers()
-        return st.tuples(edits.map(edited) | cut | other, st.just(key))
 
     def files(self, folder: Path) -> st.SearchStrategy[tuple[str, str]]:
         untouched = ("tokenizer.json", "model.safetensors.index.json")

@@ -189,6 +189,8 @@ class LoopbackHub:
         import huggingface_hub.constants
         import huggingface_hub.hf_api
 
+        import mteb_longembed.hub
+
         # a client from an earlier test has the proxies of that test
         huggingface_hub.close_session()
         caches = Path(home)
@@ -205,7 +207,7 @@ class LoopbackHub:
             if hasattr(constants, name):
                 monkeypatch.setattr(constants, name, value)
         # another hub may have used the same port before
-        monkeypatch.setattr("mteb_longembed.hub._ANSWERS", {})
+        mteb_longembed.hub._ask.cache_clear()
         monkeypatch.setattr(huggingface_hub.hf_api.api, "endpoint", self.url)
         # transformers keeps its own API object from its first use, perhaps for the hub of another test
         monkeypatch.setattr("transformers.utils.hub._hf_api", None, raising=False)

@@ -136,9 +136,7 @@ def test_the_stock_command_runs_our_task_on_an_extended_model(stock, empty_hub, 
     env = empty_hub.env(tmp_path / "home", OMP_NUM_THREADS="1")
     command = ["-m", "mteb", "run", "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
     done = stock.attempt(*command, "-m", "e5-base+ntk@1k", env=env, cwd=tmp_path)
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("e5-base+ntk@1k: LongEmbedPasskey ") and done.returncode == 0
-    assert last.endswith(" (splits: 1). Table: mteb-longembed report results")
+    assert done.returncode == 0, done.stderr
     results = (tmp_path / "results").rglob("*.json")
     [file] = [path for path in results if path.name != "model_meta.json"]
     experiment = f"algorithm_{ALGORITHM}__strategy_ntk__target_len_1024"

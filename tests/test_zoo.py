@@ -24,6 +24,19 @@ def test_every_model_of_the_paper_has_its_alias() -> None:
     assert {alias: ZOO[alias].hub_id for alias in PAPER} == PAPER
 
 
+#: What the files of a model do not say, or say wrongly: by its paper, its card or mteb's registry.
+TRAINED = {
+    "e5-base": 512, "e5-rope-base": 512, "e5-base-4k": 512, "gtr-base": 512, "e5-mistral": 4096, "nomic-v1": 2048,
+    "ada-002": 8191, "nomic-v1.5": 2048, "qwen3-0.6b": 32768, "qwen3-4b": 32768, "qwen3-8b": 32768,
+    "nemotron3-1b": 32768, "nemotron3-8b": 32768, "harrier-270m": 32768, "harrier-0.6b": 32768, "ultrabert": 32768,
+    "mdenseon": 8192, "granite-r2": 8192, "granite-small-r2": 8192, "granite-multi-r2": 8192,
+}  # fmt: skip
+
+
+def test_trained_lengths_are_those_of_the_models() -> None:
+    assert {alias: entry.trained_len for alias, entry in ZOO.items() if entry.trained_len} == TRAINED
+
+
 def test_aliases_are_short_and_each_is_one_entry_with_its_hub_id_at_a_whole_commit() -> None:
     assert len({entry.hub_id for entry in ZOO.values()}) == len(ZOO)
     for alias, entry in ZOO.items():

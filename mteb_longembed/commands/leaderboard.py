@@ -1,22 +1,13 @@
 """`mteb-longembed leaderboard`: mteb's own leaderboard of a folder of results, in a browser."""
 
 import argparse
+import os
 from pathlib import Path
 
 from mteb_longembed.commands import Options
+from mteb_longembed.errors import InputError
 
-
-def _port(text: str) -> int:
-    """A port.
-
-    Raises:
-        argparse.ArgumentTypeError: if it is no number from 1 to 65,535.
-    """
-    if not text.isdecimal() or not 0 < int(text) < 2**16:
-        raise argparse.ArgumentTypeError(f"expected a number from 1 to 65535, got {text!r}")
-    return int(text)
-
-
+HOST = "127.0.0.1"
 DESCRIPTION = (
     "Show a folder of results in mteb's own leaderboard: LongEmbed+ and mteb's LongEmbed. It runs on this machine only "
     "and needs no network."
@@ -25,7 +16,7 @@ EPILOG = "example: mteb-longembed leaderboard results/"
 OPTIONS: Options = {
     "": [
         ("results", {"type": Path, "metavar": "RESULTS"}, "a folder that `mteb run` wrote (its default is results/)"),
-        ("--port", {"type": _port, "default": 7860, "metavar": "N"}, "the port of the page (default: 7860)"),
+        ("--port", {"type": int, "default": 7860, "metavar": "N"}, "the port of the page (default: 7860)"),
     ],
 }  # fmt: skip
 
@@ -34,13 +25,24 @@ def main(args: argparse.Namespace) -> int:
     """Serve the leaderboard until it is interrupted.
 
     Raises:
-        LongEmbedError: as `make_app` and `start` do.
+        LongEmbedError: as `make_app` does, or if the port is not free.
     """
     from mteb_longembed.hub import silence
-    from mteb_longembed.plugin.leaderboard import make_app, start
+    from mteb_longembed.plugin.leaderboard import make_app
 
     with silence():
         app = make_app(args.results)
-    print(f"{start(app, args.port)} shows {args.results}; Ctrl-C stops it.", flush=True)
+    # gradio asks its own page whether it answers: never by a proxy
+    for name in ("no_proxy", "NO_PROXY"):
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), HOST]))
+    try:
+        _, address, _ = app.launch(
+            server_name=HOST, server_port=args.port, share=False, prevent_thread_lock=True, quiet=True
+        )
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"--port must be free on this machine, got {args.port}: give another one."
+        ) from error
+    print(f"{address} shows {args.results}; Ctrl-C stops it.", flush=True)
     app.block_thread()
     return 0

@@ -1,7 +1,6 @@
 """`adapt`: a model that is fitted on a user's own documents, without training: corpus weights, then whitening."""
 
 import logging
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -14,15 +13,13 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import Power, read
 
-from .batching import TOKENS, TOKENS_ELSEWHERE
 from .card import ADAPTED, adapted_card
 from .checkpoint import ModelSpec, open_checkpoint
 from .head import Head
 from .identity import digest
 from .load import load, load_base
 from .model import LongModelMixin, LongTransformer, Model, with_head
-from .speed import duration
-from .tokens import MAX_TOKENS, draw, estimated_tokens, read_given
+from .tokens import MAX_TOKENS, draw, read_given
 from .weights import RULES, TokenWeights, count_tokens
 from .whitening import Whitening, drawn_rows
 
@@ -31,10 +28,6 @@ logger = logging.getLogger(__name__)
 #: With fewer documents or pieces of them, adapting is no sure gain, and a loss on some collections (docs/adapt.md).
 FEW_DOCUMENTS = 12
 FEW_PIECES = 50
-#: The first part that is encoded has at most one of so many parts of the tokens.
-_PARTS = 20
-#: Seconds from which on a time is told.
-_LONG = 60
 
 
 def adapt(
@@ -184,31 +177,14 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     """The vectors on which a map is fitted, `[n, d]`: of the windows as the model cuts them, of text that it reads.
 
     Of more than `MAX_VECTORS` some are drawn with a seed. A name with `whiten=` fits its map on the same vectors, which
-    a search has anyway. A first part says how long the others take, and if that is long, so does a line.
+    a search has anyway.
     """
     trunk = model[0]
     head = Head.of(model).unscaled()
     if isinstance(trunk, LongTransformer) and trunk.cuts and head.vectors is None:
         head = replace(head, vectors="window")
     encoder: Any = _uncut(model, head)
-    kept_len = getattr(encoder, "max_seq_length", None)
-    n_tokens = sum(estimated_tokens(text, kept_len) for text in texts)
-    at_once = TOKENS.get(encoder.device.type, TOKENS_ELSEWHERE)
-    first = draw(texts, kept_len, max(min(at_once, n_tokens // _PARTS), 1)).texts
-    started = time.perf_counter()
-    vectors = dict(zip(first, encoder.encode_document(first, show_progress_bar=False), strict=True))
-    n_first = sum(estimated_tokens(text, kept_len) for text in first)
-    seconds = (time.perf_counter() - started) * (n_tokens - n_first) / n_first
-    if seconds >= _LONG:
-        logger.warning(
-            "encoding about %s more tokens takes about %s on this machine.",
-            f"{n_tokens - n_first:,}",
-            duration(seconds),
-        )
-    rest = [text for text in texts if text not in vectors]
-    if rest:
-        vectors.update(zip(rest, encoder.encode_document(rest, show_progress_bar=show), strict=True))
-    every = _rows([vectors[text] for text in texts])
+    every = _rows(encoder.encode_document(texts, show_progress_bar=show))
     return every[drawn_rows(len(every))]
 
 

@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from huggingface_hub import errors
+from huggingface_hub import errors, try_to_load_from_cache
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import AutoConfig, PretrainedConfig
-from transformers.models.auto import CONFIG_MAPPING
 from transformers.utils.import_utils import is_peft_available
 
 from mteb_longembed.errors import HubError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import download, hub_answers, translate_hub_errors, unreachable
 from mteb_longembed.names import Vectors, ZooEntry, entry_of, is_folder, read_vectors
 
-from .e5rope import E5_ROPE, e5rope_config
+from .e5rope import E5_ROPE
 from .swap import Positions, allowed_len, positions_of
 
 #: The content of a JSON object.
 Json = dict[str, Any]
-#: The class of the first module of a model that we saved, its setting, and the classes that may follow.
+#: The class of the first module of a model that we saved.
 TRUNK = "mteb_longembed.encoders.model.LongTransformer"
-OURS = (
-    TRUNK,
-    "mteb_longembed.encoders.vectors.LongPooling",
-    "mteb_longembed.encoders.vectors.GroupByDocument",
-    "mteb_longembed.encoders.weights.TokenWeights",
-)
-_STOCK = "sentence_transformers."
 #: Parts of the class names of modules that do not give one dense vector for each text.
 _OTHER_MODELS = ("cross_encoder", "SparseEncoder", "Splade", "pylate.", "multi_vector_encoder.")
 #: Heads of models that classify and do not embed.
@@ -44,6 +37,7 @@ _CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The endings of files that determine a model's embeddings.
 _HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
+#: The switches of older folders of sentence-transformers, one for each mode of a pooling.
 POOLING_SWITCHES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -108,9 +102,9 @@ class Files:
         except HubError:
             raise
         except errors.EntryNotFoundError as error:
-            if not isinstance(error, errors.LocalEntryNotFoundError) or self._is_cached():
-                return None
-            raise unreachable(self.path) from error
+            if isinstance(error, errors.LocalEntryNotFoundError) and not self._is_cached():
+                raise unreachable(self.path) from error
+            return None
         except (
             errors.RepositoryNotFoundError,
             errors.RevisionNotFoundError,
@@ -126,45 +120,39 @@ class Files:
 
     def _is_cached(self) -> bool:
         """Whether the cache has this commit, so that a file which it lacks is none of the repository's."""
-        from huggingface_hub import try_to_load_from_cache
-
         names = ("config.json", "modules.json", "adapter_config.json")
-        return any(
-            isinstance(try_to_load_from_cache(self.path, name, revision=self.commit), str) for name in names
-        )
+        found = [try_to_load_from_cache(self.path, name, revision=self.commit) for name in names]
+        return any(isinstance(path, str) for path in found)
 
     def json(self, name: str, kind: type = dict) -> Any:
-        """The content of a JSON file, an object or a list. None if there is no such file."""
+        """The content of a JSON file, an object or a list. It is empty if there is no such file."""
         file = self.find(name)
         if file is None:
-            return None
+            return kind()
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise ModelError(f"{name} of {self.path} cannot be read as JSON: {str(error)[:80]}.") from error
         if not isinstance(content, kind):
-            wanted = "a list" if kind is list else "an object"
-            raise ModelError(f"{name} of {self.path} must hold {wanted}, got {str(content)[:80]!r}.")
+            raise ModelError(f"{name} of {self.path} must hold a {kind.__name__}, got {str(content)[:80]!r}.")
         return content
 
     def modules(self) -> list[dict[str, str]]:
         """The entries of modules.json: a class (`type`) and a folder (`path`) each. None of them without such a file.
 
         Raises:
-            ModelError: if it does not list modules inside its folder, or if ours are of another version or not first.
+            ModelError: if it does not list modules inside its folder.
         """
-        entries: list[Any] = self.json("modules.json", list) or []
+        entries: list[Any] = self.json("modules.json", list)
         for entry in entries:
-            _check_module(entry, self.path)
-        types = [entry["type"] for entry in entries]
-        for kind in types:
-            if kind.startswith("mteb_longembed.") and kind not in OURS:
+            inside = (
+                entry.get("path") if isinstance(entry, dict) and isinstance(entry.get("type"), str) else None
+            )
+            if not isinstance(inside, str) or PureWindowsPath(inside).anchor or ".." in inside:
                 raise ModelError(
-                    f"{self.path} was saved by another version of mteb-longembed, which has the class {kind[:80]}: "
-                    "open it with that version, or extend its base again."
+                    f"modules.json of {self.path} must list modules with a type, and a path inside the model's own "
+                    f"folder, got {entry!r:.120}."
                 )
-        if any(kind in OURS for kind in types) and types[0] != TRUNK:
-            raise ModelError(f"modules.json of {self.path} must begin with {TRUNK}, got {types[0][:80]!r}.")
         return entries
 
     def hashed(self, folders: Iterable[str], *, code: bool) -> str:
@@ -182,17 +170,6 @@ class Files:
         return digest.hexdigest()[:40]
 
 
-def _check_module(entry: Any, path: str) -> None:
-    """Raise ModelError for an entry of modules.json without a class, or whose folder is outside the model's."""
-    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("type", "path")):
-        raise ModelError(
-            f"modules.json of {path} must list modules with a type and a path, got {entry!r:.80}."
-        )
-    inside = entry["path"]
-    if PurePosixPath(inside).is_absolute() or PureWindowsPath(inside).anchor or ".." in inside:
-        raise ModelError(f"modules.json of {path} must name folders inside the model's own, got {inside!r}.")
-
-
 @dataclass(frozen=True)
 class Base:
     """A base. What its files do not say is None.
@@ -205,7 +182,7 @@ class Base:
         module_types: the classes of modules.json.
         folders: those of its modules, and its own.
         entry: that of the zoo.
-        pooling: the pooling's mode, or several.
+        pooling: the pooling's mode; several are joined by `+`.
         similarity: by sentence-transformers' name.
         has_code: whether the repository brings code of its own.
         runs_code: whether that code may run.
@@ -222,7 +199,7 @@ class Base:
     module_types: tuple[str, ...] = ()
     folders: tuple[str, ...] = ("",)
     entry: ZooEntry | None = None
-    pooling: str | tuple[str, ...] | None = None
+    pooling: str | None = None
     similarity: str | None = None
     has_code: bool = False
     runs_code: bool = False
@@ -253,13 +230,11 @@ class Base:
         return positions_of(self.config)
 
     @property
-    def origin(self) -> tuple[str, str | None]:
-        """Name and revision of the base that the model was made from; its own, unless we saved it."""
-        if self.saved is None:
-            return self.name, self.revision
-        return self.saved["base"], self.saved["base_revision"]
+    def origin(self) -> str:
+        """The name of the base that the model was made from; its own, unless we saved it."""
+        return self.name if self.saved is None else str(self.saved["base"])
 
-    @property
+    @cached_property
     def trained_len(self) -> int | None:
         """The longest input in tokens that the base was trained on."""
         if self.saved is not None:
@@ -270,13 +245,6 @@ class Base:
         # 10**9 and more stand for "no limit"
         return min((n for n in lengths if isinstance(n, int) and 0 < n < 10**9), default=None)
 
-    @property
-    def interpolated(self) -> int | None:
-        """The target length to which its position table is interpolated already, by the rule of `pi`."""
-        if self.entry is None or self.entry.interpolation is None or self.entry.trained_len is None:
-            return None
-        return self.entry.interpolation * self.entry.trained_len
-
 
 def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Base:
     """What the small files of a base say. What the zoo knows stands above or beside it.
@@ -285,15 +253,17 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
         HubError, ModelError: if the files cannot be read, or are not those of an embedding model.
     """
     entry = entry_of(name)
+    if entry is not None and entry.kind != "hub":
+        raise ModelError(
+            f"{name} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
+            f"mteb run -m {name}."
+        )
     path = name
+    pooled = None
     if entry is not None:
-        if entry.kind != "hub":
-            raise ModelError(
-                f"{name} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
-                f"mteb run -m {name}."
-            )
         path = entry.path
         revision = revision or entry.revision
+        pooled = entry.pooling
     files = Files.open(path, revision)
     modules = files.modules()
     types = tuple(module["type"] for module in modules)
@@ -301,35 +271,32 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
     config_files, adapter_of = _with_adapter(files, subfolder)
     inner = "" if adapter_of else subfolder
     raw = config_files.json(f"{inner}config.json")
-    _check_embeds(files, types, raw)
-    transformer = files.json(f"{subfolder}sentence_bert_config.json") or {}
+    _check_embeds(files.path, types, raw)
+    transformer = files.json(f"{subfolder}sentence_bert_config.json")
     are_ours = TRUNK in types
-    foreign = [kind for kind in types if not kind.startswith(_STOCK) and not are_ours]
-    has_code = not are_ours and ("auto_map" in raw or bool(foreign)) and raw.get("model_type") != E5_ROPE
-    base = Base(
-        name=local_name(files.path) if files.local else files.path,
+    is_foreign = "auto_map" in raw or not all(kind.startswith("sentence_transformers.") for kind in types)
+    has_code = is_foreign and not are_ours and raw.get("model_type") != E5_ROPE
+    pooling = {}
+    for module in reversed(modules):
+        if module["type"].endswith("Pooling"):
+            pooling = files.json(f"{module['path']}/config.json")
+    own_name = local_name(files.path) if files.local else files.path
+    return Base(
+        name=entry.hub_id if entry else own_name,
         files=files,
         config=_config(raw, config_files, inner, runs_code=has_code and trust_remote_code),
         max_seq_length=transformer.get("max_seq_length"),
         module_types=types,
         folders=("", *dict.fromkeys(module["path"] for module in modules if module["path"])),
         entry=entry,
-        similarity=(files.json("config_sentence_transformers.json") or {}).get("similarity_fn_name"),
+        pooling=_pooling_mode(pooling) or pooled,
+        similarity=files.json("config_sentence_transformers.json").get("similarity_fn_name"),
         has_code=has_code,
         runs_code=has_code and trust_remote_code,
         adapter_of=adapter_of,
+        saved=_saved(transformer.get("longembed"), files.path) if are_ours else None,
+        vectors=read_vectors(pooling.get("vectors")) if are_ours else None,
     )
-    for module in modules:
-        if module["type"].endswith("Pooling"):
-            settings = files.json(f"{module['path']}/config.json") or {}
-            vectors = read_vectors(settings.get("vectors")) if are_ours else None
-            base = replace(base, pooling=_pooling_mode(settings), vectors=vectors)
-            break
-    if entry is not None:
-        base = replace(base, name=entry.hub_id, pooling=base.pooling or entry.pooling)
-    if are_ours:
-        base = replace(base, saved=_saved(transformer.get("longembed"), files.path))
-    return base
 
 
 def base_of_loaded(model: SentenceTransformer, digest: str) -> Base:
@@ -347,12 +314,13 @@ def base_of_loaded(model: SentenceTransformer, digest: str) -> Base:
             "the loaded model has no name, so its results could be mistaken for another's: set "
             "model.model_card_data.model_name first."
         )
+    second = list(model)[1:2] or [first]
     return Base(
         name=card.model_name or local_name(path),
         files=Files(source),
         config=first.config,
         max_seq_length=model.max_seq_length,
-        pooling=getattr(model[1], "pooling_mode", None) if len(model) > 1 else None,
+        pooling=_pooling_mode(vars(second[0])),
         similarity=model.similarity_fn_name,
         digest=digest,
     )
@@ -362,7 +330,7 @@ def _with_adapter(files: Files, subfolder: str) -> tuple[Files, Files | None]:
     """The files that hold config.json; and once more if these are the base's, because `files` are only an adapter."""
     if files.find(f"{subfolder}config.json") is not None:
         return files, None
-    adapter = files.json(f"{subfolder}adapter_config.json") or {}
+    adapter = files.json(f"{subfolder}adapter_config.json")
     base = adapter.get("base_model_name_or_path")
     if not isinstance(base, str):
         return files, None
@@ -374,18 +342,16 @@ def _with_adapter(files: Files, subfolder: str) -> tuple[Files, Files | None]:
     return of_base, of_base
 
 
-def _check_embeds(files: Files, types: tuple[str, ...], config: Json | None) -> None:
+def _check_embeds(path: str, types: tuple[str, ...], config: Json) -> None:
     """Raise ModelError for a model that does not give one dense vector for each text."""
-    path = files.path
-    if config is None:
-        inner = f" (its modules: {', '.join(types)})" if types else ""
+    shown = f" (its modules: {', '.join(types)})" if types else ""
+    if not config:
         raise ModelError(
-            f"{path} has no config.json{inner}, so it is not a transformers model and cannot be extended."
+            f"{path} has no config.json{shown}, so it is not a transformers model and cannot be extended."
         )
     if any(name in kind for name in _OTHER_MODELS for kind in types):
         raise ModelError(
-            f"{path} must give one dense vector for each text, but its modules are {', '.join(types)}: use it with "
-            "mteb as it is."
+            f"{path} must give one dense vector for each text{shown}: use it with mteb as it is."
         )
     if types:
         return
@@ -403,41 +369,29 @@ def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> Pretrai
     Raises:
         ModelError: if transformers does not know or accept it, or if it needs code that may not run.
     """
-    kind = str(raw.get("model_type"))
-    if kind == E5_ROPE:
-        return e5rope_config(raw)
     try:
-        with translate_hub_errors():
+        with contextlib.nullcontext() if files.local else translate_hub_errors():
             return AutoConfig.from_pretrained(
                 files.path, trust_remote_code=runs_code, revision=files.commit, subfolder=folder.rstrip("/")
             )
     except LongEmbedError:
         raise
     except Exception as error:  # transformers raises errors of many kinds for configurations
-        of_kind = isinstance(error, (ValueError, KeyError, ImportError))
-        if of_kind and "auto_map" in raw and not runs_code:
+        words = " ".join(str(error).split())[:160]
+        why = f"has a config.json that transformers does not accept: {type(error).__name__}: {words}"
+        if "auto_map" in raw and not runs_code and isinstance(error, (ValueError, KeyError, ImportError)):
             why = "brings its own model code, which runs only if you ask for it: pass trust_remote_code=True"
-        elif of_kind and kind not in CONFIG_MAPPING:
-            why = f"has the model type {kind[:80]!r}, which transformers does not know"
-        else:
-            message = " ".join(str(error).split())[:160]
-            why = f"has a config.json that transformers does not accept: {type(error).__name__}: {message}"
         raise ModelError(f"{files.path} {why}.") from error
 
 
-def _pooling_mode(config: Json) -> str | tuple[str, ...] | None:
-    """The mode of a pooling by its config.json: one name, several, or None if it says none."""
-    mode = config.get("pooling_mode")
-    if isinstance(mode, str):
-        return mode
-    if isinstance(mode, list):
-        modes = tuple(str(name) for name in mode)
-    else:
-        # older folders of sentence-transformers have one switch for each mode
-        modes = tuple(name for key, name in POOLING_SWITCHES.items() if config.get(key))
-    if len(modes) == 1:
-        return modes[0]
-    return modes or None
+def _pooling_mode(settings: Json) -> str | None:
+    """The mode of a pooling; several are joined by `+`. None if it says none."""
+    modes = settings.get("pooling_mode") or [
+        name for key, name in POOLING_SWITCHES.items() if settings.get(key)
+    ]
+    if isinstance(modes, str):
+        return modes
+    return "+".join(map(str, modes)) or None
 
 
 def _saved(setting: object, path: str) -> Json:
@@ -449,6 +403,14 @@ def _saved(setting: object, path: str) -> Json:
             f"{str(setting)[:80]!r}."
         )
     return setting
+
+
+def is_saved(name: str, revision: str | None) -> bool:
+    """Whether a repository on the hub has a model that we saved. False for one that cannot be read."""
+    try:
+        return TRUNK in [module["type"] for module in Files.open(name, revision).modules()]
+    except LongEmbedError:
+        return False
 
 
 def local_name(path: str | Path) -> str:

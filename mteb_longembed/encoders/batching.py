@@ -3,8 +3,8 @@
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
@@ -118,43 +118,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, Exception) and _NO_MEMORY.search(str(error)) is not None
 
 
-@dataclass(eq=False)
-class Runner:
-    """Runs the batches of one call, and remembers which cost did not fit, for this call."""
-
-    forward: Callable[[Sequence[Ids]], Any]
-    cost: Callable[[int], float]  #: of a document of so many tokens
-    limit: float = math.inf  #: no batch above this cost is tried; it falls when memory runs out
-
-    def __call__(self, rows: Sequence[Ids]) -> Iterator[tuple[int, Any]]:
-        """How many documents a piece of the batch holds, and its result: one piece, or several if memory is short."""
-        total = len(rows) * self.cost(max(map(len, rows)))
-        if len(rows) == 1 or total <= self.limit:
-            failure = None
-            try:
-                # kept in a variable, so that the exception's frames are freed before memory is allocated again
-                result = self.forward(rows)
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-                failure = str(error) or type(error).__name__
-            if failure is None:
-                yield len(rows), result
-                return
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
-            if len(rows) == 1:
-                raise CapacityError(
-                    f"a document of {len(rows[0])} tokens does not fit into memory even alone "
-                    f"({' '.join(failure.split())[:120]}); use a shorter target length, half precision (dtype=bf16) "
-                    "or a larger device; with a store (mteb runs), the documents finished before are kept."
-                )
-            self.limit = total / 2
-        middle = (len(rows) + 1) // 2
-        yield from self(rows[:middle])
-        yield from self(rows[middle:])
-
-
 # ---- progress -------------------------------------------------------------------------------------------------
 
 #: The bar of a run with many calls. Calls inside it show no bar of their own but advance this one.
@@ -176,33 +139,12 @@ def no_bar() -> AbstractContextManager[None]:
     return shared_bar(tqdm(disable=True))
 
 
-class TokenBar(tqdm):  # type: ignore[misc]  # tqdm has no types
-    """A bar of tokens, which also shows without a terminal. Inside `shared_bar` it advances that bar instead."""
-
-    def __init__(self, total: int, *, show: bool) -> None:
-        self.total: float
-        self.run_bar = _RUN_BAR.get()
-        hidden = not show or self.run_bar is not None
-        options = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": hidden}
-        super().__init__(total=total, desc="Encoding", **options)
-
-    def skip(self, n: int) -> None:
-        """Leave tokens that the store has out of the speed, from which tqdm computes the time left."""
-        for bar in (self, self.run_bar):
-            if bar is not None and not bar.disable:
-                bar.initial += n
-        self.update(n)
-
-    def correct(self, difference: int) -> None:
-        """Add to the expected total the difference between the real and the estimated number of tokens."""
-        if not self.disable:
-            self.total = max(self.total + difference, self.n)
-            self.refresh()
-
-    def update(self, n: float = 1) -> None:
-        super().update(n)
-        if self.run_bar is not None and not self.run_bar.disable:
-            self.run_bar.update(n)
+def _bar(total: int, *, show: bool) -> Any:
+    """A bar of tokens, which also shows without a terminal; inside `shared_bar` it is that bar."""
+    run_bar = _RUN_BAR.get()
+    if run_bar is not None:
+        return nullcontext(run_bar)
+    return tqdm(total=total, desc="Encoding", unit=" tokens", unit_scale=True, smoothing=0, disable=not show)
 
 
 # ---- the engine -----------------------------------------------------------------------------------------------
@@ -246,36 +188,73 @@ class Engine:
             even_len=math.inf if kind == "cuda" else 6 * width,
             fill=256 if kind == "cpu" else 8192,
         )
-        self._runner = Runner(self._forward, self.budget.cost)
+        #: no batch above this cost is tried; it falls when memory runs out
+        self._limit = math.inf
         self._owners: list[object] = []
         if self.store is not None and all(isinstance(value, _PLAIN) for value in self.kwargs.values()):
-            self._owners = [model.row_owner() for model in self.models]
+            owners = [model.row_owner() for model in self.models]
+            self._owners = [] if None in owners else owners
 
     def encode(self, texts: Sequence[str], *, show: bool) -> Iterator[tuple[list[int], list[list[Tensor]]]]:
         """Encode different texts, longest first: the indices of some texts, and for each model the finite arrays."""
         kept_len = self.trunk.kept_len
         expected = [estimated_tokens(text, kept_len) for text in texts]
-        with TokenBar(sum(expected), show=show) as bar:
+        with _bar(sum(expected), show=show) as bar:
             for indices in blocks(texts, kept_len, self.budget.tokens * _BATCHES):
-                known = self._stored([texts[i] for i in indices])
-                if known:
-                    found = [indices[n] for n in known]
-                    bar.skip(sum(expected[i] for i in found))
-                    yield found, [list(arrays) for arrays in zip(*known.values(), strict=True)]
-                missing = [i for n, i in enumerate(indices) if n not in known]
-                if not missing:
-                    continue
-                ids = self.trunk.token_ids([texts[i] for i in missing], self.prompt, **self.kwargs)
-                assert ids is not None  # other calls never reach the engine
-                bar.correct(sum(map(len, ids)) - sum(expected[i] for i in missing))
-                self._warn_of_cuts([texts[i] for i in missing], ids)
-                for batch in self.budget.plan([len(row) for row in ids]):
-                    rows = [ids[n] for n in batch]
-                    places = iter(batch)
-                    for size, arrays in self._runner(rows):
-                        part = list(islice(places, size))
-                        yield [missing[n] for n in part], self._kept(part, missing, texts, ids, arrays)
-                    bar.update(sum(map(len, rows)))
+                for part, arrays, n_tokens in self._encode_block(texts, indices, expected):
+                    if _RUN_BAR.get() is None:
+                        bar.total += n_tokens - sum(expected[i] for i in part)
+                    bar.update(n_tokens)
+                    yield part, arrays
+
+    def _encode_block(
+        self, texts: Sequence[str], indices: Sequence[int], expected: Sequence[int]
+    ) -> Iterator[tuple[list[int], list[list[Tensor]], int]]:
+        known = self._stored([texts[i] for i in indices])
+        if known:
+            found = [indices[n] for n in known]
+            stored = [list(arrays) for arrays in zip(*known.values(), strict=True)]
+            yield found, stored, sum(expected[i] for i in found)
+        missing = [i for n, i in enumerate(indices) if n not in known]
+        if not missing:
+            return
+        ids = self.trunk.token_ids([texts[i] for i in missing], self.prompt, **self.kwargs)
+        assert ids is not None  # other calls never reach the engine
+        self._warn_of_cuts([texts[i] for i in missing], ids)
+        for batch in self.budget.plan([len(row) for row in ids]):
+            places = iter(batch)
+            for arrays in self._run([ids[n] for n in batch]):
+                part = list(islice(places, len(arrays[0])))
+                self._keep(part, missing, texts, ids, arrays)
+                yield [missing[n] for n in part], arrays, sum(len(ids[n]) for n in part)
+
+    def _run(self, rows: Sequence[Ids]) -> Iterator[list[list[Tensor]]]:
+        """For each model the array of each text of a batch: in one piece, or in several if memory is short."""
+        total = len(rows) * self.budget.cost(max(map(len, rows)))
+        if len(rows) == 1 or total <= self._limit:
+            failure = None
+            try:
+                # kept in a variable, so that the exception's frames are freed before memory is allocated again
+                arrays = self._forward(rows)
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                failure = str(error) or type(error).__name__
+            if failure is None:
+                yield arrays
+                return
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            if len(rows) == 1:
+                raise CapacityError(
+                    f"a document of {len(rows[0])} tokens does not fit into memory even alone "
+                    f"({' '.join(failure.split())[:120]}); use a shorter target length, half precision (dtype=bf16) "
+                    "or a larger device; with a store (mteb runs), the documents finished before are kept."
+                )
+            self._limit = total / 2
+        middle = (len(rows) + 1) // 2
+        yield from self._run(rows[:middle])
+        yield from self._run(rows[middle:])
 
     def _forward(self, ids: Sequence[Ids]) -> list[list[Tensor]]:
         """One pass: for each model the array of each text."""
@@ -306,7 +285,7 @@ class Engine:
 
     def _stored(self, texts: Sequence[str]) -> dict[int, list[Tensor]]:
         """The places of those texts of which the store has the arrays of all models, and these."""
-        if self.store is None or not self._owners or None in self._owners:
+        if self.store is None or not self._owners:
             return {}
         rows = self.store.get_many([key for text in texts for key in self._keys(text)])
         known: dict[int, list[Tensor]] = {}
@@ -324,36 +303,34 @@ class Engine:
         how = how_it_runs(self.device), sorted(self.kwargs.items()), self.prompt, text
         return [key_of(owner, *how) for owner in self._owners]
 
-    def _kept(
+    def _keep(
         self,
         part: Sequence[int],
         missing: Sequence[int],
         texts: Sequence[str],
         ids: Sequence[Ids],
         arrays: list[list[Tensor]],
-    ) -> list[list[Tensor]]:
-        """The arrays of a pass, which the store gets if they are finite.
+    ) -> None:
+        """Give the arrays of a pass to the store.
 
         Raises:
-            NumberError: if one is not.
+            NumberError: if one is not finite.
         """
-        rows: dict[bytes, np.ndarray] = {}
-        uses_store = self.store is not None and self._owners and None not in self._owners
         # the host waits once for all of them
-        finite = torch.stack(
-            [torch.isfinite(array).all() for of_model in arrays for array in of_model]
-        ).tolist()
+        every = [torch.isfinite(array).all() for of_model in arrays for array in of_model]
+        finite = torch.stack(every).tolist()
         for number, n in enumerate(part):
             if not all(finite[number :: len(part)]):
                 self._refuse(missing[n], ids[n], texts[missing[n]])
-            if uses_store:
-                for key, of_model in zip(self._keys(texts[missing[n]]), arrays, strict=True):
-                    rows[key] = np.atleast_2d(of_model[number].float().cpu().numpy())
-        if self.store is not None and uses_store:
-            self.store.put_many(rows)
-            self.store.counts.rows_encoded += len(part)
-            self.store.counts.tokens_encoded += sum(len(ids[n]) for n in part)
-        return arrays
+        if self.store is None or not self._owners:
+            return
+        rows: dict[bytes, np.ndarray] = {}
+        for number, n in enumerate(part):
+            for key, of_model in zip(self._keys(texts[missing[n]]), arrays, strict=True):
+                rows[key] = np.atleast_2d(of_model[number].float().cpu().numpy())
+        self.store.put_many(rows)
+        self.store.counts.rows_encoded += len(part)
+        self.store.counts.tokens_encoded += sum(len(ids[n]) for n in part)
 
     def _refuse(self, index: int, ids: Ids, text: str) -> None:
         """Raise NumberError for a document whose embedding is not finite."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, Self, cast
 
-from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, code_of, get_strategy
+from mteb_longembed.encoders.strategies import Strategy, algorithm_of, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError, UnknownNameError
 from mteb_longembed.names import (
     MAX_LENGTH,
@@ -76,11 +77,6 @@ class ModelSpec:
         given = {key: value for key, value in self.params.items() if value is not None}
         params = {key: read(f"{self.strategy}'s {key}", declared[key], value) for key, value in given.items()}
         self._keep("params", params)
-        if self.dtype == "int8":
-            raise InputError(
-                "dtype must be one of fp32, fp16, bf16, got int8: write the model with mteb_longembed.export, and "
-                "quantise that folder with the ONNX or OpenVINO backend of sentence-transformers."
-            )
         self._keep(
             "dtype", read("dtype", Literal[tuple(DTYPES)] | None, _SHORT.get(self.dtype or "", self.dtype))
         )
@@ -157,7 +153,7 @@ class ModelSpec:
         set_here = {key: value for key, value in given.items() if value not in (None, False)}
         return {"strategy": self.strategy, **self.params, **set_here}
 
-    @property
+    @cached_property
     def kind(self) -> type[Strategy]:
         """The class of the strategy."""
         return get_strategy(self.strategy)
@@ -193,8 +189,8 @@ class Checkpoint:
 
         Always strategy, target and the version of our algorithms, or of the code of somebody's strategy.
         """
-        algorithm = f"{ALGORITHM}{code_of(type(self.strategy))}"
-        return {**self.spec.experiment, "target_len": self.strategy.target_len, "algorithm": algorithm}
+        made_by = {"target_len": self.strategy.target_len, "algorithm": algorithm_of(type(self.strategy))}
+        return {**self.spec.experiment, **made_by}
 
 
 def open_checkpoint(spec: ModelSpec) -> Checkpoint:
@@ -246,14 +242,16 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
 
 def _strategy_for(base: Base, spec: ModelSpec) -> Strategy:
     """The strategy with all lengths and parameters."""
-    grown = base.interpolated
-    if grown is not None:
+    if base.entry is not None and base.entry.interpolation is not None:
+        # its table is interpolated already, by the rule of `pi`
+        trained_len = base.trained_len or 1
+        grown = base.entry.interpolation * trained_len
         asks_for_more = spec.target_len not in (None, grown) or spec.params or spec.trained_len
         if spec.strategy != "none" or asks_for_more:
             raise IncompatibleError(
                 f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
             )
-        return get_strategy("pi")(trained_len=base.trained_len or grown, target_len=grown)
+        return get_strategy("pi")(trained_len=trained_len, target_len=grown)
     check_fit(base.config, spec.kind, base.name)
     strategy = strategy_of(spec, base.trained_len, base.name)
     check_parameters(base.config, strategy, base.name)
@@ -288,24 +286,25 @@ def saved_strategy(setting: dict[str, Any], where: str) -> Strategy:
 
 
 def _as_saved(base: Base, spec: ModelSpec) -> Checkpoint:
-    """A model that we saved. It takes a compute type, and no other setting."""
+    """A model that we saved. It takes a compute type, and of all other settings only those that it has."""
     assert base.saved is not None
     strategy = saved_strategy(base.saved, base.path)
-    published = ModelSpec(base.name, dtype=spec.dtype)
-    at_target = replace(published, target_len=strategy.target_len)
-    full = replace(at_target, strategy=strategy.KEY, vectors=base.vectors, params=strategy.settings())
-    asked = replace(
-        spec,
-        base=base.name,
-        revision=None,
-        trust_remote_code=False,
-        vectors=None if spec.vectors == base.vectors else spec.vectors,
+    full = ModelSpec(
+        base.name,
+        strategy.KEY,
+        strategy.target_len,
+        dtype=spec.dtype,
+        vectors=base.vectors,
+        params=strategy.settings(),
     )
-    if asked not in (published, at_target, replace(full, vectors=None)):
+    asked = replace(spec, revision=None, trust_remote_code=False).experiment
+    if asked["strategy"] == "none":
+        del asked["strategy"]
+    if not asked.items() <= full.experiment.items():
         raise InputError(
             f"{base.name} is extended already and accepts no strategy, length or other parameter except a dtype and a "
             "revision on the hub: load it as it was saved, or extend its base instead."
         )
     if not base.files.local:
-        return Checkpoint(base, published, strategy)  # its repository has a name of its own
+        full = ModelSpec(base.name, dtype=spec.dtype)  # its repository has a name of its own
     return Checkpoint(base, full, strategy)

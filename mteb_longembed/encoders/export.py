@@ -26,7 +26,7 @@ from .card import exported_card
 from .checkpoint import Checkpoint
 from .head import Head, routes
 from .load import load
-from .model import LongTransformer, settings_of
+from .model import LongTransformer, check_merged, settings_of
 from .swap import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of
 from .weights import TokenWeights
 
@@ -265,10 +265,7 @@ def _refuse(positions: Positions, strategy: Strategy, reason: str) -> Incompatib
 def _check_old_readers(modules: Sequence[nn.Module]) -> None:
     """Raise IncompatibleError for modules that no form of a folder makes old readers run as they are."""
     first, *others = modules
-    if any(hasattr(part, "merged_adapters") for part in first.modules()):
-        raise IncompatibleError(
-            "a model with adapters must be merged before it is exported: call merge_and_unload() of the PEFT model."
-        )
+    check_merged(first)
     if not isinstance(first, Transformer):
         raise IncompatibleError(
             f"export writes a Transformer and what follows it, got a {type(first).__name__}: use save_pretrained."
@@ -311,7 +308,7 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
     unknown = []
     if any(module["type"].endswith(".Router") for module in modules):
         unknown.append(
-            "support for sentence-transformers before 5.0, which lacks the Router that example queries need."
+            "support for sentence-transformers before 6, which lacks the Router that example queries need."
         )
     config: Json = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     full = (config.get("rope_parameters") or {}).get("full_attention", {})
@@ -324,25 +321,15 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
 
 def _rewrite_module(folder: Path, reference: str) -> str:
     """Rewrite the settings of a module. Returns its class by the name that old and new readers know."""
-    if not reference.startswith("sentence_transformers."):
-        return reference
     name = reference.rpartition(".")[2]
+    if name == "Router" or not reference.startswith("sentence_transformers."):
+        return reference
     file = folder / "config.json"
     if name == "Pooling":
         _change(file, _pooling_with_switches)
     if name in _SETTINGS:
         _change(file, lambda content: {key: content[key] for key in _SETTINGS[name]})
-    if name == "Router":
-        _change(folder / "router_config.json", lambda content: _old_router(folder, content))
     return f"sentence_transformers.models.{name}"
-
-
-def _old_router(folder: Path, content: Json) -> Json:
-    """The routes of a Router with the old names of their modules, whose folders are rewritten."""
-    types = {path: _rewrite_module(folder / path, kind) for path, kind in content["types"].items()}
-    settings = content["parameters"]
-    old = {key: settings[key] for key in ("default_route", "allow_empty_key")}
-    return {**content, "types": types, "parameters": old}
 
 
 def _pooling_with_switches(pooling: Json) -> Json:

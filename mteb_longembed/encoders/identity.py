@@ -112,8 +112,8 @@ def _configuration(module: nn.Module, words: Callable[[Any], object]) -> str:
     for key in _UNREAD:
         entries.pop(key, None)
     tokenizer = getattr(module, "tokenizer", None)
-    side = getattr(tokenizer, "truncation_side", None)
-    return json.dumps([config, entries, words(tokenizer), side], sort_keys=True, default=str)
+    read = None if tokenizer is None else [words(tokenizer), getattr(tokenizer, "truncation_side", None)]
+    return json.dumps([config, entries, read], sort_keys=True, default=str)
 
 
 def words_of(tokenizer: Any) -> object:

@@ -8,7 +8,6 @@ import copy
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast, overload
@@ -24,9 +23,9 @@ from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
 from mteb_longembed.names import ZooEntry
 
-from .base import OURS, Base, base_of_loaded
+from .base import Base, base_of_loaded
 from .checkpoint import DTYPES, Checkpoint, ModelSpec, checkpoint_of, open_checkpoint
-from .e5rope import E5_ROPE, converted
+from .e5rope import E5_ROPE, KEY_MAPPING
 from .head import Head
 from .identity import digest
 from .model import (
@@ -38,10 +37,13 @@ from .model import (
     settings_of,
 )
 from .vectors import GroupByDocument, LongPooling
-from .weights import TokenWeights
+from .weights import TokenWeights, document_prompt
 
 #: The classes that a saved model of ours may name, beside those of sentence-transformers.
-_CLASSES = dict(zip(OURS, (LongTransformer, LongPooling, GroupByDocument, TokenWeights), strict=True))
+_CLASSES = {
+    f"{kind.__module__}.{kind.__name__}": kind
+    for kind in (LongTransformer, LongPooling, GroupByDocument, TokenWeights)
+}
 #: Weights that an embedding model may lack: heads that it never runs.
 _HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanmaxsim"]
@@ -142,7 +144,11 @@ def extend(
     spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params)
     if not isinstance(base, SentenceTransformer):
         return load_checkpoint(open_checkpoint(spec), device)
-    check_unset(revision=spec.revision, dtype=spec.dtype)
+    for key, value in (("revision", spec.revision), ("dtype", spec.dtype)):
+        if value is not None:
+            raise InputError(
+                f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
+            )
     trunk = base[0]
     if isinstance(trunk, LongTransformer) and trunk.strategy.overrides():
         raise InputError(f"the model is extended already (by {trunk.strategy.KEY}): extend its base instead.")
@@ -203,14 +209,16 @@ def load(
         )
     loading = dict(model_kwargs or {})
     dtype = str(loading.pop("dtype", loading.pop("torch_dtype", "auto"))).removeprefix("torch.")
+    given = {
+        "revision": revision,
+        "dtype": None if dtype in ("auto", "None") else dtype,
+        "trust_remote_code": trust_remote_code or None,
+        "vectors": vectors,
+    }
+    chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     spec = ModelSpec.parse(str(name))
-    spec = replace(
-        spec,
-        revision=revision or spec.revision,
-        dtype=spec.dtype if dtype in ("auto", "None") else dtype,
-        trust_remote_code=trust_remote_code or spec.trust_remote_code,
-        vectors=spec.vectors if vectors is None else vectors,
-    )
+    if chosen:
+        spec = replace(spec, **chosen)
     model = load_checkpoint(open_checkpoint(spec), device, loading)
     if loading:
         # what these settings change is not known, so the name does not hold
@@ -221,15 +229,6 @@ def load(
     if truncate_dim is not None:
         model.cut_dimensions(truncate_dim)
     return model
-
-
-def check_unset(**settings: str | None) -> None:
-    """Raise InputError if one of these settings is given together with a loaded model."""
-    for key, value in settings.items():
-        if value is not None:
-            raise InputError(
-                f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
-            )
 
 
 def load_checkpoint(
@@ -247,15 +246,6 @@ def load_checkpoint(
             loaded = load_base(base, device, kwargs)
             _check(loaded[0], base.path)
             return _finished(loaded, checkpoint, device)
-        for kind in base.module_types:
-            of_theirs = kind.startswith("sentence_transformers.") and (
-                ".modules." in kind or ".models." in kind
-            )
-            if kind not in OURS and not of_theirs:
-                raise ModelError(
-                    f"{base.path} asks for the class {kind[:80]}, which is neither ours nor a module of "
-                    "sentence-transformers."
-                )
         owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
         model: LongModel = owner._load_with_module_classes(base.path, _CLASSES, device=device, **kwargs)
         _check(model[0], base.path)
@@ -288,20 +278,17 @@ def load_base(base: Base, device: str | None, kwargs: dict[str, Any] | None = No
     }
     if entry.config:
         kwargs["config_kwargs"] = dict(entry.config)
-    source: AbstractContextManager[str] = contextlib.nullcontext(base.path)
-    if base.config.model_type == "jina_embeddings_v3" and base.files.find("config.json") is not None:
-        raw = base.files.json("config.json")
-        if raw.get("model_type") == E5_ROPE:
-            source = converted(base.path, base.files.commit)
-            kwargs |= {"revision": None, "local_files_only": True}
-    with source as path:
-        if base.module_types or entry.pooling is None:
-            model = SentenceTransformer(path, **options, **kwargs)
-        else:
-            inner = Transformer.load(path, **kwargs)
-            modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
-            model = SentenceTransformer(modules=modules, **options)
-    wants_eos = (base.files.json("tokenizer_config.json") or {}).get("add_eos_token") is True
+    if base.config.architectures == [E5_ROPE]:
+        kwargs["model_kwargs"] = {**kwargs["model_kwargs"], "key_mapping": KEY_MAPPING}
+    if base.module_types or entry.pooling is None:
+        model = SentenceTransformer(base.path, **options, **kwargs)
+    else:
+        inner = Transformer.load(base.path, **kwargs)
+        modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
+        model = SentenceTransformer(modules=modules, **options)
+    if base.config.architectures == [E5_ROPE]:
+        cast("Any", model[0]).model._weight_conversions = []  # it is saved under transformers' names
+    wants_eos = base.files.json("tokenizer_config.json").get("add_eos_token") is True
     if entry.append_eos or (wants_eos and base.pooling == "lasttoken"):
         _append_eos(model.tokenizer, says_so=not entry.append_eos)
     return model
@@ -310,10 +297,11 @@ def load_base(base: Base, device: str | None, kwargs: dict[str, Any] | None = No
 def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | None) -> LongModel:
     """The model made of a private base: the positions of its transformer are swapped, and its head pools windows."""
     first: Any = base[0]
-    grown = checkpoint.base.interpolated
-    if grown is not None:
-        _with_trained_rows(first.model, grown // checkpoint.strategy.trained_len)
-    first = LongTransformer.made_of(first, checkpoint.strategy, has_long_rows=grown is not None)
+    entry = checkpoint.base.entry
+    step = None if entry is None else entry.interpolation
+    if step is not None:
+        _with_trained_rows(first.model, step)
+    first = LongTransformer.made_of(first, checkpoint.strategy, has_long_rows=step is not None)
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
     made: LongModel
     if (
@@ -329,24 +317,17 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
         if device is not None:
             made.to(device)
     else:
-        made = _with_pooled_windows(base, first, checkpoint, device)
+        head = Head.of(base)
+        settings = settings_of(base)
+        if checkpoint.vectors is not None:
+            # the model compares by cosine, unless it says dot
+            similarity = settings.pop("similarity_fn_name")
+            dims = settings["truncate_dim"]
+            head = replace(head, vectors=checkpoint.vectors, normalize=similarity != "dot", dims=dims)
+        made = of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
     _name_the_document_prompt(made)
     made.remember(checkpoint)
     return made
-
-
-def _with_pooled_windows(
-    base: SentenceTransformer, first: LongTransformer, checkpoint: Checkpoint, device: str | None
-) -> LongModel:
-    """The model whose head pools windows, or has several vectors for a document."""
-    settings = settings_of(base)
-    head = Head.of(base)
-    if checkpoint.vectors is not None:
-        # the model compares by cosine, unless it says dot
-        similarity = settings.pop("similarity_fn_name")
-        dims = settings["truncate_dim"]
-        head = replace(head, vectors=checkpoint.vectors, normalize=similarity != "dot", dims=dims)
-    return of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
 
 
 def _with_trained_rows(model: PreTrainedModel, step: int) -> None:
@@ -372,7 +353,7 @@ def _translated_errors(path: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
             raise unreachable(path) from error
-        why = " ".join(str(error).split())[:200]
+        why = " ".join(str(error).split())[:250]
         raise ModelError(
             f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
         ) from error
@@ -383,17 +364,14 @@ def _name_the_document_prompt(model: BaseModel) -> None:
 
     sentence-transformers writes an empty `document` beside it, and then uses that.
     """
-    if model.prompts.get("document"):
-        return
-    for name in ("passage", "corpus"):
-        if prompt := model.prompts.get(name):
-            warnings.warn(
-                f"the prompt of documents is empty, and {name} is {prompt!r}: documents get that of {name}. Save it as "
-                "document to choose.",
-                stacklevel=4,
-            )
-            model.prompts["document"] = prompt
-            return
+    prompt = document_prompt(model)
+    if prompt and not model.prompts.get("document"):
+        warnings.warn(
+            f"the prompt of documents is empty, and another one is {prompt!r}: documents get that one. Save it as "
+            "document to choose.",
+            stacklevel=4,
+        )
+        model.prompts["document"] = prompt
 
 
 def _append_eos(tokenizer: PreTrainedTokenizerFast, *, says_so: bool) -> None:
@@ -431,11 +409,10 @@ def _check(first: Any, path: str) -> None:
         if not getattr(weight, "_is_hf_initialized", False) and not _HEADS.search(name):
             missing.append(name)
     if missing:
-        missing.sort()
-        shown = ", ".join(missing[:3])
-        if len(missing) > 3:
-            shown += f" and {len(missing) - 3} more"
-        raise ModelError(f"the checkpoint in {path} lacks weights that the model needs: {shown}.")
+        shown = ", ".join(sorted(missing)[:3])
+        raise ModelError(
+            f"the checkpoint in {path} lacks {len(missing)} weights that the model needs: {shown}."
+        )
     rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
     entries = len(first.tokenizer or ())
     if 2 * entries < rows:

@@ -21,8 +21,8 @@ from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from mteb_longembed.encoders.strategies import ALGORITHM, Strategy, code_of
-from mteb_longembed.errors import InputError, ModelError
+from mteb_longembed.encoders.strategies import Strategy, algorithm_of
+from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.files import whole_folder
 from mteb_longembed.names import split_name
 
@@ -79,17 +79,10 @@ class LongTransformer(Transformer):
 
     @classmethod
     def made_of(cls, transformer: Transformer, strategy: Strategy, *, has_long_rows: bool = False) -> Self:
-        """A private `Transformer` becomes one of ours, with a strategy inside.
+        """A private `Transformer` becomes one of ours, with a strategy inside that has all lengths and parameters.
 
-        Args:
-            transformer: of sentence-transformers' own class, or one of ours without a strategy.
-            strategy: with all lengths and parameters.
-            has_long_rows: whether the last rows of the table of positions are those of long documents.
+        `has_long_rows`: whether the last rows of the table of positions are those of long documents.
         """
-        if not isinstance(transformer, Transformer):
-            raise ModelError(
-                f"only sentence-transformers' Transformer can be extended, got {type(transformer).__name__}."
-            )
         transformer.__class__ = cls
         made = cast("Self", transformer)
         made._extend(strategy, has_long_rows=has_long_rows)
@@ -306,12 +299,17 @@ class LongTransformer(Transformer):
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the base's weights and files, and the setting."""
-        if any(hasattr(module, "merged_adapters") for module in self.model.modules()):
-            raise ModelError(
-                "a model with adapters must be merged before it is saved: call merge_and_unload() of the PEFT model "
-                "that get_peft_model gave."
-            )
+        check_merged(self)
         super().save(output_path, *args, safe_serialization=safe_serialization, **kwargs)
+
+
+def check_merged(module: nn.Module) -> None:
+    """Raise IncompatibleError for a model with adapters, whose files no class would read."""
+    if any(hasattr(part, "merged_adapters") for part in module.modules()):
+        raise IncompatibleError(
+            "a model with adapters must be merged before it is saved: call merge_and_unload() of the PEFT model that "
+            "get_peft_model gave."
+        )
 
 
 class LongModelMixin(BaseModel):
@@ -331,16 +329,17 @@ class LongModelMixin(BaseModel):
 
         All weights of a changed model are read, so it is asked when an evaluation begins, and never for a query.
         """
-        known = str(getattr(self.model_card_data, "model_name", None) or "model")
-        base = split_name(known)[0]
-        strategy = self.trunk.strategy
-        experiment: dict[str, object] = {"strategy": strategy.KEY, "target_len": strategy.target_len}
-        experiment["algorithm"] = f"{ALGORITHM}{code_of(type(strategy))}"
         if self.checkpoint is not None:
             known, base = self.checkpoint.name, self.checkpoint.base.name
             experiment = self.checkpoint.experiment
             if self.is_unchanged():
                 return Identity(base, self.checkpoint.base.revision, experiment)
+        else:
+            strategy = self.trunk.strategy
+            known = str(getattr(self.model_card_data, "model_name", None) or "model")
+            base = split_name(known)[0]
+            experiment = {"strategy": strategy.KEY, "target_len": strategy.target_len}
+            experiment["algorithm"] = algorithm_of(type(strategy))
         return Identity(f"local/{base.rpartition('/')[2]}", digest(self), experiment, changed_from=known)
 
     def is_unchanged(self) -> bool:
@@ -396,8 +395,15 @@ class LongModelMixin(BaseModel):
             return None
         base = checkpoint.base
         strategy = checkpoint.strategy
-        kind = f"{ALGORITHM}{code_of(type(strategy))}"
-        return base.name, base.revision, kind, repr(strategy), checkpoint.spec.dtype, content(list(self)[1:])
+        algorithm = algorithm_of(type(strategy))
+        return (
+            base.name,
+            base.revision,
+            algorithm,
+            repr(strategy),
+            checkpoint.spec.dtype,
+            content(list(self)[1:]),
+        )
 
     #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
     OF_CALL = frozenset((

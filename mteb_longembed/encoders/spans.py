@@ -35,8 +35,8 @@ def encode_spans(
     Args:
         model: what `extend` or `load` returned for a base with mean pooling, without `vectors`.
         texts: documents.
-        spans: the spans of each text in characters, `(start, end)` with the end excluded. `spans_by_tokens` and
-            `spans_by_sentences` make such lists.
+        spans: the spans of each text in characters, `(start, end)` with the end excluded. `spans_by_sentences` makes
+            such a list.
         prompt: text that is put before every document. It belongs to no span. Default: the model's prompt for
             documents.
 
@@ -94,31 +94,6 @@ def _means(head: Head, vectors: Tensor, ids: Ids, groups: Sequence[Tensor]) -> T
         table = head.weights.emb_layer.weight.detach()[:, 0]
         weights = table[torch.from_numpy(ids).long()[rows]].to(vectors.device)
     return mean_by(group, vectors[rows.to(vectors.device)], len(groups), weights)
-
-
-def spans_by_tokens(model: LongModelMixin, text: str, size: int, *, prompt: str | None = None) -> list[Span]:
-    """Spans of `size` content tokens each, as far as the model reads a text. The last span may be shorter.
-
-    Args:
-        model: as in `encode_spans`.
-        text: a document.
-        size: tokens of a span, at least 1.
-        prompt: as in `encode_spans`. It takes room from the text.
-
-    Raises:
-        InputError: if `size` is below 1.
-        IncompatibleError: if the tokenizer gives no offsets.
-    """
-    if size < 1:
-        raise InputError(f"a span must have at least 1 token, got {size}.")
-    if prompt is None:
-        prompt = document_prompt(model)
-    offsets = [span for span in tokens_read(model, prompt, text)[1] if span[1] > span[0]]
-    spans: list[Span] = []
-    for start in range(0, len(offsets), size):
-        group = offsets[start : start + size]
-        spans.append((group[0][0], group[-1][1]))
-    return spans
 
 
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:

@@ -9,7 +9,6 @@ Normalize), which need not know about documents. `GroupByDocument` is the last m
 It groups the rows by document, in the form that sentence-transformers' `MultiVectorEncoder` reads.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -35,16 +34,15 @@ BOUNDS = "token_bounds"
 BATCH = "token_batch"
 
 
-def check_averages(what: str, model: str, mode: str | Iterable[str] | None) -> None:
+def check_averages(what: str, model: str, mode: str | None) -> None:
     """Raise IncompatibleError if a model of this pooling mode, where it is known, does not average its tokens.
 
     `what` would average them, such as `weights` or `vectors=64`.
     """
-    kind = mode if isinstance(mode, str | None) else "+".join(mode)
-    if kind in (None, "mean"):
+    if mode in (None, "mean"):
         return
     raise IncompatibleError(
-        f"{what} averages the tokens of a document, but {model} was trained with {kind} pooling, not mean: use "
+        f"{what} averages the tokens of a document, but {model} was trained with {mode} pooling, not mean: use "
         "pcw, vectors=window or whiten, which work with every pooling."
     )
 

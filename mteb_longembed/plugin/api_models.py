@@ -1,24 +1,18 @@
 """Windows around an encoder whose inside we cannot change: any encoder of mteb's, above all an API."""
 
-from __future__ import annotations
-
 import functools
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from mteb.models.model_meta import ModelMeta
+from torch.utils.data import DataLoader
 
+from mteb_longembed.data.text_table import text_table
 from mteb_longembed.encoders.checkpoint import ModelSpec, strategy_of
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.errors import IncompatibleError, InputError, ModelError
-
-if TYPE_CHECKING:
-    from mteb.models import EncoderProtocol
-    from mteb.models.model_meta import ModelMeta
-    from mteb.types import BatchedInput
-    from torch.utils.data import DataLoader
+from mteb_longembed.errors import IncompatibleError, InputError
 
 #: The paper's rule: 0.75 words are one token. Text without blanks has fewer characters a token.
 WORDS_PER_TOKEN = 0.75
@@ -27,12 +21,10 @@ CHARS_PER_TOKEN = 4
 _WORD = re.compile(r"\s*\S{1,64}")
 
 
-@dataclass(eq=False)
 class WindowedEncoder:
     """An encoder that cuts long texts into windows of words, encodes each window, and averages the embeddings.
 
-    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (parallel context windows). In its Table 2,
-        text-embedding-ada-002 encodes only 8,191 tokens.
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (parallel context windows).
     Differs: windows are counted in words, 0.75 for a token, because an API's tokenizer is not at hand.
 
     Args:
@@ -41,45 +33,30 @@ class WindowedEncoder:
         target_len: tokens of a text that are read.
     """
 
-    inner: EncoderProtocol
-    window_len: int
-    target_len: int
-
-    def __post_init__(self) -> None:
-        self.similarity = self.inner.similarity
-        self.similarity_pairwise = self.inner.similarity_pairwise
+    def __init__(self, inner: Any, window_len: int, target_len: int) -> None:
+        self.inner = inner
+        self.window_len = window_len
+        self.n_windows = -(-target_len // window_len)
+        self.similarity = inner.similarity
+        self.similarity_pairwise = inner.similarity_pairwise
 
     def windows(self, text: str) -> list[str]:
-        """The texts of a document's windows. A text that fits into one window is returned unchanged."""
-        pieces = list(_pieces(text, self.window_len))
-        if len(pieces) < 2:
-            return [text]
-        n_read = -(-self.target_len // self.window_len)
-        return pieces[:n_read]
+        """The texts of a document's windows: neighbouring parts, cut between words."""
+        return list(_pieces(text, self.window_len))[: self.n_windows]
 
-    def encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> np.ndarray:
+    def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:
         """Encode texts, as mteb calls every encoder: `[texts, d]`, the mean over the windows of each text."""
-        from torch.utils.data import DataLoader
-
-        from mteb_longembed.data.text_table import text_table
-
         cut = [self.windows(text) for batch in inputs for text in batch["text"]]
         pieces = [piece for windows in cut for piece in windows]
-        counts = [len(windows) for windows in cut]
         table = text_table({str(number): piece for number, piece in enumerate(pieces)})
-        loader = DataLoader(table, batch_size=inputs.batch_size or 1)
-        vectors = self.inner.encode(loader, **kwargs)
-        vectors = np.asarray(vectors.cpu() if hasattr(vectors, "cpu") else vectors)
-        if len(vectors) != len(pieces):
-            raise ModelError(f"the inner encoder returned {len(vectors)} vectors for {len(pieces)} texts.")
-        if not counts:
-            return vectors
-        sums = np.add.reduceat(vectors, np.cumsum([0, *counts[:-1]]), axis=0)
-        return (sums / np.array(counts)[:, None]).astype(vectors.dtype)
+        rows = self.inner.encode(DataLoader(table, batch_size=inputs.batch_size or 1), **kwargs)
+        rows = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
+        ends = np.cumsum(list(map(len, cut)))
+        means = [part.mean(axis=0) for part in np.split(rows, ends[:-1])]
+        return np.stack(means) if cut else rows
 
 
 def _pieces(text: str, n_tokens: int) -> Iterator[str]:
-    """Neighbouring parts of a text, each of about so many tokens, cut between words."""
     words = max(int(WORDS_PER_TOKEN * n_tokens), 1)
     start = n_words = 0
     for word in _WORD.finditer(text):
@@ -97,47 +74,52 @@ def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> 
         raise IncompatibleError(
             f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )
-    foreign = {*spec.params, *settings} - {"logn"}
-    if spec.vectors is not None:
-        foreign.add("vectors")
+    foreign = {*spec.experiment, *settings} - {"strategy", "target_len", "trained_len", "logn"}
     if foreign:
         raise IncompatibleError(
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "
             f"{', '.join(sorted(foreign))}: leave it out."
         )
-    known = int(base.max_tokens) if base.max_tokens else None
-    if not (spec.trained_len or known):
+    if not (spec.trained_len or base.max_tokens):
         raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")
+    known = int(base.max_tokens or 0)
     strategy = strategy_of(spec, known, str(base.name))
-    trained_len = None if strategy.trained_len == known else strategy.trained_len
-    experiment = ModelSpec(str(base.name), spec.strategy, strategy.target_len, trained_len).experiment
+    experiment: dict[str, Any] = {
+        "strategy": spec.strategy,
+        "target_len": strategy.target_len,
+        "algorithm": ALGORITHM,
+    }
+    if strategy.trained_len != known:
+        experiment["trained_len"] = strategy.trained_len
     fields = {
-        "experiment_kwargs": {**experiment, "algorithm": ALGORITHM},
-        "loader": functools.partial(load_windowed, base),
+        "experiment_kwargs": experiment,
+        "loader": functools.partial(_load, base, strategy.trained_len, experiment),
         "loader_kwargs": {},
         "max_tokens": strategy.target_len,
     }
     return base.model_copy(update=fields)
 
 
-def load_windowed(
+def _load(
     base: ModelMeta,
+    window_len: int,
+    experiment: Mapping[str, Any],
     name: str,
     revision: str | None = None,
     device: str | None = None,
-    *,
-    strategy: str,
-    target_len: int,
-    trained_len: int | None = None,
-    algorithm: str = ALGORITHM,
+    embed_dim: int | None = None,
     **options: Any,
 ) -> WindowedEncoder:
-    """The loader in a windowed `ModelMeta`: mteb loads the base, and we wrap it. Keywords are those of the experiment.
+    check_options(name, experiment, options)
+    inner = base.load_model(device=device, embed_dim=embed_dim)
+    return WindowedEncoder(inner, window_len, experiment["target_len"])
 
-    Raises:
-        InputError: if the algorithm is not the one of this version.
-    """
-    if algorithm != ALGORITHM:
-        raise InputError(f"this version has the algorithm {ALGORITHM}, got {algorithm}.")
-    inner = cast("EncoderProtocol", base.load_model(device=device, **options))
-    return WindowedEncoder(inner, trained_len or int(base.max_tokens or target_len), target_len)
+
+def check_options(name: str, experiment: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raise InputError for an option that mteb gives to a loader, and that is not in the experiment of its model."""
+    for key, value in options.items():
+        if experiment.get(key) != value:
+            raise InputError(
+                f"what changes a model is part of its name, got {key}={value} beside {name}: write it into the name, "
+                "or leave it out."
+            )

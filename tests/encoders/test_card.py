@@ -43,7 +43,7 @@ def test_the_card_says_what_the_model_is_and_its_code_runs(online, tmp_path, mon
     text = card.text
     assert f"[org/modernbert](https://huggingface.co/org/modernbert) at commit `{sha}`" in text
     assert "up to 16 tokens, extended to 64 tokens by the strategy `se`" in text
-    assert "| strategy | `se` |" in text and "| parameter g | `9` |" in text
+    assert "`org/modernbert+se@64,g=9,trained_len=16`" in text or "`org/modernbert+se@64,g=9`" in text
     data = card.data
     assert data.base_model == "org/modernbert"
     assert {"mteb-longembed", "sentence-transformers"} <= set(data.tags)
@@ -55,7 +55,7 @@ def test_several_vectors_are_named_in_the_card_and_its_code_runs(online, tmp_pat
     assert code_runs(tmp_path / "first", monkeypatch, capsys)
     longembed.load(tmp_path / "first").save_pretrained(str(tmp_path / "second"))
     for folder in ("first", "second"):
-        assert "`one for 8 tokens`" in card_in(tmp_path / folder).text
+        assert "@64,vectors=8`" in card_in(tmp_path / folder).text
 
 
 def test_the_card_of_a_local_base_names_no_path(base_folder, tmp_path) -> None:

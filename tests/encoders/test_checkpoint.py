@@ -175,11 +175,6 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         ({"vectors": 0}, InputError, f"^vectors must be {VECTORS}, got 0"),
         ({"vectors": "window"}, IncompatibleError, "^vectors=window needs a strategy that cuts"),
         ({"dtype": "../../x"}, InputError, "^dtype must be one of fp32, fp16, bf16, got"),
-        (
-            {"dtype": "int8"},
-            InputError,
-            "^dtype must be one of fp32, fp16, bf16, got int8: .* ONNX or OpenVINO",
-        ),
         ({"dtype": "float8_e4m3fn"}, InputError, "^dtype must be one of"),
         ({"trust_remote_code": "maybe"}, InputError, "^trust_remote_code must be on or off"),
     ],

@@ -163,6 +163,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, tmp_path, monkeypatch)
     monkeypatch.setattr(known, lambda name: entry if name == str(where) else None)
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")
+    assert extend(where, dtype="bf16").max_seq_length == 128
     model = extend(where)
     texts = TEXTS[:4]
     got = torch.nn.functional.normalize(model.encode(texts, convert_to_tensor=True), dim=1)
@@ -176,7 +177,7 @@ def test_load_takes_modules_of_sentence_transformers_only(base, tmp_path) -> Non
     inside = ("sentence_transformers.util.torch", "sentence_transformers.SentenceTransformer")
     for reference in (*inside, "sentence_transformers.base.Nonsense", "os.system", "torch.nn.Linear"):
         file.write_text(saved.replace(theirs, reference))
-        with pytest.raises(ModelError, match=f"the class {reference}, which is neither ours nor"):
+        with pytest.raises(ModelError, match=r"saved cannot be loaded: "):
             load(tmp_path / "saved")
 
 
@@ -184,9 +185,7 @@ def test_a_folder_of_another_version_is_told(base, tmp_path) -> None:
     extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
     file = tmp_path / "saved" / "modules.json"
     file.write_text(file.read_text().replace("encoders.model.Long", "encoders.trunk.Long"))
-    with pytest.raises(
-        ModelError, match=r"saved by another version of mteb-longembed, .*encoders\.trunk\.Long"
-    ):
+    with pytest.raises(ModelError, match=r"cannot be loaded: .* 'mteb_longembed\.encoders\.trunk\.Long"):
         load(tmp_path / "saved")
 
 

@@ -53,10 +53,10 @@ def test_a_prompt_saved_as_passage_or_corpus_is_that_of_documents(name: str, tmp
     settings = json.loads(file.read_text())
     settings["prompts"] = {"query": "query : ", "document": "", name: "passage : "}
     file.write_text(json.dumps(settings))
-    with pytest.warns(UserWarning, match=f"the prompt of documents is empty, and {name} is 'passage : '"):
+    with pytest.warns(UserWarning, match="the prompt of documents is empty, and another one is 'passage : '"):
         model = longembed.load(f"{base}+pi@64", device="cpu")
     want = model.encode([TEXT], prompt="passage : ")
     assert np.array_equal(model.encode_document([TEXT]), want)
-    with pytest.warns(UserWarning, match="documents get that of"):
+    with pytest.warns(UserWarning, match="documents get that one"):
         encoder = mteb.get_model(f"{base}+pi@64", device="cpu")
     assert encoder.model.prompts["document"] == "passage : "

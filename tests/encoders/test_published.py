@@ -134,9 +134,7 @@ def test_files_outside_of_the_repository_are_not_read(online) -> None:
     entry = {"idx": 0, "name": "0", "type": "mteb_longembed.encoders.model.LongTransformer"}
     entry["path"] = "../../elsewhere"
     online.add("me/hostile", {"modules.json": json.dumps([entry])})
-    with pytest.raises(
-        TypeError, match=r"must name folders inside the model's own, got '\.\./\.\./elsewhere'"
-    ):
+    with pytest.raises(TypeError, match=r"a path inside the model's own folder, got .*'\.\./\.\./elsewhere'"):
         longembed.load("me/hostile")
 
 

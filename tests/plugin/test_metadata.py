@@ -4,18 +4,15 @@ import importlib
 import re
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import mteb
 import pytest
 from huggingface_hub.errors import HfHubHTTPError
 from mteb.models.model_meta import ModelMeta, ScoringFunction
-from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.strategies import ALGORITHM
-from tests import tiny
 
 #: The library of requests of this huggingface_hub: httpx2 from version 2 on, httpx before.
 HTTP = importlib.import_module(HfHubHTTPError.__mro__[1].__module__.partition(".")[0])
@@ -52,13 +49,6 @@ def test_a_base_that_nobody_listed_is_described_by_its_card(online) -> None:
     assert meta.reference == "https://huggingface.co/org/unlisted"
 
 
-def test_a_base_in_a_folder_is_described_by_its_files(tmp_path: Path) -> None:
-    base = tiny.saved("bert", tmp_path)
-    bert = SentenceTransformer(str(base), device="cpu")[0].auto_model
-    meta = mteb.get_model_meta(f"{base}+pi@1k")
-    assert meta.n_embedding_parameters == bert.get_input_embeddings().weight.numel()
-
-
 @pytest.mark.parametrize(("base", "origin"), [("e5-base", "intfloat/e5-base-v2"), ("org/unlisted",) * 2])
 def test_a_saved_model_names_what_it_was_made_from(online, tmp_path: Path, base, origin) -> None:
     model = longembed.load(f"{base}+pi@1024", device="cpu")
@@ -86,15 +76,6 @@ def test_a_look_up_of_facts_that_fails_ends_no_run(online, monkeypatch) -> None:
     with pytest.warns(UserWarning, match=r"the hub says nothing of org/unlisted \(Server disconnected"):
         meta = mteb.get_model_meta("org/unlisted+rp@64")
     assert max(meta.embed_dim) == 32 and meta.license is None
-
-
-def test_results_of_a_python_model_are_described_as_those_of_its_name(online, tmp_path) -> None:
-    model = longembed.load("org/unlisted+pi@64", device="cpu")
-    with warnings.catch_warnings(action="ignore"):
-        meta = ModelMeta.from_sentence_transformer_model(model)
-    same = mteb.get_model_meta("org/unlisted+pi@64")
-    for name in WANTED - {"embed_dim"}:
-        assert getattr(meta, name) == getattr(same, name), name
 
 
 def test_old_names_that_mteb_uses_are_not_told_to_our_users() -> None:

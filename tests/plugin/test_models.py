@@ -1,6 +1,8 @@
 """What mteb finds in its own registries, with a tiny BERT served as intfloat/e5-base-v2."""
 
+import configparser
 import json
+import pkgutil
 import re
 import sys
 import warnings
@@ -15,11 +17,11 @@ from mteb.models.model_meta import ModelMeta
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed
-from mteb_longembed.encoders import checkpoint
+from mteb_longembed.encoders import strategies
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import HubError, IncompatibleError, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.names import ZOO
-from mteb_longembed.plugin import after_import, metadata
+from mteb_longembed.plugin import after_import
 from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.tasks import TASKS
 from tests import tiny
@@ -101,6 +103,20 @@ def test_an_alias_its_full_form_and_its_canonical_name_are_one_model(online) -> 
     assert full_name(mteb.get_model_meta("e5-base")) == "intfloat/e5-base-v2+none@512"
 
 
+def test_the_entry_points_that_we_declare_give_tasks_and_models(online) -> None:
+    settings = configparser.ConfigParser()
+    settings.read(Path(__file__).parents[2] / "setup.cfg")
+    points = settings["options.entry_points"]
+    named = {group: points[group].partition("=")[2].strip() for group in ("mteb.models", "mteb.tasks")}
+    loaded = {group: pkgutil.resolve_name(name) for group, name in named.items()}
+    assert loaded["mteb.tasks"] is TASKS
+    find = model_implementations.MODEL_REGISTRY.get
+    offered = loaded["mteb.models"]("e5-base+pi", None, find)
+    assert offered.experiment_kwargs == mteb.get_model_meta("e5-base+pi").experiment_kwargs
+    assert loaded["mteb.models"]("intfloat/e5-base-v2", None, find) is None
+    assert loaded["mteb.models"]("org/missing", None, find, True) is None
+
+
 def test_bm25_and_apis_are_mteb_own() -> None:
     assert mteb.get_model_meta("bm25") is mteb.get_model_meta("mteb/baseline-bm25s")
     assert mteb.get_model_meta("ada-002").name == "openai/text-embedding-ada-002"
@@ -147,25 +163,18 @@ def test_get_model_gives_the_model_that_load_gives(online) -> None:
 
 
 def test_an_option_that_a_model_does_not_have_is_told(online) -> None:
-    with pytest.raises(UnknownNameError, match=r"^unknown parameter of rp 'batch'"):
-        mteb.get_model("e5-base+rp@1k", device="cpu", batch=8)
-    with pytest.raises(InputError, match=rf"^this version has the algorithm {ALGORITHM}, got le2"):
-        mteb.get_model("e5-base+rp@1k", device="cpu", algorithm="le2")
+    for option in ({"batch": 8}, {"algorithm": "le2"}, {"trust_remote_code": True}):
+        with pytest.raises(
+            InputError, match=r"^what changes a model is part of its name, got \w+=.* beside "
+        ):
+            mteb.get_model("e5-base+rp@1k", device="cpu", **option)
 
 
-def test_the_device_number_of_mteb_run_counts_accelerators(monkeypatch) -> None:
-    import torch
-
-    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
-    assert metadata._device(1) == "cuda:1"
-    assert (metadata._device("cpu"), metadata._device(None)) == ("cpu", None)
-    with pytest.raises(InputError, match=r"^--device must be the number of an accelerator, .* has 2, got 2"):
-        metadata._device(2)
-    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 0)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: None)
-    with pytest.raises(InputError, match="has 0, got 0"):
-        metadata._device(0)
+def test_the_device_number_of_mteb_run_counts_accelerators(online) -> None:
+    with pytest.raises(
+        InputError, match=r"^--device must be the number of an accelerator, .* has \d, got 90"
+    ):
+        mteb.get_model("e5-base+rp@1k", device=90)
 
 
 # ---- what goes wrong ---------------------------------------------------------------------------------------
@@ -239,7 +248,7 @@ def test_an_extended_model_never_reads_or_overwrites_the_base_or_an_older_algori
         base.model_card_data.set_base_model("intfloat/e5-base-v2", revision=REVISION)
         run(base)
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoint, "ALGORITHM", "le1")
+            patch.setattr(strategies, "ALGORITHM", "le1")
             run(mteb_longembed.extend("e5-base", "rp", 1024, device="cpu"))
         files = {file: file.read_text() for file in (tmp_path / "results").rglob("*.json")}
         assert len(scores(cache)) == 2

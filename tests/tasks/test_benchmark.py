@@ -1,4 +1,4 @@
-"""`LongEmbed+`: six tasks, the paper's average, and mteb's grouping by length."""
+"""`LongEmbed+`: six tasks and the paper's average."""
 
 import datetime
 
@@ -7,7 +7,7 @@ import pytest
 from mteb.abstasks import AbsTask
 from mteb.results import TaskResult
 
-from mteb_longembed.tasks import TASKS, LongEmbedNeedle, LongEmbedPasskey, LongEmbedQMSum
+from mteb_longembed.tasks import TASKS, LongEmbedPasskey, LongEmbedQMSum
 from mteb_longembed.tasks.benchmark import make_benchmark
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
 from tests.tiny import sentence_transformer
@@ -20,15 +20,6 @@ def result(task: AbsTask, scores: dict[str, float]) -> TaskResult:
         row["default"]["main_score"] = row["default"][task.metadata.main_score]
     now = datetime.datetime.now(tz=datetime.UTC)
     return TaskResult.from_task_results(task, rows, evaluation_time=1.0, kg_co2_emissions=None, date=now)
-
-
-def test_lengths_group_passkey_and_needle() -> None:
-    parts = make_benchmark(by_length=True).aggregations
-    (lengths,) = [part for part in parts if getattr(part, "name", "") == "Context Length"]
-    assert [group.label for group in lengths.groups] == ["256", "512", "1K", "2K", "4K", "8K", "16K", "32K"]
-    for group, length in zip(lengths.groups, LENGTHS, strict=True):
-        assert [type(task) for task in group.tasks] == [LongEmbedPasskey, LongEmbedNeedle]
-        assert all(task.eval_splits == [f"test_{length}"] for task in group.tasks)
 
 
 def test_average_is_the_papers() -> None:
@@ -92,7 +83,7 @@ def test_a_dense_model_runs_and_resumes_at_the_next_split(tmp_path) -> None:
 
 def test_longer_splits_do_not_count_in_the_benchmark(tmp_path) -> None:
     """They share the result file with the eight lengths, which alone are the task."""
-    benchmark = make_benchmark(by_length=True)
+    benchmark = make_benchmark()
     cache = mteb.ResultCache(tmp_path)
     model = mteb.get_model_meta("mteb/baseline-bm25s")
     for task in benchmark.tasks:
@@ -102,4 +93,3 @@ def test_longer_splits_do_not_count_in_the_benchmark(tmp_path) -> None:
         cache.save_to_cache(result(task, scores), model)
     results = cache.load_results(models=[model], tasks=benchmark.tasks)
     assert benchmark.get_score(results)["mteb/baseline-bm25s"]["Mean(Task)"] == 1.0
-    assert benchmark.get_score(results)["mteb/baseline-bm25s"]["Context Length::32K"] == 1.0

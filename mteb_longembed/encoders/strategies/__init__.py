@@ -35,19 +35,19 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }
 
 
-def code_of(kind: type[Strategy]) -> str:
-    """A hash of the code of a strategy that is not ours, so that its results and vectors never mix with older ones.
+def algorithm_of(kind: type[Strategy]) -> str:
+    """The version of a strategy's algorithm, so that results and vectors of old and new ones never mix.
 
-    Ours have the version `ALGORITHM`.
+    Ours have `ALGORITHM`; somebody else's has a hash of its code behind that.
     """
     if kind.__module__.startswith(__name__):
-        return ""
+        return ALGORITHM
     try:
         text = inspect.getsource(kind)
     except (OSError, TypeError):  # typed in a shell
         codes = [getattr(value, "__code__", None) for value in vars(kind).values()]
         text = repr([(code.co_name, code.co_code, code.co_consts) for code in codes if code is not None])
-    return f".{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return f"{ALGORITHM}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def get_strategy(key: str) -> type[Strategy]:
@@ -62,4 +62,4 @@ def get_strategy(key: str) -> type[Strategy]:
         raise UnknownNameError("strategy", key, STRATEGIES) from None
 
 
-__all__ = ["ALGORITHM", "STRATEGIES", "Strategy", "code_of", "get_strategy"]
+__all__ = ["ALGORITHM", "STRATEGIES", "Strategy", "algorithm_of", "get_strategy"]

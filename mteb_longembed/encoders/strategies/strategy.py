@@ -7,6 +7,7 @@ and models fit.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
@@ -106,14 +107,16 @@ class Strategy:
 
     def settings(self) -> dict[str, object]:
         """The parameters whose values differ from their defaults for these lengths."""
-        plain = type(self)(trained_len=self.trained_len, target_len=self.target_len)
+        kind: Any = type(self)
+        plain = _with_defaults(kind, self.trained_len, self.target_len)
         values = {name: getattr(self, name) for name in self.parameters()}
         return {name: value for name, value in values.items() if value != getattr(plain, name)}
 
     @classmethod
     def declared(cls) -> dict[str, Any]:
         """The type of each of the strategy's own parameters."""
-        known = hints(cls)
+        owner: Any = cls
+        known = hints(owner)
         return {name: known[name] for name in cls.parameters()}
 
     @property
@@ -236,3 +239,8 @@ class Strategy:
     def attention(self, n: int) -> tuple[int, int]:
         """The group size and the window of SelfExtend's relative positions, in a document of `n` tokens."""
         raise NotImplementedError
+
+
+@functools.lru_cache(maxsize=16)
+def _with_defaults(kind: Any, trained_len: int, target_len: int) -> Strategy:
+    return kind(trained_len=trained_len, target_len=target_len)

@@ -1,0 +1,135 @@
+"""mteb's description of an extended model, its `ModelMeta`, and what mteb runs for it."""
+
+import functools
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from mteb.models.model_meta import ModelMeta, ScoringFunction
+from mteb.models.models_protocols import MTEBModels
+
+from mteb_longembed.encoders.base import Base
+from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
+from mteb_longembed.encoders.load import load_checkpoint
+from mteb_longembed.errors import InputError
+from mteb_longembed.hub import hub_answers
+from mteb_longembed.names import ZOO, is_bm25_name
+from mteb_longembed.retrieval.bm25_settings import BM25Settings
+from mteb_longembed.retrieval.make import loaded_search, meta_of_bm25, search_version
+from mteb_longembed.retrieval.settings import SearchSettings, read_name
+
+from .api_models import check_options, windowed
+
+_PLAIN = SearchSettings()
+
+
+def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMeta | None]) -> ModelMeta:
+    """The metadata of the model that a name of ours asks for, at a commit, branch or tag of its base."""
+    if is_bm25_name(name):
+        return meta_of_bm25(BM25Settings.parse(name))
+    spec, settings = read_name(name)
+    entry = ZOO.get(spec.base)
+    known = find(entry.hub_id if entry else spec.base)
+    if known is not None and "API" in known.framework:
+        return windowed(known, spec, settings.given)
+    checkpoint = open_checkpoint(replace(spec, revision=revision or spec.revision))
+    settings.check_fits(checkpoint)
+    return model_meta(checkpoint, find, settings)
+
+
+def model_meta(
+    checkpoint: Checkpoint, find: Callable[[str], ModelMeta | None], settings: SearchSettings = _PLAIN
+) -> ModelMeta:
+    """The metadata of an extended model, and of a search with it: an experiment on its base.
+
+    `find` returns mteb's own entry of a name, or None. Then the hub describes the base, or its configuration.
+    """
+    base = checkpoint.base
+    origin = base.origin
+    known = find(origin) or _described_by_files(base)
+    kind = "dense"
+    if settings.fuse:
+        kind = "hybrid"
+    elif checkpoint.vectors is not None:
+        kind = "late-interaction"
+    similarity = known.similarity_fn_name
+    if checkpoint.vectors is not None:
+        similarity = ScoringFunction.MAX_SIM
+    elif similarity is None and base.similarity in (None, "cosine", "dot", "euclidean", "manhattan"):
+        similarity = ScoringFunction(base.similarity or "cosine")
+    experiment = {**checkpoint.experiment, **settings.given}
+    experiment["algorithm"] += search_version(settings)
+    has_prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
+    fields: dict[str, Any] = {
+        # what is not true for the model made of a base: packages that its own loader needs, and the like
+        **dict.fromkeys(("superseded_by", "extra_requirements_groups", "output_dtypes")),
+        "loader_kwargs": {},
+        "framework": ["Sentence Transformers", "PyTorch"],
+        "modalities": ["text"],
+        "name": base.name,
+        "revision": base.revision,
+        "experiment_kwargs": experiment,
+        "model_type": [kind],
+        "loader": functools.partial(_load, checkpoint, settings, experiment),
+        "max_tokens": checkpoint.strategy.target_len,
+        "adapted_from": known.adapted_from if origin == base.name else origin,
+        "use_instructions": bool(known.use_instructions) or has_prompts,
+        "similarity_fn_name": similarity,
+    }
+    if isinstance(known.embed_dim, int):
+        # mteb may cut embeddings to any width, as sentence-transformers does
+        fields["embed_dim"] = range(1, known.embed_dim + 1)
+    if base.saved is not None and not base.files.local:
+        fields["reference"] = f"https://huggingface.co/{base.name}"
+    return known.model_copy(update=fields)
+
+
+def _described_by_files(base: Base) -> ModelMeta:
+    """What the hub says of a base that mteb does not know; without the hub, its width."""
+    if not base.files.local and base.path and hub_answers():
+        try:
+            return ModelMeta.from_hub(base.path, base.revision)
+        except Exception as error:  # of any library: facts of a card may be missing, and never end a run
+            warnings.warn(f"the hub says nothing of {base.path} ({error}).", stacklevel=2)
+    return ModelMeta.create_empty().model_copy(
+        update={"embed_dim": getattr(base.config, "hidden_size", None)}
+    )
+
+
+def _load(
+    checkpoint: Checkpoint,
+    settings: SearchSettings,
+    experiment: dict[str, Any],
+    name: str,
+    revision: str | None = None,
+    device: str | int | None = None,
+    embed_dim: int | None = None,
+    **options: Any,
+) -> MTEBModels:
+    """The object that mteb runs for an extended model: an encoder, or a search without `encode`.
+
+    mteb calls it with the experiment as keywords, and with its options: `mteb run --device` gives a number.
+
+    Raises:
+        InputError: if `embed_dim` is more than the model has, if there is no accelerator of this number, or for an
+            option that is not in the name.
+    """
+    check_options(checkpoint.name, experiment, options)
+    if isinstance(device, int):
+        count = torch.accelerator.device_count()
+        if device >= count:
+            raise InputError(
+                f"--device must be the number of an accelerator, counted from 0, and this machine has {count}, got "
+                f"{device}; leave it out to run on the best device of this machine."
+            )
+        device = str(torch.device(device))
+    model = load_checkpoint(checkpoint, device)
+    if embed_dim is not None:
+        width = model.get_embedding_dimension()
+        if not 1 <= embed_dim <= (width or embed_dim):
+            raise InputError(f"embed_dim must be 1 to {width} dimensions, got {embed_dim}.")
+        model.cut_dimensions(embed_dim)
+        model.remember(checkpoint)  # mteb adds it to the experiment
+    return loaded_search(model, settings)
