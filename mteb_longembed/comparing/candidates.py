@@ -120,6 +120,11 @@ class Candidate:
         return BM25Settings.parse(self.name)
 
     @property
+    def reranks(self) -> bool:
+        """Whether its words choose which documents are encoded."""
+        return self.kind == "bm25" and self.words.rerank is not None
+
+    @property
     def reads_words(self) -> bool:
         """Whether it encodes the words of the documents, for their neighbours."""
         return self.kind == "fusion" or bool(self.neighbours)

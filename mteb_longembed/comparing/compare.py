@@ -419,7 +419,7 @@ def _run_all(
         bar.begin(tokens.pop(candidate.passes, 0))
         try:
             done.append(runner.run(candidate))
-            if candidate.neighbours and candidate in runner.candidates:
+            if candidate.neighbours and not candidate.reranks and candidate in runner.candidates:
                 score = 100 * done[-1].scores["score"].mean()
                 say(
                     f"{labels[candidate.id]}: {score:.1f}. No document was encoded; the other candidates follow."

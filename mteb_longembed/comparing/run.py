@@ -33,6 +33,7 @@ from mteb_longembed.retrieval.make import (
     searching,
 )
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
+from mteb_longembed.retrieval.reranked import Reranked
 from mteb_longembed.retrieval.rows import Pass
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
@@ -86,7 +87,7 @@ class Runner:
     _loaded: dict[str, Any] = field(default_factory=dict)
     #: The vectors of a pass on a split, and BM25 on it: both stay until the end.
     _passes: dict[tuple[str, str], Pass] = field(default_factory=dict)
-    _bm25: dict[tuple[str, str], PassageBM25] = field(default_factory=dict)
+    _bm25: dict[tuple[str, str], PassageBM25 | Reranked] = field(default_factory=dict)
     _scorers: dict[tuple[str, str], Scorer] = field(default_factory=dict)
     #: Passes that have encoded a split.
     _encoded: set[tuple[str, str]] = field(default_factory=set)
@@ -133,6 +134,9 @@ class Runner:
             self._encoded.add(place)
             # the pass keeps its vectors, and a scorer has a copy of them
             self._scorers.pop((candidate.id, _key(split)), None)
+        if candidate.reranks:
+            device = self.device or str(get_device_name())
+            cost = self.cache.cost(meta, self.splits, device, lambda: self._reranking_cost(candidate, cost))
         scores = pd.concat(
             [cast("pd.DataFrame", tables[split.label]) for split in self.splits], ignore_index=True
         )
@@ -179,7 +183,7 @@ class Runner:
         encoded = self._pass(candidate, split)
         return searching(encoded, vectors, settings_of_search, pieces)
 
-    def _bm25_of(self, settings: BM25Settings, split: Split) -> PassageBM25:
+    def _bm25_of(self, settings: BM25Settings, split: Split) -> PassageBM25 | Reranked:
         place = str(settings), _key(split)
         if place not in self._bm25:
             self._bm25[place] = make_bm25(settings, self.device)
@@ -231,6 +235,14 @@ class Runner:
         if candidate.reads_words:
             cost = replace(cost, tokens=cost.tokens + tokens_of_words(self.splits))
         return cost
+
+    def _reranking_cost(self, candidate: Candidate, cost: Cost) -> Cost:
+        """The cost of words, and the share of the documents that the queries had encoded."""
+        shares = []
+        for split in self.splits:
+            scorer = self._bm25_of(candidate.words, split)
+            shares.append(cast("Reranked", scorer).share_encoded * len(split.corpus))
+        return replace(cost, share_encoded=sum(shares) / sum(len(split.corpus) for split in self.splits))
 
     def _measured(self, candidate: Candidate, device: str) -> Cost:
         """The cost of a model with the documents, or with their chunks."""

@@ -287,6 +287,11 @@ def _more(row: Any, n_queries: int) -> str:
 
 def _price(row: Any, best: Any) -> str:
     """What a candidate costs, what that saves against the best, and how much of the text it reads."""
+    if is_number(row.share_encoded):
+        return (
+            f"It encodes each word once, about {row.tokens:,.0f} tokens, and documents that words find first when they "
+            f"are asked for: these queries had {row.share_encoded:.0%} of all encoded."
+        )
     if row.neighbours:
         return (
             f"It encodes each word once, about {row.tokens:,.0f} tokens, and new words of queries, but no document, of "

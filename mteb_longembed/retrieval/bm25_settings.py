@@ -38,6 +38,8 @@ class BM25Settings:
         query: `sentences` asks each sentence of a query on its own.
         score: how windows make a document's score: all of them (`softmax`), or the best one (`max`). None: all.
         neighbours: the model by whose vectors words have neighbours, as it is typed.
+        rerank: of so many documents that words find first the windows count too. This model reads them when they are
+            first asked for.
         target_len: only so many tokens of each document are read; None: all of it.
     """
 
@@ -45,12 +47,18 @@ class BM25Settings:
     query: Literal["sentences"] | None = None
     score: Join | None = None
     neighbours: str | None = None
+    rerank: Annotated[int, Field(ge=2), "documents"] | None = None
     target_len: int | None = None
 
     def __post_init__(self) -> None:
         read_fields(self, "bm25's ")
         if self.window is None and self.score is not None:
             raise InputError(f"score={self.score} needs windows, such as bm25:window=200,score={self.score}.")
+        if self.rerank is not None and self.neighbours is None:
+            raise InputError(
+                f"rerank needs a model that reads documents, got rerank={self.rerank} without one: add "
+                "neighbours=MODEL."
+            )
         if self.score == "softmax":
             object.__setattr__(self, "score", None)  # the instance is frozen for others
 

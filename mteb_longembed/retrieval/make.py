@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import mteb
@@ -16,7 +17,7 @@ from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names import is_bm25_name, is_extended_name, name_of
+from mteb_longembed.names import is_bm25_name, is_extended_name, name_of, split_name
 
 from .bm25_settings import VERSION, WINDOW, BM25Settings, bm25_meta
 from .by_sentence import BySentence
@@ -28,6 +29,7 @@ from .mteb_search import ForeignSearch, MTEBSearch
 from .neighbours import Neighbours
 from .passage_bm25 import PassageBM25
 from .passages import CutText
+from .reranked import Reranked
 from .rows import Head, Pass, Pieces, similarity_of
 from .scorer import Scorer, full_name, full_revision
 from .settings import TRUST, SearchSettings, read_name, typed_name
@@ -140,7 +142,7 @@ def searching(
         return scorer
     # words are asked by sentence where the encoder is, and their neighbours are those of the model itself
     bm25 = BM25Settings(window=WINDOW, query=settings.query)
-    neighbours = Neighbours(lambda words: _word_vectors(encoded, windows.head, words))
+    neighbours = Neighbours(partial(_word_vectors, encoded, windows.head))
     return Evidence(scorer, PassageBM25(bm25, neighbours=neighbours), settings.trust or TRUST)
 
 
@@ -149,12 +151,24 @@ def _word_vectors(encoded: Pass, head: Head, words: Sequence[str]) -> np.ndarray
     return np.stack([rows.mean(axis=0) for rows in encoded.text_rows(head, words)])
 
 
-def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
+def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 | Reranked:
     """The scorer of a BM25 of ours. A model for neighbours of words is loaded when it is first asked for a word."""
-    neighbours = None
-    if settings.neighbours is not None:
-        neighbours = Neighbours(word_encoder(settings.neighbours, device))
-    return PassageBM25(settings, meta_of_bm25(settings), neighbours)
+    meta = meta_of_bm25(settings)
+    if settings.neighbours is None:
+        return PassageBM25(settings, meta)
+    if settings.rerank is None:
+        return PassageBM25(settings, meta, Neighbours(word_encoder(settings.neighbours, device)))
+    encoded = pass_of(encoder_in(mteb.get_model(with_windows(settings.neighbours), device=device)))
+    head = encoded.head()
+    words = PassageBM25(settings, meta, Neighbours(partial(_word_vectors, encoded, head)))
+    return Reranked(words, encoded, head, settings.rerank, meta)
+
+
+def with_windows(name: str) -> str:
+    """The name of a model with a vector for each window of the length that it was trained on; a full name as it is."""
+    if split_name(name)[1] is not None:
+        return name
+    return f"{name}+pcw@32k:vectors=window"
 
 
 def meta_of_bm25(settings: BM25Settings) -> ModelMeta:

@@ -211,6 +211,13 @@ class Pass:
         """The vectors of texts that are read like documents, one matrix `[vectors, d]` each."""
         return self._known(head, texts, PromptType.document)
 
+    def rows_of(self, head: Head, texts: Sequence[str]) -> list[np.ndarray]:
+        """The vectors of texts that are read like documents, one matrix `[vectors, d]` each. They are not kept here."""
+        if self.is_ours:
+            (rows,) = self._encode([head], [text.strip() for text in texts], PromptType.document, self.documents)
+            return rows
+        return self._encoded_by_mteb(texts, PromptType.document, self.documents)
+
     def _known(self, head: Head, texts: Sequence[str], kind: PromptType) -> list[np.ndarray]:
         missing = [text for text in dict.fromkeys(texts) if (kind, text) not in head.known]
         if missing and not self.is_ours:
