@@ -33,6 +33,10 @@ WAYS = {
 }
 #: The first ones are made of words or of vectors alone.
 N_SINGLE = 5
+#: What the other pages show.
+SHORT_PAGES = (Path("README.md"), Path("docs/adapt.md"))
+SHOWN = "all-MiniLM-L6-v2"
+SHORT = ["BM25 by passage", "words with neighbours", "windows, whitened", "words and windows, whitened"]
 
 
 def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
@@ -48,17 +52,17 @@ def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
             {
                 "way": way, "score": own.mean, "low": own.low, "high": own.high,
                 "to best single": less.mean, "less low": less.low, "less high": less.high,
-                "queries": comparison.n_queries, "groups": comparison.n_groups,
+                "documents": comparison.n_documents, "queries": comparison.n_queries, "groups": comparison.n_groups,
             }  # fmt: skip
         )
     return pd.DataFrame(rows)
 
 
-def measure(folder: Path, model: Path) -> None:
+def measure(folder: Path, model: Path, sample: int | None) -> None:
     """Measure all ways with a model on a collection, and put them in the place of those that the file has of it."""
     names = {way: name.replace("MODEL", str(model)) for way, name in WAYS.items()}
     files = {name: folder / f"{name}.jsonl" for name in ("corpus", "queries", "qrels")}
-    comparison = compare(list(names.values()), bm25=False, metric="nDCG@10", **files)
+    comparison = compare(list(names.values()), bm25=False, metric="nDCG@10", sample=sample, **files)
     rows = rows_of(comparison, names)
     rows.insert(0, "collection", folder.name)
     rows.insert(0, "model", model.name)
@@ -73,19 +77,25 @@ def measure(folder: Path, model: Path) -> None:
 
 
 def page() -> None:
-    """Write the table of each model."""
+    """Write the table of each model, and the short one of README and docs/adapt.md."""
     rows = pd.read_csv(RESULTS)
     rows["cell"] = rows["score"].map("{:.1f}".format)
     best = rows["to best single"] == 0
     rows.loc[best, "cell"] = "**" + rows.loc[best, "cell"] + "**"
     surely = (rows["less low"] > 0) | (rows["less high"] < 0)
-    rows.loc[surely & ~best, "cell"] += "*"
+    rows.loc[surely, "cell"] += "*"
+    rows["collection"] += " (" + rows["groups"].astype(str) + ")"
     for model, of_model in rows.groupby("model", sort=False):
-        of_model = of_model.assign(
-            collection=of_model["collection"] + " (" + of_model["groups"].astype(str) + ")"
-        )
-        table = of_model.pivot(index="way", columns="collection", values="cell").loc[list(WAYS)]
-        write_part(PAGE, str(model), table.reset_index().to_markdown(index=False, disable_numparse=True))
+        write_part(PAGE, str(model), _table(of_model, list(WAYS)))
+    first = rows[rows["model"] == SHOWN]
+    for file in SHORT_PAGES:
+        write_part(file, "ways", _table(first, SHORT))
+
+
+def _table(rows: pd.DataFrame, ways: list[str]) -> str:
+    """Ways by collections."""
+    table = rows.pivot(index="way", columns="collection", values="cell").loc[ways]
+    return str(table.reset_index().to_markdown(index=False, disable_numparse=True))
 
 
 def main() -> None:
@@ -96,13 +106,14 @@ def main() -> None:
     measured.add_argument("collections", type=Path)
     measured.add_argument("model", type=Path)
     measured.add_argument("names", nargs="*", help="default: all folders")
+    measured.add_argument("--sample", type=int, help="so many documents, all judged ones among them")
     commands.add_parser("page")
     args = parser.parse_args()
     if args.command == "page":
         page()
         return
     for name in args.names or sorted(folder.name for folder in args.collections.iterdir()):
-        measure(args.collections / name, args.model)
+        measure(args.collections / name, args.model, args.sample)
 
 
 if __name__ == "__main__":
