@@ -235,7 +235,7 @@ def compare(
     if bm25:
         candidates += bm25_candidates(int(lengths.max()), bases)
     else:
-        candidates = [one for one in candidates if one.is_named or not one.matches_words]
+        candidates = [one for one in candidates if one.is_named or one.kind != "fusion"]
     candidates = sorted(dict.fromkeys(candidates), key=_place)
     for note in notes:
         on_message(note.text)

@@ -114,8 +114,8 @@ class PassageBM25:
     def evidence(self, queries: Sequence[str], scores: np.ndarray) -> np.ndarray:
         """What the words of each query tell at most, in nats, `[queries]`: their rarity times the square of coverage.
 
-        The coverage is the share of the rarity that the query's best document has. A neighbour of a word counts as much
-        of it as in a score.
+        The coverage is the share of the rarity that the query's best document has. Of a word that it lacks, a neighbour
+        has a share.
 
         Args:
             queries: the texts.
@@ -127,11 +127,11 @@ class PassageBM25:
         self._read()
         for row, (query, document) in enumerate(zip(queries, scores.argmax(axis=1).tolist(), strict=True)):
             _, asked = self._ask([query])
-            matched = self._whole.capped(asked)
-            matched.data *= self._whole.idf[matched.indices] * self._whole.has(document, matched.indices)
-            rarity = self._whole.idf_of(asked.own).sum()
-            if rarity > 0:
-                found[row] = matched.max(axis=1).sum() ** 2 / rarity
+            shares = self._whole.capped(asked)
+            shares.data *= self._whole.has(document, shares.indices)
+            rarity = self._whole.idf_of(asked.own)
+            if rarity.any():
+                found[row] = (shares.max(axis=1).toarray().ravel() @ rarity) ** 2 / rarity.sum()
         return found
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:

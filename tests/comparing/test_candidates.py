@@ -22,9 +22,10 @@ def test_windows_come_from_one_pass_that_reads_what_covers_the_documents(base) -
     names = [c.name.removeprefix(base) for c in found]
     windows = [name for name in names if name.startswith("+pcw@256")]
     plain = {f"+pcw@256:{form}".rstrip(":") for form in FORMS}
-    assert len(windows) == 9 and plain < set(windows) and "+pcw@256:weights=idf,whiten=0.5" in windows
-    assert names[0] == "+none@16" and names[10:] == ["+ntk@128"]
-    assert Counter(c.passes.removeprefix(base) for c in found)["+pcw@256"] == 9
+    assert len(windows) == 10 and plain < set(windows) and "+pcw@256:weights=idf,whiten=0.5" in windows
+    assert windows[0] == "+pcw@256:fuse=words,score=softmax,vectors=window,whiten=0.5"
+    assert names[0] == "+none@16" and names[11:] == ["+ntk@128"]
+    assert Counter(c.passes.removeprefix(base) for c in found)["+pcw@256"] == 10
     assert notes == [
         f"Not tried with {base}: none, gp, pi, rp. To try them, add --strategies none,gp,pi,rp; "
         "to try everything, --strategies all."
@@ -44,8 +45,9 @@ def test_one_position_strategy_is_tried_and_the_others_are_named() -> None:
 
 
 def test_where_one_window_holds_the_documents_the_base_itself_is_adapted(base) -> None:
-    assert tails(base, covering=16)[:3] == [
+    assert tails(base, covering=16)[:4] == [
         "+none@16",
+        "+none@16:fuse=words,whiten=0.5",
         "+none@16:whiten=0.5",
         "+none@16:weights=idf,whiten=0.5",
     ]
@@ -70,7 +72,7 @@ def test_only_what_is_asked_for_is_tried(base) -> None:
     (of_base,), _ = candidates_of(base, ["none"])
     assert of_base.is_base and (of_base.trained_len, of_base.target_len) == (16, 16)
     assert candidates_of(base, ["gp", "se"])[1] == [f"se does not fit {base} and is left out."]
-    assert tails(base, ["pcw"], 64)[1] == "+pcw@64"
+    assert tails(base, ["pcw"], 64)[2] == "+pcw@64"
 
 
 def test_rows_that_the_base_does_not_use_are_plain_extrapolation(tmp_path) -> None:
@@ -153,7 +155,7 @@ def test_long_names_keep_what_differs_from_the_others() -> None:
     ]  # fmt: skip
     # where BM25 has a setting `window` or is there itself, these words are no names of other settings
     assert list(short_names([*found[3:], Candidate("bm25:window=200", "", "bm25")]).values()) == [
-        "+pcw:vectors,idf,whiten", "+pcw:fuse,vectors,whiten", "bm25:window=200",
+        "+pcw:vectors,idf,whiten", "+pcw:words,vectors,whiten", "bm25:window=200",
     ]  # fmt: skip
     near = Candidate("bm25:window=200,neighbours=org/mine", "", "bm25")
     assert legend([found[2], near]) == (
@@ -165,5 +167,5 @@ def test_long_names_keep_what_differs_from_the_others() -> None:
     other = Candidate("org/mine+pcw@4096:size=64,vectors=16,whiten=0.25", "org/mine", "search")
     assert list(short_names([*found[2:], other]).values()) == [
         "+pcw@2048:softmax,vectors=window,idf,whiten=0.5", "+pcw@2048:vectors=window,idf,whiten=0.5",
-        "+pcw@2048:bm25,vectors=window,whiten=0.5", "+pcw@4096:size,vectors=16,whiten=0.25",
+        "+pcw@2048:words,vectors=window,whiten=0.5", "+pcw@4096:size,vectors=16,whiten=0.25",
     ]  # fmt: skip

@@ -79,11 +79,16 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
 
     monkeypatch.setattr(Engine, "_forward", noting)
     monkeypatch.setattr(running, "measure", lambda model, texts: (1000.0, 1536))
-    result = compare(found, task, tmp_path / "out", sizes=(), show=True, bm25=True)
-    assert len(result.summary) == 12 and not result.texts("left out")
+    vectors = [one for one in found if one.kind != "fusion"]
+    result = compare(vectors, task, tmp_path / "out", sizes=(), show=True)
+    assert len(result.summary) == 10 and not result.texts("left out")
     assert "| 612/612 " in capsys.readouterr().err.rsplit("\r", 1)[-1]
-    # 12 documents of 40 tokens, 12 queries of 8 tokens, for all candidates and the fusion of the best
+    # 12 documents of 40 tokens, 12 queries of 8 tokens, for all candidates
     assert n_encoded.count(40) == 12 and n_encoded.count(8) == 12 and len(n_encoded) == 24
+    # fusions, of which one is that of the best, need words and sentences too
+    n_encoded.clear()
+    both = compare(found, task, tmp_path / "both", sizes=(), bm25=True)
+    assert len(both.summary) == 13 and n_encoded.count(40) == (0 if with_store else 12)
     alone = compare([found[-2]], task, tmp_path / "alone")
     assert alone.summary["score"].item() == result.summary.loc[found[-2].id, "score"]
 
@@ -227,7 +232,7 @@ def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chun
         named("mini-ape+none"), read_chunker((lambda text: [(0, len(text))], "v1"), "halves")
     )
     (fused,) = _further([done(own, 1.0), done(second, 0.5)], splits, [])
-    assert fused.kind == "fusion" and fused.chunker_name == "halves" and fused.id.endswith("fuse-bm25")
+    assert fused.kind == "fusion" and fused.chunker_name == "halves" and fused.id.endswith("fuse-words")
 
 
 def two_sentences(folder: Path) -> Path:

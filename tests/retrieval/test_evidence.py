@@ -52,10 +52,12 @@ def slow_evidence(query: str, scores: Sequence[float], matches: dict[str, dict[s
     best = split[scores.index(max(scores))]
     covered = 0.0
     for word in asked:
-        covered += max(
-            (share * min(idf(word), idf(other)) for other, share in matches[word].items() if other in best),
-            default=0.0,
-        )
+        shares = {
+            other: share * min(1, idf(word) / idf(other))
+            for other, share in matches[word].items()
+            if other in best
+        }
+        covered += idf(word) * max(shares.values(), default=0.0)
     coverage = covered / rarity
     return [rarity * coverage**2 * score / max(scores) for score in scores]
 
