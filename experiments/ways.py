@@ -50,10 +50,17 @@ def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
         less = samples.difference(best, name).scaled(100)
         rows.append(
             {
-                "way": way, "score": own.mean, "low": own.low, "high": own.high,
-                "to best single": less.mean, "less low": less.low, "less high": less.high,
-                "documents": comparison.n_documents, "queries": comparison.n_queries, "groups": comparison.n_groups,
-            }  # fmt: skip
+                "way": way,
+                "score": own.mean,
+                "low": own.low,
+                "high": own.high,
+                "to best single": less.mean,
+                "less low": less.low,
+                "less high": less.high,
+                "documents": comparison.n_documents,
+                "queries": comparison.n_queries,
+                "groups": comparison.n_groups,
+            }
         )
     return pd.DataFrame(rows)
 

@@ -285,20 +285,22 @@ def _more(row: Any, n_queries: int) -> str:
     )
 
 
-def _price(row: Any, best: Any) -> str:
-    """What a candidate costs, what that saves against the best, and how much of the text it reads."""
+def _price_of_words(row: Any) -> str:
+    words = f"It encodes each word once, about {row.tokens:,.0f} tokens, and new words of queries"
     if is_number(row.share_encoded):
         return (
-            f"It encodes each word once, about {row.tokens:,.0f} tokens, and documents that words find first when they "
-            f"are asked for: these queries had {row.share_encoded:.0%} of all encoded."
+            f"{words}; of the documents those that words find first, when they are asked for: these queries had "
+            f"{percent(row.share_encoded)} of all encoded."
         )
     if row.neighbours:
-        return (
-            f"It encodes each word once, about {row.tokens:,.0f} tokens, and new words of queries, but no document, of "
-            "which it keeps no vectors; so it needs its model."
-        )
+        return f"{words}, but no document, of which it keeps no vectors; so it needs its model."
+    return "It encodes nothing and keeps no vectors; its index holds the words."
+
+
+def _price(row: Any, best: Any) -> str:
+    """What a candidate costs, what that saves against the best, and how much of the text it reads."""
     if row.kind == "bm25":
-        return "It encodes nothing and keeps no vectors; its index holds the words."
+        return _price_of_words(row)
     if row.kind == "own":
         return "What it costs is not known here."
     parts = []

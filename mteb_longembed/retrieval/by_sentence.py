@@ -10,6 +10,7 @@ from mteb_longembed.sentences import sentences
 from .scorer import Documents, Span, add_to
 from .windows import Windows
 
+
 class BySentence:
     """Each sentence of a query is asked on its own. The score is the mean over them, so bounds stay as they are."""
 

@@ -214,7 +214,9 @@ class Pass:
     def rows_of(self, head: Head, texts: Sequence[str]) -> list[np.ndarray]:
         """The vectors of texts that are read like documents, one matrix `[vectors, d]` each. They are not kept here."""
         if self.is_ours:
-            (rows,) = self._encode([head], [text.strip() for text in texts], PromptType.document, self.documents)
+            (rows,) = self._encode(
+                [head], [text.strip() for text in texts], PromptType.document, self.documents
+            )
             return rows
         return self._encoded_by_mteb(texts, PromptType.document, self.documents)
 

@@ -89,8 +89,8 @@ def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
     model, settings = split_search(text)
     if "neighbours" in settings:
         raise InputError(
-            f"neighbours is a setting of BM25 alone, got it in {text!r}: leave it out, because with fuse=words they are "
-            "those of the model itself."
+            f"neighbours is a setting of BM25 alone, got it in {text!r}: leave it out, because with fuse=words "
+            "they are those of the model itself."
         )
     return ModelSpec.parse(model), SearchSettings(**cast("dict[str, Any]", settings))
 

@@ -6,7 +6,7 @@ import numpy as np
 from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.encoders.whitening import Whitening, unit
-from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.errors import InputError
 
 from .passages import passages_of, windows_of
 from .rows import Head, Pass, check_comparable
@@ -108,7 +108,7 @@ class Windows:
 
     @property
     def temperature(self) -> float:
-        """The temperature of the scores. It is found with the first documents, and anew when there are twice as many."""
+        """That of the scores. It is found with the first documents, and anew when there are twice as many."""
         self._prepare()
         if self._set_temperature is not None:
             return self._set_temperature

@@ -75,7 +75,9 @@ def test_whitened_scores_are_those_of_the_definition(folder, tail, with_store, t
 
 def test_all_windows_of_a_whitened_search_count(folder) -> None:
     tail = "+pcw@128:size=9,vectors=window"
-    model: Any = longembed.search(f"{folder}{tail},score=softmax,temperature=0.05,whiten=1", device="cpu").protocol
+    model: Any = longembed.search(
+        f"{folder}{tail},score=softmax,temperature=0.05,whiten=1", device="cpu"
+    ).protocol
     model.index(corpus(0), **WHERE)
     got = model.search(QUERIES, top_k=5, **WHERE)
     check(got, slow_scores(folder, tail, corpus(0), QUERIES, 1.0, "softmax"), 2e-4)

@@ -112,7 +112,9 @@ def test_the_temperature_is_the_spread_of_scores_whatever_the_model(width: float
 
 def test_two_draws_give_nearly_one_temperature() -> None:
     draw = np.random.default_rng(1)
-    texts = [". ".join(" ".join(draw.choice(VOCABULARY, 7)).capitalize() for _ in range(30)) for _ in range(40)]
+    texts = [
+        ". ".join(" ".join(draw.choice(VOCABULARY, 7)).capitalize() for _ in range(30)) for _ in range(40)
+    ]
     texts[3] = "  "
     vectors = {word: draw.normal(size=8) for word in VOCABULARY}
 

@@ -11,7 +11,7 @@ import pytest
 from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mteb.models.model_implementations.bm25 import BM25Search, bm25_s
+from mteb.models.model_implementations.bm25 import BM25Search
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import IncompatibleError, InputError

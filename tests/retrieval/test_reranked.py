@@ -64,5 +64,7 @@ def test_its_model_is_a_base_or_a_name(folder: Any) -> None:
     assert len(searcher.search(tiny.text(5, 1))) == 3
     with pytest.raises(InputError, match="rerank needs a model that reads documents, got rerank=50 without"):
         longembed.search("bm25:window=200,rerank=50")
-    with pytest.raises(InputError, match="bm25's rerank must be a whole number of at least 2 documents, got '1'"):
+    with pytest.raises(
+        InputError, match="bm25's rerank must be a whole number of at least 2 documents, got '1'"
+    ):
         longembed.search(f"bm25:window=200,neighbours={folder},rerank=1")

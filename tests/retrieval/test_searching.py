@@ -1,6 +1,5 @@
 """Names with search parameters, in mteb: scores equal loops over vectors, and state does not survive an index."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
-from tests.own_data import words_of
 
 WHERE: dict[str, Any] = {
     "task_metadata": LongEmbedPasskey.metadata, "hf_split": "test_256", "hf_subset": "default",
