@@ -14,7 +14,7 @@ Part = tuple[str, Sequence[Mapping[str, object]]]
 _OF_EVERY_NAME = {
     "vectors": "content tokens for each vector, or window: one for each window of pcw (default one vector)",
     "fuse": "words: search adds the evidence of words to that of vectors",
-    "trust": "what the evidence of words counts in a fused score (1.2)",
+    "trust": "what the evidence of words counts in a fused score (1)",
     "temperature": "what scores of vectors are divided by; default: their spread in the corpus",
     "weights": "sif or idf: each token counts by its rarity in the corpus that is searched (docs/adapt.md)",
     "whiten": "0 to 1: a map from mean and covariance of the corpus' vectors (0.5 is half of full whitening)",
