@@ -27,9 +27,13 @@ def run(*command: object, cwd: Path | None = None) -> int:
 
 def main() -> int:
     """Write results with the stock command and run the repository's tests on them; the status is that of the tests."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("clone", type=Path, help="a clone of the repository of results")
-    parser.add_argument("-m", "--model", default="e5-base+ntk@1k", help="a name on a base that mteb has registered")
+    parser.add_argument(
+        "-m", "--model", default="e5-base+ntk@1k", help="a name on a base that mteb has registered"
+    )
     args = parser.parse_args()
     clone = args.clone.resolve()
     with tempfile.TemporaryDirectory() as temporary:
