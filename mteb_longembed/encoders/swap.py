@@ -137,6 +137,7 @@ def swap(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool = Fa
     Raises:
         IncompatibleError, ModelError: if the strategy does not fit the model.
     """
+    check_fit(model.config, type(strategy), type(model).__name__)
     positions = positions_of(model.config)
     acts = strategy.overrides() & positions.actions - {"windows"}
     if positions is ABSOLUTE:

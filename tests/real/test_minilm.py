@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from transformers import BertModel, JinaEmbeddingsV3Model
+from transformers import BertConfig, JinaEmbeddingsV3Model
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.e5rope import e5rope_config, e5rope_weights
+from mteb_longembed.encoders.e5rope import KEY_MAPPING, E5RopeConfig
 from mteb_longembed.tasks import LongEmbedNeedle
 from tests.encoders import test_absolute
 from tests.encoders.oracle_matrix import oracle as rotary
@@ -105,13 +105,12 @@ def test_windows_equal_the_oracle(minilm: Path, long_oracles: None, settings: di
 def rotated(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model with rotary positions in place of its rows: real weights, though it has not learned to use them."""
     folder = tmp_path_factory.mktemp("rotated") / "model"
-    base = BertModel.from_pretrained(minilm, add_pooling_layer=False)
-    weights = e5rope_weights(base.state_dict())
-    del weights["embeddings.position_embeddings.weight"]
-    model = JinaEmbeddingsV3Model(
-        e5rope_config({**base.config.to_dict(), "rope_theta": 1e4}), add_pooling_layer=False
+    theirs = BertConfig.from_pretrained(minilm).to_dict()
+    config = E5RopeConfig.from_dict({**theirs, "rope_theta": 1e4})
+    model = JinaEmbeddingsV3Model.from_pretrained(
+        minilm, config=config, key_mapping=KEY_MAPPING, add_pooling_layer=False
     )
-    model.load_state_dict(weights)
+    model._weight_conversions = []  # it is saved under its own names
     ignored = shutil.ignore_patterns("*.safetensors", "README.md", "data_config.json", ".git*")
     shutil.copytree(minilm, folder, ignore=ignored)
     model.save_pretrained(folder)
