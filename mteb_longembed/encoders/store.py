@@ -23,9 +23,10 @@ STORE_VARIABLE = "MTEB_LONGEMBED_STORE"
 #: The largest size of the file, in GiB.
 SIZE_VARIABLE = "MTEB_LONGEMBED_STORE_GIB"
 _DEFAULT_GIB = 8.0
-FILE = "embeddings-5.sqlite"
+FILE = "embeddings-4.sqlite"
 #: Seconds that a process waits for the transaction of another process.
 _PATIENCE = 60.0
+_CHECKSUM = 16
 #: The part of all rows that goes when the file is full, oldest rows first.
 _SHARE_REMOVED = 10
 
@@ -73,32 +74,40 @@ class EmbeddingStore:
         return cls(folder, int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
-        """The matrices of those keys that the store has."""
+        """The matrices of those keys that the store has. Damaged rows give a warning and count as missing."""
         found: dict[bytes, np.ndarray] = {}
         if self._broken or not self.path.exists():
             return found
+        n_damaged = 0
         try:
             with contextlib.closing(self._connect()) as connection:
                 for key in dict.fromkeys(keys):
-                    row = connection.execute(
-                        "SELECT width, numbers FROM rows WHERE key = ?", [key]
-                    ).fetchone()
-                    if row is not None:
-                        found[key] = np.frombuffer(row[1], "<f4").reshape(-1, row[0])
+                    record = connection.execute("SELECT record FROM rows WHERE key = ?", [key]).fetchone()
+                    rows = None if record is None else unpack(record[0], key)
+                    if rows is not None:
+                        found[key] = rows
+                    elif record is not None:
+                        n_damaged += 1
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
+        if n_damaged:
+            warnings.warn(
+                f"{n_damaged} rows of {self.path} are damaged and their documents are encoded again.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return found
 
     def put_many(self, rows: Mapping[bytes, np.ndarray]) -> None:
         """Write all rows of one batch or none."""
         if self._broken or not rows:
             return
-        records = [(key, array.shape[1], array.astype("<f4").tobytes()) for key, array in rows.items()]
+        records = [(key, pack(matrix, key)) for key, matrix in rows.items()]
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.closing(self._connect()) as connection, connection:
-                self._make_room(connection, sum(len(numbers) for _, _, numbers in records))
-                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", records)
+                self._make_room(connection, sum(len(record) for _, record in records))
+                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", records)
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
 
@@ -107,22 +116,22 @@ class EmbeddingStore:
         connection = sqlite3.connect(self.path, timeout=_PATIENCE)
         connection.execute("PRAGMA synchronous = NORMAL")
         # takes no write lock if the table is there
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, width INTEGER NOT NULL, numbers BLOB NOT NULL)"
-        )
+        connection.execute("CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, record BLOB NOT NULL)")
         return connection
 
     def _make_room(self, connection: sqlite3.Connection, n_bytes: int) -> None:
         """Remove the oldest rows until `n_bytes` more fit. SQLite uses their pages again."""
-        used = (
-            "SELECT (page_count - freelist_count) * page_size, (SELECT count(*) FROM rows) "
-            "FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
-        )
-        oldest = "DELETE FROM rows WHERE rowid IN (SELECT rowid FROM rows ORDER BY rowid LIMIT ?)"
-        n_used, n_rows = connection.execute(used).fetchone()
-        while n_rows and n_used + n_bytes > self.max_bytes:
-            connection.execute(oldest, [n_rows // _SHARE_REMOVED + 1])
-            n_used, n_rows = connection.execute(used).fetchone()
+
+        def pragma(name: str) -> int:
+            return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+        most = self.max_bytes - n_bytes
+        while (pragma("page_count") - pragma("freelist_count")) * pragma("page_size") > most:
+            [rows] = connection.execute("SELECT count(*) FROM rows").fetchone()
+            if not rows:
+                return
+            oldest = "SELECT rowid FROM rows ORDER BY rowid LIMIT ?"
+            connection.execute(f"DELETE FROM rows WHERE rowid IN ({oldest})", [rows // _SHARE_REMOVED + 1])
 
     def _give_up(self, error: Exception) -> None:
         """Use the store no more in this run, with one warning. A damaged file is set aside for the next run."""
@@ -138,6 +147,28 @@ class EmbeddingStore:
             RuntimeWarning,
             stacklevel=3,
         )
+
+
+def pack(matrix: np.ndarray, key: bytes) -> bytes:
+    """Rows `[vectors, d]` as they are stored: a checksum, the width, the numbers.
+
+    The checksum is over the key too, so that rows fit no other key.
+    """
+    contents = np.array(matrix.shape[1], "<u4").tobytes() + matrix.astype("<f4").tobytes()
+    return _checksum(key, contents) + contents
+
+
+def unpack(record: object, key: bytes) -> np.ndarray | None:
+    """The rows of a record. None if its bytes have changed."""
+    if not isinstance(record, bytes) or record[:_CHECKSUM] != _checksum(key, record[_CHECKSUM:]):
+        return None
+    contents = record[_CHECKSUM:]
+    width = int(np.frombuffer(contents, "<u4", 1)[0])
+    return np.frombuffer(contents, "<f4", offset=4).reshape(-1, width)
+
+
+def _checksum(key: bytes, contents: bytes) -> bytes:
+    return hashlib.blake2b(contents, digest_size=_CHECKSUM, key=key[:64]).digest()
 
 
 def key_of(*parts: object) -> bytes:

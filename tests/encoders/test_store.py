@@ -9,12 +9,15 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mteb_longembed.encoders import store as store_file
-from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.store import EmbeddingStore, pack, unpack
 from mteb_longembed.errors import InputError
 
 KEY = bytes(32)
@@ -63,16 +66,50 @@ def test_a_row_that_is_put_again_is_replaced(tmp_path: Path) -> None:
     assert sql(store, "SELECT count(*) FROM rows") == (1,)
 
 
-def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = EmbeddingStore(tmp_path)
-    put(store)
     # the third record cannot be written
-    with pytest.warns(RuntimeWarning, match="cannot be used"):
-        store.put_many(dict.fromkeys([KEYS[1], KEYS[2], {}.keys], ARRAY))
-    assert list(EmbeddingStore(tmp_path).get_many([KEY, *KEYS])) == [KEY]
+    records = iter([b"one", b"two", object()])
+    monkeypatch.setattr(store_file, "pack", lambda array, key: next(records))
+    monkeypatch.setattr(store, "_make_room", Mock())
+    monkeypatch.setattr(EmbeddingStore, "_give_up", Mock())
+    monkeypatch.setattr(store_file, "len", lambda record: 1, raising=False)
+    store.put_many(dict.fromkeys(KEYS[:3], ARRAY))
+    assert store.get_many(KEYS) == {}
+    monkeypatch.undo()
+    store.put_many(dict.fromkeys(KEYS[:3], ARRAY))
+    assert len(store.get_many(KEYS)) == 3
 
 
 # ---- damage -----------------------------------------------------------------------------------------------
+
+
+GOOD = pack(ARRAY, KEY)
+DAMAGE = {
+    "truncated": GOOD[:-7],
+    "flipped": GOOD[:-3] + bytes([GOOD[-3] ^ 4]) + GOOD[-2:],
+    "empty": b"",
+    "another row's": pack(ARRAY, KEYS[1]),
+    "grown": GOOD + b"x",
+    "text": "no bytes",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_row_counts_as_missing_with_a_warning(tmp_path: Path, damage: str) -> None:
+    store = EmbeddingStore(tmp_path)
+    store.put_many({KEY: ARRAY, KEYS[1]: ARRAY})
+    sql(store, "UPDATE rows SET record = ? WHERE key = ?", DAMAGE[damage], KEY)
+    message = r"1 rows of .* are damaged and their documents are encoded again"
+    with pytest.warns(RuntimeWarning, match=message):
+        assert list(store.get_many([KEY, KEYS[1]])) == [KEYS[1]]
+    put(store)
+    assert same(get(store), ARRAY)
+
+
+@given(st.binary(max_size=120))
+def test_other_bytes_are_damaged(contents: bytes) -> None:
+    assert unpack(contents, KEY) is None
 
 
 FILES = {
