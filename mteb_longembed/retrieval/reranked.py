@@ -11,7 +11,7 @@ from .passage_bm25 import PassageBM25
 from .rows import Head, Pass
 from .scorer import Documents, Span, add_to
 from .settings import TRUST
-from .temperature import drawn_sentences, spread
+from .temperature import Temperature, drawn_sentences, spread
 from .vectors import CorpusVectors, all_vectors
 
 #: Drawn documents that are read for the temperature.
@@ -45,8 +45,7 @@ class Reranked:
         self._vectors = CorpusVectors()
         #: The place of each document among the vectors, by its number.
         self._places: dict[int, int] = {}
-        self._temperature = 0.0
-        self._n_measured = 0
+        self._temperature = Temperature()
 
     @property
     def share_encoded(self) -> float:
@@ -74,7 +73,7 @@ class Reranked:
         relative = of_words / np.maximum(of_words.max(axis=1, keepdims=True), 1e-9)
         firsts = np.argsort(-relative, axis=1, kind="stable")[:, : self.n]
         self._read(np.unique(firsts).tolist())
-        temperature = self._measured()
+        temperature = self._temperature.at(len(self._documents), self._spread)
         asked = unit(self.encoded.query_rows(self.head, queries))
         for row, (first, query) in enumerate(zip(firsts, asked, strict=True)):
             found = np.array([self._score(number, query, temperature) for number in first.tolist()])
@@ -97,17 +96,14 @@ class Reranked:
         for number in new:
             self._places[number] = len(self._places)
 
-    def _measured(self) -> float:
-        """The temperature, found on drawn documents, and anew when there are twice as many."""
+    def _spread(self) -> float:
+        """How far the cosines of sentences and of the windows of drawn documents lie apart."""
         n = len(self._documents)
-        if n >= 2 * self._n_measured:
-            drawn = np.random.default_rng(SEED).choice(n, min(N_DRAWN, n), replace=False).tolist()
-            self._read(drawn)
-            windows = np.concatenate([self._vectors.document(self._places[number]) for number in drawn])
-            asked = unit(self.encoded.query_rows(self.head, drawn_sentences(self._documents.texts)))
-            self._temperature = spread(asked @ windows.T)
-            self._n_measured = n
-        return self._temperature
+        drawn = np.random.default_rng(SEED).choice(n, min(N_DRAWN, n), replace=False).tolist()
+        self._read(drawn)
+        windows = np.concatenate([self._vectors.document(self._places[number]) for number in drawn])
+        asked = unit(self.encoded.query_rows(self.head, drawn_sentences(self._documents.texts)))
+        return spread(asked @ windows.T)
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Those of the words."""

@@ -1,6 +1,6 @@
 """The temperature of scores on a corpus, found without labels: how far the scores of one query lie apart."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -44,3 +44,25 @@ def spread(scores: np.ndarray) -> float:
     """
     low, high = np.quantile(scores, [0.16, 0.84], axis=1)
     return max(float((high - low).mean()) / 2, LEAST)
+
+
+class Temperature:
+    """A temperature that is found with the first documents, and anew when there are twice as many.
+
+    Args:
+        given: one that is set, and never found.
+    """
+
+    def __init__(self, given: float | None = None) -> None:
+        self._given = given
+        self._found = LEAST
+        self._n_documents = 0
+
+    def at(self, n_documents: int, find: Callable[[], float]) -> float:
+        """The temperature for so many documents."""
+        if self._given is not None:
+            return self._given
+        if n_documents >= 2 * self._n_documents:
+            self._found = find()
+            self._n_documents = n_documents
+        return self._found

@@ -11,7 +11,7 @@ from mteb_longembed.errors import InputError
 from .passages import passages_of, windows_of
 from .rows import Head, Pass, check_comparable
 from .scorer import Documents, Span
-from .temperature import N_VECTORS, drawn_sentences, spread
+from .temperature import N_VECTORS, Temperature, drawn_sentences, spread
 from .vectors import CorpusVectors, Join, document_scores, mean_vectors
 
 
@@ -67,9 +67,7 @@ class Windows:
         self._means = CorpusVectors()
         #: The length of each vector as it is compared; none where all are 1.
         self._lengths = np.zeros(0, np.float32)
-        #: The temperature, if none is set, and of how many documents it is that.
-        self._temperature = 0.0
-        self._n_measured = 0
+        self._temperature = Temperature(self._set_temperature)
         self._spans: dict[int, list[Span]] = {}
 
     @property
@@ -108,15 +106,13 @@ class Windows:
 
     @property
     def temperature(self) -> float:
-        """That of the scores. It is found with the first documents, and anew when there are twice as many."""
+        """That of the scores."""
         self._prepare()
-        if self._set_temperature is not None:
-            return self._set_temperature
-        if len(self._ready) >= 2 * self._n_measured:
-            asked = self._asked(drawn_sentences(self.encoded.documents.texts))
-            self._temperature = spread(asked @ self._mapped(self._ready.drawn(N_VECTORS)).T)
-            self._n_measured = len(self._ready)
-        return self._temperature
+        return self._temperature.at(len(self._ready), self._spread)
+
+    def _spread(self) -> float:
+        asked = self._asked(drawn_sentences(self.encoded.documents.texts))
+        return spread(asked @ self._mapped(self._ready.drawn(N_VECTORS)).T)
 
     @property
     def _ready(self) -> CorpusVectors:
