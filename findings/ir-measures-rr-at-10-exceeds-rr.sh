@@ -3,7 +3,7 @@
 #
 # Expected: RR@10 is never above RR, since it sees a part of the same order; nDCG, P and RR read one order of a run.
 # Seen (ir_measures 0.4.3): RR@10 is 1 where RR is 0.25, in one call on one run with four equal scores. RR (like P and nDCG)
-# is counted by one tool, which puts equal scores in falling order of id, RR@10 by another one, which puts them in rising order.
+# is counted by pytrec_eval, which puts equal scores in falling order of id; RR@10 by the module msmarco, in rising order.
 # Why it matters: rounded scores, quantized vectors and copies of a document tie, so that the two numbers describe two rankings.
 set -euo pipefail
 folder=$(mktemp -d)
