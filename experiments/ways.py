@@ -31,6 +31,15 @@ WAYS = {
     "words and windows, whitened": f"{WINDOWS}fuse=words,score=softmax,vectors=window,whiten=0.5",
     "words and windows, idf, whitened": f"{WINDOWS}fuse=words,score=softmax,vectors=window,weights=idf,whiten=0.5",
 }
+#: Collection -> what its queries are.
+TITLES = {
+    "chapters_60": "sentences of chapters",
+    "needle_4096": "hidden facts",
+    "paraphrase_4096": "facts in other words",
+    "proposals": "titles of sections",
+    "questions": "questions in people's own words",
+    "qmsum_60": "summaries of meetings",
+}
 #: The first ones are made of words or of vectors alone.
 N_SINGLE = 5
 #: What the other pages show.
@@ -91,7 +100,7 @@ def page() -> None:
     rows.loc[best, "cell"] = "**" + rows.loc[best, "cell"] + "**"
     surely = (rows["less low"] > 0) | (rows["less high"] < 0)
     rows.loc[surely, "cell"] += "*"
-    rows["collection"] += " (" + rows["groups"].astype(str) + ")"
+    rows["collection"] = rows["collection"].replace(TITLES) + " (" + rows["groups"].astype(str) + ")"
     for model, of_model in rows.groupby("model", sort=False):
         write_part(PAGE, str(model), _table(of_model, list(WAYS)))
     first = rows[rows["model"] == SHOWN]
