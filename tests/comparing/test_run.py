@@ -83,12 +83,12 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
     result = compare(vectors, task, tmp_path / "out", sizes=(), show=True)
     assert len(result.summary) == 10 and not result.texts("left out")
     assert "| 612/612 " in capsys.readouterr().err.rsplit("\r", 1)[-1]
-    # 12 documents of 40 tokens, 12 queries of 8 tokens, for all candidates
-    assert n_encoded.count(40) == 12 and n_encoded.count(8) == 12 and len(n_encoded) == 24
+    # 12 documents of 40 tokens, which are one sentence each and stand for queries too, and 12 queries of 8 tokens
+    assert n_encoded.count(40) == 24 and n_encoded.count(8) == 12 and len(n_encoded) == 36
     # fusions, of which one is that of the best, need words and sentences too
     n_encoded.clear()
     both = compare(found, task, tmp_path / "both", sizes=(), bm25=True)
-    assert len(both.summary) == 13 and n_encoded.count(40) == (0 if with_store else 12)
+    assert len(both.summary) == 13 and n_encoded.count(40) == (0 if with_store else 24)
     alone = compare([found[-2]], task, tmp_path / "alone")
     assert alone.summary["score"].item() == result.summary.loc[found[-2].id, "score"]
 
