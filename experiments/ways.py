@@ -45,7 +45,13 @@ N_SINGLE = 5
 #: What the other pages show.
 SHORT_PAGES = (Path("README.md"), Path("docs/adapt.md"))
 SHOWN = "all-MiniLM-L6-v2"
-SHORT = ["BM25 by passage", "words with neighbours", "windows", "windows, whitened", "words and windows, whitened"]
+SHORT = [
+    "BM25 by passage",
+    "words with neighbours",
+    "windows",
+    "windows, whitened",
+    "words and windows, whitened",
+]
 
 
 def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
