@@ -48,8 +48,6 @@ class Ranked:
         InputError: if two queries have one text and different rankings.
     """
 
-    lowest = None
-
     def __init__(self, name: str, rankings: Rankings, queries: Mapping[str, str]) -> None:
         self.meta = _meta_of(name, {key: dict(of) for key, of in rankings.items()})
         self.rankings = rankings

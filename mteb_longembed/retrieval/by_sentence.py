@@ -17,7 +17,6 @@ class BySentence:
     def __init__(self, inner: Windows) -> None:
         self.inner = inner
         self.meta = inner.meta
-        self.lowest = inner.lowest
 
     @property
     def temperature(self) -> float:

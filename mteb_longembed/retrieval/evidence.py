@@ -29,8 +29,6 @@ class Evidence:
         meta: mteb's description, if it is not that of the vectors' model.
     """
 
-    lowest = None
-
     def __init__(
         self,
         vectors: Windows | BySentence,

@@ -152,8 +152,6 @@ class _Texts(Sequence[str]):
 class ForeignSearch:
     """Any search of mteb's as a scorer. A document that it does not return has the score minus infinity."""
 
-    lowest = None
-
     def __init__(self, search: Any) -> None:
         self._search = search
         self.meta = search.mteb_model_meta

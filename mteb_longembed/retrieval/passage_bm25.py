@@ -46,8 +46,6 @@ class PassageBM25:
         neighbours: of words, if the settings ask for them.
     """
 
-    lowest = 0.0
-
     def __init__(
         self,
         settings: BM25Settings | None = None,

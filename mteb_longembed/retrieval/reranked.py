@@ -30,8 +30,6 @@ class Reranked:
         meta: mteb's description.
     """
 
-    lowest = None
-
     def __init__(self, words: PassageBM25, encoded: Pass, head: Head, n: int, meta: ModelMeta) -> None:
         self.words = words
         self.encoded = encoded

@@ -72,10 +72,6 @@ class Scorer(Protocol):
     #: mteb's description: name and revision.
     meta: ModelMeta
 
-    @property
-    def lowest(self) -> float | None:
-        """The lowest score that is possible for any query and document. None if there is none."""
-
     def fit(self, documents: Documents) -> None:
         """Read documents, and forget those of the last call. The same documents are not read again."""
 

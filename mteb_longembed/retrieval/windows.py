@@ -52,7 +52,6 @@ class Windows:
         self.join = join
         self.whiten = whiten
         self.meta = meta or encoded.meta
-        self.lowest = -1.0 if scales else None
         #: Whether `passages` looks for the best window of a document that has one vector.
         self.finds_windows = True
         self._scales = scales

@@ -13,7 +13,6 @@ class FirstWords:
     """The best documents of a first scorer, ordered by how many words of the query they begin with."""
 
     meta = ModelMeta.create_empty(overwrites={"name": "me/first-words", "revision": "1"})
-    lowest = 0.0
 
     def __init__(self, first: Any, depth: int = 5) -> None:
         self.first = first

@@ -20,7 +20,6 @@ N = 48
 class Words:
     """A fusion whose first part puts a wrong document first by `lead`, and whose second part has the right one."""
 
-    lowest = 0.0
     trust = 1.2
 
     def __init__(self, lead: np.ndarray) -> None:

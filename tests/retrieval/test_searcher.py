@@ -297,7 +297,6 @@ def test_what_compare_takes_as_a_corpus_is_read(tmp_path: Path) -> None:
 def test_texts_are_on_disk_and_never_in_memory_as_a_whole() -> None:
     class Nothing:
         meta: Any = None
-        lowest = None
 
         def fit(self, documents: Documents) -> None:
             self.n = len(documents)
