@@ -17,7 +17,9 @@ from mteb_longembed.encoders.tokens import read_given, without_surrogates
 from mteb_longembed.errors import InputError
 from mteb_longembed.hub import silence
 
+from .by_sentence import BySentence
 from .chunks import Chunker
+from .evidence import Evidence
 from .make import make_scorer
 from .mteb_search import MTEBSearch, best_documents
 from .passage_bm25 import PassageBM25
@@ -241,11 +243,13 @@ def _check_id(key: str, known: Container[str]) -> None:
 
 def _windows_in(scorer: Any) -> Windows | None:
     """The scorer over vectors inside a scorer of a name, if there is one."""
-    while not isinstance(scorer, Windows):
-        scorer = getattr(scorer, "first", None) or getattr(scorer, "inner", None)
-        if scorer is None:
-            return None
-    return scorer
+    if isinstance(scorer, Evidence):
+        scorer = scorer.vectors
+    if isinstance(scorer, BySentence):
+        scorer = scorer.inner
+    if isinstance(scorer, Windows):
+        return scorer
+    return None
 
 
 def _no_matches(query: str, passage: str) -> dict[str, str]:

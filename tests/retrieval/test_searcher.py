@@ -120,6 +120,16 @@ def test_without_passages_a_hit_of_one_vector_shows_what_was_read(folder: Path) 
     assert hits["long"].passage == tiny.text(200)[: hits["long"].end]
 
 
+@pytest.mark.parametrize("tail", ["+pi@512", "+pi@512:fuse=words"])
+def test_a_hit_of_one_vector_shows_a_window_only_if_passages_are_asked_for(folder: Path, tail: str) -> None:
+    text = tiny.text(300)
+    for asked, shown in ((True, passages.WINDOW_CHARS), (False, len(text))):
+        made = longembed.search(f"{folder}{tail}", device="cpu", passages=asked)
+        made.add(["long"], [text])
+        (hit,) = made.search(QUERY)
+        assert len(hit.passage) <= shown and (asked or hit.passage == text)
+
+
 @given(st.text("ab .!?\n\x1f", max_size=40))
 def test_windows_hold_every_character_but_blanks_once_and_in_order(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
