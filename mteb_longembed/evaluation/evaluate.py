@@ -68,9 +68,10 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
             ranked |= _first_documents(scorer, scorer.scores(texts), split, asked, tolerance)
             continue
         first, second = scorer.parts(texts)
-        ranked |= _first_documents(scorer, first + scorer.trust * second, split, asked, tolerance)
         for trust in sorted({*TRUSTS, scorer.trust}):
             of_trust = _first_documents(scorer, first + trust * second, split, asked, tolerance)
+            if trust == scorer.trust:
+                ranked |= of_trust
             for query, documents in of_trust.items():
                 judged = split.judged[query]
                 ties = group_ties(documents, judged, tolerance)

@@ -7,12 +7,12 @@ import numpy as np
 
 from mteb_longembed.sentences import sentences
 
-from .scorer import Documents, Span, add_to
+from .scorer import Documents, Span
 from .windows import Windows
 
 
 class BySentence:
-    """Each sentence of a query is asked on its own. The score is the mean over them, so bounds stay as they are."""
+    """Each sentence of a query is asked on its own. The score is the mean over them."""
 
     def __init__(self, inner: Windows) -> None:
         self.inner = inner
@@ -29,7 +29,7 @@ class BySentence:
 
     def add(self, documents: Documents) -> None:
         """The inner scorer reads further documents."""
-        add_to(self.inner, documents)
+        self.inner.add(documents)
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The mean of the scores of each query's sentences, float32 `[queries, documents]`."""

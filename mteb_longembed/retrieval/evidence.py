@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from mteb.models.model_meta import ModelMeta
 
 from .by_sentence import BySentence
 from .passage_bm25 import PassageBM25
-from .scorer import Documents, Span, add_to
+from .scorer import Documents, Span
 from .settings import TRUST
 from .windows import Windows
 
@@ -26,20 +25,13 @@ class Evidence:
         vectors: the first part. Its passages are shown.
         words: the second part.
         trust: what a nat of words counts.
-        meta: mteb's description, if it is not that of the vectors' model.
     """
 
-    def __init__(
-        self,
-        vectors: Windows | BySentence,
-        words: PassageBM25,
-        trust: float = TRUST,
-        meta: ModelMeta | None = None,
-    ) -> None:
+    def __init__(self, vectors: Windows | BySentence, words: PassageBM25, trust: float = TRUST) -> None:
         self.vectors = vectors
         self.words = words
         self.trust = trust
-        self.meta = meta or vectors.meta
+        self.meta = vectors.meta
 
     def fit(self, documents: Documents) -> None:
         """Both read the documents."""
@@ -48,17 +40,15 @@ class Evidence:
 
     def add(self, documents: Documents) -> None:
         """Both read further documents."""
-        add_to(self.vectors, documents)
-        add_to(self.words, documents)
+        self.vectors.add(documents)
+        self.words.add(documents)
 
     def parts(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The evidence of vectors and that of words with a trust of 1, float32 `[queries, documents]` each."""
         of_vectors = self.vectors.scores(queries)
         if queries:
             of_vectors /= np.float32(self.vectors.temperature)
-        of_words = self.words.scores(queries)
-        best = np.maximum(of_words.max(axis=1, keepdims=True, initial=0), 1e-9)
-        return of_vectors, of_words * (self.words.evidence(queries, of_words)[:, None] / best)
+        return of_vectors, self.words.evidence(queries)
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""

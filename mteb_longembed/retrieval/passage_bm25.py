@@ -109,28 +109,24 @@ class PassageBM25:
             return np.maximum.reduceat(scores, starts, axis=1)
         return all_windows(scores, starts, self._counts)
 
-    def evidence(self, queries: Sequence[str], scores: np.ndarray) -> np.ndarray:
-        """What the words of each query tell at most, in nats, `[queries]`: their rarity times the square of coverage.
+    def evidence(self, queries: Sequence[str]) -> np.ndarray:
+        """What the words of each query tell of each document, in nats, float32 `[queries, documents]`.
 
-        The coverage is the share of the rarity that the query's best document has. Of a word that it lacks, a neighbour
-        has a share.
-
-        Args:
-            queries: the texts.
-            scores: those of these queries, `[queries, documents]`.
+        A score, divided by the query's best, times the rarity of the query's words and the square of their coverage:
+        the share of the rarity that the query's best document has. Of a word that it lacks, a neighbour has a share.
         """
-        found = np.zeros(len(queries), np.float32)
+        scores = self.scores(queries)
         if not scores.any():
-            return found
-        self._read()
+            return scores
+        most = np.zeros((len(queries), 1), np.float32)
         for row, (query, document) in enumerate(zip(queries, scores.argmax(axis=1).tolist(), strict=True)):
             _, asked = self._ask([query])
             shares = self._whole.capped(asked)
             shares.data *= self._whole.has(document, shares.indices)
             rarity = self._whole.idf_of(asked.own)
             if rarity.any():
-                found[row] = (shares.max(axis=1).toarray().ravel() @ rarity) ** 2 / rarity.sum()
-        return found
+                most[row] = (shares.max(axis=1).toarray().ravel() @ rarity) ** 2 / rarity.sum()
+        return most * _scaled(scores)
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
         """For each query, the best neighbouring sentences in the best window of each of these documents."""

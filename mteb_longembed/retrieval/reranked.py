@@ -9,7 +9,7 @@ from mteb_longembed.encoders.whitening import unit
 
 from .passage_bm25 import PassageBM25
 from .rows import Head, Pass
-from .scorer import Documents, Span, add_to
+from .scorer import Documents, Span
 from .settings import TRUST
 from .temperature import Temperature, drawn_sentences, spread
 from .vectors import CorpusVectors, all_vectors
@@ -60,26 +60,24 @@ class Reranked:
     def add(self, documents: Documents) -> None:
         """Read the words of the documents behind those of before."""
         self._documents = documents
-        add_to(self.words, documents)
+        self.words.add(documents)
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""
-        of_words = self.words.scores(queries)
-        if not of_words.size:
-            return of_words
-        nats = self.words.evidence(queries, of_words)
-        relative = of_words / np.maximum(of_words.max(axis=1, keepdims=True), 1e-9)
-        firsts = np.argsort(-relative, axis=1, kind="stable")[:, : self.n]
+        scores = self.words.evidence(queries)
+        if not scores.size:
+            return scores
+        firsts = np.argsort(-scores, axis=1, kind="stable")[:, : self.n]
         self._read(np.unique(firsts).tolist())
         temperature = self._temperature.at(len(self._documents), self._spread)
         asked = unit(self.encoded.query_rows(self.head, queries))
         for row, (first, query) in enumerate(zip(firsts, asked, strict=True)):
             found = np.array([self._score(number, query, temperature) for number in first.tolist()])
-            found += TRUST * nats[row] * relative[row, first]
+            found += TRUST * scores[row, first]
             # whoever follows by words is below all of these
-            relative[row] += found.min() - relative[row, first[-1]]
-            relative[row, first] = found
-        return relative
+            scores[row] += found.min() - scores[row, first[-1]]
+            scores[row, first] = found
+        return scores
 
     def _score(self, number: int, query: np.ndarray, temperature: float) -> float:
         """The evidence of a document's windows in nats."""

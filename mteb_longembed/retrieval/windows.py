@@ -91,7 +91,9 @@ class Windows:
         if not len(queries):
             return np.zeros((0, len(self.head.vectors)), np.float32)
         asked = self._asked(queries)
-        temperature = self.temperature if self.join == "softmax" else None
+        temperature = None
+        if self.join == "softmax" and self.has_several_vectors:
+            temperature = self.temperature
         if not self._scales:
             return document_scores(self._ready, asked, temperature)
         # what a map does to all vectors of documents is done to those of queries
