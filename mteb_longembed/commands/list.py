@@ -21,6 +21,7 @@ _OF_EVERY_NAME = {
     "query": "sentences: each sentence of a query is asked on its own, and the score is their mean",
     "score": "softmax: all vectors of a document count, and not only the best one (max, the default)",
     "neighbours": "only in bm25:window=200,neighbours=MODEL: words that are near by a model match too",
+    "rerank": "only beside neighbours: the windows of the first N documents by words count too (rerank=50)",
 }
 
 
