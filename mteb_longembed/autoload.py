@@ -11,19 +11,13 @@ Nothing here may break the interpreter's start or `import mteb`: every error bec
 import os
 import sys
 
-#: Modules of mteb after which `plugin.after_import` is called, in the order in which mteb runs them.
-WATCHED = ("mteb", "mteb.benchmarks.benchmarks", "mteb.cli")
-
 
 class Watcher:
-    """A finder that finds no modules itself. It calls the plugin as soon as a watched module has run."""
+    """A finder that finds no modules itself. It calls the plugin as soon as mteb has run."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
-        """The spec of a watched module, from another finder. None for all other modules.
-
-        The loader of this spec tells us when the module has run.
-        """
-        if name not in WATCHED:
+        """The spec of mteb, from another finder, whose loader tells us when mteb has run. None for all other modules."""
+        if name != "mteb":
             return None
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)
@@ -39,9 +33,8 @@ def install() -> None:
     if any(isinstance(finder, Watcher) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, Watcher())
-    for name in WATCHED:
-        if name in sys.modules:
-            _tell(name, wait=True)
+    if "mteb" in sys.modules:
+        _tell(wait=True)
 
 
 def start() -> None:
@@ -61,20 +54,20 @@ def _tell_after(spec) -> None:  # type: ignore[no-untyped-def]
 
         def exec_module(module) -> None:  # type: ignore[no-untyped-def]
             run(module)
-            _tell(spec.name)
+            _tell()
 
         spec.loader.exec_module = exec_module
     except AttributeError as error:  # also for a spec without a loader, as a namespace package has it
         _warn(error)
 
 
-def _tell(name: str, wait: bool = False) -> None:
+def _tell(wait: bool = False) -> None:
     try:
         if wait:
-            __import__(name)  # another thread may be importing it now: this waits for that thread
+            __import__("mteb")  # another thread may be importing it now: this waits for that thread
         from . import plugin
 
-        plugin.after_import(name)
+        plugin.register()
     except Exception as error:
         _warn(error)
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 RECORD = """
 import sys, types
 told = []
-sys.modules["mteb_longembed.plugin"] = types.SimpleNamespace(after_import=told.append)
+sys.modules["mteb_longembed.plugin"] = types.SimpleNamespace(register=lambda: told.append("mteb"))
 """
 
 
@@ -25,8 +25,6 @@ def stand_in(tmp_path) -> Path:
         "mteb/__init__.py": "import time; time.sleep(0.05); from mteb.models import model_implementations",
         "mteb/models/__init__.py": "",
         "mteb/models/model_implementations/__init__.py": "MODEL_REGISTRY = {}",
-        "mteb/benchmarks/__init__.py": "",
-        "mteb/benchmarks/benchmarks.py": "",
     }
     for name, text in files.items():
         file = tmp_path / "stand-in" / name
@@ -51,7 +49,6 @@ def imports_seen(code: str, *paths: Path, **env: str) -> list[str]:
 
 
 WHOLE = "mteb"
-BENCHMARKS = "mteb.benchmarks.benchmarks"
 THREADS = """
 import mteb_longembed, threading
 threads = [threading.Thread(target=__import__, args=("mteb",)) for _ in range(16)]
@@ -68,7 +65,7 @@ assert "model_implementations" in inspect.getsource(mteb)
     ("code", "expected"),
     [
         ("import mteb_longembed, mteb", [WHOLE]),
-        ("import mteb_longembed, mteb.benchmarks.benchmarks", [WHOLE, BENCHMARKS]),
+        ("import mteb_longembed, mteb.models.model_implementations", [WHOLE]),
         ("import mteb, mteb_longembed", [WHOLE]),
         ("import mteb_longembed; mteb_longembed.autoload.install(); import mteb", [WHOLE]),
         ("import mteb_longembed, mteb, importlib; importlib.reload(mteb)", [WHOLE, WHOLE]),
@@ -83,10 +80,10 @@ def test_mteb_is_told_once_each_time_a_module_has_run(stand_in, code, expected) 
 def test_mteb_is_told_only_when_it_is_whole_where_threads_import_both_at_once(stand_in) -> None:
     code = """
 import threading
-def whole(name):
+def whole():
     assert "mteb.models.model_implementations" in sys.modules, "told too early"
-    told.append(name)
-sys.modules["mteb_longembed.plugin"].after_import = whole
+    told.append("mteb")
+sys.modules["mteb_longembed.plugin"].register = whole
 names = ["mteb", "mteb_longembed"] * 8
 threads = [threading.Thread(target=__import__, args=(name,)) for name in names]
 [t.start() for t in threads]; [t.join() for t in threads]
@@ -103,8 +100,8 @@ def test_nothing_happens_without_mteb() -> None:
 
 FAILS = """
 import sys, types
-def fail(name): raise RuntimeError("registry moved")
-sys.modules["mteb_longembed.plugin"] = types.SimpleNamespace(after_import=fail)
+def fail(): raise RuntimeError("registry moved")
+sys.modules["mteb_longembed.plugin"] = types.SimpleNamespace(register=fail)
 """
 MISSING = "import sys; sys.modules['mteb_longembed.plugin'] = None\n"
 

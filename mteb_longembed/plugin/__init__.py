@@ -1,42 +1,41 @@
-"""All code that touches mteb's registries and private names. It adds our tasks and models to mteb's own.
+"""All code that touches mteb's registries and private names. It adds our tasks, benchmark and models to mteb's own.
 
-mteb has no interface for plugins (docs/upstream.md proposes one). If a name that we rely on has moved, one sentence
-says so. Lower rooms may not import this one.
+mteb has no interface for plugins (docs/upstream.md proposes one). Lower rooms may not import this one.
 """
 
 import functools
-import importlib.util
 import sys
 from collections.abc import Callable
 from importlib import metadata
 from types import ModuleType
-from typing import Any
 
 from mteb_longembed.errors import LongEmbedError
 
 
-def after_import(name: str) -> None:
-    """Register our parts for a module of mteb that has just been imported, one of those that `autoload` watches."""
+def register() -> None:
+    """Register our parts with mteb, which has just been imported. A second time nothing happens.
+
+    Raises:
+        LongEmbedError: if a name of mteb's that we need has moved.
+    """
     from . import replacements as ours
 
-    if name == "mteb":
+    try:
+        import mteb.cli
+
         _register_tasks()
-        meta = part("mteb.models.model_meta", "ModelMeta")
+        meta = sys.modules["mteb.models.model_meta"].ModelMeta
         replace(meta, "from_sentence_transformer_model", ours.describe_loaded)
         replace(meta, "from_multi_vector_encoder_model", ours.describe_loaded)
+        # mteb has functions of the same names as these modules
         replace(sys.modules["mteb.models.get_model_meta"], "get_model_meta", ours.find_model)
-        for watched in ("mteb.benchmarks.benchmarks", "mteb.cli"):
-            if importlib.util.find_spec(watched) is None:
-                raise _moved(watched)
-    elif name == "mteb.cli":
-        replace(sys.modules[name], "main", ours.main_in_one_sentence)
-    else:
-        from mteb_longembed.tasks.benchmark import make_benchmark
-
-        # `mteb.get_benchmark` looks for attributes of this module
-        sys.modules[name].LONGEMBED_PLUS = make_benchmark()  # type: ignore[attr-defined]
-        for cache in ("_build_registry", "_build_aliases_registry"):
-            part("mteb.benchmarks.get_benchmark", cache).cache_clear()
+        replace(sys.modules["mteb.benchmarks.get_benchmark"], "_build_registry", ours.all_benchmarks)
+        replace(mteb.cli, "main", ours.main_in_one_sentence)
+    except (AttributeError, ImportError, KeyError) as error:
+        raise LongEmbedError(
+            f"mteb {metadata.version('mteb')} lacks what mteb-longembed {metadata.version('mteb-longembed')} needs to "
+            f"register ({error}): install another version of one of the two."
+        ) from error
 
 
 def _register_tasks() -> None:
@@ -44,20 +43,12 @@ def _register_tasks() -> None:
     from mteb_longembed.tasks.generated.variants import TaskRegistry
     from mteb_longembed.tasks.registry import TASKS
 
-    known = part("mteb.get_tasks", "_TASKS_REGISTRY")
-    listed = part("mteb.get_tasks", "TASK_LIST")
+    module = sys.modules["mteb.get_tasks"]
+    known, listed = module._TASKS_REGISTRY, module.TASK_LIST
     if not isinstance(known, TaskRegistry):
         ours = {task.metadata.name: task for task in TASKS if task.metadata.name not in known}
         _rebind("_TASKS_REGISTRY", known, TaskRegistry(known | ours))
         _rebind("TASK_LIST", listed, (*listed, *ours.values()))
-
-
-def part(module: str, name: str) -> Any:
-    """An object inside a module of mteb. The module is found even if a function of mteb has the same name."""
-    try:
-        return getattr(sys.modules[module], name)
-    except (AttributeError, KeyError):
-        raise _moved(f"{module}.{name}") from None
 
 
 def replace(owner: type | ModuleType, name: str, ours: Callable[..., object]) -> None:
@@ -65,17 +56,16 @@ def replace(owner: type | ModuleType, name: str, ours: Callable[..., object]) ->
 
     It gets mteb's function, and then what that was called with. A second time nothing happens.
     """
-    known = getattr(owner, name, None)
-    if known is None:
-        raise _moved(f"{owner.__name__}.{name}")
+    known = getattr(owner, name)
     theirs = getattr(known, "__func__", known)
-    if hasattr(theirs, "__wrapped__"):
+    if hasattr(theirs, "before_longembed"):
         return
 
     @functools.wraps(theirs)
     def changed(*args: object, **kwargs: object) -> object:
         return ours(theirs, *args, **kwargs)
 
+    changed.before_longembed = theirs  # type: ignore[attr-defined]
     if isinstance(owner, ModuleType):
         _rebind(name, known, changed)
     else:
@@ -86,10 +76,3 @@ def _rebind(name: str, old: object, new: object) -> None:
     for module in list(sys.modules.values()):
         if getattr(module, "__dict__", {}).get(name) is old:
             setattr(module, name, new)
-
-
-def _moved(name: str) -> LongEmbedError:
-    return LongEmbedError(
-        f"mteb {metadata.version('mteb')} has no {name}, which mteb-longembed {metadata.version('mteb-longembed')} "
-        "needs to register: install another version of one of the two."
-    )

@@ -14,12 +14,12 @@ from typing import Any
 import mteb
 from mteb.benchmarks.benchmark import Benchmark
 from mteb.cache import ResultCache
+from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.results import ModelResult
 
 from mteb_longembed.errors import InputError, LongEmbedError
 from mteb_longembed.names import name_of
 
-from . import part
 from . import replace as put_in_place
 
 #: Ours, and mteb's own with the published data.
@@ -90,9 +90,7 @@ def _enter(result: ModelResult) -> None:
         "training_datasets": set(datasets or ()) or None,
     }
     result.model_meta = meta.model_copy(update=fields)
-    part("mteb.models.model_implementations", "MODEL_REGISTRY").setdefault(
-        result.model_name, result.model_meta
-    )
+    MODEL_REGISTRY.setdefault(result.model_name, result.model_meta)
 
 
 def _plain(make: Callable[..., Any], *args: object) -> Any:

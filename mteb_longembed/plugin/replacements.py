@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError
 from mteb_longembed.names import ZOO, holds_model, is_extended_name, name_of
 
-from . import part
-
 if TYPE_CHECKING:
+    from mteb.benchmarks.benchmark import Benchmark
     from mteb.models.model_meta import ModelMeta
 
 
@@ -48,15 +47,16 @@ def find_model(
 
     A strategy in `experiment_kwargs` asks for the same model as `BASE+STRATEGY` does.
     """
+    from mteb.models.model_implementations import MODEL_REGISTRY
+
     if "strategy" in (experiment_kwargs or {}):
         model_name, experiment_kwargs = name_of(model_name, experiment_kwargs), None
     entry = ZOO.get(model_name)
     if entry is not None and entry.kind == "mteb":
         model_name = entry.hub_id
-    known = part("mteb.models.model_implementations", "MODEL_REGISTRY")
     meta = None
-    if model_name not in known:
-        meta = own_model(model_name, revision, known.get, fetch_from_hf)
+    if model_name not in MODEL_REGISTRY:
+        meta = own_model(model_name, revision, MODEL_REGISTRY.get, fetch_from_hf)
     return meta or find(model_name, revision, fetch_from_hf, fill_missing, experiment_kwargs)
 
 
@@ -68,21 +68,28 @@ def describe_loaded(
     A model of ours is described as its name is. One that was changed after it was loaded is `local/NAME`, with its
     digest as revision.
     """
-    with warnings.catch_warnings(
-        action="ignore"
-    ):  # mteb warns of its own default, and of a method's old name
+    # mteb warns of its own default, and of a method's old name
+    with warnings.catch_warnings(action="ignore"):
         meta = described(cls, model, *args, **kwargs)
     if not hasattr(type(model), "identity"):
         return meta
     if model.checkpoint is not None:
+        from mteb.models.model_implementations import MODEL_REGISTRY
+
         from .models import model_meta
 
-        known = part("mteb.models.model_implementations", "MODEL_REGISTRY")
         own = {key: getattr(meta, key) for key in ("embed_dim", "max_tokens", "loader")}
-        meta = model_meta(model.checkpoint, known.get).model_copy(update=own)
+        meta = model_meta(model.checkpoint, MODEL_REGISTRY.get).model_copy(update=own)
     now = model.identity()
     fields = {"name": now.base, "revision": now.revision, "experiment_kwargs": now.experiment}
     return meta.model_copy(update={**fields, "adapted_from": now.changed_from or meta.adapted_from})
+
+
+def all_benchmarks(build: Callable[[], dict[str, Benchmark]]) -> dict[str, Benchmark]:
+    """mteb's benchmarks by name, and ours."""
+    from mteb_longembed.tasks.benchmark import NAME, make_benchmark
+
+    return {**build(), NAME: make_benchmark()}
 
 
 def main_in_one_sentence(main: Callable[..., object], *args: object, **kwargs: object) -> object:
