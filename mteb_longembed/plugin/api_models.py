@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from mteb_longembed.data.text_table import text_table
 from mteb_longembed.encoders.checkpoint import ModelSpec, strategy_of
-from mteb_longembed.encoders.strategies import ALGORITHM
+from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 
 #: The paper's rule: 0.75 words are one token. Text without blanks has fewer characters a token.
@@ -80,20 +80,14 @@ def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> 
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "
             f"{', '.join(sorted(foreign))}: leave it out."
         )
-    if not (spec.trained_len or base.max_tokens):
-        raise InputError(f"mteb does not say how many tokens {base.name} takes: add :trained_len=TOKENS.")
-    known = int(base.max_tokens or 0)
+    known = base.max_tokens and int(base.max_tokens)
     strategy = strategy_of(spec, known, str(base.name))
-    experiment: dict[str, Any] = {
-        "strategy": spec.strategy,
-        "target_len": strategy.target_len,
-        "algorithm": ALGORITHM,
-    }
+    experiment = {"strategy": spec.strategy, "target_len": strategy.target_len, "algorithm": ALGORITHM}
     if strategy.trained_len != known:
         experiment["trained_len"] = strategy.trained_len
     fields = {
         "experiment_kwargs": experiment,
-        "loader": functools.partial(_load, base, strategy.trained_len, experiment),
+        "loader": functools.partial(_load, base, strategy, experiment),
         "loader_kwargs": {},
         "max_tokens": strategy.target_len,
     }
@@ -102,7 +96,7 @@ def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> 
 
 def _load(
     base: ModelMeta,
-    window_len: int,
+    strategy: Strategy,
     experiment: Mapping[str, Any],
     name: str,
     revision: str | None = None,
@@ -112,7 +106,7 @@ def _load(
 ) -> WindowedEncoder:
     check_options(name, experiment, options)
     inner = base.load_model(device=device, embed_dim=embed_dim)
-    return WindowedEncoder(inner, window_len, experiment["target_len"])
+    return WindowedEncoder(inner, strategy.trained_len, strategy.target_len)
 
 
 def check_options(name: str, experiment: Mapping[str, Any], options: Mapping[str, Any]) -> None:
