@@ -3,8 +3,8 @@
     git clone https://github.com/embeddings-benchmark/results
     python -m experiments.public_checks results -m e5-base+ntk@1k
 
-The clone stays as it is: its commit is checked out beside it, the results are committed there, and its own tests run. Our
-tests have the same checks written anew (`tests/plugin/test_experiments.py`), for machines without a clone.
+The clone stays as it is: its commit is checked out beside it, the results are committed there, and its own tests run.
+Our tests have the same checks written anew (`tests/plugin/test_experiments.py`), for machines without a clone.
 """
 
 import argparse

@@ -16,7 +16,7 @@ class Watcher:
     """A finder that finds no modules itself. It calls the plugin as soon as mteb has run."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
-        """The spec of mteb, from another finder, whose loader tells us when mteb has run. None for all other modules."""
+        """The spec of mteb, from another finder; its loader tells us when mteb has run. None for all other modules."""
         if name != "mteb":
             return None
         for finder in sys.meta_path:

@@ -8,23 +8,24 @@ import json
 from collections.abc import Mapping
 
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
-from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, HubRetrieval, Size
-from mteb_longembed.tasks.registry import TASKS
+from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, Size
+from mteb_longembed.tasks.real.paper_tasks import REAL_TASKS
 from tests.data_formats import Rows, json_lines
 from tests.loopback_hub import LoopbackHub
 from tests.tiny import WORDS
 
 PASSKEY = ("mteb/LEMBPasskeyRetrieval", "86ac5a6437198a94ecd666440c78b3e78f258274")
 _PER_LENGTH = Size(n_documents=12, document_chars=600, n_queries=6, query_chars=40)
-REAL = [task for task in TASKS if issubclass(task, HubRetrieval)]
 
 
 def serve(hub: LoopbackHub) -> None:
     """Add both repositories to a hub: `dwzhu/LongEmbed`, and mteb's repository with Passkey."""
-    folders = {task.metadata.dataset["name"]: _rows(task.size) for task in REAL} | {"needle": _by_length()}
+    folders = {task.metadata.dataset["name"]: _rows(task.size) for task in REAL_TASKS} | {
+        "needle": _by_length()
+    }
     hub.add(REPOSITORY, _longembed(folders), repo_type="dataset", sha=REVISION)
-    repository, revision = PASSKEY
-    hub.add(repository, _passkey(), repo_type="dataset", sha=revision)
+    name, revision = PASSKEY
+    hub.add(name, _passkey(), repo_type="dataset", sha=revision)
 
 
 def _text(number: int, n_chars: float) -> str:
@@ -49,7 +50,7 @@ def _by_length() -> dict[str, Rows]:
     return {kind: [row for part in parts for row in part[kind]] for kind in parts[0]}
 
 
-def _repository(configs: Mapping[str, Mapping[str, Rows]], **card: object) -> dict[str, bytes | str]:
+def repository(configs: Mapping[str, Mapping[str, Rows]], **card: object) -> dict[str, bytes | str]:
     """The files of a data set: a file of rows for each configuration and split, and the card."""
     files, known = {}, []
     for config, splits in configs.items():
@@ -74,7 +75,7 @@ def _longembed(folders: Mapping[str, dict[str, Rows]]) -> dict[str, bytes | str]
             columns["context_length"] = "int64"
         features = [{"name": name, "dtype": kind} for name, kind in columns.items()]
         info.append({"config_name": folder, "features": features})
-    return _repository(folders, dataset_info=info)
+    return repository(folders, dataset_info=info)
 
 
 def _passkey() -> dict[str, bytes | str]:
@@ -85,4 +86,4 @@ def _passkey() -> dict[str, bytes | str]:
         "queries": [{"_id": row["qid"], "text": row["text"]} for row in made["queries"]],
         "default": [{"query-id": r["qid"], "corpus-id": r["doc_id"], "score": 1} for r in made["qrels"]],
     }
-    return _repository({kind: {f"test_{n}": content for n in LENGTHS} for kind, content in kinds.items()})
+    return repository({kind: {f"test_{n}": content for n in LENGTHS} for kind, content in kinds.items()})

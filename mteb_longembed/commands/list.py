@@ -103,7 +103,7 @@ def tasks() -> Part:
             text = f"{splits[0]} ... {splits[-1]}"
         rows.append((row["task"], row["score"], text))
     return (
-        f"Tasks, together the benchmark {known['benchmark']}\n{_table(rows)}\nVariants: docs/tasks.md"
+        f"Tasks, together the benchmarks {' and '.join(known['benchmarks'])}\n{_table(rows)}\nVariants: docs/tasks.md"
     ), data
 
 

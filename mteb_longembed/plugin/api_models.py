@@ -80,7 +80,7 @@ def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> 
             f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "
             f"{', '.join(sorted(foreign))}: leave it out."
         )
-    known = base.max_tokens and int(base.max_tokens)
+    known = int(base.max_tokens) if base.max_tokens else None
     strategy = strategy_of(spec, known, str(base.name))
     experiment = {"strategy": spec.strategy, "target_len": strategy.target_len, "algorithm": ALGORITHM}
     if strategy.trained_len != known:

@@ -87,9 +87,9 @@ def describe_loaded(
 
 def all_benchmarks(build: Callable[[], dict[str, Benchmark]]) -> dict[str, Benchmark]:
     """mteb's benchmarks by name, and ours."""
-    from mteb_longembed.tasks.benchmark import NAME, make_benchmark
+    from mteb_longembed.tasks.benchmark import make_benchmarks
 
-    return {**build(), NAME: make_benchmark()}
+    return {**build(), **{benchmark.name: benchmark for benchmark in make_benchmarks()}}
 
 
 def main_in_one_sentence(main: Callable[..., object], *args: object, **kwargs: object) -> object:

@@ -19,7 +19,7 @@ from mteb_longembed.names import name_of, read_tokens, revision_of, split_name
 
 COLUMNS = ("model", "revision", "base", "strategy", "target", "task", "split", "length", "data", "score")
 #: How the names of LongEmbed's tasks begin, ours and mteb's own.
-PREFIXES = ("LongEmbed", "LEMB")
+PREFIXES = ("LongEmbed", "LEMB", "NanoLongEmbed")
 #: The four real tasks are the same data under mteb's names and ours. Passkey and Needle are not: ours are generated.
 _SAME_DATA = {
     "LEMBNarrativeQARetrieval": "LongEmbedNarrativeQA",

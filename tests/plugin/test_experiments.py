@@ -21,7 +21,7 @@ from mteb_longembed.retrieval.scorer import full_name
 #: What a name may set, by key; the values are spelt in several ways.
 SETTINGS = {
     "logn": ["on", "off"], "sigma": ["4", "4.0"], "size": ["64"], "overlap": ["8"], "vectors": ["8", "window"],
-    "dtype": ["bf16"], "trained_len": ["256"], "fuse": ["bm25"], "weight": ["0.5", "2.5e-1"], "weights": ["idf"],
+    "dtype": ["bf16"], "trained_len": ["256"], "fuse": ["words"], "trust": ["0.5", "1"], "weights": ["idf"],
     "whiten": ["0.5", "1"], "score": ["max", "softmax"], "query": ["sentences"],
 }  # fmt: skip
 BM25 = {

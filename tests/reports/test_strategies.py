@@ -49,6 +49,20 @@ def test_a_mean_is_missing_if_the_model_lacks_a_split_that_another_has():
     assert pd.isna(found.loc[f"{BASE}+pi@4096", "Needle"]) and pd.isna(found.loc[f"{BASE}+pi@4096", "gain"])
 
 
+def test_nanolongembed_has_an_average_of_its_own():
+    found = table(
+        ("none", 512, "QMSum", "test", 20.0, "r"),
+        ("none", 512, "NanoLongEmbedQMSum", "NanoQMSum", 40.0, "r"),
+        ("none", 512, "NanoLongEmbedNeedle", "NanoNeedle", 50.0, "r"),
+    )
+    assert (found.loc[f"{BASE}+none@512", "average"], found.loc[f"{BASE}+none@512", "average Nano"]) == (
+        20,
+        45,
+    )
+    alone = table(("none", 512, "NanoLongEmbedQMSum", "NanoQMSum", 40.0, "r"))
+    assert alone.loc[f"{BASE}+none@512", "average"] == 40
+
+
 def test_longer_splits_than_the_papers_are_not_averaged():
     rows = [("none", 512, "Needle", "test_256", 20.0, "r"), ("none", 512, "Needle", "test_65536", 0.0, "r")]
     assert list(by_strategy(frame(*rows))["Needle"]) == [20.0]

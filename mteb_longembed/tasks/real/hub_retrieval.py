@@ -40,7 +40,10 @@ class Size:
     query_chars: float
 
     def check(self, name: str, documents: Mapping[str, str], queries: Mapping[str, str]) -> None:
-        """Raise DataError if a count differs, or an average length differs by more than one percent."""
+        """Raise DataError if a count differs, or an average length differs by more than one percent.
+
+        `name` is that of the data and their revision.
+        """
         for what, texts, n, chars in (
             ("documents", documents, self.n_documents, self.document_chars),
             ("queries", queries, self.n_queries, self.query_chars),
@@ -49,30 +52,42 @@ class Size:
             if len(texts) != n or abs(mean_chars - chars) > 0.01 * chars:
                 raise DataError(
                     f"{name}: expected the published {n} {what} of {chars:.0f} characters on average, found "
-                    f"{len(texts)} of {mean_chars:.0f}: these are not the data of {REPOSITORY} at {REVISION[:7]}."
+                    f"{len(texts)} of {mean_chars:.0f}: these are other data."
                 )
 
 
 class HubRetrieval(AbsTaskRetrieval):
-    """A task of `dwzhu/LongEmbed`. A subclass says its folder (in its metadata) and its published size."""
+    """A task of `dwzhu/LongEmbed`. A subclass says its data set (in its metadata) and its published size."""
 
     metadata: LongEmbedMetadata
     size: ClassVar[Size | None]
     k_values = K_VALUES
 
     def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
-        """Read the three files.
+        """Load the data.
 
         Raises:
             UnknownNameError: `eval_splits` has a split that is not the task's only split.
             HubError: the repository or a file cannot be downloaded.
-            DataError: a file is damaged, incomplete or not the published data, or a query has no relevant document.
+            DataError: the data are damaged, incomplete or not the published ones.
         """
         if self.data_loaded:
             return
         (split,) = self.metadata.eval_splits
         if others := set(self.eval_splits) - {split}:
             raise UnknownNameError(f"split of {self.metadata.name}", min(others), [split])
+        corpus, queries, judged = self.read(split)
+        if self.size is not None:
+            dataset = self.metadata.dataset
+            self.size.check(f"{dataset['path']} at {dataset['revision'][:7]}, {split}", corpus, queries)
+        data = RetrievalSplitData(
+            corpus=text_table(corpus), queries=text_table(queries), relevant_docs=judged, top_ranked=None
+        )
+        self.dataset = {"default": {split: data}}
+        self.data_loaded = True
+
+    def read(self, split: str) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, int]]]:
+        """Documents and queries by their ids, and the judgements."""
         folder = self.metadata.dataset["name"]
         corpus = read_documents(*locate(folder, "corpus"))
         queries = read_queries(*locate(folder, "queries"))
@@ -84,13 +99,7 @@ class HubRetrieval(AbsTaskRetrieval):
                 f"{shown}: expected a relevant document for every query, but {len(unanswered)} queries have none, "
                 f"the first one is {unanswered[0]!r}."
             )
-        if self.size is not None:
-            self.size.check(f"{REPOSITORY}/{folder}", corpus, queries)
-        texts = text_table(corpus)
-        asked = text_table(queries)
-        data = RetrievalSplitData(corpus=texts, queries=asked, relevant_docs=judged, top_ranked=None)
-        self.dataset = {"default": {split: data}}
-        self.data_loaded = True
+        return corpus, queries, judged
 
 
 def locate(folder: str, kind: str) -> tuple[Path, str]:
