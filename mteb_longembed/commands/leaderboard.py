@@ -1,7 +1,9 @@
 """`mteb-longembed leaderboard`: mteb's own leaderboard of a folder of results, in a browser."""
 
 import argparse
+import logging
 import os
+import warnings
 from pathlib import Path
 
 from mteb_longembed.commands import Options
@@ -9,8 +11,8 @@ from mteb_longembed.errors import InputError
 
 HOST = "127.0.0.1"
 DESCRIPTION = (
-    "Show a folder of results in mteb's own leaderboard: LongEmbed+ and mteb's LongEmbed. It runs on this machine only "
-    "and needs no network."
+    "Show a folder of results in mteb's own leaderboard: LongEmbed+, NanoLongEmbed and mteb's LongEmbed. It runs on this "
+    "machine only and needs no network."
 )
 EPILOG = "example: mteb-longembed leaderboard results/"
 OPTIONS: Options = {
@@ -30,6 +32,11 @@ def main(args: argparse.Namespace) -> int:
     from mteb_longembed.hub import silence
     from mteb_longembed.plugin.leaderboard import make_app
 
+    warnings.filterwarnings("ignore", ".*: Missing splits")  # the table has an empty cell for each
+    logging.getLogger("mteb.leaderboard").addHandler(logging.NullHandler())  # it logs the time of each step
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    if not args.results.is_dir():  # mteb would make it
+        raise InputError(f"there is no folder {args.results}: give the --output-folder of `mteb run`.")
     with silence():
         app = make_app(args.results)
     # gradio asks its own page whether it answers: never by a proxy

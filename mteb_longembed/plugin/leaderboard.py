@@ -1,11 +1,8 @@
 """mteb's own leaderboard application, for a folder of results and without a network."""
 
 import importlib
-import logging
-import os
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,11 +20,11 @@ from mteb_longembed.names import name_of
 from . import replace as put_in_place
 
 #: Ours, and mteb's own with the published data.
-BENCHMARKS = ("LongEmbed+", "LongEmbed")
+BENCHMARKS = ("LongEmbed+", "NanoLongEmbed", "LongEmbed")
 
 
 def make_app(folder: Path) -> Any:
-    """mteb's application (a gradio Blocks) with two benchmarks, and with all models of a folder of results.
+    """mteb's application (a gradio Blocks) with these benchmarks, and with all models of a folder of results.
 
     mteb's registry and menu are changed for the rest of the process.
 
@@ -35,10 +32,6 @@ def make_app(folder: Path) -> Any:
         InputError: if the folder has no results of these benchmarks.
         LongEmbedError: if the extra is not installed, or mteb has moved a name.
     """
-    if not folder.is_dir():  # mteb would make it
-        raise InputError(f"there is no folder {folder}: give the --output-folder of `mteb run`.")
-    warnings.filterwarnings("ignore", ".*: Missing splits")  # the table has an empty cell for each
-    logging.getLogger("mteb.leaderboard").addHandler(logging.NullHandler())  # it logs the time of each step
     benchmarks = mteb.get_benchmarks([*BENCHMARKS])
     tasks = [task for benchmark in benchmarks for task in benchmark.tasks]
     try:
@@ -53,7 +46,6 @@ def make_app(folder: Path) -> Any:
         raise InputError(
             f"no results of LongEmbed tasks were found in {folder}: give the --output-folder of `mteb run`."
         )
-    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     try:
         app: Any = importlib.import_module("mteb.leaderboard.app")
     except ModuleNotFoundError as error:
@@ -67,7 +59,7 @@ def make_app(folder: Path) -> Any:
     # mteb's application fails where the benchmark that it begins with has no results
     app.DEFAULT_BENCHMARK_NAME = filled[0]
     sys.modules["mteb.leaderboard.benchmark_selector"].DEFAULT_BENCHMARK_NAME = filled[0]  # type: ignore[attr-defined]
-    app.GP_BENCHMARK_ENTRIES = [app.MenuEntry(" and ".join(BENCHMARKS), benchmarks)]
+    app.GP_BENCHMARK_ENTRIES = [app.MenuEntry(", ".join(BENCHMARKS), benchmarks)]
     app.R_BENCHMARK_ENTRIES = []
     with tempfile.TemporaryDirectory() as temporary:
         cache = ResultCache(temporary)
@@ -83,12 +75,9 @@ def _enter(result: ModelResult) -> None:
         return
     result.model_name = name_of(result.model_name, meta.experiment_kwargs)
     result.experiment_name = None
-    datasets = meta.training_datasets  # a list, because it comes from a file
-    fields = {
-        "name": result.model_name,
-        "experiment_kwargs": None,
-        "training_datasets": set(datasets or ()) or None,
-    }
+    fields: dict[str, Any] = {"name": result.model_name, "experiment_kwargs": None}
+    if meta.training_datasets is not None:
+        fields["training_datasets"] = set(meta.training_datasets)  # a file has a list
     result.model_meta = meta.model_copy(update=fields)
     MODEL_REGISTRY.setdefault(result.model_name, result.model_meta)
 

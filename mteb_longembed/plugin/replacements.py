@@ -30,7 +30,7 @@ def own_model(
 
         if not is_saved(name, revision):
             return None
-    from .models import meta_of_name
+    from mteb_longembed.retrieval.experiments import meta_of_name
 
     return meta_of_name(name, revision, find)
 
@@ -63,26 +63,15 @@ def find_model(
 def describe_loaded(
     described: Callable[..., ModelMeta], cls: type[ModelMeta], model: Any, *args: object, **kwargs: object
 ) -> ModelMeta:
-    """`ModelMeta.from_..._model`, with which an evaluation of a model in memory begins.
-
-    A model of ours is described as its name is. One that was changed after it was loaded is `local/NAME`, with its
-    digest as revision.
-    """
+    """`ModelMeta.from_..._model`, with which an evaluation of a model in memory begins: ours as their names are."""
     # mteb warns of its own default, and of a method's old name
     with warnings.catch_warnings(action="ignore"):
         meta = described(cls, model, *args, **kwargs)
     if not hasattr(type(model), "identity"):
         return meta
-    if model.checkpoint is not None:
-        from mteb.models.model_implementations import MODEL_REGISTRY
+    from mteb_longembed.retrieval.experiments import meta_of_loaded
 
-        from .models import model_meta
-
-        own = {key: getattr(meta, key) for key in ("embed_dim", "max_tokens", "loader")}
-        meta = model_meta(model.checkpoint, MODEL_REGISTRY.get).model_copy(update=own)
-    now = model.identity()
-    fields = {"name": now.base, "revision": now.revision, "experiment_kwargs": now.experiment}
-    return meta.model_copy(update={**fields, "adapted_from": now.changed_from or meta.adapted_from})
+    return meta_of_loaded(model, meta)
 
 
 def all_benchmarks(build: Callable[[], dict[str, Benchmark]]) -> dict[str, Benchmark]:

@@ -96,7 +96,7 @@ def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> 
 
 def _load(
     base: ModelMeta,
-    strategy: Strategy,
+    windows: Strategy,
     experiment: Mapping[str, Any],
     name: str,
     revision: str | None = None,
@@ -106,7 +106,7 @@ def _load(
 ) -> WindowedEncoder:
     check_options(name, experiment, options)
     inner = base.load_model(device=device, embed_dim=embed_dim)
-    return WindowedEncoder(inner, strategy.trained_len, strategy.target_len)
+    return WindowedEncoder(inner, windows.trained_len, windows.target_len)
 
 
 def check_options(name: str, experiment: Mapping[str, Any], options: Mapping[str, Any]) -> None:

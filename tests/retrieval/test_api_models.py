@@ -18,7 +18,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.plugin.api_models import WindowedEncoder, windowed
+from mteb_longembed.retrieval.api_models import WindowedEncoder, windowed
 from tests.loopback_server import serving
 from tests.own_data import beir
 
@@ -130,7 +130,7 @@ def test_what_does_not_fit_is_said_in_one_sentence():
         windowed(base, ModelSpec.parse(f"{ADA}+se"))
     with pytest.raises(InputError, match="part of its name, got algorithm=le1"):
         windowed(base, ModelSpec.parse(f"{ADA}+pcw")).load_model(algorithm="le1")
-    with pytest.raises(InputError, match="add :trained_len=TOKENS"):
+    with pytest.raises(InputError, match="give trained_len, such as :trained_len=512"):
         windowed(base.model_copy(update={"max_tokens": None}), ModelSpec.parse(f"{ADA}+pcw"))
 
 

@@ -7,20 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.models.models_protocols import MTEBModels
 
 from mteb_longembed.encoders.base import Base
 from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
 from mteb_longembed.encoders.load import load_checkpoint
+from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.errors import InputError
 from mteb_longembed.hub import hub_answers
 from mteb_longembed.names import ZOO, is_bm25_name
-from mteb_longembed.retrieval.bm25_settings import BM25Settings
-from mteb_longembed.retrieval.make import loaded_search, meta_of_bm25, search_version
-from mteb_longembed.retrieval.settings import SearchSettings, read_name
 
 from .api_models import check_options, windowed
+from .bm25_settings import BM25Settings
+from .make import loaded_search, meta_of_bm25, search_version
+from .settings import SearchSettings, read_name
 
 _PLAIN = SearchSettings()
 
@@ -84,6 +86,20 @@ def model_meta(
     if base.saved is not None and not base.files.local:
         fields["reference"] = f"https://huggingface.co/{base.name}"
     return known.model_copy(update=fields)
+
+
+def meta_of_loaded(model: LongModel, described: ModelMeta) -> ModelMeta:
+    """The metadata of a model in memory, which mteb has described as it describes every SentenceTransformer.
+
+    One that was changed after it was loaded is `local/NAME`, with its digest as revision.
+    """
+    meta = described
+    if model.checkpoint is not None:
+        own = {key: getattr(described, key) for key in ("embed_dim", "max_tokens", "loader")}
+        meta = model_meta(model.checkpoint, MODEL_REGISTRY.get).model_copy(update=own)
+    now = model.identity()
+    fields = {"name": now.base, "revision": now.revision, "experiment_kwargs": now.experiment}
+    return meta.model_copy(update={**fields, "adapted_from": now.changed_from or meta.adapted_from})
 
 
 def _described_by_files(base: Base) -> ModelMeta:
