@@ -11,8 +11,8 @@ from mteb_longembed.errors import InputError
 
 HOST = "127.0.0.1"
 DESCRIPTION = (
-    "Show a folder of results in mteb's own leaderboard: LongEmbed+, NanoLongEmbed and mteb's LongEmbed. It runs on this "
-    "machine only and needs no network."
+    "Show a folder of results in mteb's own leaderboard: LongEmbed+, NanoLongEmbed and mteb's LongEmbed. It runs on "
+    "this machine only and needs no network."
 )
 EPILOG = "example: mteb-longembed leaderboard results/"
 OPTIONS: Options = {
