@@ -16,11 +16,13 @@ from huggingface_hub.errors import (  # type: ignore[attr-defined]
     EntryNotFoundError,
     FileMetadataError,
     HfHubHTTPError,
+    HFValidationError,
     HTTPError,
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.file_download import repo_folder_name
 
 from mteb_longembed.errors import HubError
 
@@ -49,22 +51,42 @@ def _ask(endpoint: str, minute: int) -> bool:
     return True
 
 
-def download(
-    repository: str, name: str, *, revision: str | None = None, repo_type: str | None = None
-) -> Path:
-    """A file of a repository. If the hub does not answer, the file can only come from the cache.
+def find(repository: str, name: str, revision: str | None = None, repo_type: str = "model") -> Path | None:
+    """A file of a repository. None if the repository lacks it. If the hub does not answer, only the cache is asked.
 
     Raises:
-        LocalEntryNotFoundError: if the hub does not answer and the file is not in the cache.
-        HfHubHTTPError: if the hub has no such file or repository (`hf_hub_download` raises it).
-        HubError: if the hub refuses.
+        HubError: if there is no such repository, the hub refuses, or it cannot be reached and the cache lacks the file.
     """
     offline = not hub_answers()
-    with translate_hub_errors():
-        path = hf_hub_download(
-            repository, name, revision=revision, repo_type=repo_type, local_files_only=offline
-        )
-    return Path(path)
+    try:
+        with translate_hub_errors():
+            path = hf_hub_download(
+                repository, name, revision=revision, repo_type=repo_type, local_files_only=offline
+            )
+        return Path(path)
+    except HubError:  # which is an OSError too
+        raise
+    except LocalEntryNotFoundError as error:
+        if _is_cached(repository, revision, repo_type):
+            return None
+        raise unreachable(repository) from error
+    except EntryNotFoundError:
+        return None
+    except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError) as error:
+        at = f" at revision {revision}" if revision else ""
+        raise HubError(
+            f"the hub has no readable {repo_type} {repository!r}{at}: check the name, and HF_TOKEN if it is private or "
+            "gated."
+        ) from error
+    except OSError as error:  # of the network, or of huggingface_hub
+        raise unreachable(repository) from error
+
+
+def _is_cached(repository: str, revision: str | None, repo_type: str) -> bool:
+    """Whether the cache has this revision, so that a file which it lacks is none of the repository's."""
+    kept = Path(constants.HF_HUB_CACHE, repo_folder_name(repo_id=repository, repo_type=repo_type))
+    revision = revision or "main"
+    return (kept / "snapshots" / revision).is_dir() or (kept / "refs" / revision).is_file()
 
 
 @contextlib.contextmanager
@@ -128,8 +150,8 @@ def _refusal(error: BaseException | None) -> BaseException | None:
 def unreachable(path: str) -> HubError:
     """The error for a repository that cannot be fetched."""
     return HubError(
-        f"the hub at {constants.ENDPOINT} cannot be reached and {path!r} is not in the cache: only models that "
-        "were downloaded before (HF_HOME) and local folders work offline."
+        f"the hub at {constants.ENDPOINT} cannot be reached and {path!r} is not in the cache: only what was "
+        "downloaded before (HF_HOME) and local folders work offline."
     )
 
 

@@ -14,7 +14,6 @@ import datasets
 import huggingface_hub
 import pytest
 import transformers
-from huggingface_hub.errors import LocalEntryNotFoundError
 
 import mteb_longembed as longembed
 from mteb_longembed import hub
@@ -43,8 +42,8 @@ def test_a_hub_that_does_not_answer_is_asked_once_and_never_waited_for(monkeypat
     point_to(closed_port(), monkeypatch)
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("waited between retries"))
     for _ in range(3):
-        with pytest.raises(LocalEntryNotFoundError):
-            hub.download("somebody/something", "config.json")
+        with pytest.raises(HubError, match=r"cannot be reached and 'somebody/something' is not in the cache"):
+            hub.find("somebody/something", "config.json")
     assert hub._ask.cache_info().misses == 1
 
 
@@ -69,9 +68,10 @@ def test_what_is_in_the_cache_loads_when_the_hub_is_gone(tmp_path: Path, monkeyp
     with LoopbackHub() as online:
         online.add("somebody/tiny", tiny.saved("bert", tmp_path / "tiny", num_hidden_layers=1))
         online.patch(monkeypatch, tmp_path / "home")
-        first = hub.download("somebody/tiny", "config.json")
+        first = hub.find("somebody/tiny", "config.json")
     point_to(closed_port(), monkeypatch)
-    assert hub.download("somebody/tiny", "config.json") == first
+    assert hub.find("somebody/tiny", "config.json") == first
+    assert hub.find("somebody/tiny", "modules_of_ours.json") is None
     assert not hub.hub_answers()
 
 

@@ -13,14 +13,13 @@ from functools import cached_property
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from huggingface_hub import errors, try_to_load_from_cache
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import AutoConfig, PretrainedConfig
 from transformers.utils.import_utils import is_peft_available
 
-from mteb_longembed.errors import HubError, InputError, LongEmbedError, ModelError
-from mteb_longembed.hub import download, hub_answers, translate_hub_errors, unreachable
+from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.hub import find, hub_answers, translate_hub_errors
 from mteb_longembed.names import Vectors, ZooEntry, entry_of, is_folder, read_vectors
 
 from .e5rope import E5_ROPE
@@ -94,35 +93,10 @@ class Files:
         Raises:
             HubError: if there is no such repository, or it cannot be reached and is not in the cache.
         """
-        if self.local:
-            file = Path(self.path, name)
-            return file if file.is_file() else None
-        try:
-            return download(self.path, name, revision=self.commit)
-        except HubError:
-            raise
-        except errors.EntryNotFoundError as error:
-            if isinstance(error, errors.LocalEntryNotFoundError) and not self._is_cached():
-                raise unreachable(self.path) from error
-            return None
-        except (
-            errors.RepositoryNotFoundError,
-            errors.RevisionNotFoundError,
-            errors.HFValidationError,
-        ) as error:
-            at = f" at revision {self.commit}" if self.commit else ""
-            raise HubError(
-                f"the hub has no readable model {self.path!r}{at}: check the name, and HF_TOKEN if it is "
-                "private or gated."
-            ) from error
-        except OSError as error:  # of the network, or of huggingface_hub
-            raise unreachable(self.path) from error
-
-    def _is_cached(self) -> bool:
-        """Whether the cache has this commit, so that a file which it lacks is none of the repository's."""
-        names = ("config.json", "modules.json", "adapter_config.json")
-        found = [try_to_load_from_cache(self.path, name, revision=self.commit) for name in names]
-        return any(isinstance(path, str) for path in found)
+        if not self.local:
+            return find(self.path, name, self.commit)
+        file = Path(self.path, name)
+        return file if file.is_file() else None
 
     def json(self, name: str, kind: type = dict) -> Any:
         """The content of a JSON file, an object or a list. It is empty if there is no such file."""

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from huggingface_hub import constants
-from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
@@ -20,7 +18,7 @@ from mteb_longembed.data.check import read_documents, read_judgements, read_quer
 from mteb_longembed.data.text_table import text_table
 from mteb_longembed.data.texts import K_VALUES
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
-from mteb_longembed.hub import download
+from mteb_longembed.hub import find
 from mteb_longembed.tasks.task_metadata import LongEmbedMetadata
 
 REPOSITORY = "dwzhu/LongEmbed"
@@ -117,24 +115,11 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
         raise DataError(
             f"{DATA_VARIABLE}={local}: expected {names[0]} or .jsonl.gz in that folder, found neither of them."
         )
-    reason = f"does not exist at {REVISION[:7]}"
-    cause = None
-    for name in names:
-        try:
-            path = download(REPOSITORY, name, repo_type="dataset", revision=REVISION)
-            return path, f"{REPOSITORY}/{name}"
-        except RemoteEntryNotFoundError:
-            pass
-        except HubError:
-            raise
-        except LocalEntryNotFoundError:  # the other name may be in the cache
-            reason = "is not in the cache, and the hub cannot be reached"
-        except Exception as error:  # time-out, proxy, certificate: HTTP libraries have no common class
-            first = str(error).strip().partition("\n")[0].rstrip(". ") or "no reason given"
-            reason = f"cannot be downloaded: {type(error).__name__}: {first}"
-            cause = error
-            break
-    raise HubError(
-        f"{names[0]} of the data set {REPOSITORY} {reason} ({constants.ENDPOINT}): files in the cache "
-        f"(HF_HOME) work offline, and {DATA_VARIABLE} can name a folder with {folder}/*.jsonl."
-    ) from cause
+    try:
+        for name in names:
+            found = find(REPOSITORY, name, REVISION, repo_type="dataset")
+            if found is not None:
+                return found, f"{REPOSITORY}/{name}"
+    except HubError as error:
+        raise HubError(f"{error} {DATA_VARIABLE} can name a folder with {folder}/*.jsonl.") from error
+    raise HubError(f"{names[0]} of the data set {REPOSITORY} does not exist at {REVISION[:7]}.")

@@ -4,7 +4,6 @@ import gzip
 from pathlib import Path
 
 import pytest
-from huggingface_hub.errors import RepositoryNotFoundError
 
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.tasks import LongEmbedQMSum
@@ -86,8 +85,8 @@ def test_a_folder_works_without_any_hub(tmp_path: Path, monkeypatch: pytest.Monk
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n"))
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
-    download = "mteb_longembed.tasks.real.hub_retrieval.download"
-    monkeypatch.setattr(download, lambda *args, **kwargs: pytest.fail("hub asked"))
+    find = "mteb_longembed.tasks.real.hub_retrieval.find"
+    monkeypatch.setattr(find, lambda *args, **kwargs: pytest.fail("hub asked"))
     assert len(load().dataset["default"]["test"]["corpus"]) == 4
 
 
@@ -103,18 +102,18 @@ def test_a_hub_that_cannot_be_asked_is_named_with_what_works_offline(offline, tm
     with LoopbackHub() as closed:
         closed.patch(monkeypatch, tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
-    text = rf"^qmsum/corpus\.jsonl of the data set {REPOSITORY} is not in the cache.*HF_HOME.*{DATA_VARIABLE}"
+    text = rf"cannot be reached and '{REPOSITORY}' is not in the cache.*HF_HOME.*{DATA_VARIABLE} can name a"
     with pytest.raises(HubError, match=text):
         load()
 
 
 def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub) -> None:
-    message = rf"{REPOSITORY} cannot be downloaded: RepositoryNotFoundError"
-    with pytest.raises(HubError, match=message) as error:
+    with pytest.raises(
+        HubError, match=rf"^the hub has no readable dataset '{REPOSITORY}' at revision {REVISION}"
+    ):
         load()
-    assert isinstance(error.value.__cause__, RepositoryNotFoundError)
     serve(hub, {"README.md": b"empty"})
-    with pytest.raises(HubError, match=rf"qmsum/corpus\.jsonl of .* does not exist at {REVISION[:7]}"):
+    with pytest.raises(HubError, match=rf"^qmsum/corpus\.jsonl of .* does not exist at {REVISION[:7]}"):
         load()
 
 
