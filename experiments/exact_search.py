@@ -1,7 +1,7 @@
 """Exact search over vectors on disk beside FAISS's flat index, in one process: `python -m experiments.exact_search`.
 
-Both give the ten best of a million vectors of 384 numbers. Printed: their times (of the processor for one thread, of the
-clock for more), the ratio, and the memory of each.
+Both give the ten best of a million vectors of 384 numbers. Printed: their times (of the processor for one thread, of
+the clock for more), the ratio, and the memory of each.
 """
 
 import argparse
