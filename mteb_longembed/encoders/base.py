@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PureWindowsPath
@@ -153,13 +153,11 @@ class Base:
         files: the files themselves.
         config: transformers' configuration.
         max_seq_length: the longest input in tokens by sentence-transformers' settings, as it stands there.
-        module_types: the classes of modules.json.
-        folders: those of its modules, and its own.
+        modules: the entries of modules.json, as `Files.modules` gives them.
         entry: that of the zoo.
         pooling: the pooling's mode; several are joined by `+`.
         similarity: by sentence-transformers' name.
-        has_code: whether the repository brings code of its own.
-        runs_code: whether that code may run.
+        runs_code: whether the repository brings code of its own, and it may run.
         adapter_of: the files of the base, if these are only an adapter of PEFT.
         saved: the setting of our first module, if we saved the model.
         vectors: as a model that we saved has them; None for one vector for each document.
@@ -170,12 +168,10 @@ class Base:
     files: Files
     config: PretrainedConfig
     max_seq_length: object = None
-    module_types: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ("",)
+    modules: Sequence[Mapping[str, str]] = ()
     entry: ZooEntry | None = None
     pooling: str | None = None
     similarity: str | None = None
-    has_code: bool = False
     runs_code: bool = False
     adapter_of: Files | None = None
     saved: Json | None = None
@@ -192,7 +188,8 @@ class Base:
         """The commit on the hub, a hash of the local files, or the digest of a loaded model."""
         if self.digest is not None or not self.files.local:
             return self.digest or self.files.commit
-        found = self.files.hashed(self.folders, code=self.runs_code)
+        folders = {"", *(module["path"] for module in self.modules)}
+        found = self.files.hashed(folders, code=self.runs_code)
         if self.adapter_of is None:
             return found
         other = self.adapter_of.commit or self.adapter_of.hashed([""], code=False)
@@ -240,7 +237,7 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
         pooled = entry.pooling
     files = Files.open(path, revision)
     modules = files.modules()
-    types = tuple(module["type"] for module in modules)
+    types = [module["type"] for module in modules]
     subfolder = f"{modules[0]['path']}/" if modules and modules[0]["path"] else ""
     config_files, adapter_of = _with_adapter(files, subfolder)
     inner = "" if adapter_of else subfolder
@@ -249,7 +246,7 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
     transformer = files.json(f"{subfolder}sentence_bert_config.json")
     are_ours = TRUNK in types
     is_foreign = "auto_map" in raw or not all(kind.startswith("sentence_transformers.") for kind in types)
-    has_code = is_foreign and not are_ours and raw.get("model_type") != E5_ROPE
+    runs_code = trust_remote_code and is_foreign and not are_ours and raw.get("model_type") != E5_ROPE
     pooling = {}
     for module in reversed(modules):
         if module["type"].endswith("Pooling"):
@@ -258,15 +255,13 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
     return Base(
         name=entry.hub_id if entry else own_name,
         files=files,
-        config=_config(raw, config_files, inner, runs_code=has_code and trust_remote_code),
+        config=_config(raw, config_files, inner, runs_code=runs_code),
         max_seq_length=transformer.get("max_seq_length"),
-        module_types=types,
-        folders=("", *dict.fromkeys(module["path"] for module in modules if module["path"])),
+        modules=modules,
         entry=entry,
         pooling=_pooling_mode(pooling) or pooled,
         similarity=files.json("config_sentence_transformers.json").get("similarity_fn_name"),
-        has_code=has_code,
-        runs_code=has_code and trust_remote_code,
+        runs_code=runs_code,
         adapter_of=adapter_of,
         saved=_saved(transformer.get("longembed"), files.path) if are_ours else None,
         vectors=read_vectors(pooling.get("vectors")) if are_ours else None,
@@ -316,7 +311,7 @@ def _with_adapter(files: Files, subfolder: str) -> tuple[Files, Files | None]:
     return of_base, of_base
 
 
-def _check_embeds(path: str, types: tuple[str, ...], config: Json) -> None:
+def _check_embeds(path: str, types: Sequence[str], config: Json) -> None:
     """Raise ModelError for a model that does not give one dense vector for each text."""
     shown = f" (its modules: {', '.join(types)})" if types else ""
     if not config:

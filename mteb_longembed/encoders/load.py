@@ -280,7 +280,7 @@ def load_base(base: Base, device: str | None, kwargs: dict[str, Any] | None = No
         kwargs["config_kwargs"] = dict(entry.config)
     if base.config.architectures == [E5_ROPE]:
         kwargs["model_kwargs"] = {**kwargs["model_kwargs"], "key_mapping": KEY_MAPPING}
-    if base.module_types or entry.pooling is None:
+    if base.modules or entry.pooling is None:
         model = SentenceTransformer(base.path, **options, **kwargs)
     else:
         inner = Transformer.load(base.path, **kwargs)
