@@ -36,15 +36,20 @@ TITLES = {
     "chapters_60": "sentences of chapters",
     "needle_4096": "hidden facts",
     "paraphrase_4096": "facts in other words",
+    "passkey_4096": "passkeys",
     "proposals": "titles of sections",
     "questions": "questions in people's own words",
+    "qmsum": "summaries of all meetings",
     "qmsum_60": "summaries of meetings",
 }
 #: The first ones are made of words or of vectors alone.
 N_SINGLE = 5
 #: What the other pages show.
 SHORT_PAGES = (Path("README.md"), Path("docs/adapt.md"))
-SHOWN = "all-MiniLM-L6-v2"
+SHOWN = ("all-MiniLM-L6-v2", "multilingual-e5-small")
+SHORT_TITLES = [
+    TITLES[name] for name in ("questions", "proposals", "paraphrase_4096", "chapters_60", "qmsum_60")
+]
 SHORT = [
     "BM25 by passage",
     "words with neighbours",
@@ -106,17 +111,21 @@ def page() -> None:
     rows.loc[best, "cell"] = "**" + rows.loc[best, "cell"] + "**"
     surely = (rows["less low"] > 0) | (rows["less high"] < 0)
     rows.loc[surely, "cell"] += "*"
-    rows["collection"] = rows["collection"].replace(TITLES) + " (" + rows["groups"].astype(str) + ")"
+    rows["collection"] = rows["collection"].replace(TITLES)
+    rows["titled"] = rows["collection"] + " (" + rows["groups"].astype(str) + ")"
     for model, of_model in rows.groupby("model", sort=False):
         write_part(PAGE, str(model), _table(of_model, list(WAYS)))
-    first = rows[rows["model"] == SHOWN]
+    by_model = rows.pivot(index=["way", "collection"], columns="model", values="cell").fillna("-")
+    joined = by_model[list(SHOWN)].agg(" / ".join, axis=1).rename("cell").reset_index()
+    shown = joined.merge(rows[["collection", "titled"]].drop_duplicates("collection"))
+    shown = shown[shown["collection"].isin(SHORT_TITLES)]
     for file in SHORT_PAGES:
-        write_part(file, "ways", _table(first, SHORT))
+        write_part(file, "ways", _table(shown, SHORT))
 
 
 def _table(rows: pd.DataFrame, ways: list[str]) -> str:
     """Ways by collections."""
-    table = rows.pivot(index="way", columns="collection", values="cell").loc[ways]
+    table = rows.pivot(index="way", columns="titled", values="cell").loc[ways].fillna("")
     return str(table.reset_index().to_markdown(index=False, disable_numparse=True))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mteb_longembed.retrieval import neighbours as module
-from mteb_longembed.retrieval.neighbours import LEAST, NEAREST, Neighbours
+from mteb_longembed.retrieval.neighbours import Neighbours
 
 
 class Model:
@@ -23,7 +23,7 @@ class Model:
 
 
 def slow_neighbours(model: Model, corpus: list[str], word: str) -> dict[str, float]:
-    """The nearest words by their cosines, one pair after the other."""
+    """The 10 nearest words of a cosine above .3, one pair after the other."""
     mean = sum(model.vector(other) for other in corpus) / len(corpus)
     found = {}
     for other in corpus:
@@ -31,8 +31,8 @@ def slow_neighbours(model: Model, corpus: list[str], word: str) -> dict[str, flo
             a = model.vector(word) - mean
             b = model.vector(other) - mean
             found[other] = float(a @ b / np.sqrt((a @ a) * (b @ b)))
-    best = sorted(found, key=lambda key: -found[key])[:NEAREST]
-    return {key: found[key] for key in best if found[key] > LEAST}
+    best = sorted(found, key=lambda key: -found[key])[:10]
+    return {key: found[key] for key in best if found[key] > 0.3}
 
 
 CORPUS = [f"word{number}" for number in range(40)]
@@ -72,3 +72,13 @@ def test_a_corpus_without_words_and_one_with_a_word_have_no_neighbours() -> None
     assert neighbours.of(["lamp"], np.array([-1])).shape == (1, 0)
     neighbours.fit(["lamp"])
     assert neighbours.of(["lamp"], np.array([0])).nnz == 0
+
+
+@pytest.mark.parametrize(("cosine", "count"), [(0.31, 1), (0.29, 0)])
+def test_a_neighbour_has_a_cosine_above_a_literal_share(cosine: float, count: int) -> None:
+    near = np.array([cosine, np.sqrt(1 - cosine**2)])
+    # their mean is 0, so it takes nothing away
+    vectors = {"fox": np.array([1.0, 0.0]), "wolf": near, "lamp": np.array([-1.0, 0.0]), "moss": -near}
+    neighbours = Neighbours(lambda words: np.array([vectors[word] for word in words], np.float32))
+    neighbours.fit(list(vectors))
+    assert neighbours.of(["fox"], np.array([0])).nnz == count

@@ -18,8 +18,8 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval import passage_bm25, postings
 from mteb_longembed.retrieval.bm25_settings import VERSION, BM25Settings
 from mteb_longembed.retrieval.make import make_scorer
-from mteb_longembed.retrieval.neighbours import SHARE, Neighbours
-from mteb_longembed.retrieval.passage_bm25 import TEMPERATURE, PassageBM25, all_windows
+from mteb_longembed.retrieval.neighbours import Neighbours
+from mteb_longembed.retrieval.passage_bm25 import PassageBM25, all_windows
 from mteb_longembed.retrieval.scorer import Documents, full_name, full_revision
 from mteb_longembed.retrieval.words import Words
 from tests.own_data import words_of
@@ -36,7 +36,7 @@ def slow_matches(word: str, corpus: Sequence[str]) -> dict[str, float]:
     """The shares of the words that a word matches."""
     own = {word: 1.0} if word in corpus else {}
     near = slow_neighbours(Model(), corpus, word)
-    return own | {other: SHARE * cosine for other, cosine in near.items()}
+    return own | {other: 0.5 * cosine for other, cosine in near.items()}
 
 
 def slow_bm25(
@@ -75,8 +75,8 @@ def slow_windows(text: str, size: int) -> list[str]:
 def slow_join(scores: Sequence[float], highest: float, join: str) -> float:
     if join == "max" or not highest:
         return max(scores)
-    powers = [math.exp(score / highest / TEMPERATURE) for score in scores]
-    return highest * TEMPERATURE * math.log(sum(powers) / len(powers))
+    powers = [math.exp(score / highest / 0.05) for score in scores]
+    return highest * 0.05 * math.log(sum(powers) / len(powers))
 
 
 def slow_joined(
