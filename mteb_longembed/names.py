@@ -11,7 +11,7 @@ import os
 import re
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -421,23 +421,13 @@ def split_settings(text: str, settings: str) -> dict[str, str]:
     return given
 
 
-def split_search(text: str, keys: Iterable[str] = SEARCH_SETTINGS) -> tuple[str, dict[str, str]]:
-    """The name of the model alone, and the settings of search with these keys that follow it.
+def settings_of(text: str) -> dict[str, str]:
+    """All settings in a name of a model, those of search too; none if it is a folder with a model.
 
-    >>> split_search("e5-base+pcw@4k:fuse=words,size=64,vectors=window")
-    ('e5-base+pcw@4k:size=64,vectors=window', {'fuse': 'words'})
+    >>> settings_of("e5-base+pcw@4k:fuse=words,size=64")
+    {'fuse': 'words', 'size': '64'}
     """
-    _, strategy, _, settings = split_name(text)
-    if strategy is None or not settings or holds_model(text):
-        return text, {}
-    of_model = split_settings(text, settings)
-    of_search = {key: of_model.pop(key) for key in keys if key in of_model}
-    if not of_search:
-        return text, {}
-    model = text[: -len(settings) - 1]
-    if of_model:
-        model += ":" + ",".join(f"{key}={value}" for key, value in of_model.items())
-    return model, of_search
+    return {} if holds_model(text) else split_settings(text, split_name(text)[3])
 
 
 def target_alone(text: str) -> re.Match[str] | None:

@@ -1,6 +1,6 @@
 """What a name asks for, and the model that it makes of a base: known before any weights load."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self, cast
@@ -18,8 +18,8 @@ from mteb_longembed.names import (
     read,
     read_tokens,
     read_vectors,
+    settings_of,
     split_name,
-    split_settings,
     target_alone,
 )
 
@@ -95,10 +95,10 @@ class ModelSpec:
         object.__setattr__(self, name, value)  # the instance is frozen for others
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str, without: Iterable[str] = ()) -> Self:
         """Read the name of a model. A folder that holds a model is a base, whatever signs are in its name.
 
-        Settings of search are none of a model: `retrieval.settings.read_name` reads both.
+        Settings of search are none of a model: `retrieval.settings.read_name` reads these and leaves them out here.
 
         People may write a colon before the parameters. A canonical name has a comma there, for Windows' folders.
         """
@@ -109,7 +109,7 @@ class ModelSpec:
             )
         if holds_model(text):
             return cls(text)
-        base, strategy, target, settings = split_name(text)
+        base, strategy, target, _ = split_name(text)
         if strategy is None and (alone := target_alone(text)):
             raise InputError(
                 f"a target length needs a strategy before it, got {text!r}: write {alone['base']}+STRATEGY@"
@@ -121,7 +121,9 @@ class ModelSpec:
             )
         if strategy is None:
             return cls(base)
-        params: dict[str, Any] = split_settings(text, settings)
+        params: dict[str, Any] = settings_of(text)
+        for key in without:
+            del params[key]
         general = {key: params.pop(key) for key in OF_EVERY_NAME if key in params}
         return cls(base, strategy, target, params=params, **general)
 

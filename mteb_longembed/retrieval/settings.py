@@ -9,7 +9,7 @@ from pydantic import Field
 from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import Power, read_fields, split_search
+from mteb_longembed.names import SEARCH_SETTINGS, Power, read_fields, settings_of
 
 #: What a nat of words counts beside one of vectors; experiments/ways.md says how it was chosen.
 TRUST = 1.0
@@ -86,13 +86,14 @@ def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
     Raises:
         InputError: if the name or a value breaks a rule.
     """
-    model, settings = split_search(text)
+    given = settings_of(text)
+    settings = {key: given[key] for key in SEARCH_SETTINGS if key in given}
     if "neighbours" in settings:
         raise InputError(
             f"neighbours is a setting of BM25 alone, got it in {text!r}: leave it out, because with fuse=words "
             "they are those of the model itself."
         )
-    return ModelSpec.parse(model), SearchSettings(**cast("dict[str, Any]", settings))
+    return ModelSpec.parse(text, without=settings), SearchSettings(**cast("dict[str, Any]", settings))
 
 
 def typed_name(
