@@ -52,6 +52,11 @@ AT_ONCE = 16_384
 OFFSET = "position_offset"
 #: What our engine gives for a text. What else `encode` may be asked for is sentence-transformers' own matter.
 _ARRAYS = ("sentence_embedding", "token_embeddings")
+#: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
+_OF_CALL = (
+    "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
+    "truncate_dim", "token_pooling",
+)  # fmt: skip
 #: A model of sentence-transformers' own, or one of ours.
 Model = SentenceTransformer | MultiVectorEncoder
 
@@ -405,47 +410,43 @@ class LongModelMixin(BaseModel):
             content(list(self)[1:]),
         )
 
-    #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
-    OF_CALL = frozenset((
-        "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
-    ))  # fmt: skip
-
     @torch.inference_mode()
     def _inference(
         self, inputs: list[Any], *, device: int | str | torch.device | None = None, **arguments: Any
     ) -> Any:
         """Encode in batches by tokens. What the engine cannot cut goes to sentence-transformers' own method."""
-        call = {key: arguments[key] for key in self.OF_CALL}
-        kwargs = {key: value for key, value in arguments.items() if key not in call or key == "task"}
+        call = {key: arguments.get(key) for key in _OF_CALL}
+        kwargs = {key: value for key, value in arguments.items() if key not in _OF_CALL}
         ours = isinstance(self[0], LongTransformer) and call["output_value"] in _ARRAYS
         if not ours or self.trunk.token_ids(inputs[:1], call["prompt"], **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
         of_tokens = call["output_value"] == "token_embeddings" and not self.has_several_vectors
         # to find one question again costs as much as to encode it
         is_one_question = len(inputs) == 1 and arguments.get("task") == "query"
-        done: dict[str, Tensor] = {}
-        for texts, (arrays,) in encode_together(
+        done = encode_together(
             [self],
             inputs,
+            show=bool(call["show_progress_bar"]),
+            device=device,
             prompt=call["prompt"],
             batch_size=call["batch_size"],
-            show=call["show_progress_bar"],
-            device=device,
+            kwargs=kwargs,
             of_tokens=of_tokens,
-            # vectors are pooled where they are
-            to_host=call["save_to_cpu"] and not of_tokens and call.get("token_pooling") is None,
+            to_host=call["save_to_cpu"] and not of_tokens,
             store=None if of_tokens or is_one_question else self.store,
-            **kwargs,
-        ):
-            done.update(zip(texts, self._finished(arrays, call), strict=True))
-        embeddings = [done[text] for text in inputs]
+        )
+        arrays = [done[text][0] for text in inputs]
+        if of_tokens:
+            return arrays
+        if call["truncate_dim"] is not None:
+            arrays = [truncate_embeddings(array, call["truncate_dim"]) for array in arrays]
+        if call["normalize_embeddings"]:
+            arrays = [torch.nn.functional.normalize(array, dim=-1) for array in arrays]
+        if call["token_pooling"] is not None:
+            arrays = call["token_pooling"].pool(arrays, task=kwargs.get("task"))
         if call["output_value"] == "sentence_embedding":
-            return torch.stack(embeddings)
-        return embeddings
-
-    def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
-        """The arrays of some texts as `_inference` returns them, whose arguments are `call`."""
-        raise NotImplementedError
+            return torch.stack(arrays)
+        return arrays
 
     def save(self, path: str, *args: Any, **kwargs: Any) -> None:
         """Write the model into a folder, as `save_pretrained` does. A new folder is there when it is complete.
@@ -477,18 +478,13 @@ def encode_together(
     models: Sequence[LongModelMixin],
     inputs: Sequence[str],
     *,
-    prompt: str | None,
-    batch_size: int = 32,
     show: bool = False,
     device: int | str | torch.device | None = None,
-    of_tokens: bool = False,
-    to_host: bool = True,
-    store: EmbeddingStore | None = None,
-    **kwargs: object,
-) -> Any:
-    """One pass of models that share their first module: texts, and for each model the arrays of these texts.
+    **options: Any,
+) -> dict[str, list[Tensor]]:
+    """One pass of models that share their first module: each text, and for each model its array.
 
-    Every text comes once. The arguments are those of `Engine`.
+    The options are those of `Engine`.
 
     Raises:
         InputError: if an input is no text.
@@ -499,32 +495,13 @@ def encode_together(
                 f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
                 f"place {index}."
             )
-    first = models[0]
     for model in models:
         model.eval()
-    place = first._resolve_inference_device(device)
-    engine = Engine(
-        models, place, prompt, batch_size, kwargs, of_tokens=of_tokens, to_host=to_host, store=store
-    )
-    texts = list(dict.fromkeys(inputs))
-    for indices, arrays in engine.encode(texts, show=show):
-        yield [texts[i] for i in indices], arrays
+    return Engine(models, models[0]._resolve_inference_device(device), **options).encode(inputs, show=show)
 
 
 class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`."""
-
-    OF_CALL = LongModelMixin.OF_CALL | {"truncate_dim"}
-
-    def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
-        if call["output_value"] == "token_embeddings":
-            return arrays
-        embeddings = torch.stack(arrays)
-        if call["truncate_dim"] is not None:
-            embeddings = truncate_embeddings(embeddings, call["truncate_dim"])
-        if call["normalize_embeddings"]:
-            embeddings = torch.nn.functional.normalize(embeddings, p=2, dim=1)
-        return list(embeddings)
 
     def cut_dimensions(self, dims: int | None) -> None:
         """Keep only so many leading dimensions of a vector. None keeps all."""
@@ -534,7 +511,6 @@ class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
 
-    OF_CALL = LongModelMixin.OF_CALL | {"token_pooling", "task"}
     has_several_vectors = True
 
     @property
@@ -545,15 +521,6 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     def cut_dimensions(self, dims: int | None) -> None:
         """Keep only so many leading dimensions of a vector. None keeps all."""
         self.grouping.dims = dims
-
-    def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
-        if call["normalize_embeddings"]:
-            arrays = [torch.nn.functional.normalize(rows, dim=-1) for rows in arrays]
-        if call["token_pooling"] is not None:
-            arrays = call["token_pooling"].pool(arrays, task=call["task"])
-        if call["save_to_cpu"]:
-            return [rows.cpu() for rows in arrays]
-        return arrays
 
 
 #: Our models: with one vector a document, or several.
