@@ -22,7 +22,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import ModelError
 
-from .self_extend import Rotation, attend_band, repeat_heads, self_extend, to_device
+from .self_extend import attend_band, repeat_heads, self_extend, to_device, turns_of
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -44,14 +44,14 @@ class Batch:
         strategy: of the model.
         lengths: the tokens of each document, at least 1.
         device: where the documents are.
-        rotation: how the model rotates queries and keys. None without rotary positions.
+        inv_freq: `[r/2]` the model's rotary inverse frequencies, on the host. None without rotary positions.
         offsets: `[b]` how many positions each document is moved, in training. None for none.
     """
 
     strategy: Strategy
     lengths: Sequence[int]
     device: torch.device
-    rotation: Rotation | None = None
+    inv_freq: Tensor | None = None
     offsets: Tensor | None = None
     _made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
@@ -200,17 +200,16 @@ def _grouped(
             "this strategy changes relative positions, so its attention runs without dropout.", stacklevel=2
         )
     strategy = batch.strategy
-    rotation = batch.rotation
-    assert rotation is not None  # `swap` lets only rotary models have it
+    inv_freq = batch.inv_freq
+    assert inv_freq is not None  # `swap` lets only rotary models have it
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         n = q.shape[2]
         if n <= strategy.trained_len:
             return _attend_masked(q, k, v, None, scale, causal=causal)
         g, w = strategy.attention(n)
-
-        turns = batch.cached(("turns", n), lambda: rotation.turns(n, g, w, q.device))
-        return self_extend(q, k, v, w, rotation, turns, scale=scale, causal=causal)
+        turns = batch.cached(("turns", n), lambda: turns_of(n, g, w, inv_freq, q.device))
+        return self_extend(q, k, v, w, turns, scale=scale, causal=causal)
 
     return _each_document(run, q, k, v, batch).transpose(1, 2).contiguous()
 

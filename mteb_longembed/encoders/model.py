@@ -98,8 +98,8 @@ class LongTransformer(Transformer):
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
         swap(self.model, strategy, has_long_rows=has_long_rows)
         rotary = [part for part in self.model.modules() if isinstance(part, LongRotary)]
-        #: How the layers rotate; None without rotary positions.
-        self.rotation = rotary[0].rotation if rotary else None
+        #: The frequencies of rotary positions.
+        self.inv_freq = rotary[0].inv_freq if rotary else None
         self.strategy = strategy
         self.has_long_rows = has_long_rows
         # flattened batches would hide where a document ends; FlashAttention 2 leaves out padding in each layer
@@ -286,7 +286,7 @@ class LongTransformer(Transformer):
         if torch.is_grad_enabled() and self.model.training:
             keep_batch(self.model)
         offsets = features.pop(OFFSET, None)
-        batch = Batch(self.strategy, lengths.tolist(), features["input_ids"].device, self.rotation, offsets)
+        batch = Batch(self.strategy, lengths.tolist(), features["input_ids"].device, self.inv_freq, offsets)
         with running(batch):
             return super().forward(features, **kwargs)
 

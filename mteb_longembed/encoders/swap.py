@@ -14,7 +14,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .attention import ATTENTION, current
-from .self_extend import CosSin, Rotation, to_device
+from .self_extend import CosSin, to_device
 
 #: Model types with a table of learned positions. MPNet also adds a bucketed relative bias. It is constant beyond 128
 #: tokens, and we do not change it.
@@ -338,11 +338,6 @@ class LongRotary(nn.Module):
         angles = torch.cat([angles, angles], -1)
         factor = to_device(size, x.device)[..., None]
         return (angles.cos() * factor).to(x.dtype), (angles.sin() * factor).to(x.dtype)
-
-    @property
-    def rotation(self) -> Rotation:
-        """How the layers rotate."""
-        return Rotation(self.inv_freq)
 
 
 def _swap_rotary(model: PreTrainedModel, strategy: Strategy) -> None:
