@@ -8,9 +8,9 @@ windows, so no mask of size n x n is made for long documents.
 
 import contextlib
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
@@ -80,7 +80,8 @@ class Batch:
         return self._made[key]
 
 
-_OF_THREAD = threading.local()
+#: The batch that runs in this thread.
+_CURRENT: ContextVar[Batch | None] = ContextVar("_CURRENT", default=None)
 
 
 def current() -> Batch:
@@ -89,7 +90,7 @@ def current() -> Batch:
     Raises:
         ModelError: if the transformer was called directly.
     """
-    batch: Batch | None = getattr(_OF_THREAD, "batch", None)
+    batch = _CURRENT.get()
     if batch is None:
         raise ModelError(
             "the transformer of an extended model was called directly, but only its SentenceTransformer tells it where "
@@ -101,12 +102,11 @@ def current() -> Batch:
 @contextlib.contextmanager
 def running(batch: Batch) -> Iterator[None]:
     """Inside this context, the model of this thread gets this batch."""
-    outer = getattr(_OF_THREAD, "batch", None)
-    _OF_THREAD.batch = batch
+    token = _CURRENT.set(batch)
     try:
         yield
     finally:
-        _OF_THREAD.batch = outer
+        _CURRENT.reset(token)
 
 
 def keep_batch(model: torch.nn.Module) -> None:
@@ -166,29 +166,27 @@ def long_attention(
         window = sliding_window
     # a layer with a window never sees more tokens than in training, so there is nothing to extend in it
     if window is None and batch.longest > strategy.trained_len:
-        query, scale = _scaled(query, scale, batch, causal=causal)
+        if strategy.logn and not causal and batch.are_all(batch.longest):
+            # one factor for all documents: as part of the scale it costs nothing, and is not rounded
+            scale *= float(strategy.query_factor(batch.n[0]))
+        elif strategy.logn:
+            query = _scaled(query, batch, causal=causal)
         if "attention" in strategy.overrides():
             return _grouped(query, key, value, batch, scale, dropout, causal=causal), None
     out = attend_plain(query, key, value, batch, scale=scale, causal=causal, window=window, dropout=dropout)
     return out.transpose(1, 2).contiguous(), None
 
 
-def _scaled(query: Tensor, scale: float, batch: Batch, *, causal: bool) -> tuple[Tensor, float]:
-    """Queries and scale with the factors of log-n scaling. In a causal model token i sees i + 1 tokens."""
-    strategy = batch.strategy
-    if not strategy.logn:
-        return query, scale
-    if not causal and batch.are_all(batch.longest):
-        # one factor for all documents: as part of the scale it costs nothing
-        return query, scale * float(strategy.query_factor(batch.n[0]))
+def _scaled(query: Tensor, batch: Batch, *, causal: bool) -> Tensor:
+    """Queries with the factors of log-n scaling. In a causal model token i sees i + 1 tokens."""
 
     def factors() -> Tensor:
-        if not causal:
-            return strategy.query_factor(batch.n)[:, None, None, None]
-        seen = torch.arange(1, query.shape[2] + 1)
-        return strategy.query_factor(batch.n[:, None], seen)[:, None, :, None]
+        seen = batch.n[:, None]
+        if causal:
+            seen = torch.arange(1, query.shape[2] + 1)[None]
+        return batch.strategy.query_factor(seen)[:, None, :, None]
 
-    return (query * batch.on_device(("query factor", causal), factors)).to(query.dtype), scale
+    return (query * batch.on_device(("query factor", causal), factors)).to(query.dtype)
 
 
 def _grouped(

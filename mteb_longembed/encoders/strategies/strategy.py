@@ -145,25 +145,16 @@ class Strategy:
             return False
         return declared["short"].metadata.get("acts_on", "short") in ("short", *actions)
 
-    def query_factor(self, n: Tensor, seen: Tensor | None = None) -> Tensor:
-        """The factors of the attention queries, for documents of `n` tokens each (log-n scaling).
+    def query_factor(self, seen: Tensor) -> Tensor:
+        """The factors of attention queries that see so many tokens each, any shape: float32 (log-n scaling).
 
-        Args:
-            n: token counts, any shape.
-            seen: how many tokens each query sees, broadcastable with `n`; default all `n`. In a causal model,
-                token i sees i + 1 tokens.
-
-        Returns:
-            float32 factors: 1 if `logn` is off, and 1 for queries that see at most `Lo` tokens.
+        They are 1 if `logn` is off, and for queries that see at most `Lo` tokens.
         """
         import torch  # here and below: listing strategies must not take seconds
 
-        if seen is None:
-            seen = n
-        shape = torch.broadcast_shapes(n.shape, seen.shape)
         if not self.logn:
-            return torch.ones(shape, dtype=torch.float32, device=n.device)
-        return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float().expand(shape)
+            return torch.ones(seen.shape)
+        return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float()
 
     def rotation_factor(self) -> float:
         """The factor of the cosines and sines in queries and in keys of a document that changes.
