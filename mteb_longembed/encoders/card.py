@@ -76,7 +76,6 @@ def _facts(model: Any) -> dict[str, str]:
             f"{base}, which was trained on inputs of up to {strategy.trained_len} tokens, extended to "
             f"{strategy.target_len} tokens by the strategy `{strategy.KEY}`."
         )
-    counted = [module.counted for module in model if hasattr(module, "counted")]
-    if counted:
-        made_of += f" Tokens count by their rarity: {counted[0]}."
+    if model.head.weights is not None:
+        made_of += " Tokens count by their rarity in one corpus."
     return {"made_of": made_of, "full_name": str(model.model_card_data.model_name)}

@@ -221,14 +221,6 @@ class LongTransformer(Transformer):
         features[BOUNDS] = self._bounds(input_ids, lengths, prompt)
         return features
 
-    def bounds_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Tensor:
-        """`[b, 3]` as in `BOUNDS`, for the ids of texts with this prompt."""
-        most = len(self._words(prompt or "")["input_ids"]) + 1
-        starts = [torch.from_numpy(row[:most]).long() for row in ids]
-        # -1 is no token
-        heads = torch.nn.utils.rnn.pad_sequence(starts, batch_first=True, padding_value=-1)
-        return self._bounds(heads, torch.tensor([len(row) for row in ids]), prompt)
-
     def _bounds(self, input_ids: Tensor, lengths: Tensor, prompt: str | None) -> Tensor:
         """`[b, 3]` as in `BOUNDS`, for ids `[b, n]` of texts of these lengths, all on the host.
 

@@ -143,10 +143,10 @@ def features_of_windows(features: Features, windows: Windows) -> Features:
     # padding reads token 0, and its mask of 0 hides that
     rows = to_device(windows.texts[:, None], device)
     columns = to_device(windows.tokens.clamp(min=0), device)
-    cut = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
-    cut.update({key: features[key][rows, columns] for key in TOKEN_FEATURES if key in features})
-    mask = (windows.tokens >= 0).to(features["attention_mask"].dtype)
-    cut["attention_mask"] = to_device(mask, device)
+    cut = dict(features)
+    for key in set(TOKEN_FEATURES) & set(features):
+        cut[key] = features[key][rows, columns]
+    cut["attention_mask"] = to_device((windows.tokens >= 0).long(), device)
     return cut
 
 
@@ -167,12 +167,22 @@ def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None =
     `weights` `[m]` are those by which the values are multiplied already. None for a plain mean.
     """
     values = values.to(torch.promote_types(values.dtype, torch.float32))
-    total = values.new_zeros(groups, values.shape[1]).index_add_(0, to_device(group, values.device), values)
     if weights is None:
-        count = to_device(torch.bincount(group, minlength=groups).clamp(min=1), values.device)
-        return total / count[:, None]
-    sums = weights.new_zeros(groups).index_add_(0, to_device(group, weights.device), weights)
+        weights = values.new_ones(len(values))
+    group = to_device(group, values.device)
+    total = values.new_zeros(groups, values.shape[1]).index_add_(0, group, values)
+    sums = weights.new_zeros(groups).index_add_(0, group, weights)
     return total / sums.clamp(min=1e-9)[:, None]
+
+
+def mean_of_groups(groups: list[Tensor], tokens: Tensor, weights: Tensor | None = None) -> Tensor:
+    """The mean of each group of a text's tokens, given by their places: `[groups, d]`.
+
+    `tokens` `[n, d]` are those of the text, multiplied already by their `weights` `[n]`, if there are any.
+    """
+    numbers = torch.arange(len(groups)).repeat_interleave(torch.tensor(list(map(len, groups))))
+    places = to_device(torch.cat(groups), tokens.device)
+    return mean_by(numbers, tokens[places], len(groups), None if weights is None else weights[places])
 
 
 class LongPooling(Pooling):
@@ -243,21 +253,14 @@ def _spans(features: Features, batch: TokenBatch, size: int, of_texts: Tensor) -
     """The mean of each span of tokens, and how many spans each text has. A text without one keeps its vector."""
     tokens: Tensor = features["token_embeddings"]
     rows = []
-    counts = []
-    for number in range(len(of_texts)):
+    for number, vector in enumerate(of_texts):
         spans = tokens_of_vectors(size, batch, number)
         if not spans:
-            rows.append(of_texts[number : number + 1].to(torch.promote_types(tokens.dtype, torch.float32)))
-            counts.append(1)
+            rows.append(vector[None].to(torch.promote_types(tokens.dtype, torch.float32)))
             continue
-        counts.append(len(spans))
-        group = torch.repeat_interleave(torch.arange(len(spans)), torch.tensor(list(map(len, spans))))
-        places = to_device(torch.cat(spans), tokens.device)
-        weights = None
-        if batch.weights is not None:
-            weights = batch.weights[number, places]
-        rows.append(mean_by(group, tokens[number, places], len(spans), weights))
-    return torch.cat(rows), torch.tensor(counts)
+        weights = None if batch.weights is None else batch.weights[number]
+        rows.append(mean_of_groups(spans, tokens[number], weights))
+    return torch.cat(rows), torch.tensor([len(of_text) for of_text in rows])
 
 
 class GroupByDocument(Module):
