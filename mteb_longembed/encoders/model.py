@@ -505,14 +505,9 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
 
     has_several_vectors = True
 
-    @property
-    def grouping(self) -> GroupByDocument:
-        """The last module, which groups vectors by document."""
-        return cast("GroupByDocument", self[-1])
-
     def cut_dimensions(self, dims: int | None) -> None:
         """Keep only so many leading dimensions of a vector. None keeps all."""
-        self.grouping.dims = dims
+        cast("GroupByDocument", self[-1]).dims = dims
 
 
 #: Our models: with one vector a document, or several.

@@ -9,7 +9,6 @@ import heapq
 import json
 import re
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -194,24 +193,17 @@ def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterat
         yield text if keys else without_surrogates(text)
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Documents that were drawn, in the order of their corpus, and how many the corpus has."""
-
-    texts: list[str]
-    n_documents: int
-
-
 def draw(
     documents: Iterable[str], kept_len: int | None, max_tokens: int = MAX_TOKENS, seed: int = 0
-) -> Drawn:
-    """Draw documents in a random order until they have so many tokens, by `estimated_tokens`.
+) -> tuple[list[str], int]:
+    """Documents that were drawn, in the order of their corpus, and how many the corpus has.
 
-    It is a reservoir: each document gets a random number, and those with the lowest numbers are kept. A model reads
-    `kept_len` tokens of a document at most; None if it reads all.
+    They are drawn in a random order until they have so many tokens, by `estimated_tokens`. It is a reservoir: each
+    document gets a random number, and those with the lowest numbers are kept. A model reads `kept_len` tokens of a
+    document at most; None if it reads all.
 
-    >>> draw(["a", "b"], None).texts, draw(iter("abcd"), None, max_tokens=4).n_documents
-    (['a', 'b'], 4)
+    >>> draw(["a", "b"], None), draw(iter("abcd"), None, max_tokens=4)[1]
+    ((['a', 'b'], 2), 4)
     """
     numbers = np.random.default_rng(seed)
     # the document with the highest number comes first
@@ -226,4 +218,4 @@ def draw(
         while n_tokens - kept[0][2] >= max_tokens:
             n_tokens -= heapq.heappop(kept)[2]
     in_order = sorted(kept, key=lambda one: one[1])
-    return Drawn([text for *_, text in in_order], n_documents)
+    return [text for *_, text in in_order], n_documents

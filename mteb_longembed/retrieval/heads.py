@@ -29,7 +29,7 @@ __all__ = ["LongModel", "Rule", "TokenCounts", "Vectors"]
 
 def counted(model: LongModel, documents: Documents) -> TokenCounts:
     """The tokens of documents, or of as many drawn ones as `adapt` counts."""
-    texts = draw(map(str.strip, documents.texts), model.max_seq_length).texts
+    texts, _ = draw(map(str.strip, documents.texts), model.max_seq_length)
     return count_tokens(cast("Any", model), texts)
 
 

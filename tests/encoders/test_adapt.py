@@ -212,7 +212,7 @@ def test_the_base_is_not_changed(plain: Path) -> None:
 
 
 def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(plain, caplog) -> None:
-    drawn = draw(CORPUS, 64, max_tokens=40, seed=1).texts
+    drawn, _ = draw(CORPUS, 64, max_tokens=40, seed=1)
     assert 0 < len(drawn) < len(CORPUS)
     want = tiny.adapted(f"{plain}+pi@64", drawn)
     assert "drawn with seed" not in caplog.text

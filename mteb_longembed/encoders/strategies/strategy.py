@@ -7,7 +7,6 @@ and models fit.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
@@ -64,13 +63,6 @@ class Strategy:
     target_len: int
     logn: bool = parameter(True, "attention scaling by the document's length")
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "KEY" not in vars(cls):
-            raise InputError(
-                f"a strategy must declare its KEY, the word of names, got {cls.__name__} without one."
-            )
-
     def __post_init__(self) -> None:
         if self.trained_len < 2:
             raise InputError(f"the trained length must be at least 2 tokens, got {self.trained_len}.")
@@ -107,8 +99,7 @@ class Strategy:
 
     def settings(self) -> dict[str, object]:
         """The parameters whose values differ from their defaults for these lengths."""
-        kind: Any = type(self)
-        plain = _with_defaults(kind, self.trained_len, self.target_len)
+        plain = type(self)(trained_len=self.trained_len, target_len=self.target_len)
         values = {name: getattr(self, name) for name in self.parameters()}
         return {name: value for name, value in values.items() if value != getattr(plain, name)}
 
@@ -230,8 +221,3 @@ class Strategy:
     def attention(self, n: int) -> tuple[int, int]:
         """The group size and the window of SelfExtend's relative positions, in a document of `n` tokens."""
         raise NotImplementedError
-
-
-@functools.lru_cache(maxsize=16)
-def _with_defaults(kind: Any, trained_len: int, target_len: int) -> Strategy:
-    return kind(trained_len=trained_len, target_len=target_len)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -78,13 +78,7 @@ class YaRN(Strategy):
         return inv_freq / self.factor * ramp + inv_freq * (1 - ramp)
 
     def rotation_factor(self) -> float:
-        if self.logn:
-            return 1.0
-        return self._temperature
-
-    @property
-    def _temperature(self) -> float:
-        return 0.1 * math.log(self.factor) + 1
+        return 1.0 if self.logn else 0.1 * math.log(self.factor) + 1
 
     def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -95,5 +89,5 @@ class YaRN(Strategy):
             "beta_fast": self.beta_fast,
             "beta_slow": self.beta_slow,
             # the checkpoint is the model with logn=off
-            "attention_factor": self._temperature,
+            "attention_factor": replace(self, logn=False).rotation_factor(),
         }
