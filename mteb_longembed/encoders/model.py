@@ -232,11 +232,7 @@ class LongTransformer(Transformer):
         bounds[:, 0] = lengths
         if not prompt or before < 0:
             return bounds
-        read = self.token_ids([prompt])
-        if read:
-            ids = torch.from_numpy(read[0])
-        else:
-            ids = torch.tensor(self._words(prompt)["input_ids"])
+        ids = torch.tensor(self._words(prompt)["input_ids"])
         alone = ids[: len(ids) - behind][: input_ids.shape[1]]
         same = (input_ids[:, : len(alone)] == alone).int().cumprod(1).sum(1)
         bounds[:, 1] = same.clamp(min=before)
@@ -266,7 +262,7 @@ class LongTransformer(Transformer):
                 f"{batch.width}: cut it, or extend the base to a longer target."
             )
         if self.cuts and self.strategy.changes(batch.width):
-            out = self._run_windows(features, batch, **kwargs)
+            out = self._run_windows(features, windows_of(batch.bounds, self.strategy), **kwargs)
         else:
             out = {**self._run(features, batch.lengths, **kwargs), BATCH: batch}
         embeddings = out[self.module_output_name]
@@ -284,15 +280,15 @@ class LongTransformer(Transformer):
 
     def _run_windows(self, features: Features, batch: TokenBatch, **kwargs: Any) -> Features:
         """The token embeddings of windows, `[w, size, d]`, of documents of which some are cut."""
-        windows = windows_of(batch.bounds, self.strategy)
-        cut = features_of_windows(features, windows)
-        sizes = (windows.tokens >= 0).sum(1)
+        cut = features_of_windows(features, batch)
+        assert batch.windows is not None
+        sizes = (batch.windows >= 0).sum(1)
         runs = []
-        for part in torch.arange(len(sizes)).split(max(AT_ONCE // windows.tokens.shape[1], 1)):
+        for part in torch.arange(len(sizes)).split(max(AT_ONCE // batch.windows.shape[1], 1)):
             rows = slice(int(part[0]), int(part[-1]) + 1)
             own = {key: value[rows] if key in TOKEN_FEATURES else value for key, value in cut.items()}
             runs.append(self._run(own, sizes[rows], **kwargs)[self.module_output_name])
-        return {**cut, self.module_output_name: torch.cat(runs), BATCH: replace(batch, windows=windows)}
+        return {**cut, self.module_output_name: torch.cat(runs), BATCH: batch}
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the base's weights and files, and the setting."""

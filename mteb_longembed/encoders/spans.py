@@ -150,13 +150,12 @@ def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
     trunk = model.trunk
     vectors = model.head.vectors
     for row in rows:
-        bounds = trunk.features_of([row], prompt)[BOUNDS]
-        windows = None
+        batch = TokenBatch(trunk.features_of([row], prompt)[BOUNDS])
         if trunk.cuts and trunk.strategy.changes(len(row)):
-            windows = windows_of(bounds, trunk.strategy)
+            batch = windows_of(batch.bounds, trunk.strategy)
         groups: list[Tensor] = []
         if vectors is not None:
-            groups = tokens_of_vectors(vectors, TokenBatch(bounds, windows), 0)
+            groups = tokens_of_vectors(vectors, batch, 0)
         yield groups or [torch.arange(len(row))]
 
 

@@ -116,8 +116,8 @@ def check_parameters(config: PretrainedConfig, strategy: Strategy, base: str) ->
     if positions is ABSOLUTE and not strategy.overrides() and strategy.target_len > strategy.trained_len:
         raise IncompatibleError(
             f"with the strategy {strategy.KEY}, a model with absolute positions takes at most its "
-            f"{strategy.trained_len} trained positions, got a target length of {strategy.target_len} tokens: use "
-            f"pcw, gp, rp, pi or ntk; its table has {allowed_len(config)} rows, and a longer trained_len reads them as they are."
+            f"{strategy.trained_len} trained positions, got a target length of {strategy.target_len} tokens: use pcw, "
+            f"gp, rp, pi or ntk; its table has {allowed_len(config)} rows, and a longer trained_len reads them."
         )
 
 

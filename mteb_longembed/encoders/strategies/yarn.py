@@ -1,20 +1,15 @@
 """YaRN: stretch the frequencies that turn less than once in training, keep fast ones, blend in between."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from mteb_longembed.errors import InputError
 
-from .strategy import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .strategy import Strategy, Tensor, parameter
 
 
 @dataclass(frozen=True, kw_only=True)
