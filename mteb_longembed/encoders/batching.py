@@ -50,16 +50,17 @@ def plan(lengths: Sequence[int], tokens: int, batch_size: int, small: int = 256)
     [[1, 3], [2, 0]]
     """
     batches: list[list[int]] = []
+    batch: list[int] = []
     widest = real = 0
     for i in np.argsort(lengths, kind="stable")[::-1].tolist():
-        n_documents = len(batches[-1]) + 1 if batches else math.inf
-        padded = n_documents * widest
-        is_full = n_documents > batch_size or padded > tokens
-        if is_full or padded > max(small, (1 + _WASTE) * (real + lengths[i])):
-            batches.append([])
+        padded = (len(batch) + 1) * widest
+        is_full = len(batch) >= batch_size or padded > tokens
+        if not batch or is_full or padded > max(small, (1 + _WASTE) * (real + lengths[i])):
+            batch = []
+            batches.append(batch)
             widest = lengths[i]
             real = 0
-        batches[-1].append(i)
+        batch.append(i)
         real += lengths[i]
     return batches
 

@@ -67,8 +67,8 @@ class EmbeddingStore:
         if not 0 < gib < 2**30:
             raise InputError(f"{SIZE_VARIABLE} must be a positive number of GiB, got {text!r}.")
         # on every system the folder of caches that huggingface_hub takes too
-        cache = Path(environ.get("XDG_CACHE_HOME") or "~/.cache")
-        folder = Path(setting) if setting else cache / "mteb-longembed/embeddings"
+        cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
+        folder = Path(setting or f"{cache}/mteb-longembed/embeddings")
         return cls(folder.expanduser(), int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:

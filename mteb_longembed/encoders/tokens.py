@@ -181,9 +181,14 @@ def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterat
     """
     is_dictionary = isinstance(texts, (Mapping, KeysView)) and not keys
     is_table = hasattr(texts, "columns") or hasattr(texts, "column_names")
-    kind = f"table ({type(texts).__name__})" if is_table else type(texts).__name__
+    kind = type(texts).__name__
     if is_dictionary or is_table or isinstance(texts, str) or not isinstance(texts, Iterable):
-        remedy = "use the values() of the dict" if is_dictionary else "give a list, or one column of a table"
+        remedy = "give a list of texts"
+        if is_dictionary:
+            remedy = "use the values() of the dict"
+        if is_table:
+            kind = f"table ({kind})"
+            remedy = "give one column"
         raise InputError(f"{what} must be texts in a list or another iterable, got a {kind}: {remedy}.")
     for place, text in enumerate(texts):
         if not isinstance(text, str):

@@ -175,7 +175,9 @@ def mean_of_groups(groups: list[Tensor], tokens: Tensor, weights: Tensor | None 
     """
     numbers = torch.arange(len(groups)).repeat_interleave(torch.tensor(list(map(len, groups))))
     places = to_device(torch.cat(groups), tokens.device)
-    return mean_by(numbers, tokens[places], len(groups), None if weights is None else weights[places])
+    if weights is not None:
+        weights = weights[places]
+    return mean_by(numbers, tokens[places], len(groups), weights)
 
 
 class LongPooling(Pooling):
@@ -248,7 +250,9 @@ def _spans(features: Features, batch: TokenBatch, size: int, of_texts: Tensor) -
         if not spans:
             rows.append(vector[None].to(torch.promote_types(tokens.dtype, torch.float32)))
             continue
-        weights = None if batch.weights is None else batch.weights[number]
+        weights = None
+        if batch.weights is not None:
+            weights = batch.weights[number]
         rows.append(mean_of_groups(spans, tokens[number], weights))
     return torch.cat(rows), torch.tensor([len(of_text) for of_text in rows])
 
