@@ -114,16 +114,20 @@ def attend_band(
     n = q.shape[2]
     # small blocks score fewer unneeded keys, large blocks have less overhead
     size = max(_ROWS.get(q.device.type, _ROWS_ELSEWHERE), min((left + right) // 8, 512))
-    at = torch.arange(n, device=q.device)
+    left = min(left, n - 1)
+    right = min(right, n - 1)
+    distance = torch.arange(size)[:, None] + left - torch.arange(left + size + right)
+    mask = torch.zeros(distance.shape).masked_fill((distance > left) | (distance < -right), -torch.inf)
+    mask = to_device(mask, q.device)
     outs = []
     lses = []
     for start in range(0, n, size):
         stop = min(start + size, n)
         seen = slice(max(start - left, 0), min(stop + right, n))
-        distance = at[start:stop, None] - at[seen]
-        mask = torch.zeros(distance.shape, device=q.device)
-        mask = mask.masked_fill((distance > left) | (distance < -right), -torch.inf)
-        out, lse = attend(q[:, :, start:stop], k[:, :, seen], v[:, :, seen], scale=scale, mask=mask)
+        # the mask's columns begin `left` tokens before the block
+        columns = slice(seen.start - start + left, seen.stop - start + left)
+        part = mask[: stop - start, columns]
+        out, lse = attend(q[:, :, start:stop], k[:, :, seen], v[:, :, seen], scale=scale, mask=part)
         outs.append(out)
         lses.append(lse)
     return torch.cat(outs, dim=2), torch.cat(lses, dim=2)
