@@ -23,7 +23,7 @@ from transformers import AutoConfig, AutoModel
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mteb_longembed.encoders.attention import Batch, running
-from mteb_longembed.encoders.self_extend import Rotation, attend, attend_band, self_extend
+from mteb_longembed.encoders.self_extend import attend, attend_band, self_extend, turns_of
 from mteb_longembed.encoders.strategies import Strategy, get_strategy
 from mteb_longembed.encoders.swap import LongRotary, swap
 
@@ -62,8 +62,8 @@ def embed(model: Any, strategy: Strategy, documents: list[Tensor]) -> Tensor:
     n = torch.tensor([len(document) for document in documents])
     ids = torch.nn.utils.rnn.pad_sequence(documents, batch_first=True).to(device)
     mask = (torch.arange(ids.shape[1]) < n[:, None]).long().to(device)
-    rotation = next((part.rotation for part in model.modules() if isinstance(part, LongRotary)), None)
-    with running(Batch(strategy, n.tolist(), device, rotation)):
+    inv_freq = next((part.inv_freq for part in model.modules() if isinstance(part, LongRotary)), None)
+    with running(Batch(strategy, n.tolist(), device, inv_freq)):
         states = model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
     return ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu()
 
@@ -76,10 +76,10 @@ def documents(*lengths: int) -> list[Tensor]:
 
 def attention_rows(device: str, n: int) -> Iterator[Row]:
     """Each attention on the device, and in float64 on the CPU, where it runs without a kernel."""
-    rotation = Rotation(10_000.0 ** -(torch.arange(32) / 32))
+    inv_freq = 10_000.0 ** -(torch.arange(32) / 32)
 
     def inside(q: Tensor, k: Tensor, v: Tensor, **kwargs: Any) -> Tensor:
-        return self_extend(q, k, v, 64, rotation, rotation.turns(n, 9, 64, q.device), **kwargs)
+        return self_extend(q, k, v, 64, turns_of(n, 9, 64, inv_freq, q.device), **kwargs)
 
     kinds: dict[str, Callable[..., Tensor]] = {
         "all keys": lambda q, k, v: attend(q, k, v, scale=0.125)[0],

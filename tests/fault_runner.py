@@ -92,7 +92,7 @@ def in_child(work: object, die_after: int | None = None) -> int:
     torch.set_num_threads(1)
     _renew_locks_of_bars()
     signal.alarm(HANGS_AFTER)  # the only signal other than SIGKILL; it counts as an error
-    warnings.simplefilter("error", RuntimeWarning)  # a damaged record would give such a warning
+    warnings.simplefilter("error", RuntimeWarning)  # a store that gives up would give such a warning
     if die_after is not None:
         left = die_after
 

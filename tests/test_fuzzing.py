@@ -33,7 +33,6 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_structures_damaged_at_random_give_a_result_or_one_of_our_errors(targets: Targets, name: str) -> None:
     outcomes = fuzz(targets, name)
     assert outcomes["our error"] + outcomes["result"] >= CASES // 2
-    # a row of the store is damaged or not, and raises nothing
     assert outcomes["our error"] > 0
 
 

@@ -133,20 +133,20 @@ def adapt(
 def _read(documents: Iterable[str], model: Model, max_tokens: int, seed: int) -> list[str]:
     """The texts that are read. If it is not all, say so."""
     kept_len = getattr(model, "max_seq_length", None)
-    drawn = draw(read_given("documents", documents), kept_len, max_tokens, seed)
-    if not any(text.strip() for text in drawn.texts):
+    texts, n_documents = draw(read_given("documents", documents), kept_len, max_tokens, seed)
+    if not any(text.strip() for text in texts):
         raise InputError(
             "adapting needs a corpus with at least 1 token, got 0: give documents that have text."
         )
-    if len(drawn.texts) < drawn.n_documents:
+    if len(texts) < n_documents:
         logger.warning(
             "adapting reads %s of %s documents, drawn with seed %d: they have max_tokens=%s tokens.",
-            f"{len(drawn.texts):,}",
-            f"{drawn.n_documents:,}",
+            f"{len(texts):,}",
+            f"{n_documents:,}",
             seed,
             f"{max_tokens:,}",
         )
-    return drawn.texts
+    return texts
 
 
 def loaded(base: str | Path | Model, device: str | None) -> Model:

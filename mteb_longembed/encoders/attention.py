@@ -8,9 +8,9 @@ windows, so no mask of size n x n is made for long documents.
 
 import contextlib
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,7 +22,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import ModelError
 
-from .self_extend import Rotation, attend_band, repeat_heads, self_extend, to_device
+from .self_extend import attend_band, repeat_heads, self_extend, to_device, turns_of
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -44,14 +44,14 @@ class Batch:
         strategy: of the model.
         lengths: the tokens of each document, at least 1.
         device: where the documents are.
-        rotation: how the model rotates queries and keys. None without rotary positions.
+        inv_freq: `[r/2]` the model's rotary inverse frequencies, on the host. None without rotary positions.
         offsets: `[b]` how many positions each document is moved, in training. None for none.
     """
 
     strategy: Strategy
     lengths: Sequence[int]
     device: torch.device
-    rotation: Rotation | None = None
+    inv_freq: Tensor | None = None
     offsets: Tensor | None = None
     _made: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
@@ -80,7 +80,8 @@ class Batch:
         return self._made[key]
 
 
-_OF_THREAD = threading.local()
+#: The batch that runs in this thread.
+_CURRENT: ContextVar[Batch | None] = ContextVar("_CURRENT", default=None)
 
 
 def current() -> Batch:
@@ -89,7 +90,7 @@ def current() -> Batch:
     Raises:
         ModelError: if the transformer was called directly.
     """
-    batch: Batch | None = getattr(_OF_THREAD, "batch", None)
+    batch = _CURRENT.get()
     if batch is None:
         raise ModelError(
             "the transformer of an extended model was called directly, but only its SentenceTransformer tells it where "
@@ -101,12 +102,11 @@ def current() -> Batch:
 @contextlib.contextmanager
 def running(batch: Batch) -> Iterator[None]:
     """Inside this context, the model of this thread gets this batch."""
-    outer = getattr(_OF_THREAD, "batch", None)
-    _OF_THREAD.batch = batch
+    token = _CURRENT.set(batch)
     try:
         yield
     finally:
-        _OF_THREAD.batch = outer
+        _CURRENT.reset(token)
 
 
 def keep_batch(model: torch.nn.Module) -> None:
@@ -166,29 +166,27 @@ def long_attention(
         window = sliding_window
     # a layer with a window never sees more tokens than in training, so there is nothing to extend in it
     if window is None and batch.longest > strategy.trained_len:
-        query, scale = _scaled(query, scale, batch, causal=causal)
+        if strategy.logn and not causal and batch.are_all(batch.longest):
+            # one factor for all documents: as part of the scale it costs nothing, and is not rounded
+            scale *= float(strategy.query_factor(batch.n[0]))
+        elif strategy.logn:
+            query = _scaled(query, batch, causal=causal)
         if "attention" in strategy.overrides():
             return _grouped(query, key, value, batch, scale, dropout, causal=causal), None
     out = attend_plain(query, key, value, batch, scale=scale, causal=causal, window=window, dropout=dropout)
     return out.transpose(1, 2).contiguous(), None
 
 
-def _scaled(query: Tensor, scale: float, batch: Batch, *, causal: bool) -> tuple[Tensor, float]:
-    """Queries and scale with the factors of log-n scaling. In a causal model token i sees i + 1 tokens."""
-    strategy = batch.strategy
-    if not strategy.logn:
-        return query, scale
-    if not causal and batch.are_all(batch.longest):
-        # one factor for all documents: as part of the scale it costs nothing
-        return query, scale * float(strategy.query_factor(batch.n[0]))
+def _scaled(query: Tensor, batch: Batch, *, causal: bool) -> Tensor:
+    """Queries with the factors of log-n scaling. In a causal model token i sees i + 1 tokens."""
 
     def factors() -> Tensor:
-        if not causal:
-            return strategy.query_factor(batch.n)[:, None, None, None]
-        seen = torch.arange(1, query.shape[2] + 1)
-        return strategy.query_factor(batch.n[:, None], seen)[:, None, :, None]
+        seen = batch.n[:, None]
+        if causal:
+            seen = torch.arange(1, query.shape[2] + 1)[None]
+        return batch.strategy.query_factor(seen)[:, None, :, None]
 
-    return (query * batch.on_device(("query factor", causal), factors)).to(query.dtype), scale
+    return (query * batch.on_device(("query factor", causal), factors)).to(query.dtype)
 
 
 def _grouped(
@@ -200,17 +198,16 @@ def _grouped(
             "this strategy changes relative positions, so its attention runs without dropout.", stacklevel=2
         )
     strategy = batch.strategy
-    rotation = batch.rotation
-    assert rotation is not None  # `swap` lets only rotary models have it
+    inv_freq = batch.inv_freq
+    assert inv_freq is not None  # `swap` lets only rotary models have it
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         n = q.shape[2]
         if n <= strategy.trained_len:
             return _attend_masked(q, k, v, None, scale, causal=causal)
         g, w = strategy.attention(n)
-
-        turns = batch.cached(("turns", n), lambda: rotation.turns(n, g, w, q.device))
-        return self_extend(q, k, v, w, rotation, turns, scale=scale, causal=causal)
+        turns = batch.cached(("turns", n), lambda: turns_of(n, g, w, inv_freq, q.device))
+        return self_extend(q, k, v, w, turns, scale=scale, causal=causal)
 
     return _each_document(run, q, k, v, batch).transpose(1, 2).contiguous()
 

@@ -6,6 +6,7 @@ from importlib import resources
 from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
+from sentence_transformers.sentence_transformer.modules import WordWeights
 
 from mteb_longembed.names import is_folder
 
@@ -76,7 +77,6 @@ def _facts(model: Any) -> dict[str, str]:
             f"{base}, which was trained on inputs of up to {strategy.trained_len} tokens, extended to "
             f"{strategy.target_len} tokens by the strategy `{strategy.KEY}`."
         )
-    counted = [module.counted for module in model if hasattr(module, "counted")]
-    if counted:
-        made_of += f" Tokens count by their rarity: {counted[0]}."
+    if any(isinstance(module, WordWeights) for module in model):
+        made_of += " Tokens count by their rarity in one corpus."
     return {"made_of": made_of, "full_name": str(model.model_card_data.model_name)}

@@ -52,6 +52,11 @@ AT_ONCE = 16_384
 OFFSET = "position_offset"
 #: What our engine gives for a text. What else `encode` may be asked for is sentence-transformers' own matter.
 _ARRAYS = ("sentence_embedding", "token_embeddings")
+#: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
+_OF_CALL = (
+    "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
+    "truncate_dim", "token_pooling",
+)  # fmt: skip
 #: A model of sentence-transformers' own, or one of ours.
 Model = SentenceTransformer | MultiVectorEncoder
 
@@ -93,8 +98,8 @@ class LongTransformer(Transformer):
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
         swap(self.model, strategy, has_long_rows=has_long_rows)
         rotary = [part for part in self.model.modules() if isinstance(part, LongRotary)]
-        #: How the layers rotate; None without rotary positions.
-        self.rotation = rotary[0].rotation if rotary else None
+        #: The frequencies of rotary positions.
+        self.inv_freq = rotary[0].inv_freq if rotary else None
         self.strategy = strategy
         self.has_long_rows = has_long_rows
         # flattened batches would hide where a document ends; FlashAttention 2 leaves out padding in each layer
@@ -216,14 +221,6 @@ class LongTransformer(Transformer):
         features[BOUNDS] = self._bounds(input_ids, lengths, prompt)
         return features
 
-    def bounds_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Tensor:
-        """`[b, 3]` as in `BOUNDS`, for the ids of texts with this prompt."""
-        most = len(self._words(prompt or "")["input_ids"]) + 1
-        starts = [torch.from_numpy(row[:most]).long() for row in ids]
-        # -1 is no token
-        heads = torch.nn.utils.rnn.pad_sequence(starts, batch_first=True, padding_value=-1)
-        return self._bounds(heads, torch.tensor([len(row) for row in ids]), prompt)
-
     def _bounds(self, input_ids: Tensor, lengths: Tensor, prompt: str | None) -> Tensor:
         """`[b, 3]` as in `BOUNDS`, for ids `[b, n]` of texts of these lengths, all on the host.
 
@@ -235,11 +232,7 @@ class LongTransformer(Transformer):
         bounds[:, 0] = lengths
         if not prompt or before < 0:
             return bounds
-        read = self.token_ids([prompt])
-        if read:
-            ids = torch.from_numpy(read[0])
-        else:
-            ids = torch.tensor(self._words(prompt)["input_ids"])
+        ids = torch.tensor(self._words(prompt)["input_ids"])
         alone = ids[: len(ids) - behind][: input_ids.shape[1]]
         same = (input_ids[:, : len(alone)] == alone).int().cumprod(1).sum(1)
         bounds[:, 1] = same.clamp(min=before)
@@ -269,7 +262,7 @@ class LongTransformer(Transformer):
                 f"{batch.width}: cut it, or extend the base to a longer target."
             )
         if self.cuts and self.strategy.changes(batch.width):
-            out = self._run_windows(features, batch, **kwargs)
+            out = self._run_windows(features, windows_of(batch.bounds, self.strategy), **kwargs)
         else:
             out = {**self._run(features, batch.lengths, **kwargs), BATCH: batch}
         embeddings = out[self.module_output_name]
@@ -281,21 +274,21 @@ class LongTransformer(Transformer):
         if torch.is_grad_enabled() and self.model.training:
             keep_batch(self.model)
         offsets = features.pop(OFFSET, None)
-        batch = Batch(self.strategy, lengths.tolist(), features["input_ids"].device, self.rotation, offsets)
+        batch = Batch(self.strategy, lengths.tolist(), features["input_ids"].device, self.inv_freq, offsets)
         with running(batch):
             return super().forward(features, **kwargs)
 
     def _run_windows(self, features: Features, batch: TokenBatch, **kwargs: Any) -> Features:
         """The token embeddings of windows, `[w, size, d]`, of documents of which some are cut."""
-        windows = windows_of(batch.bounds, self.strategy)
-        cut = features_of_windows(features, windows)
-        sizes = (windows.tokens >= 0).sum(1)
+        cut = features_of_windows(features, batch)
+        assert batch.windows is not None
+        sizes = (batch.windows >= 0).sum(1)
         runs = []
-        for part in torch.arange(len(sizes)).split(max(AT_ONCE // windows.tokens.shape[1], 1)):
+        for part in torch.arange(len(sizes)).split(max(AT_ONCE // batch.windows.shape[1], 1)):
             rows = slice(int(part[0]), int(part[-1]) + 1)
             own = {key: value[rows] if key in TOKEN_FEATURES else value for key, value in cut.items()}
             runs.append(self._run(own, sizes[rows], **kwargs)[self.module_output_name])
-        return {**cut, self.module_output_name: torch.cat(runs), BATCH: replace(batch, windows=windows)}
+        return {**cut, self.module_output_name: torch.cat(runs), BATCH: batch}
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the base's weights and files, and the setting."""
@@ -405,47 +398,43 @@ class LongModelMixin(BaseModel):
             content(list(self)[1:]),
         )
 
-    #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
-    OF_CALL = frozenset((
-        "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
-    ))  # fmt: skip
-
     @torch.inference_mode()
     def _inference(
         self, inputs: list[Any], *, device: int | str | torch.device | None = None, **arguments: Any
     ) -> Any:
         """Encode in batches by tokens. What the engine cannot cut goes to sentence-transformers' own method."""
-        call = {key: arguments[key] for key in self.OF_CALL}
-        kwargs = {key: value for key, value in arguments.items() if key not in call or key == "task"}
+        call = {key: arguments.get(key) for key in _OF_CALL}
+        kwargs = {key: value for key, value in arguments.items() if key not in _OF_CALL}
         ours = isinstance(self[0], LongTransformer) and call["output_value"] in _ARRAYS
         if not ours or self.trunk.token_ids(inputs[:1], call["prompt"], **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
         of_tokens = call["output_value"] == "token_embeddings" and not self.has_several_vectors
         # to find one question again costs as much as to encode it
         is_one_question = len(inputs) == 1 and arguments.get("task") == "query"
-        done: dict[str, Tensor] = {}
-        for texts, (arrays,) in encode_together(
+        done = encode_together(
             [self],
             inputs,
+            show=bool(call["show_progress_bar"]),
+            device=device,
             prompt=call["prompt"],
             batch_size=call["batch_size"],
-            show=call["show_progress_bar"],
-            device=device,
+            kwargs=kwargs,
             of_tokens=of_tokens,
-            # vectors are pooled where they are
-            to_host=call["save_to_cpu"] and not of_tokens and call.get("token_pooling") is None,
+            to_host=call["save_to_cpu"] and not of_tokens,
             store=None if of_tokens or is_one_question else self.store,
-            **kwargs,
-        ):
-            done.update(zip(texts, self._finished(arrays, call), strict=True))
-        embeddings = [done[text] for text in inputs]
+        )
+        arrays = [done[text][0] for text in inputs]
+        if of_tokens:
+            return arrays
+        if call["truncate_dim"] is not None:
+            arrays = [truncate_embeddings(array, call["truncate_dim"]) for array in arrays]
+        if call["normalize_embeddings"]:
+            arrays = [torch.nn.functional.normalize(array, dim=-1) for array in arrays]
+        if call["token_pooling"] is not None:
+            arrays = call["token_pooling"].pool(arrays, task=kwargs.get("task"))
         if call["output_value"] == "sentence_embedding":
-            return torch.stack(embeddings)
-        return embeddings
-
-    def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
-        """The arrays of some texts as `_inference` returns them, whose arguments are `call`."""
-        raise NotImplementedError
+            return torch.stack(arrays)
+        return arrays
 
     def save(self, path: str, *args: Any, **kwargs: Any) -> None:
         """Write the model into a folder, as `save_pretrained` does. A new folder is there when it is complete.
@@ -477,18 +466,13 @@ def encode_together(
     models: Sequence[LongModelMixin],
     inputs: Sequence[str],
     *,
-    prompt: str | None,
-    batch_size: int = 32,
     show: bool = False,
     device: int | str | torch.device | None = None,
-    of_tokens: bool = False,
-    to_host: bool = True,
-    store: EmbeddingStore | None = None,
-    **kwargs: object,
-) -> Any:
-    """One pass of models that share their first module: texts, and for each model the arrays of these texts.
+    **options: Any,
+) -> dict[str, list[Tensor]]:
+    """One pass of models that share their first module: each text, and for each model its array.
 
-    Every text comes once. The arguments are those of `Engine`.
+    The options are those of `Engine`.
 
     Raises:
         InputError: if an input is no text.
@@ -499,32 +483,13 @@ def encode_together(
                 f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
                 f"place {index}."
             )
-    first = models[0]
     for model in models:
         model.eval()
-    place = first._resolve_inference_device(device)
-    engine = Engine(
-        models, place, prompt, batch_size, kwargs, of_tokens=of_tokens, to_host=to_host, store=store
-    )
-    texts = list(dict.fromkeys(inputs))
-    for indices, arrays in engine.encode(texts, show=show):
-        yield [texts[i] for i in indices], arrays
+    return Engine(models, models[0]._resolve_inference_device(device), **options).encode(inputs, show=show)
 
 
 class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`."""
-
-    OF_CALL = LongModelMixin.OF_CALL | {"truncate_dim"}
-
-    def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
-        if call["output_value"] == "token_embeddings":
-            return arrays
-        embeddings = torch.stack(arrays)
-        if call["truncate_dim"] is not None:
-            embeddings = truncate_embeddings(embeddings, call["truncate_dim"])
-        if call["normalize_embeddings"]:
-            embeddings = torch.nn.functional.normalize(embeddings, p=2, dim=1)
-        return list(embeddings)
 
     def cut_dimensions(self, dims: int | None) -> None:
         """Keep only so many leading dimensions of a vector. None keeps all."""
@@ -534,26 +499,11 @@ class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
 
-    OF_CALL = LongModelMixin.OF_CALL | {"token_pooling", "task"}
     has_several_vectors = True
-
-    @property
-    def grouping(self) -> GroupByDocument:
-        """The last module, which groups vectors by document."""
-        return cast("GroupByDocument", self[-1])
 
     def cut_dimensions(self, dims: int | None) -> None:
         """Keep only so many leading dimensions of a vector. None keeps all."""
-        self.grouping.dims = dims
-
-    def _finished(self, arrays: list[Tensor], call: dict[str, Any]) -> list[Tensor]:
-        if call["normalize_embeddings"]:
-            arrays = [torch.nn.functional.normalize(rows, dim=-1) for rows in arrays]
-        if call["token_pooling"] is not None:
-            arrays = call["token_pooling"].pool(arrays, task=call["task"])
-        if call["save_to_cpu"]:
-            return [rows.cpu() for rows in arrays]
-        return arrays
+        cast("GroupByDocument", self[-1]).dims = dims
 
 
 #: Our models: with one vector a document, or several.

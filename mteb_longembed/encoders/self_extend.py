@@ -4,15 +4,15 @@ Near tokens are a band with exact positions. All tokens at least a window before
 keys are rotated to their grouped positions, and all tokens at least a window after are its mirror image.
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
-
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 #: How many scores the path without a kernel has in memory at a time: 256 MiB in float32.
 _SCORES = 2**26
+#: Rows of a band that run together, by kind of device.
+_ROWS = {"cpu": 64}
+_ROWS_ELSEWHERE = 512
 #: Cosines and sines `[n, r/2]`.
 CosSin = tuple[Tensor, Tensor]
 
@@ -24,44 +24,38 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.to(device)
 
 
-@dataclass(frozen=True)
-class Rotation:
-    """Further rotations of queries and keys that already have their usual rotary positions.
+def angles(to: Tensor, inv_freq: Tensor, device: torch.device) -> CosSin:
+    """Cosines and sines that rotate token i from its position i to `to[i]`; `to` `[n]` is on the host.
+
+    The model computed its angle `i * inv_freq` in float32. Its rounding error is 1e-3 rad at 32k tokens. The difference
+    to it is computed in float64, and this removes the error.
 
     Args:
-        inv_freq: `[r/2]` float32 inverse frequencies, on the host. The first r of d dimensions are rotated; the two
-            halves of these form the pairs.
+        to: positions.
+        inv_freq: `[r/2]` float32 inverse frequencies of the model, on the host.
+        device: where the result goes.
     """
+    # Apple's devices have no float64
+    now = torch.arange(len(to)).float()[:, None] * inv_freq
+    angle = to.double()[:, None] * inv_freq.double() - now.double()
+    return to_device(angle.cos().float(), device), to_device(angle.sin().float(), device)
 
-    inv_freq: Tensor
 
-    def angles(self, to: Tensor, device: torch.device) -> CosSin:
-        """Cosines and sines that rotate token i from its position i to `to[i]`. `to` is `[n]`, on the host.
+def turns_of(n: int, g: int, w: int, inv_freq: Tensor, device: torch.device) -> tuple[CosSin, CosSin]:
+    """The angles to a token's position where it is the earlier one of a far pair, and where it is the later one."""
+    grouped = torch.arange(n) // g
+    return angles(grouped, inv_freq, device), angles(grouped + w - w // g, inv_freq, device)
 
-        The model computed its angle `i * inv_freq` in float32. Its rounding error is 1e-3 rad at 32k tokens. The
-        difference to it is computed in float64, and this removes the error.
-        """
-        # Apple's devices have no float64
-        now = torch.arange(len(to)).float()[:, None] * self.inv_freq.float()
-        angle = to.double()[:, None] * self.inv_freq.double() - now.double()
-        return to_device(angle.cos().float(), device), to_device(angle.sin().float(), device)
 
-    def turns(self, n: int, g: int, w: int, device: torch.device) -> tuple[CosSin, CosSin]:
-        """The angles to a token's position where it is the earlier one of a far pair, and where it is the later one."""
-        grouped = torch.arange(n) // g
-        return self.angles(grouped, device), self.angles(grouped + w - w // g, device)
-
-    def rotate(self, x: Tensor, angles: CosSin) -> Tensor:
-        """`x` `[b, h, n, d]`, rotated further by these angles."""
-        work = torch.promote_types(x.dtype, torch.float32)
-        cos = angles[0].to(work)
-        sin = angles[1].to(work)
-        pairs = cos.shape[-1]
-        a = x[..., :pairs].to(work)
-        b = x[..., pairs : 2 * pairs].to(work)
-        out = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
-        rest = x[..., 2 * pairs :]
-        return torch.cat([out, rest], dim=-1)
+def rotate(x: Tensor, by: CosSin) -> Tensor:
+    """`x` `[b, h, n, d]`, rotated further; the two halves of its first r dimensions form the pairs."""
+    work = torch.promote_types(x.dtype, torch.float32)
+    cos, sin = (part.to(work) for part in by)
+    pairs = cos.shape[-1]
+    a = x[..., :pairs].to(work)
+    b = x[..., pairs : 2 * pairs].to(work)
+    out = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
+    return torch.cat([out, x[..., 2 * pairs :]], dim=-1)
 
 
 def self_extend(
@@ -69,7 +63,6 @@ def self_extend(
     k: Tensor,
     v: Tensor,
     w: int,
-    rotation: Rotation,
     turns: tuple[CosSin, CosSin],
     *,
     scale: float,
@@ -82,8 +75,7 @@ def self_extend(
         k: `[b, hk, n, d]`, as `q`, and `hk` divides `h`.
         v: as `k`.
         w: the window of exact positions, in tokens.
-        rotation: how the model rotates.
-        turns: as `Rotation.turns` gives them.
+        turns: as `turns_of` gives them.
         scale: of the products of queries and keys.
         causal: whether a token sees only those before it.
     """
@@ -94,7 +86,6 @@ def self_extend(
         return out
     # kernels give half precision, which must not be rounded once more for each merge
     out = out.to(lse.dtype)
-    rotate = rotation.rotate
     earlier, later = turns
     # token i, moved to its later position, over the tokens up to i - w at their earlier one
     far = attend(
@@ -118,58 +109,28 @@ def attend_band(
 ) -> tuple[Tensor, Tensor]:
     """Row i over keys i-left..i+right, and the log-sum-exp of each row's scores, as `attend` returns them.
 
-    Rows run in blocks. The blocks that see no end of the document have one mask, so they run in one call. `q`, `k` and
-    `v` are as there.
+    Rows run in blocks. `q`, `k` and `v` are as there.
     """
     n = q.shape[2]
+    # small blocks score fewer unneeded keys, large blocks have less overhead
+    size = max(_ROWS.get(q.device.type, _ROWS_ELSEWHERE), min((left + right) // 8, 512))
     left = min(left, n - 1)
     right = min(right, n - 1)
-    # small blocks score fewer unneeded keys, large blocks have less overhead
-    size = min(max(64, (left + right) // 8), 512)
-    mask = _mask(size, left, right, q.device)
-    # where the blocks start that see no end of the document
-    inner = range(-(-left // size) * size, (n - right) // size * size, size)
-    parts = []
-    for start in range(0, n, size):
-        if start not in inner:
-            stop = min(start + size, n)
-            low = max(start - left, 0)
-            high = min(stop + right, n)
-            shift = left - (start - low)
-            seen = mask[: stop - start, shift : shift + high - low]
-            keys = k[:, :, low:high]
-            parts.append(attend(q[:, :, start:stop], keys, v[:, :, low:high], scale=scale, mask=seen))
-        elif start == inner.start:
-            rows = slice(inner.start, inner.stop)
-            cols = slice(inner.start - left, inner.stop + right)
-            parts.append(_attend_inner(q[:, :, rows], k[:, :, cols], v[:, :, cols], mask, scale))
-    out, lse = zip(*parts, strict=True)
-    return torch.cat(out, dim=2), torch.cat(lse, dim=2)
-
-
-def _attend_inner(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """Rows of whole blocks, and all keys around them: each block sees its part of the keys through the same mask."""
-    size, width = mask.shape
-    outs = []
-    lses = []
-    for one in range(len(q)):
-        # [h, n, d] -> [blocks, h, size, d]: views, which are possible because there is only one document
-        blocks = q[one].unflatten(1, (-1, size)).transpose(0, 1)
-        keys = k[one].unfold(1, width, size).permute(1, 0, 3, 2)
-        values = v[one].unfold(1, width, size).permute(1, 0, 3, 2)
-        out, lse = attend(blocks, keys, values, scale=scale, mask=mask)
-        outs.append(out.transpose(0, 1).flatten(1, 2))
-        lses.append(lse.transpose(0, 1).flatten(1, 2))
-    return torch.stack(outs), torch.stack(lses)
-
-
-@lru_cache(maxsize=16)
-@torch.inference_mode(False)
-def _mask(size: int, left: int, right: int, device: torch.device) -> Tensor:
-    """Mask of `size` rows over the `left + size + right` columns around them: 0 where a row sees a column, or -inf."""
     distance = torch.arange(size)[:, None] + left - torch.arange(left + size + right)
     mask = torch.zeros(distance.shape).masked_fill((distance > left) | (distance < -right), -torch.inf)
-    return to_device(mask, device)
+    mask = to_device(mask, q.device)
+    outs = []
+    lses = []
+    for start in range(0, n, size):
+        stop = min(start + size, n)
+        seen = slice(max(start - left, 0), min(stop + right, n))
+        # the mask's columns begin `left` tokens before the block
+        columns = slice(seen.start - start + left, seen.stop - start + left)
+        part = mask[: stop - start, columns]
+        out, lse = attend(q[:, :, start:stop], k[:, :, seen], v[:, :, seen], scale=scale, mask=part)
+        outs.append(out)
+        lses.append(lse)
+    return torch.cat(outs, dim=2), torch.cat(lses, dim=2)
 
 
 def attend(

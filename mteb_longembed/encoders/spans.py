@@ -11,16 +11,24 @@ from torch import Tensor
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.sentences import sentence_ends
 
-from .head import Head
 from .model import LongModelMixin, LongSentenceTransformer
 from .tokens import Ids, without_surrogates
-from .vectors import Features, TokenBatch, check_averages, mean_by, tokens_of_vectors, windows_of
+from .vectors import (
+    BOUNDS,
+    Features,
+    TokenBatch,
+    check_averages,
+    mean_of_groups,
+    tokens_of_vectors,
+    windows_of,
+)
 from .weights import document_prompt
 
 #: Start and end of a span in characters. The end is excluded.
 Span = tuple[int, int]
 
 
+@torch.inference_mode()
 def encode_spans(
     model: SentenceTransformer,
     texts: Sequence[str],
@@ -74,26 +82,18 @@ def encode_spans(
     for number, (text, text_spans, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
         ids, offsets = tokens_read(model, prompt, text)
         groups = [tokens_of(span, offsets[: len(vectors)], number, text) for span in text_spans]
-        features: Features = {"sentence_embedding": _means(head, vectors, ids, groups)}
-        with torch.inference_mode():
-            for module in head.behind:
-                features = module(features)
+        means = vectors.new_zeros(0, vectors.shape[1])
+        if groups:
+            weights = None
+            if head.weights is not None:
+                # the vectors are multiplied by the weights already
+                weights = head.weights.emb_layer(torch.from_numpy(ids).long().to(vectors.device))[:, 0]
+            means = mean_of_groups(groups, vectors, weights)
+        features: Features = {"sentence_embedding": means}
+        for module in head.behind:
+            features = module(features)
         embeddings.append(features["sentence_embedding"][:, : model.truncate_dim].float().cpu().numpy())
     return embeddings
-
-
-def _means(head: Head, vectors: Tensor, ids: Ids, groups: Sequence[Tensor]) -> Tensor:
-    """The mean of each group of a text's tokens, weighted if the model has corpus weights: `[groups, d]`."""
-    if not groups:
-        return vectors.new_zeros(0, vectors.shape[1])
-    rows = torch.cat(list(groups))
-    group = torch.repeat_interleave(torch.arange(len(groups)), torch.tensor(list(map(len, groups))))
-    weights = None
-    if head.weights is not None:
-        # the vectors are multiplied by the weights already
-        table = head.weights.emb_layer.weight.detach()[:, 0]
-        weights = table[torch.from_numpy(ids).long()[rows]].to(vectors.device)
-    return mean_by(group, vectors[rows.to(vectors.device)], len(groups), weights)
 
 
 def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
@@ -150,9 +150,9 @@ def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
     trunk = model.trunk
     vectors = model.head.vectors
     for row in rows:
-        batch = TokenBatch(trunk.bounds_of([row], prompt))
+        batch = TokenBatch(trunk.features_of([row], prompt)[BOUNDS])
         if trunk.cuts and trunk.strategy.changes(len(row)):
-            batch = TokenBatch(batch.bounds, windows_of(batch.bounds, trunk.strategy))
+            batch = windows_of(batch.bounds, trunk.strategy)
         groups: list[Tensor] = []
         if vectors is not None:
             groups = tokens_of_vectors(vectors, batch, 0)
@@ -168,7 +168,7 @@ def tokens_of(span: Span, offsets: Sequence[Span], number: int, text: str) -> Te
             f"{span}."
         )
     last = max((stop for _, stop in offsets), default=0)
-    if end > last and text[max(start, last) : end].strip():
+    if text[max(start, last) : end].strip():
         raise InputError(
             f"a span must end within the {last} characters of text {number} that the model reads, got "
             f"{span}; use a longer target length."

@@ -31,11 +31,8 @@ def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
     The first call of a new model makes things that are made only once, so a text that is a little longer than the
     trained length runs before the clock starts. The store of the model is not used.
     """
-    rows = model.trunk.token_ids(texts, document_prompt(model))
-    if rows is None:
-        n_tokens = sum(len(text.split()) for text in texts)
-    else:
-        n_tokens = sum(map(len, rows))
+    rows = model.trunk.token_ids(texts, document_prompt(model)) or [text.split() for text in texts]
+    n_tokens = sum(map(len, rows))
     n_chars = int(_WARM * CHARS_PER_TOKEN * model.trunk.strategy.trained_len)
     store = model.store
     model.store = None  # embeddings that are stored already would say nothing about speed

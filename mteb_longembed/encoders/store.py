@@ -5,7 +5,6 @@ import functools
 import hashlib
 import os
 import sqlite3
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,10 +22,9 @@ STORE_VARIABLE = "MTEB_LONGEMBED_STORE"
 #: The largest size of the file, in GiB.
 SIZE_VARIABLE = "MTEB_LONGEMBED_STORE_GIB"
 _DEFAULT_GIB = 8.0
-FILE = "embeddings-4.sqlite"
+FILE = "embeddings-5.sqlite"
 #: Seconds that a process waits for the transaction of another process.
 _PATIENCE = 60.0
-_CHECKSUM = 16
 #: The part of all rows that goes when the file is full, oldest rows first.
 _SHARE_REMOVED = 10
 
@@ -68,46 +66,38 @@ class EmbeddingStore:
             gib = 0.0
         if not 0 < gib < 2**30:
             raise InputError(f"{SIZE_VARIABLE} must be a positive number of GiB, got {text!r}.")
-        folder = user_cache(environ) / "mteb-longembed/embeddings"
-        if setting:
-            folder = Path(setting).expanduser()
-        return cls(folder, int(gib * 2**30))
+        # on every system the folder of caches that huggingface_hub takes too
+        cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
+        folder = Path(setting or f"{cache}/mteb-longembed/embeddings")
+        return cls(folder.expanduser(), int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
-        """The matrices of those keys that the store has. Damaged rows give a warning and count as missing."""
+        """The matrices of those keys that the store has."""
         found: dict[bytes, np.ndarray] = {}
         if self._broken or not self.path.exists():
             return found
-        n_damaged = 0
         try:
             with contextlib.closing(self._connect()) as connection:
                 for key in dict.fromkeys(keys):
-                    record = connection.execute("SELECT record FROM rows WHERE key = ?", [key]).fetchone()
-                    rows = None if record is None else unpack(record[0], key)
-                    if rows is not None:
-                        found[key] = rows
-                    elif record is not None:
-                        n_damaged += 1
+                    row = connection.execute(
+                        "SELECT width, numbers FROM rows WHERE key = ?", [key]
+                    ).fetchone()
+                    if row is not None:
+                        found[key] = np.frombuffer(row[1], "<f4").reshape(-1, row[0])
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
-        if n_damaged:
-            warnings.warn(
-                f"{n_damaged} rows of {self.path} are damaged and their documents are encoded again.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
         return found
 
     def put_many(self, rows: Mapping[bytes, np.ndarray]) -> None:
         """Write all rows of one batch or none."""
         if self._broken or not rows:
             return
-        records = [(key, pack(matrix, key)) for key, matrix in rows.items()]
+        records = [(key, rows[key].shape[1], rows[key].astype("<f4").tobytes()) for key in rows]
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.closing(self._connect()) as connection, connection:
-                self._make_room(connection, sum(len(record) for _, record in records))
-                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", records)
+                self._make_room(connection, sum(len(numbers) for *_, numbers in records))
+                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", records)
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
 
@@ -116,59 +106,31 @@ class EmbeddingStore:
         connection = sqlite3.connect(self.path, timeout=_PATIENCE)
         connection.execute("PRAGMA synchronous = NORMAL")
         # takes no write lock if the table is there
-        connection.execute("CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, record BLOB NOT NULL)")
+        columns = "key BLOB PRIMARY KEY, width INTEGER NOT NULL, numbers BLOB NOT NULL"
+        connection.execute(f"CREATE TABLE IF NOT EXISTS rows ({columns})")
         return connection
 
     def _make_room(self, connection: sqlite3.Connection, n_bytes: int) -> None:
         """Remove the oldest rows until `n_bytes` more fit. SQLite uses their pages again."""
-
-        def pragma(name: str) -> int:
-            return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-        most = self.max_bytes - n_bytes
-        while (pragma("page_count") - pragma("freelist_count")) * pragma("page_size") > most:
-            [rows] = connection.execute("SELECT count(*) FROM rows").fetchone()
-            if not rows:
-                return
-            oldest = "SELECT rowid FROM rows ORDER BY rowid LIMIT ?"
+        used = (
+            "SELECT (page_count - freelist_count) * page_size, (SELECT count(*) FROM rows) "
+            "FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+        )
+        oldest = "SELECT rowid FROM rows ORDER BY rowid LIMIT ?"
+        size, rows = connection.execute(used).fetchone()
+        while rows and size + n_bytes > self.max_bytes:
             connection.execute(f"DELETE FROM rows WHERE rowid IN ({oldest})", [rows // _SHARE_REMOVED + 1])
+            size, rows = connection.execute(used).fetchone()
 
     def _give_up(self, error: Exception) -> None:
-        """Use the store no more in this run, with one warning. A damaged file is set aside for the next run."""
+        """Use the store no more in this run, with one warning."""
         self._broken = True
-        remedy = f"set {STORE_VARIABLE} to another folder, or to 0 to use no store"
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            with contextlib.suppress(OSError):  # a disk that takes no writes
-                self.path.replace(self.path.with_suffix(".damaged"))
-                remedy = "the damaged file was set aside, and the next run begins a new one"
         warnings.warn(
             f"the store of embeddings in {self.folder} cannot be used ({error}), and this run continues without it: "
-            f"{remedy}.",
+            f"remove {FILE} if it is damaged, or set {STORE_VARIABLE} to another folder, or to 0 to use no store.",
             RuntimeWarning,
             stacklevel=3,
         )
-
-
-def pack(matrix: np.ndarray, key: bytes) -> bytes:
-    """Rows `[vectors, d]` as they are stored: a checksum, the width, the numbers.
-
-    The checksum is over the key too, so that rows fit no other key.
-    """
-    contents = np.array(matrix.shape[1], "<u4").tobytes() + matrix.astype("<f4").tobytes()
-    return _checksum(key, contents) + contents
-
-
-def unpack(record: object, key: bytes) -> np.ndarray | None:
-    """The rows of a record. None if its bytes have changed."""
-    if not isinstance(record, bytes) or record[:_CHECKSUM] != _checksum(key, record[_CHECKSUM:]):
-        return None
-    contents = record[_CHECKSUM:]
-    width = int(np.frombuffer(contents, "<u4", 1)[0])
-    return np.frombuffer(contents, "<f4", offset=4).reshape(-1, width)
-
-
-def _checksum(key: bytes, contents: bytes) -> bytes:
-    return hashlib.blake2b(contents, digest_size=_CHECKSUM, key=key[:64]).digest()
 
 
 def key_of(*parts: object) -> bytes:
@@ -187,12 +149,3 @@ def how_it_runs(device: torch.device) -> object:
 @functools.cache  # each is read from a file
 def _versions() -> tuple[str, ...]:
     return tuple(version(name) for name in ("torch", "transformers", "sentence-transformers"))
-
-
-def user_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder in which this system keeps what programs can make again."""
-    if sys.platform == "win32":
-        return Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -14,7 +14,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .attention import ATTENTION, current
-from .self_extend import CosSin, Rotation, to_device
+from .self_extend import CosSin, to_device
 
 #: Model types with a table of learned positions. MPNet also adds a bucketed relative bias. It is constant beyond 128
 #: tokens, and we do not change it.
@@ -113,16 +113,11 @@ def check_parameters(config: PretrainedConfig, strategy: Strategy, base: str) ->
                 f"{strategy.KEY}'s {parameter.name} has no effect on {base}, a model with {positions.name} positions: "
                 f"it changes {action}; leave it out."
             )
-    rows = allowed_len(config)
     if positions is ABSOLUTE and not strategy.overrides() and strategy.target_len > strategy.trained_len:
-        remedy = "use pcw, gp, rp, pi or ntk."
-        if rows is not None and strategy.target_len <= rows:
-            remedy = (
-                f"its table has {rows} rows, so trained_len={strategy.target_len} reads them as they are."
-            )
         raise IncompatibleError(
             f"with the strategy {strategy.KEY}, a model with absolute positions takes at most its "
-            f"{strategy.trained_len} trained positions, got a target length of {strategy.target_len} tokens; {remedy}"
+            f"{strategy.trained_len} trained positions, got a target length of {strategy.target_len} tokens: use pcw, "
+            f"gp, rp, pi or ntk; its table has {allowed_len(config)} rows, and a longer trained_len reads them."
         )
 
 
@@ -339,23 +334,14 @@ class LongRotary(nn.Module):
         factor = to_device(size, x.device)[..., None]
         return (angles.cos() * factor).to(x.dtype), (angles.sin() * factor).to(x.dtype)
 
-    @property
-    def rotation(self) -> Rotation:
-        """How the layers rotate."""
-        return Rotation(self.inv_freq)
-
 
 def _swap_rotary(model: PreTrainedModel, strategy: Strategy) -> None:
-    found = {name: part for name, part in model.named_modules() if _rotates(part)}
-    name, part = next(iter(found.items()))
-    rotary = part if isinstance(part, LongRotary) else LongRotary(part, model.config)
-    _check_layers(model, rotary, strategy)
-    model.set_submodule(name, rotary)
-
-
-def _rotates(part: nn.Module) -> bool:
-    """Whether it is a rotary module, of transformers' own or of ours."""
-    return hasattr(part, "inv_freq") or hasattr(part, "full_attention_inv_freq")
+    for name, part in model.named_modules():
+        if hasattr(part, "inv_freq") or hasattr(part, "full_attention_inv_freq"):
+            rotary = part if isinstance(part, LongRotary) else LongRotary(part, model.config)
+            _check_layers(model, rotary, strategy)
+            model.set_submodule(name, rotary)
+            return
 
 
 def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy) -> None:
@@ -372,7 +358,8 @@ def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy
             f"{key} needs the same rotary frequencies at every length, but those of {type(model).__name__} "
             f"change with the length (type {rotary.rope_type}); use pi or ntk."
         )
-    windows = [_window(m, model.config) for m in model.modules() if hasattr(m, "is_causal")]
+    layers = [part for part in model.modules() if hasattr(part, "is_causal")]
+    windows = [getattr(layer, "sliding_window", None) for layer in layers]
     sliding = {w is not None and w < strategy.trained_len for w in windows}
     widest = max((w for w in windows if w is not None), default=0)
     extends_full = rotary.layer_type is not None and overrides & {"position_ids", "inv_freq", "attention"}
@@ -387,15 +374,6 @@ def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy
             f"{key} would also change the sliding layers of {type(model).__name__}, because they share one "
             "rotary module with the layers of full attention; use pcw (on some of these models se works too)."
         )
-
-
-def _window(layer: nn.Module, config: PretrainedConfig) -> int | None:
-    """The window of an attention layer in tokens. None for full attention."""
-    kinds = getattr(config, "layer_types", None)
-    index = getattr(layer, "layer_idx", None)
-    if kinds and index is not None and kinds[index] == "full_attention":
-        return None  # EXAONE 4 gives all its layers the attribute
-    return getattr(layer, "sliding_window", None)
 
 
 # ---- MPNet ----------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import heapq
 import json
 import re
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,10 +29,6 @@ _BLANK = re.compile(r"(?<=\S) ")
 #: Pre-tokenizers that split texts at blanks: those of BERT, of sentencepiece, of GPT-2. The last one may follow a
 #: regular expression (Qwen, Llama), whose words and punctuation end before a blank too.
 _SPLITTING = ("BertPreTokenizer", "Metaspace", "ByteLevel")
-#: An added token that a cut before a blank may divide.
-_CROSSING = re.compile(r"\S ")
-#: A regular expression that may look further than to the next blank: any characters, or text ahead or behind.
-_LOOKS_FAR = re.compile(r"(?<!\\)\.|\(\?<|\(\?=")
 #: Tokens of the documents that a model is fitted on. Fifty documents of 12,000 tokens give nearly what 200 give.
 MAX_TOKENS = 10_000_000
 
@@ -44,13 +39,11 @@ class Cutter:
     Differs: a lone surrogate is read as U+FFFD, because no tokenizer accepts it.
     """
 
-    def __init__(self, backend: Tokenizer) -> None:
+    def __init__(self, backend: Tokenizer, prefix_ids: Ids, suffix_ids: Ids) -> None:
         self._backend = backend
         self.splits = splits_at_blanks(backend.to_str())
-        special = backend.encode("").ids
-        before = backend.encode("a").special_tokens_mask.index(0)
-        self.prefix_ids = np.array(special[:before], np.int32)
-        self.suffix_ids = np.array(special[before:], np.int32)
+        self.prefix_ids = prefix_ids
+        self.suffix_ids = suffix_ids
 
     def __call__(self, texts: Sequence[str], max_len: int) -> list[Ids]:
         """Token ids of each text (prompt included), special tokens included, cut to `max_len` tokens: int32 arrays."""
@@ -88,32 +81,15 @@ class Cutter:
 
 
 def splits_at_blanks(tokenizer_json: str) -> bool:
-    """Whether what stands behind a blank never changes the tokens before it."""
+    """Whether what stands behind a blank never changes the tokens before it, by the kind of the pre-tokenizer."""
     parts: dict[str, Any] = json.loads(tokenizer_json)
-    splitters = _flat(parts.get("pre_tokenizer"))
-    if not splitters or parts["model"].get("dropout"):
-        return False
-    if any(_CROSSING.search(token["content"]) for token in parts.get("added_tokens") or ()):
-        return False
-    steps = [*_flat(parts.get("normalizer")), *splitters]
-    patterns = [str(step["pattern"].get("Regex", "")) for step in steps if "pattern" in step]
-    if any(_LOOKS_FAR.search(pattern) for pattern in patterns):
-        return False
-    last = splitters[-1]
-    known = last["type"] in _SPLITTING and last.get("split", True)
-    if last["type"] == "ByteLevel" and not last.get("use_regex", True):
-        # the regular expression stands before it
-        return known and any(part["type"] == "Split" and "Regex" in part["pattern"] for part in splitters)
-    return known
-
-
-def _flat(part: dict[str, Any] | None) -> list[dict[str, Any]]:
-    if part is None:
-        return []
-    if part["type"] == "Sequence":
-        inner = part.get("pretokenizers") or part.get("normalizers") or []
-        return [leaf for child in inner for leaf in _flat(child)]
-    return [part]
+    splitter = parts["pre_tokenizer"] or {"type": "none"}
+    before: list[dict[str, Any]] = []
+    if splitter["type"] == "Sequence":
+        *before, splitter = splitter["pretokenizers"]
+    if splitter["type"] == "ByteLevel" and not splitter["use_regex"]:
+        return any(part["type"] == "Split" and "Regex" in part["pattern"] for part in before)
+    return splitter["type"] in _SPLITTING and splitter.get("split", True)
 
 
 def without_surrogates(text: str) -> str:
@@ -144,7 +120,7 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
         backend = Tokenizer.from_str(backend.to_str())
         backend.no_truncation()
         backend.no_padding()
-        known = _CUTTERS[tokenizer] = state, Cutter(backend) if _adds_the_same(backend) else None
+        known = _CUTTERS[tokenizer] = state, _made(backend)
     return known[1]
 
 
@@ -156,16 +132,15 @@ def parts_of(tokenizer: Any) -> list[object] | None:
     return [len(tokenizer), *map(repr, (backend.normalizer, backend.pre_tokenizer, backend.post_processor))]
 
 
-def _adds_the_same(backend: Tokenizer) -> bool:
-    """Whether the ids before and after a text do not depend on it, and are of one type."""
+def _made(backend: Tokenizer) -> Cutter | None:
+    """A cutter. None if the ids before and after a text depend on it, or are of several types."""
     special = backend.encode("").ids
-    for text in ("a", "a b"):
-        read = backend.encode(text)
-        bare = backend.encode(text, add_special_tokens=False).ids
-        own = [token for token, added in zip(read.ids, read.special_tokens_mask, strict=True) if not added]
-        if not bare or own != bare or len(read.ids) != len(bare) + len(special) or any(read.type_ids):
-            return False
-    return True
+    read = backend.encode("a b")
+    bare = backend.encode("a b", add_special_tokens=False).ids
+    before = read.special_tokens_mask.index(0)
+    if any(read.type_ids) or read.ids != [*special[:before], *bare, *special[before:]]:
+        return None
+    return Cutter(backend, np.array(special[:before], np.int32), np.array(special[before:], np.int32))
 
 
 def special_counts(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
@@ -173,12 +148,11 @@ def special_counts(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
     cutter = cutter_of(tokenizer)
     if cutter is not None:
         return len(cutter.prefix_ids), len(cutter.suffix_ids)
-    for text in ("a", "the", "1", "文"):  # a tokenizer must turn at least one of them into tokens
-        ids = tokenizer(text)["input_ids"]
-        bare = tokenizer(text, add_special_tokens=False)["input_ids"]
-        for prefix in range(len(ids) - len(bare) + 1):
-            if bare and ids[prefix : prefix + len(bare)] == bare:
-                return prefix, len(ids) - len(bare) - prefix
+    ids = tokenizer("a")["input_ids"]
+    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    for before in range(len(ids) - len(bare) + 1):
+        if ids[before : before + len(bare)] == bare:
+            return before, len(ids) - len(bare) - before
     return -1, -1
 
 
@@ -205,19 +179,17 @@ def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterat
     Raises:
         InputError: if it is one text, a table or dictionary, no iterable, or holds something else than texts.
     """
+    is_dictionary = isinstance(texts, (Mapping, KeysView)) and not keys
+    is_table = hasattr(texts, "columns") or hasattr(texts, "column_names")
     kind = type(texts).__name__
-    if isinstance(texts, (Mapping, KeysView)) and not keys:
-        raise InputError(
-            f"{what} must be texts in a list or another iterable, got a {kind}: use the values() of the dict."
-        )
-    if hasattr(texts, "columns") or hasattr(texts, "column_names"):
-        raise InputError(
-            f"{what} must be texts in a list or another iterable, got a table ({kind}): give one column."
-        )
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise InputError(
-            f"{what} must be texts in a list or another iterable, got a {kind}: give a list of texts."
-        )
+    if is_dictionary or is_table or isinstance(texts, str) or not isinstance(texts, Iterable):
+        remedy = "give a list of texts"
+        if is_dictionary:
+            remedy = "use the values() of the dict"
+        if is_table:
+            kind = f"table ({kind})"
+            remedy = "give one column"
+        raise InputError(f"{what} must be texts in a list or another iterable, got a {kind}: {remedy}.")
     for place, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(
@@ -226,24 +198,17 @@ def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterat
         yield text if keys else without_surrogates(text)
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Documents that were drawn, in the order of their corpus, and how many the corpus has."""
-
-    texts: list[str]
-    n_documents: int
-
-
 def draw(
     documents: Iterable[str], kept_len: int | None, max_tokens: int = MAX_TOKENS, seed: int = 0
-) -> Drawn:
-    """Draw documents in a random order until they have so many tokens, by `estimated_tokens`.
+) -> tuple[list[str], int]:
+    """Documents that were drawn, in the order of their corpus, and how many the corpus has.
 
-    It is a reservoir: each document gets a random number, and those with the lowest numbers are kept. A model reads
-    `kept_len` tokens of a document at most; None if it reads all.
+    They are drawn in a random order until they have so many tokens, by `estimated_tokens`. It is a reservoir: each
+    document gets a random number, and those with the lowest numbers are kept. A model reads `kept_len` tokens of a
+    document at most; None if it reads all.
 
-    >>> draw(["a", "b"], None).texts, draw(iter("abcd"), None, max_tokens=4).n_documents
-    (['a', 'b'], 4)
+    >>> draw(["a", "b"], None), draw(iter("abcd"), None, max_tokens=4)[1]
+    ((['a', 'b'], 2), 4)
     """
     numbers = np.random.default_rng(seed)
     # the document with the highest number comes first
@@ -258,4 +223,4 @@ def draw(
         while n_tokens - kept[0][2] >= max_tokens:
             n_tokens -= heapq.heappop(kept)[2]
     in_order = sorted(kept, key=lambda one: one[1])
-    return Drawn([text for *_, text in in_order], n_documents)
+    return [text for *_, text in in_order], n_documents

@@ -6,6 +6,7 @@ Source: Zhu et al. 2024, arXiv:2404.12096, section 4.2 and appendix B.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset
 from sentence_transformers import (
@@ -17,45 +18,30 @@ from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.sentence_transformer.data_collator import SentenceTransformerDataCollator
 from sentence_transformers.sentence_transformer.training_args import BatchSamplers
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import register_parametrization, remove_parametrizations
 from transformers import TrainerCallback
 
 from mteb_longembed.errors import IncompatibleError, InputError
 
 from .model import OFFSET, LongTransformer
-from .swap import LongTable
 
 #: The strategies that add rows to a table.
 TUNABLE = ("pi", "rp")
 
 
-class TrainedRows(nn.Module):
-    """The rows of long documents `[Lt, d]` in two parts: rows of the base, which never change, and trained ones.
+class KeptRows(nn.Module):
+    """The weight of a table of which some rows stay: `kept` `[rows]` is True for those.
 
-    One table with a gradient mask is not enough: weight decay and the optimiser's state change masked rows too.
-    `kept` `[Lt]` is True for the rows that never change.
+    A mask of gradients is not enough: weight decay and the optimiser's state change masked rows too.
     """
 
-    def __init__(self, rows: Tensor, kept: Tensor) -> None:
+    def __init__(self, weight: Tensor, kept: Tensor) -> None:
         super().__init__()
-        kept = kept.to(rows.device)
-        self.register_buffer("own", rows[kept].clone())
-        # `forward` joins the kept rows and the new ones, and brings them in order
-        self.register_buffer("order", (~kept).long().argsort(stable=True).argsort())
-        self.new = nn.Parameter(rows[~kept].clone())
+        self.register_buffer("own", weight.detach().clone())
+        self.register_buffer("kept", kept[:, None].to(weight.device))
 
-    def forward(self) -> Tensor:
-        return torch.cat([self.get_buffer("own"), self.new])[self.get_buffer("order")]
-
-
-class TunedTable(LongTable):
-    """A table while its long rows are trained."""
-
-    rows: TrainedRows
-
-    @property
-    def long(self) -> Tensor:
-        """`[Lt, d]` the rows of long documents, with gradients."""
-        return self.rows()
+    def forward(self, weight: Tensor) -> Tensor:
+        return torch.where(self.get_buffer("kept"), self.get_buffer("own"), weight)
 
 
 class MovingCollator(SentenceTransformerDataCollator):
@@ -80,15 +66,11 @@ def rows_of_base(strategy: Any) -> Tensor:
 
     These are the places `i*s` under `pi`, and the first `Lo` under `rp`. The extension added all others.
     """
-    kept = torch.zeros(strategy.target_len, dtype=torch.bool)
     places = torch.arange(strategy.target_len, dtype=torch.float64)
-    positions = strategy.position_ids(places, torch.tensor(strategy.target_len))
-    seen: set[float] = set()
-    for place, position in enumerate(positions.tolist()):
-        if position.is_integer() and position < strategy.trained_len and position not in seen:
-            seen.add(position)
-            kept[place] = True
-    return kept
+    positions = strategy.position_ids(places, torch.tensor(strategy.target_len)).numpy()
+    first = np.zeros(len(positions), bool)
+    first[np.unique(positions, return_index=True)[1]] = True
+    return torch.from_numpy(first & (positions % 1 == 0) & (positions < strategy.trained_len))
 
 
 def tune(
@@ -140,9 +122,10 @@ def tune(
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for parameter in learned:
         parameter.requires_grad_(False)
-    rows = TrainedRows(table.long.detach(), rows_of_base(strategy))
-    table.__class__ = TunedTable
-    table.rows = rows
+    n_own = table.n_own
+    table.keep(table.long.detach())
+    kept = torch.cat([torch.ones(n_own, dtype=torch.bool), rows_of_base(strategy)])
+    register_parametrization(table, "weight", KeptRows(table.weight, kept))
     loss = losses.CachedMultipleNegativesRankingLoss(model, scale=100, mini_batch_size=32)
     try:
         SentenceTransformerTrainer(
@@ -150,10 +133,7 @@ def tune(
             callbacks=list(callbacks),
         ).train()  # fmt: skip
     finally:
-        trained = rows().detach()
-        del table.rows
-        table.__class__ = LongTable
-        table.keep(trained)
+        remove_parametrizations(table, "weight")
         first.model.config.max_position_embeddings = len(table.weight)
         first.has_long_rows = True
         for parameter in learned:

@@ -48,47 +48,20 @@ def check_averages(what: str, model: str, mode: str | None) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
-    """The windows of a batch of which some texts were cut. All is on the host.
-
-    Args:
-        tokens: `[w, size]` the place of each window's tokens in their text; -1 for padding.
-        counts: `[b]` windows of each text.
-    """
-
-    tokens: Tensor
-    counts: Tensor
-
-    @property
-    def texts(self) -> Tensor:
-        """`[w]` the number of each window's text."""
-        return torch.repeat_interleave(torch.arange(len(self.counts)), self.counts)
-
-    def joined(self, values: Tensor, width: int) -> Tensor:
-        """Values of windows' tokens `[w, size, d]` as those of their texts, `[b, width, d]`.
-
-        A token that is in several windows gets the mean of its values in them.
-        """
-        n_texts = len(self.counts)
-        real = self.tokens.flatten() >= 0
-        cells = (self.texts[:, None] * width + self.tokens).flatten()[real]
-        rows = to_device(real.nonzero()[:, 0], values.device)
-        return mean_by(cells, values.flatten(0, 1)[rows], n_texts * width).view(n_texts, width, -1)
-
-
-@dataclass(frozen=True, eq=False)
 class TokenBatch:
-    """The texts of a batch, on the host.
+    """The texts of a batch, on the host. If some were cut, the token features are those of windows, `[w, size]`.
 
     Args:
         bounds: `[b, 3]` as in `BOUNDS`.
-        windows: if texts were cut; the token features are then those of windows, `[w, size]`.
+        windows: `[w, size]` the place of each window's tokens in their text; -1 for padding. None if no text was cut.
+        counts: `[b]` windows of each text.
         weights: how much each token counts, as long as the token features, on the device. None: all the same.
         vectors: `[b]` vectors of each text, once they are pooled.
     """
 
     bounds: Tensor
-    windows: Windows | None = None
+    windows: Tensor | None = None
+    counts: Tensor | None = None
     weights: Tensor | None = None
     vectors: Tensor | None = None
 
@@ -101,6 +74,25 @@ class TokenBatch:
     def width(self) -> int:
         """Tokens of the longest text."""
         return int(self.lengths.max())
+
+    @property
+    def texts(self) -> Tensor:
+        """`[w]` the number of each window's text."""
+        assert self.counts is not None
+        return torch.repeat_interleave(torch.arange(len(self.counts)), self.counts)
+
+    def joined(self, values: Tensor) -> Tensor:
+        """Values of windows' tokens `[w, size, d]` as those of their texts, `[b, n, d]`.
+
+        A token that is in several windows gets the mean of its values in them.
+        """
+        assert self.windows is not None
+        n_texts = len(self.bounds)
+        real = self.windows.flatten() >= 0
+        cells = (self.texts[:, None] * self.width + self.windows).flatten()[real]
+        rows = to_device(real.nonzero()[:, 0], values.device)
+        means = mean_by(cells, values.flatten(0, 1)[rows], n_texts * self.width)
+        return means.view(n_texts, self.width, -1)
 
 
 def content(bounds: Tensor) -> tuple[int, int]:
@@ -118,7 +110,7 @@ def content(bounds: Tensor) -> tuple[int, int]:
     return before, max(n - behind, before)
 
 
-def windows_of(bounds: Tensor, strategy: Strategy) -> Windows:
+def windows_of(bounds: Tensor, strategy: Strategy) -> TokenBatch:
     """The windows of texts with `bounds` `[b, 3]` as in `BOUNDS`; one that is not cut is its own window.
 
     What stands before and behind the content of a text, each of its windows repeats.
@@ -134,19 +126,20 @@ def windows_of(bounds: Tensor, strategy: Strategy) -> Windows:
         tokens.extend(parts)
         counts.append(len(parts))
     padded = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)
-    return Windows(padded, torch.tensor(counts))
+    return TokenBatch(bounds, padded, torch.tensor(counts))
 
 
-def features_of_windows(features: Features, windows: Windows) -> Features:
+def features_of_windows(features: Features, batch: TokenBatch) -> Features:
     """Token features `[b, n]` of texts as those of their windows, `[w, size]`."""
+    assert batch.windows is not None
     device = features["input_ids"].device
     # padding reads token 0, and its mask of 0 hides that
-    rows = to_device(windows.texts[:, None], device)
-    columns = to_device(windows.tokens.clamp(min=0), device)
-    cut = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
-    cut.update({key: features[key][rows, columns] for key in TOKEN_FEATURES if key in features})
-    mask = (windows.tokens >= 0).to(features["attention_mask"].dtype)
-    cut["attention_mask"] = to_device(mask, device)
+    rows = to_device(batch.texts[:, None], device)
+    columns = to_device(batch.windows.clamp(min=0), device)
+    cut = dict(features)
+    for key in set(TOKEN_FEATURES) & set(features):
+        cut[key] = features[key][rows, columns]
+    cut["attention_mask"] = to_device((batch.windows >= 0).long(), device)
     return cut
 
 
@@ -158,7 +151,7 @@ def tokens_of_vectors(vectors: Vectors | None, batch: TokenBatch, number: int) -
         start, end = content(batch.bounds[number])
         return list(torch.arange(start, end).split(vectors)) if end > start else []
     assert batch.windows is not None
-    return [row[row >= 0] for row in batch.windows.tokens[batch.windows.texts == number]]
+    return [row[row >= 0] for row in batch.windows[batch.texts == number]]
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None = None) -> Tensor:
@@ -167,12 +160,24 @@ def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None =
     `weights` `[m]` are those by which the values are multiplied already. None for a plain mean.
     """
     values = values.to(torch.promote_types(values.dtype, torch.float32))
-    total = values.new_zeros(groups, values.shape[1]).index_add_(0, to_device(group, values.device), values)
     if weights is None:
-        count = to_device(torch.bincount(group, minlength=groups).clamp(min=1), values.device)
-        return total / count[:, None]
-    sums = weights.new_zeros(groups).index_add_(0, to_device(group, weights.device), weights)
+        weights = values.new_ones(len(values))
+    group = to_device(group, values.device)
+    total = values.new_zeros(groups, values.shape[1]).index_add_(0, group, values)
+    sums = weights.new_zeros(groups).index_add_(0, group, weights)
     return total / sums.clamp(min=1e-9)[:, None]
+
+
+def mean_of_groups(groups: list[Tensor], tokens: Tensor, weights: Tensor | None = None) -> Tensor:
+    """The mean of each group of a text's tokens, given by their places: `[groups, d]`.
+
+    `tokens` `[n, d]` are those of the text, multiplied already by their `weights` `[n]`, if there are any.
+    """
+    numbers = torch.arange(len(groups)).repeat_interleave(torch.tensor(list(map(len, groups))))
+    places = to_device(torch.cat(groups), tokens.device)
+    if weights is not None:
+        weights = weights[places]
+    return mean_by(numbers, tokens[places], len(groups), weights)
 
 
 class LongPooling(Pooling):
@@ -210,7 +215,7 @@ class LongPooling(Pooling):
             vectors = _one_vector(rows, pooled, batch)
             if asked == "window":
                 vectors = rows
-                counts = batch.windows.counts  # type: ignore[union-attr]
+                counts = batch.counts  # type: ignore[assignment]
         if isinstance(asked, int):
             vectors, counts = _spans(pooled, batch, asked, vectors)
         return {**pooled, "sentence_embedding": vectors, BATCH: replace(batch, vectors=counts)}
@@ -218,23 +223,20 @@ class LongPooling(Pooling):
 
 def _of_texts(features: Features, batch: TokenBatch) -> tuple[Features, TokenBatch]:
     """Features of windows as those of their texts: token embeddings `[b, n, d]`, and the weights of tokens."""
-    assert batch.windows is not None
     joined = {key: value for key, value in features.items() if key not in ("input_ids", "token_type_ids")}
-    tokens = batch.windows.joined(features["token_embeddings"], batch.width)
+    tokens = batch.joined(features["token_embeddings"])
     joined["token_embeddings"] = tokens
     real = torch.arange(batch.width) < batch.lengths[:, None]
-    joined["attention_mask"] = to_device(real.to(features["attention_mask"].dtype), tokens.device)
+    joined["attention_mask"] = to_device(real.long(), tokens.device)
     if batch.weights is not None:
-        weights = batch.windows.joined(batch.weights[:, :, None], batch.width)[:, :, 0]
-        batch = replace(batch, weights=weights)
+        batch = replace(batch, weights=batch.joined(batch.weights[:, :, None])[:, :, 0])
     return joined, batch
 
 
 def _one_vector(rows: Tensor, of_texts: Features, batch: TokenBatch) -> Tensor:
     """The vector of each text that was cut, `[b, d]`: from those of its windows, or from its weighted tokens."""
-    assert batch.windows is not None
     if batch.weights is None:
-        return mean_by(batch.windows.texts, rows, len(batch.lengths))
+        return mean_by(batch.texts, rows, len(batch.lengths))
     tokens: Tensor = of_texts["token_embeddings"]
     return tokens.sum(1) / batch.weights.sum(1, keepdim=True).clamp(min=1e-9)
 
@@ -243,21 +245,16 @@ def _spans(features: Features, batch: TokenBatch, size: int, of_texts: Tensor) -
     """The mean of each span of tokens, and how many spans each text has. A text without one keeps its vector."""
     tokens: Tensor = features["token_embeddings"]
     rows = []
-    counts = []
-    for number in range(len(of_texts)):
+    for number, vector in enumerate(of_texts):
         spans = tokens_of_vectors(size, batch, number)
         if not spans:
-            rows.append(of_texts[number : number + 1].to(torch.promote_types(tokens.dtype, torch.float32)))
-            counts.append(1)
+            rows.append(vector[None].to(torch.promote_types(tokens.dtype, torch.float32)))
             continue
-        counts.append(len(spans))
-        group = torch.repeat_interleave(torch.arange(len(spans)), torch.tensor(list(map(len, spans))))
-        places = to_device(torch.cat(spans), tokens.device)
         weights = None
         if batch.weights is not None:
-            weights = batch.weights[number, places]
-        rows.append(mean_by(group, tokens[number, places], len(spans), weights))
-    return torch.cat(rows), torch.tensor(counts)
+            weights = batch.weights[number]
+        rows.append(mean_of_groups(spans, tokens[number], weights))
+    return torch.cat(rows), torch.tensor([len(of_text) for of_text in rows])
 
 
 class GroupByDocument(Module):

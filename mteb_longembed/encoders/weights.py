@@ -155,30 +155,7 @@ def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
 
 
 class TokenWeights(WordWeights):
-    """sentence-transformers' `WordWeights`, which also passes on the weight of each token, for several vectors.
-
-    Args:
-        vocab: the names of all tokens in the order of their ids.
-        word_weights: name -> weight.
-        unknown_word_weight: the weight of a token without one.
-        counted: in words, what was counted; for the model card.
-    """
-
-    config_keys = [*WordWeights.config_keys, "counted"]
-
-    def __init__(
-        self,
-        vocab: list[str],
-        word_weights: dict[str, float],
-        unknown_word_weight: float = 1.0,
-        counted: str = "",
-    ) -> None:
-        super().__init__(vocab, word_weights, unknown_word_weight)
-        self.counted = counted
-        self.requires_grad_(False)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.counted})"
+    """sentence-transformers' `WordWeights`, which also passes on the weight of each token, for several vectors."""
 
     @classmethod
     def of_corpus(cls, counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBase) -> Self:
@@ -197,8 +174,9 @@ class TokenWeights(WordWeights):
         for name, token in tokenizer.get_vocab().items():
             if token < len(names):
                 names[token] = name
-        counted = f"{rule} of {counts.n_tokens:,} tokens in {counts.n_documents:,} documents"
-        return cls(names, dict(zip(names, weights.tolist(), strict=True)), counted=counted)
+        made = cls(names, dict(zip(names, weights.tolist(), strict=True)))
+        made.requires_grad_(False)
+        return made
 
     def stock(self) -> WordWeights:
         """The same weights in sentence-transformers' own class, whose sums hold the weights of a prompt too."""

@@ -29,7 +29,7 @@ __all__ = ["LongModel", "Rule", "TokenCounts", "Vectors"]
 
 def counted(model: LongModel, documents: Documents) -> TokenCounts:
     """The tokens of documents, or of as many drawn ones as `adapt` counts."""
-    texts = draw(map(str.strip, documents.texts), model.max_seq_length).texts
+    texts, _ = draw(map(str.strip, documents.texts), model.max_seq_length)
     return count_tokens(cast("Any", model), texts)
 
 
@@ -65,23 +65,21 @@ def encode(
     prompt = prompt_of(first, documents, kind)
     if prompt is None:
         prompt = document_prompt(first) if kind == PromptType.document else first.prompts.get("query")
-    options: dict[str, Any] = {"show": documents.options.get("show_progress_bar", show)}
-    if "batch_size" in documents.options:
-        options["batch_size"] = documents.options["batch_size"]
-    found: list[dict[str, Any]] = [{} for _ in models]
     with torch.inference_mode():
-        for some, arrays in encode_together(
+        done = encode_together(
             models,
-            list(texts),
+            texts,
+            show=documents.options.get("show_progress_bar", show),
             prompt=prompt or None,
+            batch_size=documents.options.get("batch_size", 32),
+            kwargs={"task": "query" if kind == PromptType.query else "document"},
             store=first.store,
-            task="query" if kind == PromptType.query else "document",
-            **options,
-        ):
-            for known, model, of_model in zip(found, models, arrays, strict=True):
-                dims = getattr(model, "truncate_dim", None)
-                known.update(zip(some, [array[..., :dims] for array in of_model], strict=True))
-    return [[known[text] for text in texts] for known in found]
+        )
+    found = []
+    for place, model in enumerate(models):
+        dims = getattr(model, "truncate_dim", None)
+        found.append([done[text][place][..., :dims] for text in texts])
+    return found
 
 
 def is_mean_of_windows(model: LongModelMixin) -> bool:

@@ -20,7 +20,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders import weights as counting
 from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import draw
-from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A, count_tokens
+from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A
 from mteb_longembed.errors import IncompatibleError, InputError
 from tests import tiny
 from tests.encoders.test_rotary import gap
@@ -199,8 +199,7 @@ def test_a_saved_model_with_a_strategy_gives_the_same_vectors(folder: Path, tail
     for want, got in zip(model.encode_document(TEXTS), loaded.encode_document(TEXTS), strict=True):
         assert gap(got, want) < ROUNDING
     card = (tmp_path / "saved" / "README.md").read_text()
-    n_tokens = count_tokens(model, CORPUS).n_tokens
-    assert f"Tokens count by their rarity: sif of {n_tokens:,} tokens in {len(CORPUS)} documents." in card
+    assert "Tokens count by their rarity in one corpus." in card
     assert len(card) < 10_000
 
 
@@ -213,7 +212,7 @@ def test_the_base_is_not_changed(plain: Path) -> None:
 
 
 def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(plain, caplog) -> None:
-    drawn = draw(CORPUS, 64, max_tokens=40, seed=1).texts
+    drawn, _ = draw(CORPUS, 64, max_tokens=40, seed=1)
     assert 0 < len(drawn) < len(CORPUS)
     want = tiny.adapted(f"{plain}+pi@64", drawn)
     assert "drawn with seed" not in caplog.text

@@ -25,23 +25,25 @@ def drawn_by_hand(texts: list[str], longest: int, max_tokens: int, seed: int) ->
 @pytest.mark.parametrize("max_tokens", [1, 20, 100, 10_000])
 @pytest.mark.parametrize("longest", [3, 100])
 def test_a_reservoir_is_a_random_order_that_ends_once_it_has_its_tokens(seed, max_tokens, longest) -> None:
-    drawn = draw(iter(TEXTS), longest, max_tokens, seed)
-    assert drawn.texts == drawn_by_hand(TEXTS, longest, max_tokens, seed)
-    assert drawn.n_documents == len(TEXTS)
+    texts, n_documents = draw(iter(TEXTS), longest, max_tokens, seed)
+    assert texts == drawn_by_hand(TEXTS, longest, max_tokens, seed)
+    assert n_documents == len(TEXTS)
 
 
 def test_a_text_that_the_model_reads_in_part_counts_as_that_part() -> None:
     long = ["word " * 1000] * 20
-    assert len(draw(long, 50, max_tokens=500).texts) == 10
-    assert len(draw(long, None, max_tokens=500).texts) == 1
+    assert len(draw(long, 50, max_tokens=500)[0]) == 10
+    assert len(draw(long, None, max_tokens=500)[0]) == 1
 
 
 def test_memory_does_not_depend_on_the_length_of_a_stream() -> None:
     peaks = []
     for n in (20_000, 200_000):
         tracemalloc.start()
-        drawn = draw((f"document {number} of many" for number in range(n)), None, max_tokens=5_000)
+        texts, n_documents = draw(
+            (f"document {number} of many" for number in range(n)), None, max_tokens=5_000
+        )
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        assert drawn.n_documents == n and 500 < len(drawn.texts) < 1_000
+        assert n_documents == n and 500 < len(texts) < 1_000
     assert peaks[1] < 1.2 * peaks[0]

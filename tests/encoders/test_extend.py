@@ -203,7 +203,7 @@ def test_rows_that_a_base_does_not_use_are_named(tmp_path):
     tiny.sentence_transformer("bert", folder, max_position_embeddings=32)
     settings = folder / "model" / "sentence_bert_config.json"
     settings.write_text(json.dumps({**json.loads(settings.read_text()), "max_seq_length": 16}))
-    message = r"its 16 trained .* table has 32 rows, so trained_len=32 reads them"
+    message = r"its 16 trained .* table has 32 rows, and a longer trained_len reads them"
     with pytest.raises(InputError, match=message):
         extend(folder / "model", "none", 32)
     assert extend(folder / "model", "none", 32, trained_len=32).max_seq_length == 32

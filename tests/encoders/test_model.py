@@ -162,7 +162,7 @@ def test_a_document_that_overflows_in_half_precision_is_named_with_a_remedy(base
         inner.embeddings.token_type_embeddings.weight[0, 0] = 3e4
     assert np.isfinite(extended.encode(["aa"])).all()
     inner.to(torch.float16)
-    with pytest.raises(NumberError, match=r"document 1 \(3 tokens, .* overflow where dtype=fp32 does not"):
+    with pytest.raises(NumberError, match=r"a document \(3 tokens, .* overflow where dtype=fp32 does not"):
         extended.encode([tiny.text(20, 1), "aa"])
 
 
@@ -172,7 +172,7 @@ def test_a_document_that_is_not_finite_is_named(base: SentenceTransformer) -> No
     with torch.no_grad():
         extended[0].model.embeddings.word_embeddings.weight[word, 0] = float("nan")
     extended.encode([tiny.text(9)])
-    with pytest.raises(NumberError, match=r"document 1 \(4 tokens, starting with 'aa b'\) is not, so"):
+    with pytest.raises(NumberError, match=r"a document \(4 tokens, starting with 'aa b'\) is not, so"):
         extended.encode(["b", "aa b", "cc"])
 
 

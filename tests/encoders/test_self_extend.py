@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mteb_longembed.encoders import self_extend as kernels
-from mteb_longembed.encoders.self_extend import Rotation, self_extend
+from mteb_longembed.encoders.self_extend import angles, rotate, self_extend, turns_of
 from tests.limits import limit, same_attention
 
 from . import attention_oracles as oracles
@@ -27,11 +27,10 @@ def inv_freq(pairs: int, theta: float = 100.0) -> torch.Tensor:
 
 def run(q, k, v, *, causal, sizes=SIZES, dtype=torch.float32) -> torch.Tensor:
     """What a model does: rotate to the usual positions in float32, then our attention."""
-    rotation = Rotation(inv_freq(4))
     at = torch.arange(q.shape[2]).double()
-    q, k = (oracles.rotated(x, at, rotation.inv_freq.double()).to(dtype) for x in (q, k))
-    turns = rotation.turns(q.shape[2], *sizes, q.device)
-    return self_extend(q, k, v.to(dtype), sizes[1], rotation, turns, scale=0.3, causal=causal)
+    q, k = (oracles.rotated(x, at, inv_freq(4).double()).to(dtype) for x in (q, k))
+    turns = turns_of(q.shape[2], *sizes, inv_freq(4), q.device)
+    return self_extend(q, k, v.to(dtype), sizes[1], turns, scale=0.3, causal=causal)
 
 
 def dense(q, k, v, *, causal, sizes=SIZES) -> torch.Tensor:
@@ -57,12 +56,12 @@ def test_half_precision_is_within_eight_units_of_its_rounding(dtype, bound):
 
 
 def test_rotations_at_far_positions_undo_the_models_rounding():
-    n, rotation = 120_000, Rotation(inv_freq(4, 10_000.0))
+    n, frequencies = 120_000, inv_freq(4, 10_000.0)
     x = torch.randn(1, 1, 1, 8, dtype=torch.float64)
-    angle = (torch.arange(n).float()[:, None] * rotation.inv_freq).double()  # what a float32 model rotates by
+    angle = (torch.arange(n).float()[:, None] * frequencies).double()  # what a float32 model rotates by
     a, b = x[..., :4], x[..., 4:]
     usual = torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1).float()
-    back = rotation.rotate(usual, rotation.angles(torch.zeros(n), torch.device("cpu")))
+    back = rotate(usual, angles(torch.zeros(n), frequencies, torch.device("cpu")))
     # each number is a sum of two, rotated twice
     assert (back - x).abs().max() < limit(2, float(x.abs().max()), sums=2)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.encoders.tokens import Cutter, cutter_of, splits_at_blanks
+from mteb_longembed.encoders.tokens import Cutter, cutter_of
 from mteb_longembed.encoders.tokens import without_surrogates as cleaned
 from tests import miniatures, tiny
 
@@ -171,17 +171,6 @@ def test_a_lone_surrogate_is_read_as_the_replacement_character() -> None:
     assert cleaned(with_surrogate) == "best \ufffd of" and cleaned("\ud83d\ude00") == "😀"
     ids = cutter("byte-level BPE")([with_surrogate], 64)[0].tolist()
     assert ids == full("byte-level BPE", "best \ufffd of", 64)
-
-
-def test_tokenizers_that_may_look_far_ahead_are_read_in_full() -> None:
-    raw = _wordpiece()
-    raw.normalizer = normalizers.Replace(Regex("a.*z"), "")
-    assert not splits_at_blanks(raw.to_str())
-    raw = _byte_level(r"\w+(?=.*end)")
-    assert not splits_at_blanks(raw.to_str())
-    raw = _byte_level()
-    raw.model.dropout = 0.1
-    assert not splits_at_blanks(raw.to_str())
 
 
 def test_left_truncation_and_types_of_special_tokens_are_left_to_the_tokenizer_itself() -> None:

@@ -1,13 +1,8 @@
 """The modules themselves: how long inputs may be, what printing shows, which tokens every window repeats."""
 
-import json
-
-import numpy as np
 import pytest
-from tokenizers import Tokenizer
 
 import mteb_longembed
-from mteb_longembed.encoders.tokens import special_counts
 from mteb_longembed.errors import InputError
 from tests import tiny
 
@@ -32,22 +27,3 @@ def test_printing_shows_strategy_and_lengths(tmp_path):
     base = tiny.sentence_transformer("bert", tmp_path, name="local/tiny")
     assert "(0): LongTransformer(strategy=pi, 16 -> 64)" in str(mteb_longembed.extend(base, "pi", 64, 16))
     assert "(1): LongPooling(" in str(mteb_longembed.extend(base, "pcw", 64, 16))
-
-
-@pytest.mark.parametrize("special", ["[UNK]", None])
-def test_windows_with_a_tokenizer_that_reads_an_a_as_special_or_not_at_all(special, tmp_path):
-    base = tiny.sentence_transformer("bert", tmp_path, name="local/tiny")
-    backend = json.loads(base.tokenizer.backend_tokenizer.to_str())
-    if special is None:
-        backend["normalizer"] = {"type": "Replace", "pattern": {"String": "a"}, "content": ""}
-    else:
-        # no letter alone is a word, and what is unknown is a special token
-        vocab = backend["model"]["vocab"]
-        del vocab["a"]
-    base[0].processor = base.tokenizer.__class__(
-        tokenizer_object=Tokenizer.from_str(json.dumps(backend)), model_max_length=16, pad_token="[PAD]",
-        unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
-    )  # fmt: skip
-    model = mteb_longembed.extend(base, "pcw", 64, 16)
-    assert special_counts(model.tokenizer) == (1, 1)
-    assert np.isfinite(model.encode(["bb cc " * 20, "bb"], prompt="dd ")).all()

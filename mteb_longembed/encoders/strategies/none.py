@@ -1,7 +1,5 @@
 """The base model unchanged: every strategy is compared with it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar

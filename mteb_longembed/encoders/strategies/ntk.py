@@ -1,17 +1,12 @@
 """NTK-aware interpolation: stretch low frequencies and keep high ones, also in learned tables (ours)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from .strategy import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .strategy import Strategy, Tensor, parameter
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,17 +1,12 @@
 """Parallel context windows: encode each window of a document on its own, and average the vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from mteb_longembed.errors import InputError
 
-from .strategy import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .strategy import Strategy, Tensor, parameter
 
 
 @dataclass(frozen=True, kw_only=True)

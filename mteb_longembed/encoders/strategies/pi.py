@@ -1,15 +1,10 @@
 """Position interpolation: the positions of long inputs are squeezed linearly into the trained range."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from .strategy import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .strategy import Strategy, Tensor, parameter
 
 
 @dataclass(frozen=True, kw_only=True)

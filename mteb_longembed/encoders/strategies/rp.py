@@ -1,14 +1,9 @@
 """Recurrent positions: after each trained length, the positions start again at 0."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from .strategy import Strategy
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .strategy import Strategy, Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,6 @@ says which documents these are. docs/architecture.md has the letters of shapes, 
 and models fit.
 """
 
-from __future__ import annotations
-
-import functools
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
@@ -17,7 +14,9 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.names import hints, read_fields
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor as Tensor
+else:
+    Tensor = object  # listing strategies must not take the seconds that torch takes
 
 
 def parameter(default: Any, help: str, **metadata: object) -> Any:
@@ -64,13 +63,6 @@ class Strategy:
     target_len: int
     logn: bool = parameter(True, "attention scaling by the document's length")
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "KEY" not in vars(cls):
-            raise InputError(
-                f"a strategy must declare its KEY, the word of names, got {cls.__name__} without one."
-            )
-
     def __post_init__(self) -> None:
         if self.trained_len < 2:
             raise InputError(f"the trained length must be at least 2 tokens, got {self.trained_len}.")
@@ -107,8 +99,7 @@ class Strategy:
 
     def settings(self) -> dict[str, object]:
         """The parameters whose values differ from their defaults for these lengths."""
-        kind: Any = type(self)
-        plain = _with_defaults(kind, self.trained_len, self.target_len)
+        plain = type(self)(trained_len=self.trained_len, target_len=self.target_len)
         values = {name: getattr(self, name) for name in self.parameters()}
         return {name: value for name, value in values.items() if value != getattr(plain, name)}
 
@@ -145,25 +136,16 @@ class Strategy:
             return False
         return declared["short"].metadata.get("acts_on", "short") in ("short", *actions)
 
-    def query_factor(self, n: Tensor, seen: Tensor | None = None) -> Tensor:
-        """The factors of the attention queries, for documents of `n` tokens each (log-n scaling).
+    def query_factor(self, seen: Tensor) -> Tensor:
+        """The factors of attention queries that see so many tokens each, any shape: float32 (log-n scaling).
 
-        Args:
-            n: token counts, any shape.
-            seen: how many tokens each query sees, broadcastable with `n`; default all `n`. In a causal model,
-                token i sees i + 1 tokens.
-
-        Returns:
-            float32 factors: 1 if `logn` is off, and 1 for queries that see at most `Lo` tokens.
+        They are 1 if `logn` is off, and for queries that see at most `Lo` tokens.
         """
-        import torch  # here and below: listing strategies must not take seconds
+        import torch
 
-        if seen is None:
-            seen = n
-        shape = torch.broadcast_shapes(n.shape, seen.shape)
         if not self.logn:
-            return torch.ones(shape, dtype=torch.float32, device=n.device)
-        return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float().expand(shape)
+            return torch.ones(seen.shape)
+        return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float()
 
     def rotation_factor(self) -> float:
         """The factor of the cosines and sines in queries and in keys of a document that changes.
@@ -239,8 +221,3 @@ class Strategy:
     def attention(self, n: int) -> tuple[int, int]:
         """The group size and the window of SelfExtend's relative positions, in a document of `n` tokens."""
         raise NotImplementedError
-
-
-@functools.lru_cache(maxsize=16)
-def _with_defaults(kind: Any, trained_len: int, target_len: int) -> Strategy:
-    return kind(trained_len=trained_len, target_len=target_len)

@@ -1,20 +1,15 @@
 """YaRN: stretch the frequencies that turn less than once in training, keep fast ones, blend in between."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from mteb_longembed.errors import InputError
 
-from .strategy import Strategy, parameter
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from .strategy import Strategy, Tensor, parameter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +75,6 @@ class YaRN(Strategy):
     def rotation_factor(self) -> float:
         if self.logn:
             return 1.0
-        return self._temperature
-
-    @property
-    def _temperature(self) -> float:
         return 0.1 * math.log(self.factor) + 1
 
     def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,5 +86,5 @@ class YaRN(Strategy):
             "beta_fast": self.beta_fast,
             "beta_slow": self.beta_slow,
             # the checkpoint is the model with logn=off
-            "attention_factor": self._temperature,
+            "attention_factor": replace(self, logn=False).rotation_factor(),
         }
