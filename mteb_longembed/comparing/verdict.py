@@ -376,10 +376,11 @@ def listed(words: Any) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def counted(n: int, word: str) -> str:
+def counted(n: int, one: str, several: str = "") -> str:
     """A number and its word.
 
-    >>> counted(1, "document"), counted(1200, "document")
-    ('1 document', '1,200 documents')
+    >>> counted(1, "document"), counted(1200, "document"), counted(2, "query", "queries")
+    ('1 document', '1,200 documents', '2 queries')
     """
-    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+    word = several or f"{one}s"
+    return f"{n:,} {one if n == 1 else word}"
