@@ -24,6 +24,7 @@ from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
 from mteb_longembed.retrieval.bm25_settings import BM25Settings
+from mteb_longembed.retrieval.chunks import NamedChunker
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.make import (
     chunked_pass,
@@ -93,6 +94,8 @@ class Runner:
     _encoded: set[tuple[str, str]] = field(default_factory=set)
     #: The speed of a pass, how far its rounds lay apart, and the bytes of a vector.
     _speeds: dict[str, tuple[float, float, int]] = field(default_factory=dict)
+    #: By the name of an encoder and its chunker.
+    _costs: dict[tuple[str, NamedChunker | None], Cost] = field(default_factory=dict)
 
     def run(self, candidate: Candidate) -> Done:
         """Run all evaluations of a candidate that earlier runs have not finished.
@@ -220,10 +223,10 @@ class Runner:
         if candidate.words is not None:
             return Cost(n_of_words, share_read=share_of_words(self.splits, candidate.words.target_len))
         # settings of search change no vector, and no speed of encoding
-        meta = candidate.meta
-        if candidate.chunker is None:
-            meta = replace(candidate, name=candidate.encoder).meta
-        cost = self._cached_cost(meta, lambda: self._measured(candidate))
+        encoder = candidate.encoder, candidate.chunker
+        if encoder not in self._costs:
+            self._costs[encoder] = self._cached_cost(candidate.meta, lambda: self._measured(candidate))
+        cost = self._costs[encoder]
         return replace(cost, tokens=cost.tokens + n_of_words)
 
     def _cached_cost(self, meta: ModelMeta, measured: Callable[[], Cost]) -> Cost:
