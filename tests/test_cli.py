@@ -41,13 +41,6 @@ def test_help_names_every_command_and_imports_none(capsys, monkeypatch) -> None:
     assert all(re.search(rf"\n    {name}\s", shown) for name in cli.COMMANDS)
 
 
-@pytest.mark.parametrize(("name", "instead"), [("run", "mteb run"), ("submit-check", "submit-results")])
-def test_a_command_that_is_elsewhere_says_where_in_one_sentence(name, instead, capsys) -> None:
-    assert cli.main([name, "-m", "e5-base"]) == 2
-    (sentence,) = capsys.readouterr().err.splitlines()
-    assert name in sentence and instead in sentence
-
-
 def test_version(capsys) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--version"])

@@ -82,7 +82,7 @@ def _drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
     left = n_characters
     numbers = [(split, number) for split in splits for number in range(len(split.corpus))]
     for split, number in random.Random(0).sample(numbers, len(numbers)):
-        text = split.text_at(number)
+        text = split.documents.texts[number]
         if text and text not in texts:
             texts[text] = None
             left -= len(text)
@@ -131,7 +131,7 @@ def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase
     if tokenizer is not None:
         options = {"add_special_tokens": False, "truncation": False, "verbose": False}
         lengths = [len(tokenizer(text, **options)["input_ids"]) for text in texts]
-    n_all = sum(len(text) for split in splits for text in split.texts())
+    n_all = sum(len(text) for split in splits for text in split.documents.texts)
     return Lengths(np.array(lengths or [0]), max(n_all / max(sum(map(len, texts)), 1), 1.0))
 
 
@@ -156,7 +156,7 @@ def share_of_words(splits: Sequence[Split], target_len: int | None) -> float:
     """The share of the words of all documents that BM25 on their first tokens reads; all without a target."""
     if target_len is None:
         return 1.0
-    counts = np.array([n_words(text) for split in splits for text in split.texts()], int)
+    counts = np.array([n_words(text) for split in splits for text in split.documents.texts], int)
     n_read = np.minimum(counts, int(target_len * WORDS_PER_TOKEN)).sum()
     return float(n_read / max(counts.sum(), 1))
 
@@ -234,7 +234,7 @@ def _n_run(model: LongModel, n: int, prefix: int, suffix: int) -> int:
 
 def count_words_of(splits: Sequence[Split], target_len: int | None) -> Cost:
     """The cost of a model whose tokenizer is not known: 0.75 words are one token."""
-    lengths = np.array([count_words(text) for split in splits for text in split.texts()])
+    lengths = np.array([count_words(text) for split in splits for text in split.documents.texts])
     n_read = int(lengths.clip(max=target_len or lengths.max()).sum())
     share_read = n_read / max(int(lengths.sum()), 1) if n_read else 1.0
     return Cost(

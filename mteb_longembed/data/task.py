@@ -99,12 +99,10 @@ def _find(root: Path, kind: str, stems: Sequence[str]) -> Path:
         endings += TREC
     found = []
     for stem in stems:
-        path = root / stem
-        if path.parent.is_dir():
-            for beside in sorted(path.parent.iterdir()):
-                is_named_so = beside.name.partition(".")[0] == path.name
-                if is_named_so and ending_of(beside) in endings and beside.is_file():
-                    found.append(beside)
+        for path in sorted(root.glob(f"{stem}*")):
+            is_named_so = path.name.partition(".")[0] == Path(stem).name
+            if is_named_so and ending_of(path) in endings and path.is_file():
+                found.append(path)
     if len(found) > 1:
         names = " and ".join(str(path.relative_to(root)) for path in found)
         raise DataError(f"{root}: expected one file for {kind}, found {names}: remove all but one.")

@@ -14,7 +14,6 @@ from mteb_longembed.comparing.costs import Lengths, document_lengths
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.data.texts import texts_of
 from mteb_longembed.encoders.speed import measure
-from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import scorer
 from tests import tiny
 from tests.comparing.conftest import compare
@@ -28,8 +27,6 @@ class Documents:
         self.corpus = Dataset.from_dict(columns)
         texts = [text for batch in texts_of(self.corpus) for text in batch]
         self.documents = scorer.Documents(list(map(str, range(len(texts)))), texts)
-
-    texts, text_at = Split.texts, Split.text_at
 
 
 def corpora() -> list[Any]:

@@ -180,14 +180,6 @@ def test_one_line_under_the_table_signs_the_result(text) -> None:
     assert (plain["signature"], plain["n_groups"]) == (signed, 13)
 
 
-def test_the_page_says_how_often_the_documents_were_read_and_why(text) -> None:
-    # two candidates of one pass, and the base; nothing of BM25
-    said = text.replace("<wbr>", "").partition("<dt>Read</dt><dd>")[2].partition("</dd>")[0]
-    assert said.startswith("3.8 times the documents&#39; tokens, because each pass reads them on its own: ")
-    assert "mine+none@512 1.25" in said and "bm25" not in said
-    assert "Runs: the tokens that go through the model" in text
-
-
 def test_figures_have_the_pages_colours(text) -> None:
     pictures = text[text.index("<figure") : text.rindex("</figure>")]
     assert "#000000" not in pictures
