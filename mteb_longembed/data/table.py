@@ -182,7 +182,7 @@ def _of_dict(source: Mapping[str, Any], name: str) -> pd.DataFrame:
 def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
     """The rows of a file. `trec` has the endings of TREC's format, where that may be."""
     if not path.is_file():  # a pipe can be read only once
-        raise DataError(f"{name}: expected a file or a folder, found none.")
+        raise DataError(f"{name}: expected a regular file or a folder, found none.")
     ending = ending_of(path)
     try:
         if ending in (".jsonl", ".ndjson"):
