@@ -4,7 +4,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import median
@@ -23,7 +23,6 @@ from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
-from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from mteb_longembed.retrieval.chunks import NamedChunker
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.make import (
@@ -33,8 +32,6 @@ from mteb_longembed.retrieval.make import (
     scorer_of,
     searching,
 )
-from mteb_longembed.retrieval.passage_bm25 import PassageBM25
-from mteb_longembed.retrieval.reranked import Reranked
 from mteb_longembed.retrieval.rows import Pass
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
@@ -86,12 +83,9 @@ class Runner:
     _has_begun: bool = False
     #: The one model that is loaded, mteb's object, by the name of its pass.
     _loaded: dict[str, Any] = field(default_factory=dict)
-    #: The vectors of a pass on a split, and BM25 on it: both stay until the end.
+    #: The vectors of a pass on a split stay until the end, a scorer until it has scored.
     _passes: dict[tuple[str, str], Pass] = field(default_factory=dict)
-    _bm25: dict[tuple[str, str], PassageBM25 | Reranked] = field(default_factory=dict)
     _scorers: dict[tuple[str, str], Scorer] = field(default_factory=dict)
-    #: Passes that have encoded a split.
-    _encoded: set[tuple[str, str]] = field(default_factory=set)
     #: The speed of a pass, how far its rounds lay apart, and the bytes of a vector.
     _speeds: dict[str, tuple[float, float, int]] = field(default_factory=dict)
     #: By the name of an encoder and its chunker.
@@ -121,27 +115,25 @@ class Runner:
     def _run(self, candidate: Candidate) -> Done:
         began = time.monotonic()
         meta = candidate.meta
-        tables = {split.label: self.cache.find(meta, split) for split in self.splits}
-        missing = [split for split in self.splits if tables[split.label] is None]
         cost = self._cost(candidate)
-        if missing and cost.tokens_per_second and not self._has_begun:
-            self._has_begun = True
-            self.before_first_pass(cost)
-        for split in missing:
-            place = candidate.passes, _key(split)
-            # what an earlier candidate's pass has encoded does not advance the bar again
-            bar = no_bar() if place in self._encoded else nullcontext()
-            with bar:
-                scored = partial(evaluate, self._scorer(candidate, split), split, candidate.tolerance)
-                tables[split.label] = self.cache.scores(meta, split, scored)
-            self._encoded.add(place)
-            # the pass keeps its vectors, and a scorer has a copy of them
-            self._scorers.pop((candidate.id, _key(split)), None)
+        tables = []
+        n_encoded = 0.0
+        for split in self.splits:
+            table = self.cache.find(meta, split)
+            if table is None:
+                if cost.tokens_per_second and not self._has_begun:
+                    self._has_begun = True
+                    self.before_first_pass(cost)
+                scorer = self._scorer(candidate, split)
+                table = self.cache.scores(meta, split, partial(evaluate, scorer, split, candidate.tolerance))
+                n_encoded += getattr(scorer, "share_encoded", 0.0) * len(split.corpus)
+                # the pass keeps its vectors, and a scorer has a copy of them
+                del self._scorers[candidate.id, _key(split)]
+            tables.append(table)
         if candidate.words is not None and candidate.words.rerank is not None:
-            cost = self._cached_cost(meta, lambda: self._reranking_cost(candidate, cost))
-        scores = pd.concat(
-            [cast("pd.DataFrame", tables[split.label]) for split in self.splits], ignore_index=True
-        )
+            share = n_encoded / sum(len(split.corpus) for split in self.splits)
+            cost = self._cached_cost(meta, partial(replace, cost, share_encoded=share))
+        scores = pd.concat(tables, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
         groups = {(*split.label, query): own for split in self.splits for query, own in split.groups.items()}
         keys = scores[["task", "split", "query"]].itertuples(index=False, name=None)
@@ -167,7 +159,7 @@ class Runner:
         if candidate.scorer is not None:
             return candidate.scorer
         if candidate.words is not None:
-            return self._bm25_of(candidate, split)
+            return make_bm25(candidate.words, self.device)
         if candidate.model is not None:
             vectors = cast("Any", candidate.model.vectors)
             return searching(self._pass(candidate, split), vectors, candidate.search)
@@ -178,12 +170,6 @@ class Runner:
             # windows around the model of the pass
             pieces = cast("Any", mteb.get_model(candidate.name, device=self.device)).windows
         return searching(self._pass(candidate, split), None, SearchSettings(), pieces)
-
-    def _bm25_of(self, candidate: Candidate, split: Split) -> PassageBM25 | Reranked:
-        place = candidate.name, _key(split)
-        if place not in self._bm25:
-            self._bm25[place] = make_bm25(cast("BM25Settings", candidate.words), self.device)
-        return self._bm25[place]
 
     def _pass(self, candidate: Candidate, split: Split) -> Pass:
         place = candidate.passes, _key(split)
@@ -235,14 +221,6 @@ class Runner:
     @property
     def _device(self) -> str:
         return self.device or str(get_device_name())
-
-    def _reranking_cost(self, candidate: Candidate, cost: Cost) -> Cost:
-        """The cost of words, and the share of the documents that the queries had encoded."""
-        n_encoded = 0.0
-        for split in self.splits:
-            scorer = cast("Reranked", self._bm25_of(candidate, split))
-            n_encoded += scorer.share_encoded * len(split.corpus)
-        return replace(cost, share_encoded=n_encoded / sum(len(split.corpus) for split in self.splits))
 
     def _measured(self, candidate: Candidate) -> Cost:
         """The cost of a model with the documents, or with their chunks."""
