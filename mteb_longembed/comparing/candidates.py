@@ -330,8 +330,10 @@ def _position_tail(checkpoint: Checkpoint, key: str, target: int | str | None) -
 
     That of none is plain extrapolation, as far as the positions allow it; where they allow none, the base as it is.
     """
+    if key != "none" and target is None:
+        return key
     if key != "none":
-        return key if target is None else f"{key}@{target}"
+        return f"{key}@{target}"
     trained_len = checkpoint.strategy.trained_len
     reach = read_tokens("the target", target or Strategy.default_target_len(trained_len))
     if checkpoint.base.positions is ABSOLUTE:

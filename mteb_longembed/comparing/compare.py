@@ -409,8 +409,9 @@ def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -
     n_sentences = sum(n_of_query) / len(n_of_query)
     if n_sentences >= _SENTENCES:
         found.append(named(BM25_BY_SENTENCE))
-        models = [one.candidate.neighbours for one in done if one.candidate.neighbours]
-        found += [named(f"{BM25_BY_SENTENCE},neighbours={model}") for model in models]
+        for one in done:
+            if one.candidate.neighbours:
+                found.append(named(f"{BM25_BY_SENTENCE},neighbours={one.candidate.neighbours}"))
         for windows in [candidate for candidate in ranked if candidate.is_multi_vector][:1]:
             wanted += [(windows, {"query": "sentences"}), (windows, {"fuse": "words", "query": "sentences"})]
         text = f"Queries have {n_sentences:.1f} sentences on average, so each sentence was also asked on its own."
@@ -419,8 +420,7 @@ def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -
         try:
             found.append(candidate.with_search(**settings))
         except InputError as error:
-            asked = ",".join(f"{key}={value}" for key, value in settings.items())
-            notes.append(Note("untried", f"{candidate.id} with {asked} is left out: {error}"))
+            notes.append(Note("untried", f"{candidate.id} with {settings} is left out: {error}"))
     known = {one.candidate for one in done}
     return [candidate for candidate in dict.fromkeys(found) if candidate not in known]
 
@@ -433,15 +433,23 @@ def _comparison(
     candidates = {one.candidate.id: one.candidate for one in done}
     summary = summarise(scores, list(candidates.values()), {one.candidate.id: one.costs for one in done})
     tasks = list(dict.fromkeys(split.label[0] for split in splits))
-    own = [split.task for split in splits if isinstance(split.task, OwnData)]
+    corpus = None
+    language = None
+    are_named = False
+    for split in splits:
+        if isinstance(split.task, OwnData):
+            language = split.task.language
+            are_named = are_named or bool(split.task.groups)
+            if isinstance(split.task.corpus_source, Path):
+                corpus = str(split.task.corpus_source)
     setting = Setting(
         # `mteb run` knows neither the tasks of own data nor a sample, which has a name of its own
         tasks=[task for task in tasks if is_known_task(task)],
         n_queries=len(done[0].scores),
         n_groups=resamples_of(scores, [done[0].candidate.id]).n_groups,
-        are_named=any(task.groups for task in own),
-        corpus=next((str(task.corpus_source) for task in own if isinstance(task.corpus_source, Path)), None),
-        language=next((task.language for task in own), None),
+        are_named=are_named,
+        corpus=corpus,
+        language=language,
     )
     advice = advise(summary, setting)
     if advice.typed:

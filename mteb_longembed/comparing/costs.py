@@ -4,7 +4,7 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -127,11 +127,11 @@ class Lengths:
 def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase | None) -> Lengths:
     """The lengths of documents by a tokenizer, without special tokens; without one by their words."""
     texts = _drawn_texts(splits, _SAMPLED)
-    lengths = [count_words(text) for text in texts]
+    lengths = list(map(count_words, texts))
     if tokenizer is not None:
         options = {"add_special_tokens": False, "truncation": False, "verbose": False}
         lengths = [len(tokenizer(text, **options)["input_ids"]) for text in texts]
-    n_all = sum(len(text) for split in splits for text in split.documents.texts)
+    n_all = sum(map(len, _texts(splits)))
     return Lengths(np.array(lengths or [0]), max(n_all / max(sum(map(len, texts)), 1), 1.0))
 
 
@@ -156,7 +156,7 @@ def share_of_words(splits: Sequence[Split], target_len: int | None) -> float:
     """The share of the words of all documents that BM25 on their first tokens reads; all without a target."""
     if target_len is None:
         return 1.0
-    counts = np.array([n_words(text) for split in splits for text in split.documents.texts], int)
+    counts = np.array(list(map(n_words, _texts(splits))), int)
     n_read = np.minimum(counts, int(target_len * WORDS_PER_TOKEN)).sum()
     return float(n_read / max(counts.sum(), 1))
 
@@ -234,9 +234,11 @@ def _n_run(model: LongModel, n: int, prefix: int, suffix: int) -> int:
 
 def count_words_of(splits: Sequence[Split], target_len: int | None) -> Cost:
     """The cost of a model whose tokenizer is not known: 0.75 words are one token."""
-    lengths = np.array([count_words(text) for split in splits for text in split.documents.texts])
+    lengths = np.array(list(map(count_words, _texts(splits))))
     n_read = int(lengths.clip(max=target_len or lengths.max()).sum())
-    share_read = n_read / max(int(lengths.sum()), 1) if n_read else 1.0
+    share_read = 1.0
+    if n_read:
+        share_read = n_read / int(lengths.sum())
     return Cost(
         n_read, share_read=share_read, median_len=float(np.median(lengths)), longest=int(lengths.max())
     )
@@ -249,9 +251,13 @@ def _n_equal(ids: ArrayLike, wanted: int | None) -> int:
     return int(np.sum(np.asarray(ids) == wanted))
 
 
+def _texts(splits: Sequence[Split]) -> Iterator[str]:
+    """All documents, one after the other."""
+    return chain.from_iterable(split.documents.texts for split in splits)
+
+
 def _in_parts(splits: Sequence[Split]) -> Iterator[list[str]]:
     """All documents, some at a time."""
-    for split in splits:
-        texts = split.documents.texts
-        for start in range(0, len(texts), _AT_ONCE):
-            yield list(texts[start : start + _AT_ONCE])
+    texts = _texts(splits)
+    for first in texts:
+        yield [first, *islice(texts, _AT_ONCE - 1)]

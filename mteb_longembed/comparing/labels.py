@@ -15,7 +15,7 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
     ends = _ends(candidates)
     labels = {candidate.id: _label(candidate, ends) for candidate in candidates}
     if len(set(labels.values())) < len(labels):
-        return {name: name for name in labels}
+        return dict(zip(labels, labels, strict=True))
     return labels
 
 
@@ -29,9 +29,10 @@ def legend(candidates: Sequence[Candidate]) -> str:
 
 def _ends(candidates: Sequence[Candidate]) -> dict[str, str]:
     """The bases and the models of neighbours, each with its last parts."""
-    bases = [candidate.base for candidate in candidates]
-    neighbours = [candidate.neighbours for candidate in candidates]
-    return short_ends([model for model in dict.fromkeys([*bases, *neighbours]) if model])
+    models: dict[str, None] = {}
+    for candidate in candidates:
+        models |= dict.fromkeys(filter(None, [candidate.base, candidate.neighbours]))
+    return short_ends(list(models))
 
 
 def _label(candidate: Candidate, ends: dict[str, str]) -> str:
@@ -39,8 +40,7 @@ def _label(candidate: Candidate, ends: dict[str, str]) -> str:
     if len(ends) > 1:
         end = ends.get(candidate.base, "")
     if candidate.chunker is not None:
-        words = ":fuse=words" if candidate.kind == "fusion" else ""
-        return f"{end}+{candidate.chunker.name}{words}"
+        return f"{end}+{candidate.chunker.name}" + ":fuse=words" * (candidate.kind == "fusion")
     if candidate.is_base:
         return end or "base"
     label = end + candidate.name.removeprefix(candidate.base)
@@ -61,7 +61,7 @@ def short_ends(models: Sequence[str]) -> dict[str, str]:
         ends = {model: "/".join(of_model[-n:]) for model, of_model in parts.items()}
         if len(set(ends.values())) == len(ends):
             return ends
-    return {model: model for model in models}
+    return dict(zip(models, models, strict=True))
 
 
 def on_lines(text: str, width: int = 30) -> str:

@@ -116,8 +116,10 @@ def ranking_table(comparison: Comparison) -> Table:
         cells["tokens/s"] = _number(row["tokens_per_second"], 0)
         cells["vectors"] = _number(row["vectors"], 2)
         cells["KB/doc"] = _number(row["bytes"], 2, unit=1024)
-        # how much of a document's text BM25 reads is not counted in tokens of a model
-        cells["read"] = MISSING if row["kind"] == "bm25" else _share(row["share_read"])
+        cells["read"] = _share(row["share_read"])
+        if row["kind"] == "bm25":
+            # how much of a document's text BM25 reads is not counted in tokens of a model
+            cells["read"] = MISSING
         cells["runs"] = _number(row["times_run"], 2)
         rows.append(cells)
     table = Table.of("compare", "Candidates", rows)
@@ -201,8 +203,12 @@ def question_table(comparison: Comparison) -> Table | None:
 
 def tables(comparison: Comparison) -> list[Table]:
     """The tables of the page: the ranking; then by split, passage and trust in words, and failed questions, if any."""
-    made = [ranking_table, split_table, passage_table, trust_table, question_table]
-    return [table for table in (make(comparison) for make in made) if table is not None]
+    found = [ranking_table(comparison)]
+    for make in (split_table, passage_table, trust_table, question_table):
+        table = make(comparison)
+        if table is not None:
+            found.append(table)
+    return found
 
 
 def _number(value: float, digits: int, unit: int = 1) -> str:

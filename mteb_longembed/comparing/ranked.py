@@ -175,7 +175,9 @@ def _of_trec(file: Path) -> pd.DataFrame:
         with opening(file, "rt", encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 text = line.rstrip("\r\n")
-                parts = [part.strip() for part in (text.split("\t") if "\t" in text else text.split())]
+                parts = text.split()
+                if "\t" in text:
+                    parts = list(map(str.strip, text.split("\t")))
                 if len(parts) not in (0, 6):
                     raise DataError(
                         f"{file}, line {number}: a TREC run has 6 columns (query Q0 document rank score tag) with tabs "

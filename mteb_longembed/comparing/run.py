@@ -205,7 +205,9 @@ class Runner:
         if candidate.scorer is not None:
             # what it costs, and what it reads, is its user's to know
             return Cost(share_read=math.nan)
-        n_of_words = tokens_of_words(self.splits) if candidate.reads_words else 0
+        n_of_words = 0
+        if candidate.reads_words:
+            n_of_words = tokens_of_words(self.splits)
         if candidate.words is not None:
             return Cost(n_of_words, share_read=share_of_words(self.splits, candidate.words.target_len))
         # settings of search change no vector, and no speed of encoding

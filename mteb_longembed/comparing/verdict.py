@@ -140,8 +140,11 @@ def cost(row: Any) -> tuple[float, float]:
     """The seconds in which all documents are encoded, and the bytes of a document's vectors; nan if not known."""
     if row.kind == "bm25":
         return 0.0, 0.0
-    seconds = row.tokens / row.tokens_per_second if row.tokens_per_second else math.nan
-    return seconds, float(math.nan if row.bytes is None else row.bytes)
+    seconds = row.tokens / float(row.tokens_per_second or math.nan)
+    stored = math.nan
+    if is_number(row.bytes):
+        stored = float(row.bytes)
+    return seconds, stored
 
 
 def _index(row: Any) -> tuple[float, bool]:
@@ -203,8 +206,9 @@ def _use(verdict: Verdict, row: Any, rows: Sequence[Any]) -> str:
     if verdict == "good enough" and row.Index == best.Index:
         return f"{use}: it has the highest score, and nothing cheaper is good enough."
     if verdict == "good enough":
-        is_cheaper = cheapest([best, row]) is row
-        reason = _cheaper_by(row, best) if is_cheaper else "the highest score is not surely best"
+        reason = "the highest score is not surely best"
+        if cheapest([best, row]) is row:
+            reason = _cheaper_by(row, best)
         return f"{use}: it is good enough, and {reason}."
     sentence = f"{use} for now: it has the highest score, but these queries do not decide."
     if row.is_base:
@@ -275,10 +279,7 @@ def _more(row: Any, n_queries: int) -> str:
     )
 
 
-def _price(row: Any, best: Any) -> str:
-    """What a candidate costs, what that saves against the best, and how much of the text it reads."""
-    if row.kind == "own":
-        return "What it costs is not known here."
+def _price_of_words(row: Any) -> str:
     words = f"It encodes each word once, about {row.tokens:,.0f} tokens, and new words of queries"
     if is_number(row.share_encoded):
         return (
@@ -287,15 +288,24 @@ def _price(row: Any, best: Any) -> str:
         )
     if row.neighbours:
         return f"{words}, but no document, of which it keeps no vectors; so it needs its model."
+    return "It encodes nothing and keeps no vectors; its index holds the words."
+
+
+def _price(row: Any, best: Any) -> str:
+    """What a candidate costs, what that saves against the best, and how much of the text it reads."""
+    if row.kind == "own":
+        return "What it costs is not known here."
     if row.kind == "bm25":
-        return "It encodes nothing and keeps no vectors; its index holds the words."
+        return _price_of_words(row)
     parts = []
     if is_number(row.tokens_per_second):
         parts.append(f"encodes {row.tokens_per_second:,.0f} tokens a second")
     if is_number(row.vectors) and is_number(row.bytes):
         size = f"{row.bytes / 1024:,.1f} KB a document"
-        several = f"keeps {row.vectors:,.1f} vectors of together {size}"
-        parts.append(f"keeps 1 vector of {size}" if row.vectors == 1 else several)
+        if row.vectors == 1:
+            parts.append(f"keeps 1 vector of {size}")
+        else:
+            parts.append(f"keeps {row.vectors:,.1f} vectors of together {size}")
     if is_number(row.share_read):
         parts.append(f"reads {percent(row.share_read)} of the text")
     if not parts:

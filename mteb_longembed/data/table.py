@@ -93,7 +93,10 @@ def _parts(source: Any, name: str, trec: Sequence[str]) -> Iterator[Part]:
         yield Part(name, _of_dict(source, name))
     elif isinstance(source, (str, Path)):
         path = Path(source)
-        yield from _of_folder(path, name) if path.is_dir() else _of_file(path, name, trec)
+        if path.is_dir():
+            yield from _of_folder(path, name)
+        else:
+            yield from _of_file(path, name, trec)
     elif hasattr(source, "iter") and hasattr(source, "with_format"):
         # a data set of Hugging Face, perhaps in streaming mode and with a format of its own
         yield from _numbered(name, source.with_format("arrow").iter(_ROWS))
@@ -316,7 +319,7 @@ def _of_folder(folder: Path, name: str) -> Iterator[Part]:
     queries or judgements of a data set.
     """
     files = _visible(folder)
-    texts = [file for file in files if _is_text(file)]
+    texts = list(filter(_is_text, files))
     tables = [file for file in files if ending_of(file) in ENDINGS]
     others = [file for file in tables if not _is_shard(file) or file.name.startswith(("queries", "qrels"))]
     if not texts and not tables:

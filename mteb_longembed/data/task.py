@@ -183,9 +183,9 @@ class OwnData(AbsTaskRetrieval):
         rows_of = {
             split: check.read_judgement_rows(source) for split, source in self.judgement_sources.items()
         }
-        with_passage = {
-            row["document"] for rows in rows_of.values() for _, row in rows if check.has_passage(row)
-        }
+        with_passage: set[str] = set()
+        for rows in rows_of.values():
+            with_passage.update(row["document"] for _, row in rows if check.has_passage(row))
         judged_texts: dict[str, check.Document] = {}
 
         def texts() -> Iterator[tuple[str, str]]:
