@@ -14,7 +14,6 @@ import mteb_longembed as longembed
 from mteb_longembed import cli
 from mteb_longembed.encoders.store import EmbeddingStore
 from tests import tiny
-from tests.commands.test_names import KINDS
 
 QUERY = tiny.text(6, 3)
 
@@ -163,7 +162,7 @@ def test_output_that_is_not_utf_8_never_ends_in_a_traceback(files, encoding, mon
     assert ("\u4e2d".encode(encoding) if encoding == "gbk" else b"\\u4e2d") in written
 
 
-@pytest.mark.parametrize("kind", [kind.replace("named", "tiny") for kind in (*KINDS.values(), "bm25")])
+@pytest.mark.parametrize("kind", ["mteb/tiny", "SAVED", "FOLDER+pi@64:vectors=8", "bm25"])
 def test_every_kind_of_name_answers_several_questions_twice(files, kind, tmp_path, empty_hub, capsys) -> None:
     base = tmp_path / "base" / "model"
     empty_hub.add("mteb/tiny", base)

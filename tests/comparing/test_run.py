@@ -92,22 +92,6 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
     assert alone.summary["score"].item() == result.summary.loc[found[-2].id, "score"]
 
 
-def test_a_candidate_that_cannot_run_costs_itself_only_and_says_its_own_reason(
-    base, task, small, tmp_path, monkeypatch
-) -> None:
-    load = mteb.get_model
-
-    def failing(name, **kw):
-        if "+gp" in name:
-            raise InputError("gp does not work today.")
-        return load(name, **kw)
-
-    monkeypatch.setattr(naming.mteb, "get_model", failing)
-    result = compare(small, task, tmp_path)
-    assert len(result.summary) == 2
-    assert result.texts("left out")[0].endswith("is left out: gp does not work today.")
-
-
 def test_an_error_of_ours_is_never_called_a_lack_of_words(task, tmp_path, monkeypatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise ValueError("a bug")
