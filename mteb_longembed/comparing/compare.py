@@ -295,7 +295,7 @@ def _prepared(
     splits = []
     notes = []
     for task in data.load():
-        check_text_retrieval("compare", task)
+        check_text_retrieval(task)
         for split in splits_of(task, metrics, ignore_identical_ids=ignore_identical_ids):
             if sample is not None:
                 split, sentence = sampled(split, sample)

@@ -1,21 +1,29 @@
 """Ids and texts as mteb has them: in memory, or on disk for corpora that memory does not hold."""
 
-import os
+import shutil
 import tempfile
+import time
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 
 import pyarrow
 from datasets import Dataset
 from datasets.table import InMemoryTable, MemoryMappedTable
+from filelock import FileLock, Timeout
 
 from mteb_longembed.files import no_room
 
 _SCHEMA = pyarrow.schema([("id", pyarrow.string()), ("text", pyarrow.large_string())])
 _CHUNK = 256  # texts
+#: A folder of texts in the folder for temporary files; inside are the texts, and a lock as long as somebody uses them.
+_PREFIX = "mteb-longembed-texts-"
+_TEXTS = "texts.arrow"
+_LOCK = ".lock"
+#: A folder that is younger, in seconds, may not have its lock yet.
+_YOUNG = 60.0
 
 
 def text_table(texts: Mapping[str, str]) -> Dataset:
@@ -24,31 +32,44 @@ def text_table(texts: Mapping[str, str]) -> Dataset:
 
 
 def stored_table(rows: Iterable[tuple[str, str]]) -> Dataset:
-    """A table on disk, of ids and texts, which are read once. Its file has no name, so that no crash leaves it behind.
+    """A table on disk, of ids and texts, which are read once. Its file goes with it.
 
     Raises:
         StorageError: if the disk refuses a write.
     """
-    handle, path = tempfile.mkstemp(prefix="mteb-longembed-texts-", suffix=".arrow")
-    os.close(handle)
-    try:
-        with pyarrow.OSFile(path, "wb") as file, pyarrow.ipc.new_stream(file, _SCHEMA) as writer:
-            for batch in _batches(rows):
-                try:
-                    writer.write_batch(batch)
-                except OSError as error:
-                    raise no_room("the texts of the documents", error) from error
-        table = _dataset(MemoryMappedTable.from_file(path))
-    finally:
-        _remove(path)
-    # Windows keeps the name as long as somebody reads the file
-    weakref.finalize(table, _remove, path)
+    _clear_left_over()
+    folder = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+    lock = FileLock(Path(folder.name, _LOCK))
+    lock.acquire()
+    path = str(Path(folder.name, _TEXTS))
+    with pyarrow.OSFile(path, "wb") as file, pyarrow.ipc.new_stream(file, _SCHEMA) as writer:
+        for batch in _batches(rows):
+            try:
+                writer.write_batch(batch)
+            except OSError as error:
+                raise no_room("the texts of the documents", error) from error
+    table = _dataset(MemoryMappedTable.from_file(path))
+    weakref.finalize(table, _remove, folder, lock)
     return table
 
 
-def _remove(path: str) -> None:
-    with suppress(OSError):
-        os.unlink(path)  # noqa: PTH108  what is left at the end of Python has no Path
+def _remove(folder: tempfile.TemporaryDirectory[str], lock: FileLock) -> None:
+    lock.release()
+    folder.cleanup()
+
+
+def _clear_left_over() -> None:
+    """Remove what runs that were killed have left: folders whose lock nobody holds, and that are not just made."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            if time.time() - folder.stat().st_mtime < _YOUNG:
+                continue
+            with FileLock(folder / _LOCK, timeout=0):
+                texts = folder / _TEXTS
+                texts.unlink(missing_ok=True)
+        except (OSError, Timeout):  # another process uses it, or another user has made it
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _batches(rows: Iterable[tuple[str, str]]) -> Iterator[pyarrow.RecordBatch]:

@@ -53,7 +53,7 @@ def test_a_file_without_a_model_beside_it_is_named_and_skipped(tmp_path):
     for damage in (lambda meta: meta.write_text("{"), lambda meta: meta.unlink()):
         damage(path.parent / "model_meta.json")
         frame, (problem,) = load_results([tmp_path])
-        assert frame.empty and f"{TASK}.json" in problem and "model_meta.json beside it" in problem
+        assert frame.empty and f"{TASK}.json" in problem and "model_meta.json" in problem
 
 
 def _with(score):
