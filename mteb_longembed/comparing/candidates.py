@@ -124,7 +124,7 @@ class Candidate:
         """Its name without settings of search. Candidates with one encoder have one cost."""
         if self.model is None:
             return self.name
-        return typed_name(replace(self.model, base=self.base))
+        return typed_name(self.model)
 
     @property
     def passes(self) -> str:
@@ -140,7 +140,7 @@ class Candidate:
             return self.base
         if self.model is None:
             return self.name
-        return typed_name(replace(self.model, base=self.base, vectors=None))
+        return typed_name(self.model, left_out=["vectors"])
 
     def with_search(self, **settings: object) -> Candidate:
         """The candidate with further settings of search.

@@ -383,8 +383,10 @@ def _run_all(
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
                 run(_further(done, runner.splits, notes), 0)  # words are those of before
         except KeyboardInterrupt:
-            n_left = len(runner.candidates) - len(done)
-            notes.append(Note("left out", f"{n_left:,} candidates and fusions have not run: {INTERRUPTED}"))
+            left = {one.id for one in runner.candidates} - {one.candidate.id for one in done}
+            notes.append(
+                Note("left out", f"{len(left):,} candidates and fusions have not run: {INTERRUPTED}")
+            )
             say(notes[-1].text)
             return done, False
     return done, True
@@ -420,7 +422,8 @@ def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -
         try:
             found.append(candidate.with_search(**settings))
         except InputError as error:
-            notes.append(Note("untried", f"{candidate.id} with {settings} is left out: {error}"))
+            asked = ",".join(map("=".join, settings.items()))
+            notes.append(Note("untried", f"{candidate.id} with {asked} is left out: {error}"))
     known = {one.candidate for one in done}
     return [candidate for candidate in dict.fromkeys(found) if candidate not in known]
 
