@@ -13,7 +13,7 @@ from experiments.measuring import with_ends, write_part
 from experiments.ranked import QMSUM_VARIABLE, Line, Measurements, scores
 from experiments.real_models import NEEDLE, PARAPHRASE, PASSKEY, QMSUM, RESULTS, WHOLE
 from mteb_longembed.data.check import read_judgement_rows
-from mteb_longembed.statistics.resampling import Interval, Labels, mean_interval, resample
+from mteb_longembed.statistics.resampling import Interval, Labels, resample
 
 PAGE = Path("experiments/real-models.md")
 BASE = "all-MiniLM-L6-v2"
@@ -50,7 +50,7 @@ def table(lines: dict[tuple[str, str, str], Line], labels: Labels) -> str:
     samples = resample(["base", *others], [compared], [labels])
 
     def percent(line: Line) -> Interval:
-        return mean_interval(scores(line), labels).scaled(100)
+        return resample(["line"], [[scores(line)]], [labels]).mean("line").scaled(100)
 
     rows = [
         f"| setup | 2,048 | difference | {'/'.join(LONGER)} | {LARGER}, 2,048 |",

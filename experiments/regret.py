@@ -27,6 +27,7 @@ from mteb_longembed.comparing.candidates import BM25, Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import MARGIN, summarise
 from mteb_longembed.comparing.verdict import Setting, advise, cheapest_named, cost
+from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from mteb_longembed.statistics import resampling
 
 RESULTS = Path("experiments/regret.csv")
@@ -112,11 +113,17 @@ def simulate(
     return result
 
 
+def candidate_of(row: Mapping[str, Any]) -> Candidate:
+    """The candidate of a row of a page, as far as the rule needs it."""
+    words = BM25Settings.parse(row["candidate"]) if row["kind"] == "bm25" else None
+    return Candidate(row["candidate"], row["base"], row["kind"], words=words)
+
+
 def measure(folder: Path, model: str, collection: str) -> None:
     """Simulate one run, and put its rows in the place of those that the file has of it."""
     rows = json.loads((folder / "compare.json").read_text())["candidates"]
     names = [field.name for field in fields(Cost)]
-    candidates = [Candidate(row["candidate"], row["base"], row["kind"]) for row in rows]
+    candidates = [candidate_of(row) for row in rows]
     costs = {row["candidate"]: {name: row[name] for name in names} for row in rows}
     frame = pd.read_parquet(folder / "scores.parquet")
     scores = frame.pivot(index="query", columns="candidate", values="score")

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from . import __version__
-from .errors import INTERRUPTED, InputError, LongEmbedError
+from .errors import INTERRUPTED, LongEmbedError
 
 #: Name -> one line of help. Each has a module in `commands`.
 COMMANDS = {
@@ -25,11 +25,6 @@ COMMANDS = {
     "leaderboard": "mteb's leaderboard of a folder of results, in a browser",
     "export": "a plain checkpoint that needs none of our code",
     "doctor": "versions, hub, devices, caches, and what is wrong",
-}
-#: Commands that people look for here, and the sentence that says what to type instead.
-_ELSEWHERE = {
-    "run": "there is no command run: type mteb run, or mteb-longembed compare.",
-    "submit-check": "there is no command submit-check: type mteb submit-results.",
 }
 #: Commands that keep finished work and continue from it when they are started again.
 _RESUME = ("compare", "search")
@@ -55,8 +50,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print_everything()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        if arguments and arguments[0] in _ELSEWHERE:
-            raise InputError(_ELSEWHERE[arguments[0]])
         args = _parsed(arguments)
         status = int(_module(args.command).main(args))
         sys.stdout.flush()  # here and not at exit: at exit nobody can catch the error of a closed pipe

@@ -7,6 +7,7 @@ import gc
 import re
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -147,8 +148,7 @@ def main(args: argparse.Namespace) -> int:
     given = {key: value for key, value in vars(args).items() if key not in own}
     given["runs"] = dict(args.runs)
     if len(given["runs"]) < len(args.runs):
-        names = [name for name, _ in args.runs]
-        again = next(name for name in names if names.count(name) > 1)
+        ((again, _),) = Counter(name for name, _ in args.runs).most_common(1)
         raise InputError(f"each --run needs a name of its own, got {again} twice.")
     if not args.models and not args.runs:
         raise InputError("compare needs a model or a --run NAME=FILE, got neither.")
@@ -177,8 +177,8 @@ def main(args: argparse.Namespace) -> int:
     if args.figure:
         figures.write(draw(comparison), args.figure)
     if not args.json:
-        more = "" if args.explain else " --explain says what the columns mean."
-        print(f"Written: {folder / PAGE}, with JSON and the scores of each query beside it.{more}")
+        print(f"Written: {folder / PAGE}, with JSON and the scores of each query beside it.", end="")
+        print(" --explain says what the columns mean." * (not args.explain))
     if not comparison.is_complete:
         return INTERRUPTED_STATUS
     if args.gate is None:

@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 import sys
-import time
+import timeit
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ OPTIONS: Options = {"": [JSON]}
 def main(args: argparse.Namespace) -> int:
     """Print what was found. The exit status is 1 if there is a problem."""
     sections = {"versions": versions(), "hub": hub(), "devices": devices(), "caches": caches()}
-    found = problems(sections["versions"]) + problems_of_hub(sections["hub"])
+    found = problems(sections["versions"], sections["hub"])
     if args.json:
         print(json.dumps({**sections, "problems": found}, indent=2))
     else:
@@ -49,16 +49,13 @@ def main(args: argparse.Namespace) -> int:
 
 def versions() -> Section:
     """Versions of Python and of the packages that change results, and whether mteb finds this package."""
-    section: Section = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        section[name] = _version(name)
     # from another folder, so that a checkout in the working folder does not look like an installed package
+    elsewhere = Path(sys.executable).parent
     command = [sys.executable, "-c", _WATCHES]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=Path(sys.executable).parent, check=False
-    )
-    section["mteb finds this package"] = done.stdout.strip() == "True"
-    return section
+    done = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere, check=False)
+    packages = dict(zip(_PACKAGES, map(_version, _PACKAGES), strict=True))
+    finds = done.stdout.strip() == "True"
+    return {"python": platform.python_version(), **packages, "mteb finds this package": finds}
 
 
 def _version(name: str) -> str | None:
@@ -69,8 +66,21 @@ def _version(name: str) -> str | None:
         return None
 
 
-def problems(versions: Section) -> list[str]:
-    """One sentence for each problem with what is installed."""
+def hub() -> Section:
+    """Where the hub is, and whether it answers."""
+    from huggingface_hub import constants
+
+    from mteb_longembed.hub import hub_answers
+
+    return {
+        "address": constants.ENDPOINT,
+        "offline (HF_HUB_OFFLINE)": constants.HF_HUB_OFFLINE,
+        "answers": hub_answers(),
+    }
+
+
+def problems(versions: Section, hub: Section) -> list[str]:
+    """One sentence for each problem with what is installed, and with a hub that should answer."""
     found = []
     missing = [name for name in _PACKAGES if versions[name] is None]
     if missing:
@@ -88,30 +98,12 @@ def problems(versions: Section) -> list[str]:
             f"the mteb command does not find our tasks and models, because {why}; in Python, import mteb_longembed "
             "registers them by hand."
         )
+    if not hub["answers"] and not hub["offline (HF_HUB_OFFLINE)"]:
+        found.append(
+            f"the hub at {hub['address']} does not answer, so only models and data of the cache can be used; "
+            "HF_HUB_OFFLINE=1 says that this is wanted."
+        )
     return found
-
-
-def hub() -> Section:
-    """Where the hub is, and whether it answers."""
-    from huggingface_hub import constants
-
-    from mteb_longembed.hub import hub_answers
-
-    return {
-        "address": constants.ENDPOINT,
-        "offline (HF_HUB_OFFLINE)": constants.HF_HUB_OFFLINE,
-        "answers": hub_answers(),
-    }
-
-
-def problems_of_hub(hub: Section) -> list[str]:
-    """A sentence if the hub should answer and does not."""
-    if hub["answers"] or hub["offline (HF_HUB_OFFLINE)"]:
-        return []
-    return [
-        f"the hub at {hub['address']} does not answer, so only models and data of the cache can be used; "
-        "HF_HUB_OFFLINE=1 says that this is wanted."
-    ]
 
 
 def devices() -> Section:
@@ -139,14 +131,8 @@ def _gain(dtype: Any) -> float:
 
     seconds = {}
     for kind in (torch.float32, dtype):
-        tokens = torch.ones(32, _WIDTH, dtype=kind)
-        weights = torch.ones(_WIDTH, _WIDTH, dtype=kind)
-        times = []
-        for _ in range(_ROUNDS):
-            started = time.perf_counter()
-            tokens @ weights
-            times.append(time.perf_counter() - started)
-        seconds[kind] = min(times)
+        matrices = {"a": torch.ones(32, _WIDTH, dtype=kind), "b": torch.ones(_WIDTH, _WIDTH, dtype=kind)}
+        seconds[kind] = min(timeit.repeat("a @ b", globals=matrices, number=1, repeat=_ROUNDS))
     return seconds[torch.float32] / seconds[dtype]
 
 

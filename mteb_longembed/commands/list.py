@@ -68,20 +68,18 @@ def models() -> Part:
     rows = [("alias", "model", "trained on", "note")]
     data = []
     for alias, entry in ZOO.items():
-        shipped = bool(entry.bundled)
         run_by_mteb = entry.kind == "mteb"
         length = "what its files say"
+        note = ""
+        if run_by_mteb:
+            length = "no limit"
+            note = "run by mteb"
         if entry.trained_len:
             length = f"{entry.trained_len:,} tokens"
-        elif run_by_mteb:
-            length = "no limit"
-        note = ""
-        if shipped:
+        if entry.bundled:
             note = "shipped with this package"
-        elif run_by_mteb:
-            note = "run by mteb"
         rows.append((alias, entry.hub_id, length, note))
-        facts = {"trained_len": entry.trained_len, "shipped": shipped, "run_by_mteb": run_by_mteb}
+        facts = {"trained_len": entry.trained_len, "shipped": bool(entry.bundled), "run_by_mteb": run_by_mteb}
         data.append({"alias": alias, "model": entry.hub_id, **facts})
     return (
         "Models: these aliases, any name that mteb knows, hub id or folder. Only those shipped with this package were\n"

@@ -12,14 +12,14 @@ class RunBar(tqdm):  # type: ignore[misc]  # tqdm has no types
     What is expected is an estimate. So the total stays the whole, and all of it is reached when the last part ends.
     """
 
-    def __init__(self, total: int, *, show: bool) -> None:
+    def __init__(self, *, show: bool) -> None:
         # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
         options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": not show}
         # a file of output gets a line now and then
         if not sys.stderr.isatty():
             options["mininterval"] = 30.0
         self._end = 0
-        super().__init__(total=total, **options)
+        super().__init__(total=0, **options)
 
     def begin(self, n_tokens: int) -> None:
         """Begin a part of so many expected tokens."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, cast
 
 import mteb
 from mteb.models import ModelMeta
@@ -43,7 +43,7 @@ Kind = Literal["base", "strategy", "search", "fusion", "bm25", "api", "own"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to embed documents.
+    """One way to embed documents. Its name is read once, and what it asks for is kept.
 
     Args:
         name: for `mteb run -m`, as it is typed: `BASE+STRATEGY@TARGET:KEY=VALUE,...`; with a chunker of one's own, that
@@ -52,9 +52,11 @@ class Candidate:
         kind: what it is.
         trained_len: the base's trained length in tokens, None if it has none.
         target_len: how many tokens of a document it reads, None for all.
+        model: what the name asks of a model of ours; None for BM25, models of mteb's own and scorers of the user's.
+        search: what it asks of the search over that model.
+        words: what it asks of BM25; None for all others.
         is_named: whether the user wrote this name, and not only its base.
-        chunker_name: what one's own chunker is called; empty without one.
-        chunker: the chunker itself.
+        chunker: one's own.
         scorer: of the user's.
     """
 
@@ -63,9 +65,11 @@ class Candidate:
     kind: Kind
     trained_len: int | None = None
     target_len: int | None = None
+    model: ModelSpec | None = field(default=None, compare=False)
+    search: SearchSettings = field(default=SearchSettings(), compare=False)
+    words: BM25Settings | None = field(default=None, compare=False)
     is_named: bool = field(default=False, compare=False)
-    chunker_name: str = ""
-    chunker: NamedChunker | None = field(default=None, compare=False)
+    chunker: NamedChunker | None = None
     scorer: Scorer | None = field(default=None, compare=False)
 
     @property
@@ -80,11 +84,6 @@ class Candidate:
         """Whether it is the base without extension."""
         return self.kind == "base" or (self.kind == "api" and self.name == self.base)
 
-    @property
-    def matches_words(self) -> bool:
-        """Whether BM25 has a part in it."""
-        return self.kind in ("bm25", "fusion")
-
     @cached_property
     def meta(self) -> ModelMeta:
         """mteb's description of it."""
@@ -92,37 +91,28 @@ class Candidate:
             return self.scorer.meta
         if self.chunker is not None:
             return chunked_meta(self.name, self.chunker)
-        if self.kind == "bm25":
+        if self.words is not None:
             return meta_of_bm25(self.words)
         return mteb.get_model_meta(self.name, fetch_from_hf=True)
 
     @property
     def tolerance(self) -> float:
         """Which of its scores are equal, see `group_ties`: what we did not compute counts as it is written."""
-        if self.scorer is not None and not type(self.scorer).__module__.startswith(
-            "mteb_longembed.retrieval."
-        ):
-            return 0.0
-        return TOLERANCE
-
-    @cached_property
-    def parts(self) -> tuple[ModelSpec, SearchSettings] | None:
-        """Its model and its search; None for BM25, models of mteb's own and scorers of the user's."""
-        if self.kind in ("bm25", "api", "own"):
-            return None
-        return read_name(self.name)
-
-    @cached_property
-    def words(self) -> BM25Settings:
-        """What a BM25 is asked for."""
-        if self.name == "bm25":
-            return BM25Settings()
-        return BM25Settings.parse(self.name)
+        if self.scorer is None or type(self.scorer).__module__.startswith("mteb_longembed.retrieval."):
+            return TOLERANCE
+        return 0.0
 
     @property
-    def reranks(self) -> bool:
-        """Whether its words choose which documents are encoded."""
-        return self.kind == "bm25" and self.words.rerank is not None
+    def neighbours(self) -> str:
+        """The model by which words of a BM25 have neighbours; empty if they have none."""
+        if self.words is None:
+            return ""
+        return self.words.neighbours or ""
+
+    @property
+    def is_multi_vector(self) -> bool:
+        """Whether its name asks for several vectors a document."""
+        return self.model is not None and self.model.vectors is not None
 
     @property
     def reads_words(self) -> bool:
@@ -130,23 +120,11 @@ class Candidate:
         return self.kind == "fusion" or bool(self.neighbours)
 
     @property
-    def neighbours(self) -> str:
-        """The model by which words of a BM25 have neighbours; empty if they have none."""
-        if self.kind != "bm25":
-            return ""
-        return self.words.neighbours or ""
-
-    @property
-    def is_multi_vector(self) -> bool:
-        """Whether its name asks for several vectors a document."""
-        return self.parts is not None and self.parts[0].vectors is not None
-
-    @property
     def encoder(self) -> str:
         """Its name without settings of search. Candidates with one encoder have one cost."""
-        if self.parts is None:
+        if self.model is None:
             return self.name
-        return typed_name(self.parts[0])
+        return typed_name(self.model)
 
     @property
     def passes(self) -> str:
@@ -160,23 +138,28 @@ class Candidate:
         """What loads the model of its pass."""
         if self.kind == "api":
             return self.base
-        if self.parts is None:
+        if self.model is None:
             return self.name
-        return typed_name(self.parts[0], left_out=["vectors"])
+        return typed_name(self.model, left_out=["vectors"])
 
-    def with_settings(self, settings: str) -> Candidate:
-        """The candidate with further settings.
+    def with_search(self, **settings: object) -> Candidate:
+        """The candidate with further settings of search.
 
         Raises:
             InputError: if they do not fit.
         """
-        sign = ":"
-        if ":" in self.name.removeprefix(self.base):
-            sign = ","
-        made = named(f"{self.name}{sign}{settings}", base=self.base)
+        if self.model is None:
+            raise InputError(f"{self.name} takes no settings of search.")
+        made = _of_model(self.model, replace(self.search, **cast("dict[str, Any]", settings)), self.base)
         if self.chunker is None:
             return made
         return chunked(made, self.chunker)
+
+    def in_type(self, dtype: str) -> Candidate:
+        """The candidate of a base in a compute type. The base stays the base."""
+        if self.model is None:
+            return self
+        return replace(_of_model(replace(self.model, dtype=dtype), self.search, self.base), kind=self.kind)
 
 
 def named(name: str, base: str = "") -> Candidate:
@@ -186,18 +169,37 @@ def named(name: str, base: str = "") -> Candidate:
         InputError: if the name is none, or does not fit its base.
     """
     if name == "bm25" or is_bm25_name(name):
-        return Candidate(name, "", "bm25")
+        return Candidate(name, "", "bm25", words=BM25Settings.parse(name))
     entry = entry_of(name)
     if entry is not None and entry.kind == "mteb":
         return Candidate(name, name, "api")
-    spec, settings = read_name(name)
-    entry = entry_of(spec.base)
+    model, search = read_name(name)
+    entry = entry_of(model.base)
     if entry is not None and entry.kind == "mteb":
         mteb.get_model_meta(name)  # raises if it does not fit
-        return Candidate(name, base or spec.base, "api")
-    checkpoint = open_checkpoint(spec)
-    settings.check_fits(checkpoint)
-    return _of_checkpoint(checkpoint, settings, base or spec.base)
+        return Candidate(name, base or model.base, "api")
+    return _of_model(model, search, base or model.base)
+
+
+def _of_model(model: ModelSpec, search: SearchSettings, base: str) -> Candidate:
+    """The candidate of a model of ours, whose base the user wrote so."""
+    checkpoint = open_checkpoint(model)
+    search.check_fits(checkpoint)
+    strategy = checkpoint.strategy
+    spec = checkpoint.spec
+    plain = ModelSpec(checkpoint.base.name, target_len=strategy.trained_len)
+    kind: Kind = "strategy"
+    if search.fuse:
+        kind = "fusion"
+    elif search:
+        kind = "search"
+    elif replace(spec, trust_remote_code=False) == plain:
+        kind = "base"
+    # the base as the user wrote it, then the strategy and parameters of the canonical name
+    spec = replace(spec, base=base)
+    return Candidate(
+        typed_name(spec, search), base, kind, strategy.trained_len, strategy.target_len, spec, search
+    )
 
 
 def of_scorer(scorer: Scorer) -> Candidate:
@@ -324,16 +326,14 @@ def _tail(stem: str, form: str, adapted: str) -> str:
 
 
 def _position_tail(checkpoint: Checkpoint, key: str, target: int | str | None) -> str:
-    """What follows the base in the name of a position strategy."""
-    if key == "none":
-        return _extrapolation_tail(checkpoint, target)
-    if target is None:
+    """What follows the base in the name of a position strategy.
+
+    That of none is plain extrapolation, as far as the positions allow it; where they allow none, the base as it is.
+    """
+    if key != "none" and target is None:
         return key
-    return f"{key}@{target}"
-
-
-def _extrapolation_tail(checkpoint: Checkpoint, target: int | str | None) -> str:
-    """Plain extrapolation, as far as the positions allow it; where they allow none, `none`: the base as it is."""
+    if key != "none":
+        return f"{key}@{target}"
     trained_len = checkpoint.strategy.trained_len
     reach = read_tokens("the target", target or Strategy.default_target_len(trained_len))
     if checkpoint.base.positions is ABSOLUTE:
@@ -366,14 +366,9 @@ def bm25_candidates(longest: int, bases: Sequence[str] = ()) -> list[Candidate]:
         longest: the longest document in tokens.
         bases: the models that give words their neighbours. They encode no document, so these candidates come first.
     """
-    names = [with_neighbours(BM25, base) for base in bases]
+    names = [f"{BM25},neighbours={base}" for base in bases]
     names += [BM25, *(f"bm25@{length}" for length in BEGINNINGS if length < longest)]
     return [named(name) for name in names]
-
-
-def with_neighbours(name: str, base: str) -> str:
-    """The name of a BM25 by passage in which words have the neighbours that a base gives them."""
-    return f"{name},neighbours={base}"
 
 
 def chunked(candidate: Candidate, chunker: NamedChunker) -> Candidate:
@@ -381,7 +376,7 @@ def chunked(candidate: Candidate, chunker: NamedChunker) -> Candidate:
     kind: Kind = "search"
     if candidate.kind == "fusion":
         kind = "fusion"
-    return replace(candidate, kind=kind, target_len=None, chunker_name=chunker.name, chunker=chunker)
+    return replace(candidate, kind=kind, target_len=None, chunker=chunker)
 
 
 def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunker]) -> list[Candidate]:
@@ -393,19 +388,3 @@ def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunke
         if candidate.is_base or (candidate.is_named and candidate.base not in bases):
             found += [chunked(candidate, chunker) for chunker in named_chunkers]
     return found
-
-
-def _of_checkpoint(checkpoint: Checkpoint, settings: SearchSettings, base: str) -> Candidate:
-    strategy = checkpoint.strategy
-    spec = checkpoint.spec
-    plain = ModelSpec(checkpoint.base.name, target_len=strategy.trained_len)
-    kind: Kind = "strategy"
-    if settings.fuse:
-        kind = "fusion"
-    elif settings:
-        kind = "search"
-    elif replace(spec, trust_remote_code=False) == plain:
-        kind = "base"
-    # the base as the user wrote it, then the strategy and parameters of the canonical name
-    name = typed_name(replace(spec, base=base), settings)
-    return Candidate(name, base, kind, strategy.trained_len, strategy.target_len)

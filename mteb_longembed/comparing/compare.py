@@ -2,15 +2,14 @@
 
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 from transformers import AutoTokenizer
 
@@ -33,7 +32,6 @@ from mteb_longembed.statistics.resampling import N_RESAMPLES, SEED
 from .bar import RunBar
 from .cache import Cache
 from .candidates import (
-    BM25,
     BM25_BY_SENTENCE,
     Candidate,
     bm25_candidates,
@@ -44,16 +42,16 @@ from .candidates import (
     of_scorer,
     with_chunkers,
 )
-from .costs import Cost, covering_len, document_lengths, tokens_of_words
+from .costs import Cost, Lengths, document_lengths, tokens_of_words
 from .labels import legend, short_names
 from .notes import Note, cautions
 from .objects import way_out
 from .questions import failed_questions
 from .ranked import Ranked, RunSource, read_run
-from .run import CandidateError, Done, Runner, share_shown
+from .run import CandidateError, Done, Runner
 from .summary import by_split, resamples_of, summarise
 from .trust import Trust, best_trust
-from .verdict import Advice, Setting, advise
+from .verdict import Advice, Setting, advise, counted
 
 T = TypeVar("T")
 #: Queries with so many sentences on average are also asked sentence by sentence.
@@ -207,33 +205,29 @@ def compare(
     _check_options(models, {"--strategies": asked, "--target": target, "--sizes": sizes or None})
     splits, notes = _prepared(data, metrics, sample, ignore_identical_ids=ignore_identical_ids)
     bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
-    measured = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
+    lengths_of = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
     # the tokens of the first base stand for those of all others
-    lengths, scale = next(iter(measured.values()), None) or document_lengths(splits, None)
+    lengths = next(iter(lengths_of.values()), None) or document_lengths(splits, None)
     candidates = []
     for model in models:
         if isinstance(model, Candidate):
             candidates.append(model)
-            continue
-        if not isinstance(model, str):
+        elif isinstance(model, str):
+            covering = lengths_of.get(model, lengths).covering()
+            of_model, untried = candidates_of(model, asked, target, sizes, covering)
+            if dtype is not None and model in bases:
+                of_model = [one.in_type(dtype) for one in of_model]
+            candidates += of_model
+            notes += [Note("untried", text) for text in untried]
+        else:
             candidates.append(of_scorer(model))
-            continue
-        of_base, _ = measured.get(model, (lengths, scale))
-        of_model, untried = candidates_of(model, asked, target, sizes, covering_len(of_base))
-        candidates += of_model
-        notes += [Note("untried", text) for text in untried]
-    cache = Cache(Path(folder))
-    if dtype is not None:
-        candidates = [
-            _in_type(one, dtype) if one.base in bases and not one.is_named else one for one in candidates
-        ]
     candidates += with_chunkers(candidates, chunkers or {})
     for name, source in (runs or {}).items():
-        ranked, missing = _ranked(name, source, splits)
+        ranked = Ranked(name, read_run(name, source), splits)
         candidates.append(of_scorer(ranked))
-        notes += missing
+        notes += [Note("data", sentence) for sentence in ranked.missing(splits)]
     if bm25:
-        candidates += bm25_candidates(int(lengths.max()), bases)
+        candidates += bm25_candidates(lengths.longest, bases)
     else:
         candidates = [one for one in candidates if one.is_named or one.kind != "fusion"]
     candidates = sorted(dict.fromkeys(candidates), key=_place)
@@ -241,9 +235,9 @@ def compare(
         on_message(note.text)
     if not candidates:
         raise InputError("compare needs at least one candidate, got none.")
+    cache = Cache(Path(folder))
     runner = Runner(cache, splits, candidates, device)
-    work = partial(_work, splits=splits, lengths=lengths, scale=scale)
-    done, is_complete = _run_all(runner, work, notes, on_message, bm25=bm25, show=show)
+    done, is_complete = _run_all(runner, lengths, notes, on_message, bm25=bm25, show=show)
     runner.free()
     if cache.refused:
         notes.append(Note("caution", f"Finished work is not kept: {cache.refused}"))
@@ -275,42 +269,6 @@ def _data_of(data: Data | str | Path | None, sources: Mapping[str, Any]) -> Data
     return data
 
 
-def _in_type(candidate: Candidate, dtype: str) -> Candidate:
-    """The candidate of a base in a compute type. The base stays the base."""
-    return replace(candidate.with_settings(f"dtype={dtype}"), kind=candidate.kind)
-
-
-def _ranked(name: str, source: RunSource, splits: Sequence[Split]) -> tuple[Ranked, list[Note]]:
-    """A run as a scorer, and notes about what it lacks."""
-    queries: dict[str, str] = {}
-    for split in splits:
-        queries |= split.judged_queries
-    ranked = Ranked(name, read_run(name, source), queries)
-    return ranked, [Note("data", sentence) for sentence in ranked.missing(splits)]
-
-
-def _work(
-    candidates: Sequence[Candidate], splits: Sequence[Split], lengths: np.ndarray, scale: float
-) -> dict[str, int]:
-    """The tokens of documents that each pass of the candidates reads, short windows that are shown included.
-
-    Args:
-        candidates: of which several may come from one pass.
-        splits: the data.
-        lengths: of drawn documents in tokens.
-        scale: how many times as much text all documents have.
-    """
-    of_models = [one for one in candidates if one.kind not in ("bm25", "api", "own")]
-    show_windows = {one.passes for one in of_models if not one.is_multi_vector and one.chunker is None}
-    n_documents = sum(len(split.corpus) for split in splits)
-    shown = sum(share_shown(split) * len(split.corpus) for split in splits) / n_documents
-    n_tokens = {}
-    for one in of_models:
-        n_read = scale * lengths.clip(max=one.target_len or lengths.max()).sum()
-        n_tokens[one.passes] = int(n_read * (1 + shown * (one.passes in show_windows)))
-    return n_tokens
-
-
 def _listed(given: str | Scorer | Sequence[T]) -> list[Any]:
     """One text or several values, as a list."""
     if isinstance(given, (str, Scorer)):
@@ -337,7 +295,7 @@ def _prepared(
     splits = []
     notes = []
     for task in data.load():
-        check_text_retrieval("compare", task)
+        check_text_retrieval(task)
         for split in splits_of(task, metrics, ignore_identical_ids=ignore_identical_ids):
             if sample is not None:
                 split, sentence = sampled(split, sample)
@@ -353,12 +311,9 @@ def _expectation(of_passes: Mapping[str, int], cost: Cost) -> str:
     """How much is read and how long that takes on this machine, by the first measured speed."""
     n_tokens = sum(of_passes.values())
     seconds = n_tokens / (cost.tokens_per_second or 1.0)
-    passes = "1 pass"
-    if len(of_passes) > 1:
-        passes = f"{len(of_passes)} passes"
     sentence = (
-        f"About {n_tokens:,} tokens of documents in {passes}, about {duration(seconds)} on this machine, less where "
-        "the store has them"
+        f"About {n_tokens:,} tokens of documents in {counted(len(of_passes), 'pass', 'passes')}, about "
+        f"{duration(seconds)} on this machine, less where the store has them"
     )
     if seconds > _LONG:
         return f"{sentence}: --sample N reads fewer documents, and Ctrl-C ends with what has finished."
@@ -384,7 +339,7 @@ def _tokenizer_of(base: str) -> Any:
 
 def _run_all(
     runner: Runner,
-    work: Callable[[Sequence[Candidate]], dict[str, int]],
+    lengths: Lengths,
     notes: list[Note],
     on_message: Callable[[str], None],
     *,
@@ -393,57 +348,45 @@ def _run_all(
 ) -> tuple[list[Done], bool]:
     """Run all candidates, and then those that depend on which is best; and whether nobody interrupted that."""
     done: list[Done] = []
-    labels = short_names(runner.candidates)
-    passes: set[str] = set()
+    begun: set[str] = set()
 
     def say(text: str) -> None:
         bar.clear()
         on_message(text)
         bar.refresh()
 
-    def expected(candidates: Sequence[Candidate]) -> dict[str, int]:
-        """The tokens of each pass, or of words, that earlier runs have not finished. What is read is said, too."""
-        ahead = [one for one in candidates if one.passes not in passes and not runner.is_finished(one)]
-        passes.update(one.passes for one in ahead)
-        of_passes = work(ahead)
-        runner.before_first_pass = lambda cost: say(_expectation(of_passes, cost))
-        of_words = [one.passes for one in ahead if one.reads_words]
-        if done or not of_words:  # by sentence, words are those of before
-            return dict(of_passes)
-        n_of_words = tokens_of_words(runner.splits)
-        return of_passes | {key: of_passes.get(key, 0) + n_of_words for key in of_words}
+    def run(candidates: Sequence[Candidate], n_of_words: int) -> None:
+        """Run some candidates. The first one of a pass reads its documents, and its words have so many tokens."""
+        labels = short_names([*runner.candidates, *candidates])
+        ahead = [one for one in candidates if one.passes not in begun and not runner.is_finished(one)]
+        of_documents = {one.passes: lengths.read(one.target_len) for one in ahead if one.model is not None}
+        tokens = Counter(of_documents) + Counter({one.passes: n_of_words for one in ahead if one.reads_words})
+        begun.update(tokens)
+        runner.before_first_pass = lambda cost: say(_expectation(of_documents, cost))
+        bar.total += tokens.total()
+        for candidate in candidates:
+            bar.set_description_str(f"Comparing, {labels[candidate.id]}", refresh=False)
+            bar.begin(tokens.pop(candidate.passes, 0))
+            try:
+                done.append(runner.run(candidate))
+                if candidate.neighbours and n_of_words and done[-1].costs["share_encoded"] is None:
+                    score = 100 * done[-1].scores["score"].mean()
+                    say(f"{labels[candidate.id]}: {score:.1f}. No document was encoded; the others follow.")
+            except CandidateError as error:
+                notes.append(Note("left out", f"{candidate.id} is left out: {error}"))
+                say(notes[-1].text)
+            bar.finish()
 
-    def run(candidate: Candidate, tokens: dict[str, int]) -> None:
-        bar.set_description_str(f"Comparing, {labels[candidate.id]}", refresh=False)
-        # the first candidate of a pass reads it
-        bar.begin(tokens.pop(candidate.passes, 0))
+    with RunBar(show=show) as bar, shared_bar(bar):
         try:
-            done.append(runner.run(candidate))
-            if candidate.neighbours and not candidate.reranks and candidate in runner.candidates:
-                score = 100 * done[-1].scores["score"].mean()
-                say(
-                    f"{labels[candidate.id]}: {score:.1f}. No document was encoded; the other candidates follow."
-                )
-        except CandidateError as error:
-            notes.append(Note("left out", f"{candidate.id} is left out: {error}"))
-            say(notes[-1].text)
-        bar.finish()
-
-    tokens = expected(runner.candidates)
-    with RunBar(sum(tokens.values()), show=show) as bar, shared_bar(bar):
-        try:
-            for candidate in runner.candidates:
-                run(candidate, tokens)
+            run(runner.candidates, tokens_of_words(runner.splits))
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
-                further = _further(done, runner.splits, notes)
-                labels |= short_names([*runner.candidates, *further])
-                tokens = expected(further)
-                bar.total += sum(tokens.values())
-                for candidate in further:
-                    run(candidate, tokens)
+                run(_further(done, runner.splits, notes), 0)  # words are those of before
         except KeyboardInterrupt:
-            n_left = sum(one.id not in {other.candidate.id for other in done} for one in runner.candidates)
-            notes.append(Note("left out", f"{n_left:,} candidates and fusions have not run: {INTERRUPTED}"))
+            left = {one.id for one in runner.candidates} - {one.candidate.id for one in done}
+            notes.append(
+                Note("left out", f"{len(left):,} candidates and fusions have not run: {INTERRUPTED}")
+            )
             say(notes[-1].text)
             return done, False
     return done, True
@@ -451,39 +394,36 @@ def _run_all(
 
 def _place(candidate: Candidate) -> tuple[bool, ...]:
     """BM25 comes first, then full names, then fusions and bases."""
-    is_fusion = candidate.kind == "fusion"
-    return candidate.kind != "bm25", not candidate.is_named, not is_fusion, not candidate.is_base
+    return candidate.kind != "bm25", not candidate.is_named, candidate.kind != "fusion", not candidate.is_base
 
 
 def _further(done: Sequence[Done], splits: Sequence[Split], notes: list[Note]) -> list[Candidate]:
     """The best candidate so far with BM25 added; and, where queries have several sentences, by sentence."""
-    # to a scorer of the user's nothing is added
-    dense = [one for one in done if not one.candidate.matches_words and one.candidate.kind != "own"]
+    dense = [one for one in done if one.candidate.model is not None and one.candidate.kind != "fusion"]
     if not dense:
         return []
     means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means
     # of equal ones the first: bases come before what is made of them
-    best = max(dense, key=lambda one: means[one.candidate.id]).candidate
-    wanted = [(best, "fuse=words")]
+    ranked = sorted((one.candidate for one in dense), key=lambda candidate: -means[candidate.id])
+    wanted: list[tuple[Candidate, dict[str, str]]] = [(ranked[0], {"fuse": "words"})]
     found = []
     n_of_query = [len(sentences(text)) for split in splits for text in split.judged_queries.values()]
     n_sentences = sum(n_of_query) / len(n_of_query)
-    several = [one.candidate for one in dense if one.candidate.is_multi_vector]
     if n_sentences >= _SENTENCES:
         found.append(named(BM25_BY_SENTENCE))
         for one in done:
             if one.candidate.neighbours:
-                found.append(named(one.candidate.name.replace(BM25, BM25_BY_SENTENCE)))
-        if several:
-            windows = max(several, key=lambda candidate: means[candidate.id])
-            wanted += [(windows, "query=sentences"), (windows, "fuse=words,query=sentences")]
+                found.append(named(f"{BM25_BY_SENTENCE},neighbours={one.candidate.neighbours}"))
+        for windows in [candidate for candidate in ranked if candidate.is_multi_vector][:1]:
+            wanted += [(windows, {"query": "sentences"}), (windows, {"fuse": "words", "query": "sentences"})]
         text = f"Queries have {n_sentences:.1f} sentences on average, so each sentence was also asked on its own."
         notes.append(Note("finding", text))
     for candidate, settings in wanted:
         try:
-            found.append(candidate.with_settings(settings))
+            found.append(candidate.with_search(**settings))
         except InputError as error:
-            notes.append(Note("untried", f"{candidate.id} with {settings} is left out: {error}"))
+            asked = ",".join(map("=".join, settings.items()))
+            notes.append(Note("untried", f"{candidate.id} with {asked} is left out: {error}"))
     known = {one.candidate for one in done}
     return [candidate for candidate in dict.fromkeys(found) if candidate not in known]
 
@@ -493,36 +433,37 @@ def _comparison(
 ) -> Comparison:
     """What the candidates that have run say."""
     scores = pd.concat([one.scores for one in done], ignore_index=True)
-    candidates = [one.candidate for one in done]
-    summary = summarise(scores, candidates, {one.candidate.id: one.costs for one in done})
+    candidates = {one.candidate.id: one.candidate for one in done}
+    summary = summarise(scores, list(candidates.values()), {one.candidate.id: one.costs for one in done})
     tasks = list(dict.fromkeys(split.label[0] for split in splits))
     corpus = None
     language = None
+    are_named = False
     for split in splits:
         if isinstance(split.task, OwnData):
             language = split.task.language
+            are_named = are_named or bool(split.task.groups)
             if isinstance(split.task.corpus_source, Path):
                 corpus = str(split.task.corpus_source)
     setting = Setting(
         # `mteb run` knows neither the tasks of own data nor a sample, which has a name of its own
         tasks=[task for task in tasks if is_known_task(task)],
         n_queries=len(done[0].scores),
-        n_groups=resamples_of(scores, [candidates[0].id]).n_groups,
-        are_named=any(getattr(split.task, "groups", {}) for split in splits),
+        n_groups=resamples_of(scores, [done[0].candidate.id]).n_groups,
+        are_named=are_named,
         corpus=corpus,
         language=language,
     )
     advice = advise(summary, setting)
     if advice.typed:
-        (recommended,) = [one for one in candidates if one.id == advice.recommended]
-        advice = replace(advice, way_out=way_out(recommended))
+        advice = replace(advice, way_out=way_out(candidates[advice.recommended]))
     all_notes = [*cautions(scores, summary), *notes]
-    short = legend(candidates)
+    short = legend(list(candidates.values()))
     if short:
         all_notes.append(Note("data", short))
     metrics = list(dict.fromkeys(str(metric) for split in splits for metric in split.metrics))
     rule = [split.task.ignore_identical_ids for split in splits]
-    parts = [*(split.digest for split in splits), *metrics, *(c.id for c in runner.candidates), *rule]
+    parts = [*(split.digest for split in splits), *metrics, *(one.id for one in runner.candidates), *rule]
     return Comparison(
         scores=scores,
         summary=summary,

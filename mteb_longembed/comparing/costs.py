@@ -4,7 +4,7 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -82,7 +82,7 @@ def _drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
     left = n_characters
     numbers = [(split, number) for split in splits for number in range(len(split.corpus))]
     for split, number in random.Random(0).sample(numbers, len(numbers)):
-        text = split.text_at(number)
+        text = split.documents.texts[number]
         if text and text not in texts:
             texts[text] = None
             left -= len(text)
@@ -91,15 +91,48 @@ def _drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
     return list(texts)
 
 
-def document_lengths(
-    splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase | None
-) -> tuple[np.ndarray, float]:
-    """Lengths of drawn documents in tokens, and how many times as much text all documents have."""
+@dataclass(frozen=True)
+class Lengths:
+    """How long documents are.
+
+    Args:
+        drawn: lengths of drawn documents in tokens.
+        scale: how many times as much text all documents have.
+    """
+
+    drawn: np.ndarray
+    scale: float
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest one, in tokens."""
+        return int(self.drawn.max())
+
+    def read(self, target_len: int | None) -> int:
+        """About how many tokens of all documents are read, if so many of each are; None: all."""
+        return int(self.scale * self.drawn.clip(max=target_len or self.longest).sum())
+
+    def covering(self) -> int:
+        """The smallest power of two, in tokens, at which nearly all tokens of the documents are read.
+
+        >>> Lengths(np.array([100, 300, 5000]), 1.0).covering()
+        8192
+        """
+        length = 1
+        while np.minimum(self.drawn, length).sum() < COVERING * self.drawn.sum():
+            length *= 2
+        return length
+
+
+def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase | None) -> Lengths:
+    """The lengths of documents by a tokenizer, without special tokens; without one by their words."""
     texts = _drawn_texts(splits, _SAMPLED)
-    lengths = np.array([_length(text, tokenizer) for text in texts] or [0])
-    n_drawn = sum(map(len, texts))
-    n_all = sum(len(text) for split in splits for text in split.texts())
-    return lengths, max(n_all / max(n_drawn, 1), 1.0)
+    lengths = list(map(count_words, texts))
+    if tokenizer is not None:
+        options = {"add_special_tokens": False, "truncation": False, "verbose": False}
+        lengths = [len(tokenizer(text, **options)["input_ids"]) for text in texts]
+    n_all = sum(map(len, _texts(splits)))
+    return Lengths(np.array(lengths or [0]), max(n_all / max(sum(map(len, texts)), 1), 1.0))
 
 
 def tokens_of_words(splits: Sequence[Split]) -> int:
@@ -109,25 +142,6 @@ def tokens_of_words(splits: Sequence[Split]) -> int:
         lowered = text.lower()
         words.update(lowered[start:end] for start, end in zip(*word_borders(lowered), strict=True))
     return _TOKENS_OF_A_WORD * len(words)
-
-
-def _length(text: str, tokenizer: PreTrainedTokenizerBase | None) -> int:
-    """The tokens of a text, without special tokens; without a tokenizer by its words."""
-    if tokenizer is None:
-        return count_words(text)
-    return len(tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"])
-
-
-def covering_len(lengths: np.ndarray, share: float = COVERING) -> int:
-    """The smallest power of two, in tokens, at which this share of the documents' tokens is read.
-
-    >>> covering_len(np.array([100, 300, 5000]))
-    8192
-    """
-    length = 1
-    while np.minimum(lengths, length).sum() < share * lengths.sum():
-        length *= 2
-    return length
 
 
 def chunk_texts(texts: Sequence[str], split_text: CutText) -> list[str]:
@@ -142,13 +156,13 @@ def share_of_words(splits: Sequence[Split], target_len: int | None) -> float:
     """The share of the words of all documents that BM25 on their first tokens reads; all without a target."""
     if target_len is None:
         return 1.0
-    counts = np.array([n_words(text) for split in splits for text in split.texts()], int)
+    counts = np.array(list(map(n_words, _texts(splits))), int)
     n_read = np.minimum(counts, int(target_len * WORDS_PER_TOKEN)).sum()
     return float(n_read / max(counts.sum(), 1))
 
 
 def count(
-    model: LongModel | None,
+    model: LongModel,
     splits: Sequence[Split],
     target_len: int | None = None,
     split_text: CutText | None = None,
@@ -156,16 +170,14 @@ def count(
     """Count tokens and vectors of all documents, or of their chunks. What is tokenised here is not tokenised again.
 
     Args:
-        model: None for a model that is not ours: then 0.75 words are one token.
+        model: one of ours.
         splits: whose documents.
         target_len: how many tokens of a document the candidate reads, None for all; used if there are no token ids.
         split_text: a chunker of one's own.
     """
-    cutter = None
-    if model is not None and model.trunk.token_ids(["a"]) is not None:
-        cutter = cutter_of(model.trunk.tokenizer)
-    if model is None or cutter is None:
-        return _count_words(splits, target_len)
+    cutter = cutter_of(model.trunk.tokenizer)
+    if cutter is None or model.trunk.token_ids(["a"]) is None:
+        return count_words_of(splits, target_len)
     tokenizer = model.trunk.tokenizer
     prompt = document_prompt(model)
     n_prompt = len(cutter.contents([prompt], sys.maxsize)[0])
@@ -220,18 +232,16 @@ def _n_run(model: LongModel, n: int, prefix: int, suffix: int) -> int:
     return strategy.windows(n, prefix, suffix).numel()
 
 
-def _count_words(splits: Sequence[Split], target_len: int | None) -> Cost:
-    """The cost of a model whose tokenizer is not known."""
-    counted: list[int] = []
-    for split in splits:
-        counted += [count_words(text) for text in split.texts()]
-    lengths = np.array(counted)
+def count_words_of(splits: Sequence[Split], target_len: int | None) -> Cost:
+    """The cost of a model whose tokenizer is not known: 0.75 words are one token."""
+    lengths = np.array(list(map(count_words, _texts(splits))))
     n_read = int(lengths.clip(max=target_len or lengths.max()).sum())
     share_read = 1.0
     if n_read:
         share_read = n_read / int(lengths.sum())
-    median_len = float(np.median(lengths))
-    return Cost(n_read, share_read=share_read, median_len=median_len, longest=int(lengths.max()))
+    return Cost(
+        n_read, share_read=share_read, median_len=float(np.median(lengths)), longest=int(lengths.max())
+    )
 
 
 def _n_equal(ids: ArrayLike, wanted: int | None) -> int:
@@ -241,9 +251,13 @@ def _n_equal(ids: ArrayLike, wanted: int | None) -> int:
     return int(np.sum(np.asarray(ids) == wanted))
 
 
+def _texts(splits: Sequence[Split]) -> Iterator[str]:
+    """All documents, one after the other."""
+    return chain.from_iterable(split.documents.texts for split in splits)
+
+
 def _in_parts(splits: Sequence[Split]) -> Iterator[list[str]]:
     """All documents, some at a time."""
-    for split in splits:
-        texts = split.documents.texts
-        for start in range(0, len(texts), _AT_ONCE):
-            yield list(texts[start : start + _AT_ONCE])
+    texts = _texts(splits)
+    for first in texts:
+        yield [first, *islice(texts, _AT_ONCE - 1)]

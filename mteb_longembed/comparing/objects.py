@@ -2,11 +2,11 @@
 
 import json
 import shlex
+from contextlib import suppress
 
-from mteb_longembed.encoders.checkpoint import open_checkpoint
+from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
 from mteb_longembed.encoders.export import check_exportable
 from mteb_longembed.errors import IncompatibleError
-from mteb_longembed.retrieval.settings import SearchSettings
 
 from .candidates import Candidate
 from .verdict import listed
@@ -22,11 +22,11 @@ def way_out(candidate: Candidate) -> str:
         return ""
     searched = _quoted(candidate.name)
     if candidate.chunker is not None:
-        searched += f", chunker={candidate.chunker_name}"
-    if candidate.parts is None or candidate.chunker is not None:
+        searched += f", chunker={candidate.chunker.name}"
+    if candidate.model is None or candidate.chunker is not None:
         return f"mteb_longembed.search({searched}) is an object that has all of it."
-    _, settings = candidate.parts
-    made = _model(candidate, settings)
+    settings = candidate.search
+    made = _made(candidate, candidate.model)
     left = [f"{key}={value}" for key, value in settings.given.items() if key not in ("weights", "whiten")]
     if not left:
         return made
@@ -36,25 +36,18 @@ def way_out(candidate: Candidate) -> str:
     )
 
 
-def _model(candidate: Candidate, settings: SearchSettings) -> str:
+def _made(candidate: Candidate, model: ModelSpec) -> str:
+    """What makes a folder of the model of a candidate."""
     encoder = _quoted(candidate.encoder)
-    folder = '.save_pretrained("FOLDER")'
+    settings = candidate.search
     if settings.weights is not None or settings.whiten is not None:
         fitted = f"documents, weights={settings.weights!r}, whiten={settings.whiten or 0:g}"
-        return f"mteb_longembed.adapt({encoder}, {fitted}){folder}"
-    if not settings and _is_exportable(candidate):
-        return f"mteb-longembed export {shlex.quote(candidate.encoder)} FOLDER"
-    return f"mteb_longembed.load({encoder}){folder}"
-
-
-def _is_exportable(candidate: Candidate) -> bool:
-    if candidate.parts is None:
-        return False
-    try:
-        check_exportable(open_checkpoint(candidate.parts[0]))
-    except IncompatibleError:
-        return False
-    return True
+        return f'mteb_longembed.adapt({encoder}, {fitted}).save_pretrained("FOLDER")'
+    if not settings:
+        with suppress(IncompatibleError):
+            check_exportable(open_checkpoint(model))
+            return f"mteb-longembed export {shlex.quote(candidate.encoder)} FOLDER"
+    return f'mteb_longembed.load({encoder}).save_pretrained("FOLDER")'
 
 
 def _quoted(name: str) -> str:

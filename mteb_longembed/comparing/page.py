@@ -19,13 +19,13 @@ from markupsafe import Markup, escape
 from pandas.io.formats.style import Styler
 from tabulate import tabulate  # type: ignore[import-untyped]
 
-from mteb_longembed.evaluation.passages import COVERED
+from mteb_longembed.evaluation.passages import AT, COVERED
 from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
 from .costs import CLEARLY
 from .figure import draw
-from .labels import on_lines, short_ends
+from .labels import on_lines
 from .questions import SHOWN
 from .summary import ENOUGH_SHARE, MARGIN, is_number
 from .verdict import percent
@@ -117,10 +117,10 @@ def ranking_table(comparison: Comparison) -> Table:
         cells["vectors"] = _number(row["vectors"], 2)
         cells["KB/doc"] = _number(row["bytes"], 2, unit=1024)
         cells["read"] = _share(row["share_read"])
-        cells["runs"] = _number(row["times_run"], 2)
         if row["kind"] == "bm25":
             # how much of a document's text BM25 reads is not counted in tokens of a model
             cells["read"] = MISSING
+        cells["runs"] = _number(row["times_run"], 2)
         rows.append(cells)
     table = Table.of("compare", "Candidates", rows)
     first = f"{metric}: percent, the mean over splits, then over tasks; the brackets show the 95 % interval."
@@ -146,18 +146,17 @@ def split_table(comparison: Comparison) -> Table | None:
 def passage_table(comparison: Comparison) -> Table | None:
     """How well the passages answer, and how much text they are, None if no task knows which passages answer."""
     summary = comparison.summary
-    shares = [name for name in summary.columns if re.fullmatch(r"passage@\d+", name)]
-    if not shares:
+    if f"passage@{AT[0]}" not in summary:
         return None
     rows = []
     for row in summary.to_dict("records"):
         cells = {"candidate": row["label"]}
-        for name in shares:
-            context = name.replace("passage", "context")
-            cells[name] = _spread(row[name], row[f"{name} low"], row[f"{name} high"])
-            cells[context] = _number(row[context], 0)
+        for k in AT:
+            share = f"passage@{k}"
+            cells[share] = _spread(row[share], row[f"{share} low"], row[f"{share} high"])
+            cells[f"context@{k}"] = _number(row[f"context@{k}"], 0)
         rows.append(cells)
-    n_queries = int(comparison.scores.groupby("candidate")[shares[0]].count().max())
+    n_queries = int(comparison.scores.groupby("candidate")[f"passage@{AT[0]}"].count().max())
     notes = (
         f"Passage@k: percent of {n_queries:,} judged queries for which, among the best passage of each of the first k "
         f"documents, one covers at least {COVERED:.0%} of a passage that answers.",
@@ -204,14 +203,12 @@ def question_table(comparison: Comparison) -> Table | None:
 
 def tables(comparison: Comparison) -> list[Table]:
     """The tables of the page: the ranking; then by split, passage and trust in words, and failed questions, if any."""
-    made = [
-        ranking_table(comparison),
-        split_table(comparison),
-        passage_table(comparison),
-        trust_table(comparison),
-        question_table(comparison),
-    ]
-    return [table for table in made if table is not None]
+    found = [ranking_table(comparison)]
+    for make in (split_table, passage_table, trust_table, question_table):
+        table = make(comparison)
+        if table is not None:
+            found.append(table)
+    return found
 
 
 def _number(value: float, digits: int, unit: int = 1) -> str:
@@ -238,9 +235,10 @@ def _difference(row: Mapping[str, Any]) -> str:
         return "same"
     if not is_number(row["to_best"]):
         return MISSING
-    if not is_number(row["to_best_low"]):
-        return f"{row['to_best']:+z.1f}"
-    return f"{row['to_best']:+z.1f} [{row['to_best_low']:+z.0f},{row['to_best_high']:+z.0f}]"
+    text = f"{row['to_best']:+z.1f}"
+    if is_number(row["to_best_low"]):
+        text += f" [{row['to_best_low']:+z.0f},{row['to_best_high']:+z.0f}]"
+    return text
 
 
 def as_text(table: Table, width: int, *, notes: bool = True) -> str:
@@ -254,21 +252,17 @@ def as_text(table: Table, width: int, *, notes: bool = True) -> str:
     optional = [title for title in _OPTIONAL if title in table.cells]
     for n_left_out, line in product(range(len(optional) + 1), _LINES):
         drawn = _drawn(table, line, optional[:n_left_out])
-        if _width(drawn) <= width:
+        if max(map(len, drawn.split("\n"))) <= width:
             break
-    left_out = optional[:n_left_out]
     lines = [table.caption, "", drawn]
     if notes:
         lines += ["", *table.notes]
-    if left_out:
+    if n_left_out:
         lines.append(
-            f"The terminal is too narrow for these columns: {', '.join(left_out)}. The page and the JSON have them."
+            f"The terminal is too narrow for these columns: {', '.join(optional[:n_left_out])}. The page and the JSON "
+            "have them."
         )
     return "\n".join(lines)
-
-
-def _width(text: str) -> int:
-    return max(map(len, text.split("\n")))
 
 
 def _drawn(table: Table, line: int, left_out: Sequence[str]) -> str:
@@ -292,7 +286,6 @@ def page(comparison: Comparison, command: str = "") -> str:
         ("Written", comparison.written),
         ("Data", f"{', '.join(comparison.tasks)}, {comparison.asked}"),
         ("Documents", _documents(comparison)),
-        ("Read", _read(comparison)),
         ("Command", command),
         ("Versions", ", ".join(f"{name} {version(name)}" for name in _SHOWN)),
     ]
@@ -334,26 +327,10 @@ def _rendered(comparison: Comparison, **values: Any) -> str:
 def _documents(comparison: Comparison) -> str:
     """How many documents there are, and how long they are."""
     known = comparison.summary.dropna(subset=["median_len"])
-    if known.empty:
-        return f"{comparison.n_documents:,}"
-    row = known.iloc[0]
-    lengths = f"the median has {row['median_len']:,.0f} tokens, the longest {row['longest']:,.0f}"
-    return f"{comparison.n_documents:,}; {lengths}"
-
-
-def _read(comparison: Comparison) -> str:
-    """How often the documents ran through models: once for each pass. Empty if no model of ours read them."""
-    known = comparison.summary.dropna(subset=["times_run"]).drop_duplicates("passes")
-    if known.empty:
-        return ""
-    ends = short_ends(list(known["passes"]))
-    by_pass = [
-        f"{ends[name]} {times:.2f}" for name, times in zip(known["passes"], known["times_run"], strict=True)
-    ]
-    return (
-        f"{known['times_run'].sum():.1f} times the documents' tokens, because each pass reads them on its own: "
-        f"{', '.join(by_pass)}. Candidates of one pass share it."
-    )
+    n_documents = f"{comparison.n_documents:,}"
+    for row in known.head(1).itertuples():
+        return f"{n_documents}; the median has {row.median_len:,.0f} tokens, the longest {row.longest:,.0f}"
+    return n_documents
 
 
 def _shown(value: object) -> object:

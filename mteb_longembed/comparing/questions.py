@@ -37,7 +37,7 @@ def failed_questions(scores: pd.DataFrame, candidate: str, splits: Sequence[Spli
         for name, document in (("first", row.first), ("right", right)):
             found |= {name: document, f"{name}_text": ""}
             if document in split.documents.numbers:
-                found[f"{name}_text"] = _beginning(split.text_at(split.documents.numbers[document]))
+                found[f"{name}_text"] = _beginning(split.documents.texts[split.documents.numbers[document]])
         rows.append(found)
     columns = ["task", "split", "query", "score", "text", "first", "first_text", "right", "right_text"]
     return pd.DataFrame(rows, columns=columns)

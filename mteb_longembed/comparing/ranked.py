@@ -7,10 +7,9 @@ import hashlib
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,8 @@ from mteb_longembed.data.table import read_table
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.scorer import Documents, Span, whole_documents
+
+from .verdict import counted
 
 #: Query id -> document id -> score.
 Rankings = Mapping[str, Mapping[str, float]]
@@ -42,22 +43,25 @@ class Ranked:
     Args:
         name: what the run is called; its results are those of `run/NAME`.
         rankings: of each query, by ids.
-        queries: the text of each query.
+        splits: the data with the texts of the queries.
 
     Raises:
         InputError: if two queries have one text and different rankings.
     """
 
-    def __init__(self, name: str, rankings: Rankings, queries: Mapping[str, str]) -> None:
-        self.meta = _meta_of(name, {key: dict(of) for key, of in rankings.items()})
+    def __init__(self, name: str, rankings: Rankings, splits: Sequence[Split]) -> None:
+        content = json.dumps({key: dict(of) for key, of in rankings.items()}, sort_keys=True)
+        revision = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+        self.meta = ModelMeta.create_empty(overwrites={"name": f"run/{name}", "revision": revision})
         self.rankings = rankings
         self._of_text: dict[str, Mapping[str, float]] = {}
-        for key, text in queries.items():
-            ranking = rankings.get(key, {})
-            if self._of_text.setdefault(text, ranking) != ranking:
-                raise InputError(
-                    f"queries with one text must have one ranking, got two for {text[:60]!r} in {name}."
-                )
+        for split in splits:
+            for key, text in split.judged_queries.items():
+                ranking = rankings.get(key, {})
+                if self._of_text.setdefault(text, ranking) != ranking:
+                    raise InputError(
+                        f"queries with one text must have one ranking, got two for {text[:60]!r} in {name}."
+                    )
         self._documents = Documents([], [])
 
     def fit(self, documents: Documents) -> None:
@@ -81,11 +85,12 @@ class Ranked:
     def missing(self, splits: Sequence[Split]) -> list[str]:
         """Sentences about what the run lacks in the data, and what it has that is not known; none if all fits."""
         name = str(self.meta.name)
-        known = {key for split in splits for key in split.queries}
-        without = []
+        strange = set(self.rankings)
         unknown: set[str] = set()
+        without = []
         n_asked = n_short = 0
         for split in splits:
+            strange -= split.queries.keys()
             documents = split.documents.numbers.keys()
             depth = min(max(metric.rank for metric in split.metrics), len(documents))
             for query in split.judged_queries:
@@ -94,55 +99,24 @@ class Ranked:
                 unknown |= ranked - documents
                 if not ranked:
                     without.append(query)
-                elif len(ranked & documents) < depth:
-                    n_short += 1
+                n_short += len(ranked) > 0 and len(ranked & documents) < depth
         sentences = []
-        strange = self.rankings.keys() - known
         if strange:
-            sentences.append(
-                f"{name} has {_counted(len(strange), 'query', 'queries')} not in the data, {_such(strange)}."
-            )
+            found = f"{counted(len(strange), 'query', 'queries')} not in the data, such as {min(strange)}"
+            sentences.append(f"{name} has {found}: not counted.")
         if without:
-            n_without = f"{len(without):,} of {n_asked:,}"
-            sentences.append(
-                f"{name} has no ranking for {n_without} queries, such as {without[0]}: they score 0."
-            )
+            found = f"{len(without):,} of {n_asked:,} queries, such as {without[0]}"
+            sentences.append(f"{name} has no ranking for {found}: they score 0.")
         if unknown:
-            what = _counted(len(unknown), "document that is", "documents that are")
-            sentences.append(f"{name} has {what} not in the corpus, {_such(unknown)}.")
+            what = counted(len(unknown), "document that is", "documents that are")
+            sentences.append(f"{name} has {what} not in the corpus, such as {min(unknown)}: not counted.")
         if n_short:
-            sentences.append(
-                f"{name} has fewer documents for {n_short:,} of {n_asked:,} queries than the metric looks at."
-            )
+            found = f"{n_short:,} of {n_asked:,} queries"
+            sentences.append(f"{name} has fewer documents for {found} than the metric looks at.")
         return sentences
 
 
-def _counted(n: int, one: str, several: str) -> str:
-    return f"{n:,} {one if n == 1 else several}"
-
-
-def _such(ids: set[str]) -> str:
-    return f"such as {min(ids)}: not counted"
-
-
-def _meta_of(name: str, content: object) -> ModelMeta:
-    """The description of a run: its revision is a digest of what it holds."""
-    text = json.dumps(content, sort_keys=True)
-    revision = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
-    return ModelMeta.create_empty(overwrites={"name": f"run/{name}", "revision": revision})
-
-
 # ---- reading -----------------------------------------------------------------------------------------------
-
-
-class _Row(NamedTuple):
-    """A document of a ranking, and where it stands. A rank is only looked at for its direction."""
-
-    where: str
-    query: Any
-    document: Any
-    score: Any
-    rank: Any = None
 
 
 def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
@@ -162,118 +136,108 @@ def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
         rows = _of_table(read_table(source, where), where)
     else:  # ranx' Run
         rows = _of_dict(source.to_dict(), where)
-    rankings: dict[str, dict[str, float]] = {}
-    ranks: dict[str, dict[str, float]] = {}
-    for row in rows:
-        query, document = _id(row.query, row), _id(row.document, row)
-        ranking = rankings.setdefault(query, {})
-        if document in ranking:
-            raise DataError(
-                f"{row.where}: {document} is there twice for the query {query}: keep one row, such as that with the "
-                "highest score (in pandas frame.groupby([query, document]).max())."
-            )
-        ranking[document] = _number(row)
-        if row.rank is not None:
-            ranks.setdefault(query, {})[document] = _as_rank(row.rank)
-    if not rankings:
+    if rows.empty:
         raise DataError(f"{where} must have at least one ranked document, got none.")
-    _check_direction(rankings, ranks, where)
-    return rankings
+    rows["number"] = rows["score"].map(_number).astype(float)
+    for column in ("query", "document"):
+        is_text = rows[column].notna() & (rows[column].astype(str).str.strip() != "")
+        _refuse(
+            rows[~is_text],
+            f"{{where}}: the ids of a query and a document must not be empty, got {{{column}!r}}.",
+        )
+        rows[column] = rows[column].astype(str)
+    _refuse(
+        rows[~np.isfinite(rows["number"])],
+        "{where}: a score must be a finite number, got {score!s:.60} for {query} and {document}.",
+    )
+    _refuse(
+        rows[rows.duplicated(["query", "document"])],
+        "{where}: {document} is there twice for the query {query}: keep one row, such as that with the highest score "
+        "(in pandas frame.groupby([query, document]).max()).",
+    )
+    if "rank" in rows:
+        _check_direction(rows, where)
+    by_query = rows.groupby("query", sort=False)
+    return {query: dict(zip(of["document"], of["number"], strict=True)) for query, of in by_query}
 
 
-def _of_trec(file: Path) -> Iterator[_Row]:
+def _refuse(rows: pd.DataFrame, message: str) -> None:
+    """Raise DataError with the first row that breaks a rule, if there is one."""
+    for row in rows.head(1).to_dict("records"):
+        raise DataError(message.format(**row))
+
+
+def _of_trec(file: Path) -> pd.DataFrame:
     """A TREC run: query, Q0, document, rank, score and tag on each line, with tabs between them, or else blanks."""
+    rows = []
     opening = gzip.open if file.suffix.lower() == ".gz" else open
     try:
         with opening(file, "rt", encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
-                where = f"{file}, line {number}"
                 text = line.rstrip("\r\n")
-                parts = text.split("\t") if "\t" in text else text.split()
-                if not text.strip():
-                    continue
-                if len(parts) != 6:
+                parts = text.split()
+                if "\t" in text:
+                    parts = list(map(str.strip, text.split("\t")))
+                if len(parts) not in (0, 6):
                     raise DataError(
-                        f"{where}: a TREC run has 6 columns (query Q0 document rank score tag) with tabs or blanks "
-                        f"between them, got {len(parts)}."
+                        f"{file}, line {number}: a TREC run has 6 columns (query Q0 document rank score tag) with tabs "
+                        f"or blanks between them, got {len(parts)}."
                     )
-                query, _, document, rank, score, _ = map(str.strip, parts)
-                yield _Row(where, query, document, score, rank)
+                if parts:
+                    rows.append((f"{file}, line {number}", *parts))
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(f"{file}: the gzip file is cut off or damaged: copy it again.") from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{file} cannot be read as a TREC run in UTF-8: {reason}.") from error
+    return pd.DataFrame(rows, columns=["where", "query", "q0", "document", "rank", "score", "tag"])
 
 
-def _of_table(table: pd.DataFrame, where: str) -> Iterator[_Row]:
-    """The rows of a table, by whichever names it has for their columns."""
-    columns = []
+def _of_table(table: pd.DataFrame, where: str) -> pd.DataFrame:
+    """The columns of a table, by whichever names it has for them."""
+    rows = pd.DataFrame({"where": [f"{where}, row {number}" for number in table.index]}, index=table.index)
     for column, names in _COLUMNS.items():
         found = [name for name in names if name in table.columns]
         if not found:
             raise DataError(f"{where} needs a column {column}, got {', '.join(map(str, table.columns))}.")
-        columns.append(table[found[0]])
-    ranks = [None] * len(table)
+        rows[column] = table[found[0]].astype(object)
     if "rank" in table:
-        ranks = table["rank"].tolist()
-    for number, values in enumerate(zip(*columns, ranks, strict=True), start=1):
-        yield _Row(f"{where}, row {number}", *values)
+        rows["rank"] = table["rank"]
+    return rows
 
 
-def _of_dict(source: Rankings, where: str) -> Iterator[_Row]:
+def _of_dict(source: Rankings, where: str) -> pd.DataFrame:
+    rows: list[tuple[object, ...]] = []
     for query, ranking in source.items():
         if not isinstance(ranking, Mapping):
             raise DataError(
                 f"{where}: each query needs a dict of documents with their scores, got a {type(ranking).__name__} for "
                 f"{query}."
             )
-        for document, score in ranking.items():
-            yield _Row(where, query, document, score)
+        rows += [(where, query, document, score) for document, score in ranking.items()]
+    return pd.DataFrame(rows, columns=["where", "query", "document", "score"], dtype=object)
 
 
-def _id(value: Any, row: _Row) -> str:
-    text = "" if value is None or value is pd.NA or value != value else str(value)  # nan differs from itself
-    if not text.strip():
-        raise DataError(f"{row.where}: the ids of a query and a document must not be empty, got {value!r}.")
-    return text
-
-
-def _number(row: _Row) -> float:
-    try:
-        score = float(row.score)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"{row.where}: a score must be a number, got {str(row.score)[:60]!r}.") from None
-    if not math.isfinite(score):
-        raise DataError(
-            f"{row.where}: a score must be finite, got {score} for {row.query} and {row.document}."
-        )
-    return score
-
-
-def _as_rank(value: Any) -> float:
-    """A rank as a number; nan if it is none."""
+def _number(value: Any) -> float:
+    """A value as Python reads it, which is exact; nan if it is no number."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
-def _check_direction(rankings: Rankings, ranks: Mapping[str, Mapping[str, float]], where: str) -> None:
+def _check_direction(rows: pd.DataFrame, where: str) -> None:
     """Refuse distances: of neighbours by rank, more have rising than falling scores."""
-    n_rising = 0
-    n_falling = 0
-    example = ""
-    for query, of_query in ranks.items():
-        order = sorted((rank, document) for document, rank in of_query.items() if not math.isnan(rank))
-        for (rank, document), (next_rank, following) in pairwise(order):
-            step = rankings[query][following] - rankings[query][document]
-            if next_rank > rank and step > 0:
-                n_rising += 1
-                example = example or f"{following} behind {document} for the query {query}"
-            n_falling += next_rank > rank and step < 0
-    if n_rising > n_falling:
+    ranked = rows.assign(rank=rows["rank"].map(_number)).dropna(subset="rank")
+    ranked = ranked.sort_values(["query", "rank"], kind="stable")
+    steps = ranked.groupby("query")[["rank", "number"]].diff()
+    before = ranked.groupby("query")["document"].shift()
+    is_rising = (steps["rank"] > 0) & (steps["number"] > 0)
+    is_falling = (steps["rank"] > 0) & (steps["number"] < 0)
+    if is_rising.sum() > is_falling.sum():
+        first = is_rising.idxmax()
         raise DataError(
-            f"{where}: the highest score must be the best, but scores rise with the ranks, such as {example}: if they "
-            "are distances, give their negatives."
+            f"{where}: the highest score must be the best, but scores rise with the ranks, such as "
+            f"{ranked['document'][first]} behind {before[first]} for the query {ranked['query'][first]}: if they are "
+            "distances, give their negatives."
         )

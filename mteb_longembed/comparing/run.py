@@ -4,7 +4,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import median
@@ -13,6 +13,7 @@ from typing import Any, cast
 import mteb
 import pandas as pd
 import torch
+from mteb.models import ModelMeta
 from sentence_transformers.util import get_device_name
 
 from mteb_longembed.encoders.batching import no_bar
@@ -20,10 +21,9 @@ from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.speed import measure
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
-from mteb_longembed.evaluation.passages import AT
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
-from mteb_longembed.retrieval.bm25_settings import BM25Settings
+from mteb_longembed.retrieval.chunks import NamedChunker
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.make import (
     chunked_pass,
@@ -32,15 +32,13 @@ from mteb_longembed.retrieval.make import (
     scorer_of,
     searching,
 )
-from mteb_longembed.retrieval.passage_bm25 import PassageBM25
-from mteb_longembed.retrieval.reranked import Reranked
 from mteb_longembed.retrieval.rows import Pass
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
 
 from .cache import Cache
 from .candidates import Candidate
-from .costs import Cost, chunk_texts, count, sample, share_of_words, tokens_of_words
+from .costs import Cost, chunk_texts, count, count_words_of, sample, share_of_words, tokens_of_words
 
 #: How often a speed is measured.
 _ROUNDS = 3
@@ -85,14 +83,13 @@ class Runner:
     _has_begun: bool = False
     #: The one model that is loaded, mteb's object, by the name of its pass.
     _loaded: dict[str, Any] = field(default_factory=dict)
-    #: The vectors of a pass on a split, and BM25 on it: both stay until the end.
+    #: The vectors of a pass on a split stay until the end, a scorer until it has scored.
     _passes: dict[tuple[str, str], Pass] = field(default_factory=dict)
-    _bm25: dict[tuple[str, str], PassageBM25 | Reranked] = field(default_factory=dict)
     _scorers: dict[tuple[str, str], Scorer] = field(default_factory=dict)
-    #: Passes that have encoded a split.
-    _encoded: set[tuple[str, str]] = field(default_factory=set)
     #: The speed of a pass, how far its rounds lay apart, and the bytes of a vector.
     _speeds: dict[str, tuple[float, float, int]] = field(default_factory=dict)
+    #: By the name of an encoder and its chunker.
+    _costs: dict[tuple[str, NamedChunker | None], Cost] = field(default_factory=dict)
 
     def run(self, candidate: Candidate) -> Done:
         """Run all evaluations of a candidate that earlier runs have not finished.
@@ -118,28 +115,25 @@ class Runner:
     def _run(self, candidate: Candidate) -> Done:
         began = time.monotonic()
         meta = candidate.meta
-        tables = {split.label: self.cache.find(meta, split) for split in self.splits}
-        missing = [split for split in self.splits if tables[split.label] is None]
         cost = self._cost(candidate)
-        if missing and cost.tokens_per_second and not self._has_begun:
-            self._has_begun = True
-            self.before_first_pass(cost)
-        for split in missing:
-            place = candidate.passes, _key(split)
-            # what an earlier candidate's pass has encoded does not advance the bar again
-            bar = no_bar() if place in self._encoded else nullcontext()
-            with bar:
-                scored = partial(evaluate, self._scorer(candidate, split), split, candidate.tolerance)
-                tables[split.label] = self.cache.scores(meta, split, scored)
-            self._encoded.add(place)
-            # the pass keeps its vectors, and a scorer has a copy of them
-            self._scorers.pop((candidate.id, _key(split)), None)
-        if candidate.reranks:
-            device = self.device or str(get_device_name())
-            cost = self.cache.cost(meta, self.splits, device, lambda: self._reranking_cost(candidate, cost))
-        scores = pd.concat(
-            [cast("pd.DataFrame", tables[split.label]) for split in self.splits], ignore_index=True
-        )
+        tables = []
+        n_encoded = 0.0
+        for split in self.splits:
+            table = self.cache.find(meta, split)
+            if table is None:
+                if cost.tokens_per_second and not self._has_begun:
+                    self._has_begun = True
+                    self.before_first_pass(cost)
+                scorer = self._scorer(candidate, split)
+                table = self.cache.scores(meta, split, partial(evaluate, scorer, split, candidate.tolerance))
+                n_encoded += getattr(scorer, "share_encoded", 0.0) * len(split.corpus)
+                # the pass keeps its vectors, and a scorer has a copy of them
+                del self._scorers[candidate.id, _key(split)]
+            tables.append(table)
+        if candidate.words is not None and candidate.words.rerank is not None:
+            share = n_encoded / sum(len(split.corpus) for split in self.splits)
+            cost = self._cached_cost(meta, partial(replace, cost, share_encoded=share))
+        scores = pd.concat(tables, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
         groups = {(*split.label, query): own for split in self.splits for query, own in split.groups.items()}
         keys = scores[["task", "split", "query"]].itertuples(index=False, name=None)
@@ -155,39 +149,27 @@ class Runner:
             for other in self.candidates:
                 is_other = other.passes == candidate.passes and other.id != candidate.id
                 if is_other and self.cache.find(other.meta, split) is None:
-                    self._make_if_possible(other, split)
+                    # what is wrong with it is said when it runs
+                    with suppress(LongEmbedError):
+                        self._scorers[other.id, _key(split)] = self._made(other, split)
             self._scorers[place] = self._made(candidate, split)
         return self._scorers[place]
-
-    def _make_if_possible(self, candidate: Candidate, split: Split) -> None:
-        """Make a scorer, so that its head takes part in the pass. What is wrong with it is said when it runs."""
-        try:
-            self._scorers[candidate.id, _key(split)] = self._made(candidate, split)
-        except LongEmbedError:
-            return
 
     def _made(self, candidate: Candidate, split: Split) -> Scorer:
         if candidate.scorer is not None:
             return candidate.scorer
-        if candidate.kind == "bm25":
-            return self._bm25_of(candidate.words, split)
-        if candidate.kind == "api" and not hasattr(self._model(candidate), "encode"):
+        if candidate.words is not None:
+            return make_bm25(candidate.words, self.device)
+        if candidate.model is not None:
+            vectors = cast("Any", candidate.model.vectors)
+            return searching(self._pass(candidate, split), vectors, candidate.search)
+        if not hasattr(self._model(candidate), "encode"):
             return scorer_of(self._model(candidate))
-        vectors, settings_of_search, pieces = None, SearchSettings(), None
-        if candidate.parts is not None:
-            spec, settings_of_search = candidate.parts
-            vectors = cast("Any", spec.vectors)
-        elif candidate.name != candidate.base:
+        pieces = None
+        if candidate.name != candidate.base:
             # windows around the model of the pass
             pieces = cast("Any", mteb.get_model(candidate.name, device=self.device)).windows
-        encoded = self._pass(candidate, split)
-        return searching(encoded, vectors, settings_of_search, pieces)
-
-    def _bm25_of(self, settings: BM25Settings, split: Split) -> PassageBM25 | Reranked:
-        place = str(settings), _key(split)
-        if place not in self._bm25:
-            self._bm25[place] = make_bm25(settings, self.device)
-        return self._bm25[place]
+        return searching(self._pass(candidate, split), None, SearchSettings(), pieces)
 
     def _pass(self, candidate: Candidate, split: Split) -> Pass:
         place = candidate.passes, _key(split)
@@ -220,64 +202,58 @@ class Runner:
 
     def _cost(self, candidate: Candidate) -> Cost:
         """The cost that an earlier run has measured, or that is measured now. BM25 encodes nothing."""
-        if candidate.kind == "own":
+        if candidate.scorer is not None:
             # what it costs, and what it reads, is its user's to know
             return Cost(share_read=math.nan)
-        if candidate.kind == "bm25":
-            n_tokens = tokens_of_words(self.splits) if candidate.neighbours else 0
-            return Cost(n_tokens, share_read=share_of_words(self.splits, candidate.words.target_len))
-        # settings of search change no vector, and no speed of encoding
-        meta = candidate.meta
-        if candidate.chunker is None:
-            meta = replace(candidate, name=candidate.encoder).meta
-        device = self.device or str(get_device_name())
-        cost = self.cache.cost(meta, self.splits, device, lambda: self._measured(candidate, device))
+        n_of_words = 0
         if candidate.reads_words:
-            cost = replace(cost, tokens=cost.tokens + tokens_of_words(self.splits))
-        return cost
+            n_of_words = tokens_of_words(self.splits)
+        if candidate.words is not None:
+            return Cost(n_of_words, share_read=share_of_words(self.splits, candidate.words.target_len))
+        # settings of search change no vector, and no speed of encoding
+        encoder = candidate.encoder, candidate.chunker
+        if encoder not in self._costs:
+            self._costs[encoder] = self._cached_cost(candidate.meta, lambda: self._measured(candidate))
+        cost = self._costs[encoder]
+        return replace(cost, tokens=cost.tokens + n_of_words)
 
-    def _reranking_cost(self, candidate: Candidate, cost: Cost) -> Cost:
-        """The cost of words, and the share of the documents that the queries had encoded."""
-        shares = []
-        for split in self.splits:
-            scorer = self._bm25_of(candidate.words, split)
-            shares.append(cast("Reranked", scorer).share_encoded * len(split.corpus))
-        return replace(cost, share_encoded=sum(shares) / sum(len(split.corpus) for split in self.splits))
+    def _cached_cost(self, meta: ModelMeta, measured: Callable[[], Cost]) -> Cost:
+        return self.cache.cost(meta, self.splits, self._device, measured)
 
-    def _measured(self, candidate: Candidate, device: str) -> Cost:
+    @property
+    def _device(self) -> str:
+        return self.device or str(get_device_name())
+
+    def _measured(self, candidate: Candidate) -> Cost:
         """The cost of a model with the documents, or with their chunks."""
         cut = None
         if candidate.chunker is not None:
             cut = candidate.chunker.cut
         base = getattr(self._model(candidate), "model", None)
         if not isinstance(base, LongModelMixin):
-            return count(None, self.splits, candidate.target_len, cut)
-        model = cast("LongModel", base)
-        if candidate.parts is not None and candidate.parts[0].vectors is not None:
-            model = heads.raw(model, cast("Any", candidate.parts[0].vectors))
+            return count_words_of(self.splits, candidate.target_len)
+        plain = cast("LongModel", base)
+        model = plain
+        if candidate.model is not None and candidate.model.vectors is not None:
+            model = heads.raw(plain, cast("Any", candidate.model.vectors))
         cost = count(model, self.splits, candidate.target_len, cut)
         if candidate.passes not in self._speeds:
-            texts = sample(self.splits, torch.device(device).type)
+            texts = sample(self.splits, torch.device(self._device).type)
             if cut is not None:
                 texts = chunk_texts(texts, cut)
             if not texts:
                 return cost
             with no_bar():
-                rounds = [measure(cast("LongModel", base), texts) for _ in range(_ROUNDS)]
+                rounds = [measure(plain, texts) for _ in range(_ROUNDS)]
             speeds = [speed for speed, _ in rounds]
             spread = (max(speeds) - min(speeds)) / max(speeds)
             self._speeds[candidate.passes] = median(speeds), spread, rounds[0][1]
         speed, spread, n_bytes = self._speeds[candidate.passes]
-        machine = f"{device}, {torch.get_num_threads()} threads"
+        machine = f"{self._device}, {torch.get_num_threads()} threads"
         cost = replace(cost, tokens_per_second=speed, speed_spread=spread, device=machine)
         if cost.vectors is not None:
             cost = replace(cost, bytes=cost.vectors * n_bytes)
         return cost
-
-
-def share_shown(split: Split) -> float:
-    """The share of the documents whose short windows are read, because a judged query shows them."""
-    return min(1.0, max(AT) * len(split.passages) / len(split.corpus))
 
 
 def _key(split: Split) -> str:

@@ -63,7 +63,7 @@ def summarise(
             "base": candidate.base,
             "is_base": candidate.is_base,
             "neighbours": candidate.neighbours,
-            "chunker": candidate.chunker_name,
+            "chunker": getattr(candidate.chunker, "name", ""),
             "encoder": candidate.name,
             "passes": candidate.passes,
             "trained_len": candidate.trained_len,

@@ -140,10 +140,8 @@ def cost(row: Any) -> tuple[float, float]:
     """The seconds in which all documents are encoded, and the bytes of a document's vectors; nan if not known."""
     if row.kind == "bm25":
         return 0.0, 0.0
-    seconds = math.nan
+    seconds = row.tokens / float(row.tokens_per_second or math.nan)
     stored = math.nan
-    if is_number(row.tokens_per_second) and row.tokens_per_second > 0:
-        seconds = row.tokens / row.tokens_per_second
     if is_number(row.bytes):
         stored = float(row.bytes)
     return seconds, stored
@@ -197,31 +195,31 @@ def _cheaper_by(row: Any, other: Any) -> str:
 
 def _use(verdict: Verdict, row: Any, rows: Sequence[Any]) -> str:
     best = rows[0]
+    use = f"Use {row.label}"
+    stay = f"Stay with {row.label}" if row.is_base else use
     if verdict == "nothing":
         return "Nothing can be said yet."
     if verdict == "only":
-        return f"Use {row.label}: there is nothing to compare it with."
-    if verdict == "winner" and row.is_base:
-        return f"Stay with {row.label}: it alone is good enough."
+        return f"{use}: there is nothing to compare it with."
     if verdict == "winner":
-        return f"Use {row.label}: it alone is good enough."
+        return f"{stay}: it alone is good enough."
     if verdict == "good enough" and row.Index == best.Index:
-        return f"Use {row.label}: it has the highest score, and nothing cheaper is good enough."
+        return f"{use}: it has the highest score, and nothing cheaper is good enough."
     if verdict == "good enough":
-        reason = (
-            _cheaper_by(row, best) if cheapest([best, row]) is row else "the highest score is not surely best"
-        )
-        return f"Use {row.label}: it is good enough, and {reason}."
-    sentence = f"Use {row.label} for now: it has the highest score, but these queries do not decide."
+        reason = "the highest score is not surely best"
+        if cheapest([best, row]) is row:
+            reason = _cheaper_by(row, best)
+        return f"{use}: it is good enough, and {reason}."
+    sentence = f"{use} for now: it has the highest score, but these queries do not decide."
     if row.is_base:
-        sentence = f"Stay with {row.label} for now: nothing that was tried is surely better."
+        sentence = f"{stay} for now: nothing that was tried is surely better."
     cheap = cheapest_named(rows)
-    if cheap.Index != best.Index:
-        sentence += (
-            f" {cheap.label} {_cheaper_by(cheap, best)} and is less than {MARGIN:g} points behind in "
-            f"{percent(cheap.near_share)} of the resamples."
-        )
-    return sentence
+    if cheap.Index == best.Index:
+        return sentence
+    return (
+        f"{sentence} {cheap.label} {_cheaper_by(cheap, best)} and is less than {MARGIN:g} points behind in "
+        f"{percent(cheap.near_share)} of the resamples."
+    )
 
 
 def cheapest_named(rows: Sequence[Any]) -> Any:
@@ -234,12 +232,6 @@ def cheapest_named(rows: Sequence[Any]) -> Any:
         rows = [row for row in rows if _index(row) != _index(cheap) or row.Index == rows[0].Index]
         cheap = cheapest(rows)
     return cheap
-
-
-def may_be_best(rows: Sequence[Any]) -> list[Any]:
-    """All but the first one that are not surely behind and come near it at all, the likeliest first."""
-    others = [row for row in rows[1:] if row.standing != BEHIND and row.near_share >= LEAST_SHARE]
-    return sorted(others, key=lambda row: (-row.near_share, row.label))
 
 
 def _certainty(verdict: Verdict, row: Any, rows: Sequence[Any], setting: Setting) -> str:
@@ -263,15 +255,17 @@ def _certainty(verdict: Verdict, row: Any, rows: Sequence[Any], setting: Setting
         return f"{sentence}; the highest score is {best.score:.1f}, of {best.label}."
     if verdict == "good enough":
         return f"{sentence}."
-    rivals = may_be_best(rows)
+    others = [other for other in rows[1:] if other.standing != BEHIND and other.near_share >= LEAST_SHARE]
+    rivals = sorted(others, key=lambda other: (-other.near_share, other.label))
     if not rivals:
         return f"{sentence}; each other one is in less than {percent(LEAST_SHARE)}."
     named = [f"{rival.label} ({percent(rival.near_share)})" for rival in rivals[:_NAMED]]
     if len(rivals) > _NAMED:
         named.append(f"{len(rivals) - _NAMED} more")
-    differing = [rival for rival in rivals if not rival.is_same]
-    more = f" {_more(differing[0], setting.n_queries)}" if differing else ""
-    return f"{sentence}; {listed(named)} may be best too.{more}"
+    sentence = f"{sentence}; {listed(named)} may be best too."
+    for rival in [rival for rival in rivals if not rival.is_same][:1]:
+        sentence += f" {_more(rival, setting.n_queries)}"
+    return sentence
 
 
 def _more(row: Any, n_queries: int) -> str:
@@ -299,10 +293,10 @@ def _price_of_words(row: Any) -> str:
 
 def _price(row: Any, best: Any) -> str:
     """What a candidate costs, what that saves against the best, and how much of the text it reads."""
-    if row.kind == "bm25":
-        return _price_of_words(row)
     if row.kind == "own":
         return "What it costs is not known here."
+    if row.kind == "bm25":
+        return _price_of_words(row)
     parts = []
     if is_number(row.tokens_per_second):
         parts.append(f"encodes {row.tokens_per_second:,.0f} tokens a second")
@@ -376,10 +370,11 @@ def listed(words: Any) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def counted(n: int, word: str) -> str:
+def counted(n: int, one: str, several: str = "") -> str:
     """A number and its word.
 
-    >>> counted(1, "document"), counted(1200, "document")
-    ('1 document', '1,200 documents')
+    >>> counted(1, "document"), counted(1200, "document"), counted(2, "query", "queries")
+    ('1 document', '1,200 documents', '2 queries')
     """
-    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+    word = several or f"{one}s"
+    return f"{n:,} {one if n == 1 else word}"

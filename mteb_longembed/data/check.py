@@ -4,7 +4,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from numbers import Integral
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -78,11 +77,9 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
     """
     known: set[str] = set()
     for part in read_parts(source, name or name_of(source, "corpus")):
-        titles: Sequence[object] = [None] * len(part.rows)
-        if "title" in part.rows:
-            titles = list(part.rows["title"])
         texts = _column(part, ("text", "contents"))
-        for (where, key), title, text in zip(_ids(part, _DOCUMENT, known), titles, texts, strict=True):
+        rows = zip(_ids(part, _DOCUMENT, known), _optional(part, "title"), texts, strict=True)
+        for (where, key), title, text in rows:
             read = "" if _is_missing(title) else _text(title, "title", where)
             yield Document(key, read, _text(text, "text", where))
 
@@ -101,10 +98,8 @@ def read_asked(source: Source, name: str = "") -> Iterator[Query]:
     known: set[str] = set()
     for part in read_parts(source, name or name_of(source, "queries")):
         texts = _column(part, ("text", "query", "query_text"))
-        groups: Sequence[object] = [None] * len(part.rows)
-        if "group" in part.rows:
-            groups = list(part.rows["group"])
-        for (where, key), text, group in zip(_ids(part, _QUERY, known), texts, groups, strict=True):
+        rows = zip(_ids(part, _QUERY, known), texts, _optional(part, "group"), strict=True)
+        for (where, key), text, group in rows:
             read = _text(text, "text", where)
             if not read.strip():
                 raise DataError(f"{where}: expected a query, got an empty text.")
@@ -180,13 +175,9 @@ def read_judgement_rows(source: Source, name: str = "") -> Rows:
                 )
     table = read_table(source, name, judgements=True)
     part = Part(name, table)
-    columns = {
-        "query": _column(part, _JUDGED_QUERY),
-        "document": _column(part, _JUDGED_DOCUMENT),
-        "score": [1] * len(table),
-        **{column: [None] * len(table) for column in _PASSAGE},
-    }
-    columns.update({column: table[column] for column in _PASSAGE if column in table})
+    columns = {"query": _column(part, _JUDGED_QUERY), "document": _column(part, _JUDGED_DOCUMENT)}
+    columns["score"] = [1] * len(table)
+    columns |= {column: _optional(part, column) for column in _PASSAGE}
     if any(column in table for column in _SCORE):
         columns["score"] = _column(part, _SCORE)
     elif set(table.columns) - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT, *_PASSAGE}:  # one of them may be a score
@@ -285,6 +276,13 @@ def _column(part: Part, names: Sequence[str]) -> pd.Series:
     raise DataError(f"{part.name}: expected a column {' or '.join(names)}, got {_names(part.rows.columns)}.")
 
 
+def _optional(part: Part, name: str) -> Sequence[Any]:
+    """A column that a table may lack: then nothing in each row."""
+    if name in part.rows:
+        return list(part.rows[name])
+    return [None] * len(part.rows)
+
+
 def _names(columns: pd.Index) -> str:
     return ascii(", ".join(map(str, columns)))[1:200].rstrip("'")
 
@@ -323,15 +321,9 @@ def _id(value: object, what: str, where: str) -> str:
     if not name.strip() or _CONTROL.search(name):
         raise DataError(
             f"{where}: the {what} must be a text or an integer, not empty and without control characters, got "
-            f"{_brief(value)}{_hint_of_time(value)}."
+            f"{_brief(value)}."
         )
     return name
-
-
-def _hint_of_time(value: object) -> str:
-    if isinstance(value, (date, pd.Timestamp)):
-        return ", which a reader of tables made of a text: read that column as text"
-    return ""
 
 
 def _text(value: object, what: str, where: str) -> str:

@@ -123,10 +123,10 @@ def is_known_task(name: str) -> bool:
     return True
 
 
-def check_text_retrieval(command: str, task: AbsTask) -> None:
+def check_text_retrieval(task: AbsTask) -> None:
     """Raise InputError if a task is not text retrieval."""
     data = task.metadata
     if not isinstance(task, AbsTaskRetrieval) or data.get_modalities(PromptType.document) != ["text"]:
         raise InputError(
-            f"{command} needs a text retrieval task, got {data.name}, which is {data.type} ({data.category})."
+            f"compare needs a text retrieval task, got {data.name}, which is {data.type} ({data.category})."
         )

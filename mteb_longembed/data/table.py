@@ -93,12 +93,15 @@ def _parts(source: Any, name: str, trec: Sequence[str]) -> Iterator[Part]:
         yield Part(name, _of_dict(source, name))
     elif isinstance(source, (str, Path)):
         path = Path(source)
-        yield from _of_folder(path, name) if path.is_dir() else _of_file(path, name, trec)
+        if path.is_dir():
+            yield from _of_folder(path, name)
+        else:
+            yield from _of_file(path, name, trec)
     elif hasattr(source, "iter") and hasattr(source, "with_format"):
         # a data set of Hugging Face, perhaps in streaming mode and with a format of its own
-        yield from _numbered(name, map(_to_pandas, source.with_format("arrow").iter(_ROWS)))
+        yield from _numbered(name, source.with_format("arrow").iter(_ROWS))
     elif hasattr(source, "to_batches"):  # Arrow's tables and data sets
-        yield from _numbered(name, map(_to_pandas, source.to_batches()))
+        yield from _numbered(name, source.to_batches())
     elif hasattr(source, "to_pandas"):
         table = source.to_pandas()
         if not isinstance(table, pd.DataFrame):
@@ -115,20 +118,11 @@ def _parts(source: Any, name: str, trec: Sequence[str]) -> Iterator[Part]:
         )
 
 
-def _to_pandas(batch: pyarrow.Table | pyarrow.RecordBatch) -> pd.DataFrame:
-    """A batch as a table. Times lose their zone: nobody reads it, and Python may not know it."""
-    fields = []
-    for field in batch.schema:
-        if pyarrow.types.is_timestamp(field.type):
-            field = field.with_type(pyarrow.timestamp(field.type.unit))
-        fields.append(field)
-    return batch.cast(pyarrow.schema(fields, batch.schema.metadata)).to_pandas()
-
-
-def _numbered(name: str, tables: Iterable[pd.DataFrame]) -> Iterator[Part]:
-    """Tables whose rows are numbered through."""
+def _numbered(name: str, batches: Iterable[Any]) -> Iterator[Part]:
+    """Arrow's tables or batches, whose rows are numbered through."""
     n_before = 0
-    for table in map(with_index, tables):
+    for batch in batches:
+        table = with_index(batch.to_pandas())
         table.index += n_before
         n_before += len(table)
         yield Part(name, table)
@@ -154,10 +148,8 @@ def _dicts(rows: Iterable[Any], name: str) -> Iterator[dict[str, Any]]:
 
 def with_index(source: pd.DataFrame) -> pd.DataFrame:
     """A copy in which named levels of the index are columns. A filtered or shuffled table has gaps in its index."""
-    table = source.copy()
-    for number, level in enumerate(source.index.names):
-        if level is not None and level not in table:
-            table.insert(0, level, source.index.get_level_values(number))
+    levels = [level for level in source.index.names if level is not None and level not in source]
+    table = source.reset_index(level=levels)
     table.index = pd.RangeIndex(1, len(table) + 1)
     return table
 
@@ -192,20 +184,18 @@ def _of_dict(source: Mapping[str, Any], name: str) -> pd.DataFrame:
 
 def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
     """The rows of a file. `trec` has the endings of TREC's format, where that may be."""
-    if not path.exists():
-        raise DataError(f"{name}: expected a file or a folder, found none.")
-    if not path.is_file():  # it can be read only once
-        raise DataError(f"{name}: expected a file or a folder, got a pipe or a device: write it to a file.")
+    if not path.is_file():  # a pipe can be read only once
+        raise DataError(f"{name}: expected a regular file or a folder, found none.")
     ending = ending_of(path)
     try:
         if ending in (".jsonl", ".ndjson"):
             yield from _of_rows(name, _json_rows(path, name))
         elif ending == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
-                yield from _numbered(name, map(_to_pandas, file.iter_batches(_ROWS)))
+                yield from _numbered(name, file.iter_batches(_ROWS))
         elif ending == ".arrow":
             with pyarrow.memory_map(str(path)) as file:
-                yield from _numbered(name, map(_to_pandas, _arrow_batches(file)))
+                yield from _numbered(name, _arrow_batches(file))
         elif ending in _SEPARATED:
             yield from _of_separated(path, name, ending)
         elif ending in trec:
@@ -302,7 +292,7 @@ def _json_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
             if not text:
                 continue
             try:
-                row = json.loads(text, object_pairs_hook=_once)
+                row = json.loads(text)
             except (ValueError, RecursionError) as error:
                 reason = str(error).replace("line 1 ", "")  # json knows only this line
                 raise DataError(f"{name}, row {number}: expected one JSON object, got: {reason}.") from None
@@ -311,15 +301,6 @@ def _json_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
                     f"{name}, row {number}: expected one JSON object, got a {type(row).__name__}."
                 )
             yield number, row
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object whose names occur once. Without this the last value of a name would count."""
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        again = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"{again[:60]!a} twice")
-    return row
 
 
 def ending_of(path: Path) -> str:
@@ -338,25 +319,20 @@ def _of_folder(folder: Path, name: str) -> Iterator[Part]:
     queries or judgements of a data set.
     """
     files = _visible(folder)
-    texts = [file for file in files if _is_text(file)]
+    texts = list(filter(_is_text, files))
     tables = [file for file in files if ending_of(file) in ENDINGS]
+    others = [file for file in tables if not _is_shard(file) or file.name.startswith(("queries", "qrels"))]
     if not texts and not tables:
-        others = ", ".join(f"{ending or 'no ending'} ({n})" for ending, n in ignored_files(folder).items())
+        found = [f"{ending or 'no ending'} ({n})" for ending, n in ignored_files(folder).items()]
+    elif texts and tables:
+        found = [texts[0].name, tables[0].name]
+    else:
+        found = [file.name for file in others[:1]]
+    if found or not files:
         raise DataError(
-            f"{name}: a folder needs files with one of the endings {', '.join((*TEXTS, *SHARDS))}, got "
-            f"{others or 'no file'}."
+            f"{name}: a folder must have either texts ({', '.join(TEXTS)}) or the shards of one table "
+            f"({', '.join(SHARDS)}), got {', '.join(found) or 'no file'}: give the path of the table."
         )
-    if texts and tables:
-        raise DataError(
-            f"{name}: expected texts or tables, got both, such as {texts[0].name} and {tables[0].name}: give the path "
-            "of the tables, or of a folder of texts alone."
-        )
-    for file in tables:
-        if file.suffix.lower() not in SHARDS or file.name.startswith(("queries", "qrels")):
-            raise DataError(
-                f"{name}: a folder of tables must have the shards of one table ({', '.join(SHARDS)}), got {file.name}: "
-                "give the path of the file."
-            )
     for file in tables:
         yield from _of_file(file, f"{name}/{file.relative_to(folder).as_posix()}", ())
     yield from _of_rows(name, enumerate(_texts(folder, name, texts), start=1))
@@ -369,8 +345,6 @@ def _texts(folder: Path, name: str, texts: Sequence[Path]) -> Iterator[dict[str,
     """
     for file in texts:
         inner = unicodedata.normalize("NFC", file.relative_to(folder).as_posix())
-        if _has_surrogates(inner):
-            raise DataError(f"{name}: expected names of files in UTF-8, got {inner!a}: rename it.")
         try:
             yield {"id": inner, "text": file.read_bytes().decode("utf-8-sig")}
         except UnicodeDecodeError:
@@ -379,13 +353,12 @@ def _texts(folder: Path, name: str, texts: Sequence[Path]) -> Iterator[dict[str,
             raise DataError(f"{name}/{inner}: expected a readable file, got: {error.strerror}.") from None
 
 
-def _has_surrogates(name: str) -> bool:
-    """Whether a name has bytes that are no UTF-8: Python reads each as half a character."""
-    return any(unicodedata.category(sign) == "Cs" for sign in name)
-
-
 def _is_text(path: Path) -> bool:
     return path.suffix.lower() in TEXTS and path.is_file()
+
+
+def _is_shard(path: Path) -> bool:
+    return path.suffix.lower() in SHARDS
 
 
 def _visible(folder: Path) -> list[Path]:
@@ -403,6 +376,6 @@ def ignored_files(folder: Path) -> dict[str, int]:
     for path in _visible(folder):
         if path.is_dir() and path.is_symlink():
             counts[f"{path.relative_to(folder).as_posix()}/ (a link)"] += 1
-        elif path.is_file() and not _is_text(path) and path.suffix.lower() not in SHARDS:
+        elif path.is_file() and not _is_text(path) and not _is_shard(path):
             counts[path.suffix.lower()] += 1
     return dict(counts)

@@ -99,12 +99,10 @@ def _find(root: Path, kind: str, stems: Sequence[str]) -> Path:
         endings += TREC
     found = []
     for stem in stems:
-        path = root / stem
-        if path.parent.is_dir():
-            for beside in sorted(path.parent.iterdir()):
-                is_named_so = beside.name.partition(".")[0] == path.name
-                if is_named_so and ending_of(beside) in endings and beside.is_file():
-                    found.append(beside)
+        for path in sorted(root.glob(f"{stem}*")):
+            is_named_so = path.name.partition(".")[0] == Path(stem).name
+            if is_named_so and ending_of(path) in endings and path.is_file():
+                found.append(path)
     if len(found) > 1:
         names = " and ".join(str(path.relative_to(root)) for path in found)
         raise DataError(f"{root}: expected one file for {kind}, found {names}: remove all but one.")
@@ -185,9 +183,9 @@ class OwnData(AbsTaskRetrieval):
         rows_of = {
             split: check.read_judgement_rows(source) for split, source in self.judgement_sources.items()
         }
-        with_passage = {
-            row["document"] for rows in rows_of.values() for _, row in rows if check.has_passage(row)
-        }
+        with_passage: set[str] = set()
+        for rows in rows_of.values():
+            with_passage.update(row["document"] for _, row in rows if check.has_passage(row))
         judged_texts: dict[str, check.Document] = {}
 
         def texts() -> Iterator[tuple[str, str]]:

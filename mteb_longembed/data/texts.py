@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from datasets import Dataset
@@ -60,10 +60,13 @@ def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | N
 
 def texts_of(rows: Dataset) -> Iterator[list[str]]:
     """The documents of a corpus in batches, as models read them: title first."""
-    columns = [name for name in ("title", "text") if name in rows.column_names]
-    for batch in rows.select_columns(columns).iter(batch_size=64):
-        rows_of_batch = zip(*(batch[name] for name in columns), strict=True)
-        yield [_joined(values) for values in rows_of_batch]
+    for batch in text_columns(rows).iter(batch_size=64):
+        yield [joined(values) for values in zip(*batch.values(), strict=True)]
+
+
+def text_columns(rows: Dataset) -> Dataset:
+    """The columns of a corpus that models read: the title, if it has one, and the text."""
+    return rows.select_columns([name for name in ("title", "text") if name in rows.column_names])
 
 
 def query_texts(rows: Dataset, metadata: TaskMetadata) -> list[str]:
@@ -87,5 +90,6 @@ def language_of(metadata: TaskMetadata, subset: str) -> str:
     return ENGLISH
 
 
-def _joined(values: tuple[str | None, ...]) -> str:
+def joined(values: Iterable[str | None]) -> str:
+    """Title and text, as models read them."""
     return " ".join(value or "" for value in values).strip()

@@ -3,7 +3,7 @@
 import copy
 import random
 from dataclasses import replace
-from itertools import chain, zip_longest
+from itertools import chain, filterfalse, zip_longest
 from typing import Any
 
 from mteb_longembed.errors import InputError
@@ -68,5 +68,5 @@ def _sampled_ids(split: Split, judged: set[str], n_documents: int, seed: int) ->
             break
         if name is not None:
             kept.add(name)
-    others = [name for name in corpus["id"] if name not in kept]
+    others = list(filterfalse(kept.__contains__, corpus["id"]))
     return kept | set(random.Random(seed).sample(others, n_documents - len(kept)))

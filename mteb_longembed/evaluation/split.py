@@ -1,7 +1,7 @@
 """One split of a task: its documents, queries and judgements, and their identity."""
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -102,19 +102,11 @@ class Split:
         """A hash of all that was loaded."""
         return data_identity(self.task, self.split, [self.subset])
 
-    def texts(self) -> Iterator[str]:
-        """The documents as models read them."""
-        return iter(self.documents.texts)
-
-    def text_at(self, number: int) -> str:
-        """The document with this number in the corpus."""
-        return self.documents.texts[number]
-
     def left_out(self) -> list[str]:
         """Sentences about queries that are not scored and documents without text; none if there are none."""
         sentences = list(getattr(self.task, "unjudged", {}).get(self.split, ()))
         name = ", ".join(self.label)
-        n_empty = sum(not text for text in self.texts())
+        n_empty = sum(not text for text in self.documents.texts)
         asked = len(self.queries)
         n_unjudged = asked - len(self.judged_queries)
         if n_unjudged:

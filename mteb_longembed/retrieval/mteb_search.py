@@ -12,7 +12,7 @@ from datasets import Dataset
 from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.text_table import text_table
-from mteb_longembed.data.texts import language_of, query_texts, texts_of
+from mteb_longembed.data.texts import joined, language_of, query_texts, text_columns, texts_of
 
 from .scorer import Documents, Scorer, Span, full_name, whole_documents
 
@@ -128,7 +128,7 @@ class _Texts(Sequence[str]):
     """The texts of a corpus as models read them, title first. They stay where mteb keeps its rows."""
 
     def __init__(self, corpus: Dataset) -> None:
-        self._corpus = corpus
+        self._corpus = text_columns(corpus)
 
     def __len__(self) -> int:
         return len(self._corpus)
@@ -143,7 +143,7 @@ class _Texts(Sequence[str]):
         places = range(len(self))[place]
         if isinstance(places, range):
             return list(chain.from_iterable(texts_of(self._corpus.select(places))))
-        return self[places : places + 1][0]
+        return joined(self._corpus[places].values())
 
     def __iter__(self) -> Iterator[str]:
         return chain.from_iterable(texts_of(self._corpus))

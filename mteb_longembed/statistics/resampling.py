@@ -251,6 +251,10 @@ def resample(
 ) -> Resamples:
     """Resample the groups of queries of all splits. The same scores always give the same answer.
 
+    >>> interval = resample(["run"], [[[1.0] * 50]]).mean("run")
+    >>> f"{interval.low:.2f} to {interval.high:.2f}"
+    '0.94 to 1.00'
+
     Args:
         names: of the candidates.
         scores: for each split the scores of each candidate, from 0 to 1, on the same queries.
@@ -297,15 +301,3 @@ def _grouped(labels: Sequence[Labels]) -> list[list[int]]:
     with_others = set(chain.from_iterable(shared))
     alone = [[query] for query in range(n_queries) if query not in with_others]
     return [*map(list, sorted(shared)), *alone]
-
-
-def mean_interval(scores: ArrayLike, labels: Labels | None = None) -> Interval:
-    """The 95 % interval of the mean over the queries of one split; without labels, of independent ones.
-
-    >>> interval = mean_interval([1.0] * 50)
-    >>> f"{interval.low:.2f} to {interval.high:.2f}"
-    '0.94 to 1.00'
-    """
-    if labels is None:
-        return resample(["scores"], [[scores]]).mean("scores")
-    return resample(["scores"], [[scores]], [labels]).mean("scores")

@@ -10,11 +10,9 @@ from tests import tiny
 from tests.own_data import beir
 
 KINDS = {
-    "alias": "mini-ape",
     "hub id": "mteb/named",
     "folder": "FOLDER",
     "saved": "SAVED",
-    "none": "FOLDER+none",
     "vectors": "FOLDER+pi@64:vectors=8",
     "extended": "mteb/named+pi@64",
 }

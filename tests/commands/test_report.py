@@ -34,17 +34,10 @@ def test_every_format_has_the_gain_of_each_strategy(name, results, capsys):
 def test_csv_and_json_are_read_back_as_numbers(results, capsys):
     _run(results, "--format", "csv")
     table = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("model")
-    _run(results, "--format", "json")
+    _run(results, "--json")
     rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)}
     assert table.loc[f"{BASE}+ntk@4096", "gain"] == rows[f"{BASE}+ntk@4096"]["gain"] == 12.5
     assert rows[f"{BASE}+none@512"]["gain"] is None
-
-
-def test_json_is_asked_for_as_in_every_command(results, capsys):
-    _run(results, "--format", "json")
-    want = capsys.readouterr().out
-    _run(results, "--json")
-    assert capsys.readouterr().out == want
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])

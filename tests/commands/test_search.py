@@ -14,7 +14,6 @@ import mteb_longembed as longembed
 from mteb_longembed import cli
 from mteb_longembed.encoders.store import EmbeddingStore
 from tests import tiny
-from tests.commands.test_names import KINDS
 
 QUERY = tiny.text(6, 3)
 
@@ -106,13 +105,6 @@ def test_a_question_without_words_is_refused_before_documents_are_encoded(files,
     assert "a query must be a text with words" in capsys.readouterr().err and not encoded
 
 
-def test_nothing_in_a_document_moves_the_cursor(files, capsys) -> None:
-    write(files[1], {"a": f"{QUERY} \x1b]0;title\x07 {QUERY}"})
-    assert cli.main(["search", files[0], "--corpus", str(files[1]), QUERY]) == 0
-    output = capsys.readouterr().out
-    assert "title" in output and not {"\x1b", "\x07"} & set(output)
-
-
 @pytest.mark.parametrize(
     ("tail", "n", "typed"),
     [
@@ -150,14 +142,14 @@ def test_a_passage_is_shown_around_its_best_sentence_or_in_full(files, capsys) -
 JOINED = "\u0645\u06cc\u200c\u0631\u0648\u0645 \U0001f469\u200d\U0001f52c \u0915\u094d\u200d\u0937"
 
 
-def test_joiners_stay_and_direction_controls_do_not(files, capsys) -> None:
-    write(files[1], {"a": f"{QUERY} {JOINED} \u202egnp.exe\u2066"})
+def test_nothing_in_a_document_moves_the_cursor_or_the_direction_and_joiners_stay(files, capsys) -> None:
+    write(files[1], {"a": f"{QUERY} \x1b]0;title\x07 {JOINED} \u202egnp.exe\u2066"})
     assert cli.main(["search", files[0], "--corpus", str(files[1]), QUERY]) == 0
     output = capsys.readouterr().out
-    assert JOINED in output and not {"\u202e", "\u2066"} & set(output)
+    assert JOINED in output and not {"\x1b", "\x07", "\u202e", "\u2066"} & set(output)
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "gbk", "cp437", "ascii"])
+@pytest.mark.parametrize("encoding", ["gbk", "ascii"])
 def test_output_that_is_not_utf_8_never_ends_in_a_traceback(files, encoding, monkeypatch) -> None:
     write(files[1], {"caf\xe9 \u4e2d": f"{QUERY} \u4e2d\u6587 caf\xe9 {JOINED}"})
     for name in ("stdout", "stderr"):
@@ -170,14 +162,7 @@ def test_output_that_is_not_utf_8_never_ends_in_a_traceback(files, encoding, mon
     assert ("\u4e2d".encode(encoding) if encoding == "gbk" else b"\\u4e2d") in written
 
 
-def test_documents_that_are_mostly_cut_are_reported(files, caplog) -> None:
-    name = files[0].replace("@64:size=16,vectors=window", "@32:size=16")
-    write(files[1], {"a": tiny.text(200), "b": tiny.text(8)})
-    assert cli.main(["search", name, "--corpus", str(files[1]), QUERY]) == 0
-    assert "1 of 2 texts lose more than half of their length" in caplog.text
-
-
-@pytest.mark.parametrize("kind", [kind.replace("named", "tiny") for kind in (*KINDS.values(), "bm25")])
+@pytest.mark.parametrize("kind", ["mteb/tiny", "SAVED", "FOLDER+pi@64:vectors=8", "bm25"])
 def test_every_kind_of_name_answers_several_questions_twice(files, kind, tmp_path, empty_hub, capsys) -> None:
     base = tmp_path / "base" / "model"
     empty_hub.add("mteb/tiny", base)
@@ -212,7 +197,7 @@ def test_a_pipe_and_a_folder_of_tables_and_texts_are_refused(files, tmp_path, ca
     (tmp_path / "clone").mkdir()
     (tmp_path / "clone" / "README.md").write_text("about")
     (tmp_path / "clone" / "data.jsonl").write_text("{}")
-    for corpus, why in (("pipe", "got a pipe or a device"), ("clone", "expected texts or tables, got both")):
+    for corpus, why in (("pipe", "expected a regular file"), ("clone", "must have either texts")):
         assert cli.main(["search", files[0], "--corpus", str(tmp_path / corpus), QUERY]) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert why in line
@@ -223,11 +208,6 @@ def test_the_language_of_the_documents_reaches_bm25(files, capsys) -> None:
     line = ["search", "bm25", "钥匙在哪里", "--corpus", str(files[1]), "--language", "zho-Hans", "--json"]
     assert cli.main(line) == 0
     assert json.loads(capsys.readouterr().out)["钥匙在哪里"][0]["id"] == "b"
-
-
-def test_a_question_without_a_common_word_has_no_hit(files, capsys) -> None:
-    assert cli.main(["search", "bm25", "zebra", "--corpus", str(files[1])]) == 0
-    assert capsys.readouterr().out == "No document has a word of the question.\n"
 
 
 def test_shards_of_parquet_are_searched_and_a_folder_that_is_missing_is_told(files, capsys, tmp_path) -> None:
@@ -241,4 +221,4 @@ def test_shards_of_parquet_are_searched_and_a_folder_that_is_missing_is_told(fil
         outputs.append(capsys.readouterr())
     assert sorted(outputs[0].out.splitlines()) == sorted(outputs[1].out.splitlines()) and not outputs[1].err
     assert cli.main([*call, str(tmp_path / "gone")]) == 2
-    assert "gone: expected a file or a folder, found none." in capsys.readouterr().err
+    assert "gone: expected a regular file or a folder, found none." in capsys.readouterr().err

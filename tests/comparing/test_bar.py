@@ -24,8 +24,9 @@ def no_blanks(seed: int) -> str:
     return "".join(chr(0x4E00 + draw.randrange(400)) for _ in range(200))
 
 
-@pytest.mark.parametrize(("text", "language"), [(blanks, "eng-Latn"), (no_blanks, "zho-Hans")])
-@pytest.mark.parametrize("with_store", ["0", "store"])
+@pytest.mark.parametrize(
+    ("text", "language", "with_store"), [(blanks, "eng-Latn", "0"), (no_blanks, "zho-Hans", "store")]
+)
 def test_the_total_is_the_whole_and_is_reached_by_the_last_that_reads(
     text: Any, language: str, with_store: str, base: str, tmp_path: Path, monkeypatch
 ) -> None:

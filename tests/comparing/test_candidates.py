@@ -8,6 +8,7 @@ import pytest
 from mteb_longembed.comparing.candidates import Candidate, bm25_candidates, candidates_of, named
 from mteb_longembed.comparing.labels import legend, short_names
 from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from tests import tiny
 
 FORMS = ("", "vectors=window", "score=softmax,vectors=window")
@@ -116,8 +117,8 @@ def test_bm25_on_the_first_tokens_takes_part_where_documents_are_longer() -> Non
 
 def test_a_folder_may_be_called_like_a_fusion(tmp_path) -> None:
     folder = tiny.saved("bert", tmp_path / "fuse=words")
-    assert not named(f"{folder}+pcw@64").matches_words
-    assert named(f"{folder}+pcw@64:fuse=words").matches_words
+    assert named(f"{folder}+pcw@64").kind == "strategy"
+    assert named(f"{folder}+pcw@64:fuse=words").kind == "fusion"
 
 
 def test_short_names_leave_out_what_all_have_in_common() -> None:
@@ -126,46 +127,18 @@ def test_short_names_leave_out_what_all_have_in_common() -> None:
         Candidate(f"{path}+none@256", path, "base"),
         Candidate(f"{path}+gp@1k", path, "strategy"),
         Candidate("bm25:window=200", "", "bm25"),
-        Candidate(f"{path}+none@256", path, "search", chunker_name="halves"),
     ]
-    assert list(short_names(one[:3]).values()) == ["base", "+gp@1k", "bm25:window=200"]
-    assert short_names(one[3:])[one[3].id] == "+halves"
-    near = Candidate(f"bm25:window=200,neighbours={path}", "", "bm25")
-    assert short_names([*one[:3], near])[near.id] == "bm25:neighbours,window"
-    two = short_names([*one[:3], Candidate("e5-base+gp@1k", "e5-base", "strategy")])
+    assert list(short_names(one).values()) == ["base", "+gp@1k", "bm25:window=200"]
+    near = f"bm25:window=200,neighbours={path}"
+    words = Candidate(near, "", "bm25", words=BM25Settings.parse(near))
+    assert short_names([*one, words])[near] == "bm25:window=200,neighbours=all-MiniLM-L6-v2"
+    assert legend([*one, words]) == f"Short names: all-MiniLM-L6-v2 is {path}." and not legend(one[2:])
+    two = short_names([*one, Candidate("e5-base+gp@1k", "e5-base", "strategy")])
     assert list(two.values()) == [
         "all-MiniLM-L6-v2",
-        "all-MiniLM-L6-v2+gp",
+        "all-MiniLM-L6-v2+gp@1k",
         "bm25:window=200",
         "e5-base+gp@1k",
     ]
     alike = [Candidate("/a/m+gp@1k", "/a/m", "strategy"), Candidate("/b/m+gp@1k", "/b/m", "strategy")]
     assert list(short_names(alike).values()) == ["a/m+gp@1k", "b/m+gp@1k"]
-
-
-def test_long_names_keep_what_differs_from_the_others() -> None:
-    tails = (
-        "gp@1024", "pcw@2048", "pcw@2048:score=softmax,vectors=window,weights=idf,whiten=0.5",
-        "pcw@2048:vectors=window,weights=idf,whiten=0.5", "pcw@2048:fuse=words,vectors=window,whiten=0.5",
-    )  # fmt: skip
-    found = [Candidate(f"org/mine+{tail}", "org/mine", "search") for tail in tails]
-    assert list(short_names(found).values()) == [
-        "+gp@1024", "+pcw@2048", "+pcw:softmax,window,idf,whiten", "+pcw:window,idf,whiten",
-        "+pcw:words,window,whiten",
-    ]  # fmt: skip
-    # where BM25 has a setting `window` or is there itself, these words are no names of other settings
-    assert list(short_names([*found[3:], Candidate("bm25:window=200", "", "bm25")]).values()) == [
-        "+pcw:vectors,idf,whiten", "+pcw:words,vectors,whiten", "bm25:window=200",
-    ]  # fmt: skip
-    near = Candidate("bm25:window=200,neighbours=org/mine", "", "bm25")
-    assert legend([found[2], near]) == (
-        "Short names: mine is org/mine, +pcw is +pcw@2048, softmax is score=softmax, vectors is vectors=window, idf is "
-        "weights=idf, whiten is whiten=0.5, neighbours is neighbours=org/mine, window is window=200."
-    )
-    assert legend(found[:2]) == "Short names: mine is org/mine."
-    # another length, another number, and another word
-    other = Candidate("org/mine+pcw@4096:size=64,vectors=16,whiten=0.25", "org/mine", "search")
-    assert list(short_names([*found[2:], other]).values()) == [
-        "+pcw@2048:softmax,vectors=window,idf,whiten=0.5", "+pcw@2048:vectors=window,idf,whiten=0.5",
-        "+pcw@2048:words,vectors=window,whiten=0.5", "+pcw@4096:size,vectors=16,whiten=0.25",
-    ]  # fmt: skip

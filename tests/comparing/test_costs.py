@@ -10,11 +10,10 @@ from datasets import Dataset
 import mteb_longembed
 from mteb_longembed.comparing import costs, run
 from mteb_longembed.comparing.candidates import named
-from mteb_longembed.comparing.costs import covering_len, document_lengths
+from mteb_longembed.comparing.costs import Lengths, document_lengths
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.data.texts import texts_of
 from mteb_longembed.encoders.speed import measure
-from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import scorer
 from tests import tiny
 from tests.comparing.conftest import compare
@@ -28,8 +27,6 @@ class Documents:
         self.corpus = Dataset.from_dict(columns)
         texts = [text for batch in texts_of(self.corpus) for text in batch]
         self.documents = scorer.Documents(list(map(str, range(len(texts)))), texts)
-
-    texts, text_at = Split.texts, Split.text_at
 
 
 def corpora() -> list[Any]:
@@ -97,10 +94,12 @@ def test_the_tokens_that_run_are_those_of_all_windows(base, monkeypatch) -> None
 
 def test_the_covering_length_reads_nearly_all_text() -> None:
     lengths = np.array([100] * 20 + [5000] * 2 + [30_000])
-    length = covering_len(lengths)
+    length = Lengths(lengths, 1.0).covering()
     assert np.minimum(lengths, length).sum() >= 0.95 * lengths.sum() > np.minimum(lengths, length // 2).sum()
-    (found, scale) = document_lengths(corpora(), None)
-    assert scale == 1 and len(found) == 28  # one of the 29 has no text
+    found = document_lengths(corpora(), None)
+    by_tokens = document_lengths(corpora(), tiny.tokenizer())
+    assert by_tokens.drawn.sum() < found.drawn.sum()  # a word is more than a token, by its words
+    assert found.scale == 1 and len(found.drawn) == 28  # one of the 29 has no text
 
 
 def test_unknown_tokens_count_as_not_read(base, tmp_path) -> None:
@@ -153,13 +152,6 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
     encoder = named(fusion).encoder
     assert rows.loc[fusion].equals(rows.loc[encoder])
     assert rows.loc[found[1].id].equals(rows.loc[found[2].id])
-
-
-@pytest.mark.parametrize(
-    ("text", "with_tokenizer", "n"), [("one two  three", False, 4), ("aa ab ac", True, 3), ("", True, 0)]
-)
-def test_tokens_are_counted_by_a_tokenizer_or_else_by_words(text, with_tokenizer, n) -> None:
-    assert costs._length(text, tiny.tokenizer() if with_tokenizer else None) == n
 
 
 def test_bm25_on_the_first_tokens_says_how_much_it_reads(task, tmp_path) -> None:

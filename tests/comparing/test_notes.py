@@ -22,14 +22,7 @@ def test_queries_that_equal_scores_decide_are_counted() -> None:
     assert not ties(frame({BASE: {KEY: answers(4, 8)}}), made)
 
 
-@pytest.mark.parametrize(("share", "is_said"), [(0.9, True), (0.01, False)])
-def test_tokens_that_a_tokenizer_does_not_know_are_said(share, is_said) -> None:
-    sentences = unknown_tokens(summary({BASE: 20}, of={BASE: {"share_unknown": share}}))
-    assert bool(sentences) == is_said
-    assert all("unknown to the tokenizer of mine (90 %)" in sentence for sentence in sentences)
-
-
-def test_several_tokenizers_are_one_sentence() -> None:
+def test_tokenizers_that_do_not_know_tokens_are_one_sentence() -> None:
     other = replace(BASE, name="org/theirs+none@512", base="org/theirs")
     third = replace(BASE, name="org/known+none@512", base="org/known")
     unknown = {BASE: {"share_unknown": 0.9}, other: {"share_unknown": 0.05}, third: {"share_unknown": 0.01}}

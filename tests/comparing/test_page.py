@@ -86,13 +86,13 @@ def test_equal_scores_are_called_the_same_and_have_no_interval_beside_that_word(
     ("width", "left_out"),
     [(80, ["runs", "vectors", "to best", "within 2"]), (100, ["runs", "vectors"]), (130, [])],
 )
-def test_a_narrow_terminal_keeps_short_names_standings_and_costs_and_says_what_it_leaves_out(width, left_out):
+def test_a_narrow_terminal_keeps_names_standings_and_costs_and_says_what_it_leaves_out(width, left_out):
     text = as_text(ranking_table(comparison()), width)
     table = text.split("\n\n")[1]
     assert max(map(len, table.splitlines())) <= width
-    # no standing is broken, and no name has more than two lines
-    assert table.count("may be best") == 2 and len(table.splitlines()) <= 3 + 4 + 2
-    assert "+pcw@2048:size," in table and "bm25:window=200" in table
+    # no standing is broken, and a name only between its parts
+    assert table.count("may be best") == 2
+    assert {"size=128,", "+pcw@2048:size=128,"} & set(table.split()) and "bm25:window=200" in table
     assert {"KB/", "tokens/", "doc", "read"} <= set(table.split())
     said = f"too narrow for these columns: {', '.join(left_out)}. The page"
     assert (said in text) == bool(left_out)
@@ -178,14 +178,6 @@ def test_one_line_under_the_table_signs_the_result(text) -> None:
     assert after.index(signed) < after.index("To best:")
     plain = json.loads(as_json(comparison()))
     assert (plain["signature"], plain["n_groups"]) == (signed, 13)
-
-
-def test_the_page_says_how_often_the_documents_were_read_and_why(text) -> None:
-    # two candidates of one pass, and the base; nothing of BM25
-    said = text.replace("<wbr>", "").partition("<dt>Read</dt><dd>")[2].partition("</dd>")[0]
-    assert said.startswith("3.8 times the documents&#39; tokens, because each pass reads them on its own: ")
-    assert "mine+none@512 1.25" in said and "bm25" not in said
-    assert "Runs: the tokens that go through the model" in text
 
 
 def test_figures_have_the_pages_colours(text) -> None:

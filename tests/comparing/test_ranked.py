@@ -158,8 +158,8 @@ FRAME = pd.DataFrame([ROW])
         ([("q0", "d1", 1.0)], "the run mine, row 1: expected a dict with the names of columns, got a tuple"),
         (pyarrow.array([1.0]), "expected a table with columns, got one column, a DoubleArray"),
         (pd.concat([FRAME, FRAME[["score"]]], axis=1), "expected each column once, got 'score' twice"),
-        ({"q0": {"d1": "much"}}, "a score must be a number, got 'much'"),
-        ({"q0": {"d1": 10**400}}, "a score must be a number, got '1000"),
+        ({"q0": {"d1": "much"}}, "a score must be a finite number, got much for"),
+        ({"q0": {"d1": 10**400}}, "a score must be a finite number, got 1000"),
         (
             pd.DataFrame([{**ROW, "document": f"d{i}", "rank": i, "score": 0.1 * i} for i in range(5)]),
             "scores rise with the ranks, such as d1 behind d0 for the query q0: if they are distances",
@@ -190,9 +190,9 @@ def test_a_cut_file_is_said_to_be_cut(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("q0 0 d1 1\n", r"line 1: a TREC run has 6 columns .*, got 4\."),
-        ("q0 Q0 d1 1 much x\n", r"line 1: a score must be a number, got 'much'\."),
+        ("q0 Q0 d1 1 much x\n", r"line 1: a score must be a finite number, got much for q0 and d1\."),
         ("q0 Q0 d1 1 2 x\nq0 Q0 d1 2 1 x\n", r"line 2: d1 is there twice for the query q0: keep one row"),
-        ("q0 Q0 d1 1 nan x\n", r"a score must be finite, got nan for q0 and d1\."),
+        ("q0 Q0 d1 1 nan x\n", r"a score must be a finite number, got nan for q0 and d1\."),
         ("", r"must have at least one ranked document, got none\."),
     ],
 )
@@ -208,9 +208,8 @@ def test_what_a_run_lacks_is_told_once_for_all_splits(tmp_path: Path) -> None:
     for name, query in (("one", "q0"), ("two", "q1")):
         (root / f"qrels/{name}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{query}\td0\t1\nq2\td2\t1\n")
     splits = splits_of(beir_task(root, ["one", "two"]), [read_metric("nDCG@2")])
-    queries = {"q0": "aa", "q1": "bb", "q2": "cc"}
     run = {"q0": {"d0": 1.0, "gone": 0.5}, "q1": {"d0": 2.0, "d1": 1.0}, "Q0": {"d0": 1.0}}
-    ranked = Ranked("mine", run, queries)
+    ranked = Ranked("mine", run, splits)
     ranked.fit(splits[0].documents)
     assert ranked.scores(["aa", "cc"]).tolist() == [[1.0, -np.inf, -np.inf], [-np.inf] * 3]
     assert ranked.missing(splits) == [
@@ -219,8 +218,9 @@ def test_what_a_run_lacks_is_told_once_for_all_splits(tmp_path: Path) -> None:
         "run/mine has 1 document that is not in the corpus, such as gone: not counted.",
         "run/mine has fewer documents for 1 of 4 queries than the metric looks at.",
     ]
+    splits[1].queries["q1"] = "aa"
     with pytest.raises(InputError, match=r"^queries with one text must have one ranking, got two"):
-        Ranked("mine", {"q0": {"d0": 1.0}, "q1": {"d1": 1.0}}, {"q0": "aa", "q1": "aa"})
+        Ranked("mine", run, splits)
 
 
 @pytest.mark.parametrize(("right", "status"), [(30, 0), (25, 0), (5, 1)])

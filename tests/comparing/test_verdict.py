@@ -8,6 +8,7 @@ import pytest
 
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.verdict import Advice, Setting, advise, cheapest, cost, percent, type_next
+from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from tests.comparing.frames import BASE, FUSED, GOOD, LEXICAL, OTHER, summary
 
 SETTING = Setting(tasks=["LongEmbedPasskey"], n_queries=50, n_groups=50)
@@ -180,7 +181,8 @@ def test_bm25_is_the_cheapest_of_all_and_a_fusion_costs_an_index_more_than_its_m
 
 
 def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
-    near = Candidate(f"{LEXICAL.name},neighbours=org/mine", "", "bm25")
+    name = f"{LEXICAL.name},neighbours=org/mine"
+    near = Candidate(name, "", "bm25", words=BM25Settings.parse(name))
     found = advice(summary({near: 400, LEXICAL: 400, GOOD: 400}, 500), n_groups=500)
     assert found.recommended == LEXICAL.id
     made = summary({near: 3_000, LEXICAL: 2_999}, 5_000)
@@ -212,18 +214,18 @@ def test_the_cheapest_has_the_smallest_vectors_and_bm25_costs_nothing() -> None:
         ),
         (LEXICAL, "mteb run -m bm25:window=200 -t LongEmbedPasskey"),
         (Candidate("ada-002", "ada-002", "api"), "mteb run -m ada-002 -t LongEmbedPasskey"),
-        (replace(GOOD, chunker_name="halves"), 'mteb_longembed.search("org/mine+ntk@4096", chunker=halves)'),
     ],
 )
 def test_what_to_type_is_right_for_every_kind(candidate, typed) -> None:
     made = summary({candidate: 40}, 50)
     assert advice(made).typed == typed
-    if not candidate.chunker_name:
-        own = replace(SETTING, corpus="my docs.jsonl", language="zho-Hans")
-        (row,) = made.itertuples()
-        assert type_next(row, own) == (
-            f"mteb-longembed search {candidate.name} --corpus 'my docs.jsonl' --language zho-Hans \"YOUR QUESTION\""
-        )
+    own = replace(SETTING, corpus="my docs.jsonl", language="zho-Hans")
+    (row,) = made.itertuples()
+    assert type_next(row, own) == (
+        f"mteb-longembed search {candidate.name} --corpus 'my docs.jsonl' --language zho-Hans \"YOUR QUESTION\""
+    )
+    cut = advice(rows({"chunker": "halves"}, of=made)).typed
+    assert cut == f'mteb_longembed.search("{candidate.name}", chunker=halves)'
 
 
 @pytest.mark.parametrize("candidate", [GOOD, FUSED, LEXICAL, Candidate("ada-002", "ada-002", "api")])

@@ -28,11 +28,9 @@ METRICS = {
     "P@3": "precision_at_3",
 }
 NAMES = [
-    "BASE+none", "BASE+pi@128", "BASE+pcw@128", "BASE+pcw@128:vectors=window", "BASE+pcw@128:size=9,vectors=window",
-    "BASE+pi@128:vectors=4", "BASE+pcw@128:score=softmax,vectors=window", "BASE+pcw@128:whiten=0.5",
-    "BASE+pcw@128:weights=idf,whiten=0.5", "BASE+pcw@128:vectors=window,weights=sif", "BASE+pi@128:fuse=words",
-    "BASE+pcw@128:fuse=words,query=sentences,vectors=window", "BASE+pi@128:whiten=0.5", "bm25", "bm25@16",
-    "bm25:window=9", "bm25:window=9,query=sentences",
+    "BASE+none", "BASE+pcw@128", "BASE+pcw@128:size=9,vectors=window", "BASE+pi@128:vectors=4",
+    "BASE+pcw@128:score=softmax,vectors=window", "BASE+pcw@128:weights=idf,whiten=0.5", "BASE+pi@128:fuse=words",
+    "BASE+pcw@128:fuse=words,query=sentences,vectors=window", "bm25@16", "bm25:window=9,query=sentences",
 ]  # fmt: skip
 
 

@@ -11,11 +11,15 @@ from scipy import stats
 from experiments import verdicts
 from mteb_longembed.errors import DataError
 from mteb_longembed.statistics import resampling
-from mteb_longembed.statistics.resampling import Resamples, mean_interval, resample
+from mteb_longembed.statistics.resampling import Interval, Resamples, resample
 
 
 def candidates(*scores: list[float], labels: list[list[str]] | None = None) -> Resamples:
     return resample("abcdefghij"[: len(scores)], [scores], None if labels is None else [labels])
+
+
+def mean_interval(scores: list[float]) -> Interval:
+    return candidates(scores).mean("a")
 
 
 # ---- intervals
