@@ -121,7 +121,9 @@ class EmbeddingStore:
         connection = sqlite3.connect(self.path, timeout=_PATIENCE)
         connection.execute("PRAGMA synchronous = NORMAL")
         # takes no write lock if the table is there
-        columns = "key BLOB PRIMARY KEY, width INTEGER NOT NULL, numbers BLOB NOT NULL, checksum BLOB NOT NULL"
+        columns = (
+            "key BLOB PRIMARY KEY, width INTEGER NOT NULL, numbers BLOB NOT NULL, checksum BLOB NOT NULL"
+        )
         connection.execute(f"CREATE TABLE IF NOT EXISTS rows ({columns})")
         return connection
 
