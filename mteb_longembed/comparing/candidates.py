@@ -31,7 +31,7 @@ BEGINNINGS = (512, 2048)
 FORMS = ("", "vectors=window", "score=softmax,vectors=window")
 ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
 #: What is tried first of a base: words, and the vectors that do best with them (experiments/ways.md).
-FUSED = "fuse=words,whiten=0.5"
+FUSED = "fuse=words"
 #: Strategies that cut no windows. By default the first one that fits is tried.
 POSITIONS = tuple(key for key, kind in STRATEGIES.items() if "windows" not in kind.overrides())
 

@@ -24,7 +24,7 @@ def test_windows_come_from_one_pass_that_reads_what_covers_the_documents(base) -
     windows = [name for name in names if name.startswith("+pcw@256")]
     plain = {f"+pcw@256:{form}".rstrip(":") for form in FORMS}
     assert len(windows) == 10 and plain < set(windows) and "+pcw@256:weights=idf,whiten=0.5" in windows
-    assert windows[0] == "+pcw@256:fuse=words,score=softmax,vectors=window,whiten=0.5"
+    assert windows[0] == "+pcw@256:fuse=words,score=softmax,vectors=window"
     assert names[0] == "+none@16" and names[11:] == ["+ntk@128"]
     assert Counter(c.passes.removeprefix(base) for c in found)["+pcw@256"] == 10
     assert notes == [
@@ -48,7 +48,7 @@ def test_one_position_strategy_is_tried_and_the_others_are_named() -> None:
 def test_where_one_window_holds_the_documents_the_base_itself_is_adapted(base) -> None:
     assert tails(base, covering=16)[:4] == [
         "+none@16",
-        "+none@16:fuse=words,whiten=0.5",
+        "+none@16:fuse=words",
         "+none@16:whiten=0.5",
         "+none@16:weights=idf,whiten=0.5",
     ]
