@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -17,7 +16,7 @@ from mteb_longembed.commands import list as listing
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import SEARCH_SETTINGS, ZOO
-from mteb_longembed.tasks import TASKS, benchmark
+from mteb_longembed.tasks import TASKS
 from tests import tiny
 
 REVISION = str(ZOO["e5-base"].revision)
@@ -94,16 +93,6 @@ def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
     assert list(output) == ["tasks"] and [row["task"] for row in output["tasks"]] == [
         task.metadata.name for task in TASKS
     ]
-
-
-def test_registered_json_is_what_the_registries_say() -> None:
-    metas = [task.metadata for task in TASKS]
-    want = {
-        "benchmarks": [one.name for one in benchmark.make_benchmarks()],
-        "tasks": [{"task": m.name, "score": m.main_score, "splits": list(m.eval_splits)} for m in metas],
-    }
-    file = Path(str(listing.__file__)).with_name("registered.json")
-    assert json.loads(file.read_text()) == want, f"write this into {file}: {json.dumps(want, indent=2)}"
 
 
 LISTING = """
