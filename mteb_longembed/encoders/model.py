@@ -232,7 +232,11 @@ class LongTransformer(Transformer):
         bounds[:, 0] = lengths
         if not prompt or before < 0:
             return bounds
-        ids = torch.tensor(self._words(prompt)["input_ids"])
+        read = self.token_ids([prompt])
+        if read:  # cleaned, as those of texts are
+            ids = torch.from_numpy(read[0])
+        else:
+            ids = torch.tensor(self._words(prompt)["input_ids"])
         alone = ids[: len(ids) - behind][: input_ids.shape[1]]
         same = (input_ids[:, : len(alone)] == alone).int().cumprod(1).sum(1)
         bounds[:, 1] = same.clamp(min=before)
