@@ -23,13 +23,15 @@ def register() -> None:
     try:
         import mteb.cli
 
+        from mteb_longembed.tasks.benchmark import all_benchmarks
+
         _register_tasks()
         meta = sys.modules["mteb.models.model_meta"].ModelMeta
         replace(meta, "from_sentence_transformer_model", ours.describe_loaded)
         replace(meta, "from_multi_vector_encoder_model", ours.describe_loaded)
         # mteb has functions of the same names as these modules
         replace(sys.modules["mteb.models.get_model_meta"], "get_model_meta", ours.find_model)
-        replace(sys.modules["mteb.benchmarks.get_benchmark"], "_build_registry", ours.all_benchmarks)
+        replace(sys.modules["mteb.benchmarks.get_benchmark"], "_build_registry", all_benchmarks)
         replace(mteb.cli, "main", ours.main_in_one_sentence)
     except (AttributeError, ImportError, KeyError) as error:
         raise LongEmbedError(

@@ -11,7 +11,6 @@ from mteb_longembed.errors import INTERRUPTED, LongEmbedError
 from mteb_longembed.names import ZOO, holds_model, is_extended_name, name_of
 
 if TYPE_CHECKING:
-    from mteb.benchmarks.benchmark import Benchmark
     from mteb.models.model_meta import ModelMeta
 
 
@@ -72,13 +71,6 @@ def describe_loaded(
     from mteb_longembed.retrieval.experiments import meta_of_loaded
 
     return meta_of_loaded(model, meta)
-
-
-def all_benchmarks(build: Callable[[], dict[str, Benchmark]]) -> dict[str, Benchmark]:
-    """mteb's benchmarks by name, and ours."""
-    from mteb_longembed.tasks.benchmark import make_benchmarks
-
-    return {**build(), **{benchmark.name: benchmark for benchmark in make_benchmarks()}}
 
 
 def main_in_one_sentence(main: Callable[..., object], *args: object, **kwargs: object) -> object:

@@ -1,5 +1,7 @@
 """The benchmarks: `LongEmbed+`, our six tasks averaged as in the paper, and `NanoLongEmbed`."""
 
+from collections.abc import Callable
+
 from mteb.benchmarks.benchmark import Benchmark
 
 from mteb_longembed.tasks.real.nano import NANO_TASKS
@@ -32,3 +34,8 @@ def make_benchmarks() -> tuple[Benchmark, Benchmark]:
         citation=CITATION,
     )
     return whole, nano
+
+
+def all_benchmarks(build: Callable[[], dict[str, Benchmark]]) -> dict[str, Benchmark]:
+    """The benchmarks that mteb builds, by name, and ours."""
+    return {**build(), **{benchmark.name: benchmark for benchmark in make_benchmarks()}}
