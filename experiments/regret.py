@@ -8,8 +8,7 @@ FOLDER is what `mteb-longembed compare MODEL ... --strategies pcw` wrote beside 
 drawn 200 times, always all that share a document; `compare`'s recommendation on them is scored on all other queries,
 against the best candidate there, and its cost is set against that of the candidate with the highest score on the drawn
 ones. Costs are those of the run. `scores`
-keeps the scores of a run in `experiments/default_run.csv`: all-MiniLM-L6-v2 on all of QMSum, all-mpnet-base-v2 on its
-first 60 meetings.
+keeps the scores of a run in `experiments/default_run.csv`: all-MiniLM-L6-v2 on all of QMSum.
 """
 
 import argparse
