@@ -210,6 +210,7 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
 
 
 def test_an_adapter_whose_base_is_an_adapter_is_no_model(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
     folder = tmp_path / "adapter"
     folder.mkdir()
     (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(folder)}))
