@@ -12,10 +12,11 @@ from mteb_longembed.files import write_at
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
-#: Linux maps all pages of a block at once, which is faster than when each is read.
-_AS_READ: dict[str, int] = {"access": mmap.ACCESS_READ}
+#: How a few rows are mapped, and how a block is that is read as a whole: Linux maps its pages at once, which is faster.
+_FEW: dict[str, int] = {"access": mmap.ACCESS_READ}
+_WHOLE = _FEW
 if hasattr(mmap, "MAP_POPULATE"):
-    _AS_READ = {"flags": mmap.MAP_SHARED | mmap.MAP_POPULATE, "prot": mmap.PROT_READ}
+    _WHOLE = {"flags": mmap.MAP_SHARED | mmap.MAP_POPULATE, "prot": mmap.PROT_READ}
 #: How the vectors of a document give its score: their mean is its one vector, the best one counts, or all of them.
 Join = Literal["mean", "max", "softmax"]
 
@@ -99,10 +100,10 @@ class CorpusVectors:
         while first < len(self):
             last = max(int(np.searchsorted(starts, starts[first] + most, "right")) - 1, first + 1)
             counts = np.diff(starts[first : last + 1])
-            yield Block(first, counts, self._rows(starts[first], starts[last]))
+            yield Block(first, counts, self._rows(starts[first], starts[last], _WHOLE))
             first = last
 
-    def _rows(self, first: int, last: int) -> np.ndarray:
+    def _rows(self, first: int, last: int, how: dict[str, int] = _FEW) -> np.ndarray:
         """Some neighbouring vectors, `[m, d]`, on disk: mapped, so that they are neither copied nor kept."""
         size = 4 * self._width
         start = int(first) * size
@@ -111,7 +112,7 @@ class CorpusVectors:
         # where a map may begin
         rest = start % mmap.ALLOCATIONGRANULARITY
         length = int(last) * size - start + rest
-        mapped = mmap.mmap(self._file.fileno(), length, offset=start - rest, **_AS_READ)
+        mapped = mmap.mmap(self._file.fileno(), length, offset=start - rest, **how)
         return np.frombuffer(mapped, np.float32, offset=rest).reshape(-1, self._width)
 
 
