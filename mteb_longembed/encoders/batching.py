@@ -153,7 +153,6 @@ class Engine:
     def encode(self, texts: Sequence[str], *, show: bool) -> dict[str, list[Tensor]]:
         """Each text, and for each model its array, with finite numbers. The longest texts run first."""
         expected = {text: estimated_tokens(text, self.trunk.kept_len) for text in texts}
-        self._warn_of_cuts(expected)
         kind = self.device.type
         tokens = TOKENS.get(kind, TOKENS_ELSEWHERE)
         done: dict[str, list[Tensor]] = {}
@@ -165,6 +164,7 @@ class Engine:
                 if not missing:
                     continue
                 ids = self.trunk.token_ids(missing, self.prompt, **self.kwargs)
+                self._warn_of_cuts(missing, ids)
                 lengths = [len(row) for row in ids]
                 small = _SMALL.get(kind, _SMALL_ELSEWHERE)
                 for batch in plan(lengths, tokens, self.batch_size, small):
@@ -288,10 +288,11 @@ class Engine:
             f"so no result is written: {remedy}."
         )
 
-    def _warn_of_cuts(self, texts: Mapping[str, int]) -> None:
+    def _warn_of_cuts(self, texts: Sequence[str], ids: Sequence[Ids]) -> None:
         """Log a warning, once for each model, if more than half of a text is cut away."""
         kept_len = self.trunk.kept_len
-        n_cut = sum(estimated_tokens(text) > 2 * kept_len for text in texts)
+        cut = [text for text, row in zip(texts, ids, strict=True) if len(row) >= kept_len]
+        n_cut = sum(estimated_tokens(text) > 2 * kept_len for text in cut)
         if n_cut and self.models[0] not in _WARNED:
             _WARNED.add(self.models[0])
             logger.warning(

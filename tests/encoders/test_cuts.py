@@ -24,6 +24,11 @@ def test_texts_that_are_read_whole_or_mostly_give_no_warning(model, caplog, long
     assert warnings(caplog) == []
 
 
+def test_a_long_text_of_few_tokens_is_read_whole(model, caplog) -> None:
+    model.encode(["aa " + "x" * 5000])
+    assert warnings(caplog) == []
+
+
 def test_the_warning_comes_once_and_can_be_switched_off(model, caplog) -> None:
     logging.getLogger(batching.__name__).setLevel(logging.ERROR)
     try:
