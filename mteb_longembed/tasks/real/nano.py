@@ -6,8 +6,6 @@ The data set is `hakari-bench/NanoLongEmbed` on the hub: configurations `corpus`
 Source: HAKARI-Bench (https://arxiv.org/abs/2606.22778), whose own code reads it so.
 """
 
-from typing import ClassVar
-
 from datasets import Dataset, load_dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.tasks.retrieval.eng import (
@@ -21,8 +19,8 @@ from mteb.tasks.retrieval.eng import (
 
 from mteb_longembed.errors import HubError
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.tasks.real.hub_retrieval import HubRetrieval, Size
-from mteb_longembed.tasks.task_metadata import CITATION, LongEmbedMetadata
+from mteb_longembed.tasks.real.hub_retrieval import HubRetrieval, Size, metadata_of
+from mteb_longembed.tasks.task_metadata import LongEmbedMetadata
 
 REPOSITORY = "hakari-bench/NanoLongEmbed"
 #: We know no commit of it, so `Size` tells whether the data are those that were published.
@@ -30,19 +28,15 @@ REVISION = "main"
 
 
 def _metadata(theirs: type[AbsTaskRetrieval], split: str, description: str) -> LongEmbedMetadata:
-    """mteb's metadata of the same documents, with ours instead."""
-    fields = {
-        "name": f"NanoLongEmbed{split.removeprefix('Nano')}",
-        "description": description,
-        "reference": "https://arxiv.org/abs/2606.22778",
-        "dataset": {"path": REPOSITORY, "revision": REVISION},
-        "eval_splits": [split],
-        "eval_langs": ["eng-Latn"],
-        "main_score": "ndcg_at_10",
-        "adapted_from": [theirs.metadata.name],
-        "bibtex_citation": f"{theirs.metadata.bibtex_citation}{CITATION}",
-    }
-    return LongEmbedMetadata.model_validate({**theirs.metadata.model_dump(), **fields})
+    """mteb's metadata of the same documents with ours instead."""
+    return metadata_of(
+        theirs,
+        name=f"NanoLongEmbed{split.removeprefix('Nano')}",
+        description=description,
+        reference="https://arxiv.org/abs/2606.22778",
+        dataset={"path": REPOSITORY, "revision": REVISION},
+        eval_splits=[split],
+    )
 
 
 class NanoRetrieval(HubRetrieval):
@@ -79,7 +73,7 @@ class NanoLongEmbedNarrativeQA(NanoRetrieval):
     metadata = _metadata(
         LEMBNarrativeQARetrieval, "NanoNarrativeQA", "355 books and film scripts, 200 questions."
     )
-    size: ClassVar[Size | None] = Size(355, 326752.9972, 200, 49.315)
+    size = Size(355, 326752.9972, 200, 49.315)
 
 
 class NanoLongEmbedSummScreenFD(NanoRetrieval):
@@ -88,14 +82,14 @@ class NanoLongEmbedSummScreenFD(NanoRetrieval):
     metadata = _metadata(
         LEMBSummScreenFDRetrieval, "NanoSummScreenFD", "336 transcripts of episodes, 200 summaries."
     )
-    size: ClassVar[Size | None] = Size(336, 30854.3273, 200, 600.665)
+    size = Size(336, 30854.3273, 200, 600.665)
 
 
 class NanoLongEmbedQMSum(NanoRetrieval):
     """200 of QMSum's summaries of what was said in a meeting."""
 
     metadata = _metadata(LEMBQMSumRetrieval, "NanoQMSum", "197 transcripts of meetings, 200 summaries.")
-    size: ClassVar[Size | None] = Size(197, 53335.8173, 200, 446.325)
+    size = Size(197, 53335.8173, 200, 446.325)
 
 
 class NanoLongEmbed2WikiMultihopQA(NanoRetrieval):
@@ -104,21 +98,21 @@ class NanoLongEmbed2WikiMultihopQA(NanoRetrieval):
     metadata = _metadata(
         LEMBWikimQARetrieval, "Nano2WikiMultihopQA", "300 collections of articles, 200 questions."
     )
-    size: ClassVar[Size | None] = Size(300, 37445.6033, 200, 67.515)
+    size = Size(300, 37445.6033, 200, 67.515)
 
 
 class NanoLongEmbedPasskey(NanoRetrieval):
     """The published passkeys of all eight lengths together."""
 
     metadata = _metadata(LEMBPasskeyRetrieval, "NanoPasskey", "800 documents of eight lengths, 100 queries.")
-    size: ClassVar[Size | None] = Size(800, 28956.68, 100, 37.8)
+    size = Size(800, 28956.68, 100, 37.8)
 
 
 class NanoLongEmbedNeedle(NanoRetrieval):
     """The published needles of all eight lengths together."""
 
     metadata = _metadata(LEMBNeedleRetrieval, "NanoNeedle", "800 documents of eight lengths, 98 queries.")
-    size: ClassVar[Size | None] = Size(800, 35246.1175, 98, 58.9898)
+    size = Size(800, 35246.1175, 98, 58.9898)
 
 
 #: In the order of the published splits.

@@ -8,26 +8,19 @@ from mteb.tasks.retrieval.eng import (
     LEMBWikimQARetrieval,
 )
 
-from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, HubRetrieval, Size
-from mteb_longembed.tasks.task_metadata import CITATION, LongEmbedMetadata
+from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, HubRetrieval, Size, metadata_of
+from mteb_longembed.tasks.task_metadata import LongEmbedMetadata
 
 
 def _metadata(
     theirs: type[AbsTaskRetrieval], name: str, folder: str, paper: str, description: str, **ours: object
 ) -> LongEmbedMetadata:
-    """mteb's metadata of the same data with ours instead; what decides over scores is never taken from mteb."""
-    fields = {
-        "name": name,
-        "description": description,
-        "reference": f"https://arxiv.org/abs/{paper}",
-        "dataset": {"path": REPOSITORY, "revision": REVISION, "name": folder},
-        "eval_splits": ["test"],
-        "eval_langs": ["eng-Latn"],
-        "main_score": "ndcg_at_10",
-        "adapted_from": [theirs.metadata.name],
-        "bibtex_citation": f"{theirs.metadata.bibtex_citation}{CITATION}",
-    }
-    return LongEmbedMetadata.model_validate({**theirs.metadata.model_dump(), **fields, **ours})
+    """mteb's metadata of the same data with ours instead."""
+    dataset = {"path": REPOSITORY, "revision": REVISION, "name": folder}
+    reference = f"https://arxiv.org/abs/{paper}"
+    return metadata_of(
+        theirs, name=name, description=description, reference=reference, dataset=dataset, **ours
+    )
 
 
 class LongEmbedNarrativeQA(HubRetrieval):
