@@ -19,7 +19,8 @@ class RunBar(tqdm):  # type: ignore[misc]  # tqdm has no types
         if not sys.stderr.isatty():
             options["mininterval"] = 30.0
         self._end = 0
-        super().__init__(total=0, **options)
+        # its total is not yet known, so nothing is shown before the first part begins
+        super().__init__(total=0, delay=1e-9, **options)
 
     def begin(self, n_tokens: int) -> None:
         """Begin a part of so many expected tokens."""

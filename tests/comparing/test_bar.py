@@ -49,3 +49,12 @@ def test_the_total_is_the_whole_and_is_reached_by_the_last_that_reads(
     assert [n for n, _, _ in seen] == sorted(n for n, _, _ in seen) and seen[-1][0] == total
     # words first, then the base, windows and the position strategy, which reads last and fills the bar
     assert "neighbours" in reading[0] and "+gp" in reading[-1]
+
+
+def test_nothing_is_shown_before_the_total_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    with RunBar(show=True) as bar:
+        assert capsys.readouterr().err == ""
+        bar.total += 100
+        bar.begin(100)
+        bar.finish()
+    assert "100/100" in capsys.readouterr().err
