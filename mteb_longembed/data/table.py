@@ -292,7 +292,7 @@ def _json_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
             if not text:
                 continue
             try:
-                row = json.loads(text)
+                row = json.loads(text, object_pairs_hook=_once)
             except (ValueError, RecursionError) as error:
                 reason = str(error).replace("line 1 ", "")  # json knows only this line
                 raise DataError(f"{name}, row {number}: expected one JSON object, got: {reason}.") from None
@@ -301,6 +301,15 @@ def _json_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
                     f"{name}, row {number}: expected one JSON object, got a {type(row).__name__}."
                 )
             yield number, row
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose names occur once. Without this the last value of a name would count."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        again = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"{again[:60]!a} twice")
+    return row
 
 
 def ending_of(path: Path) -> str:

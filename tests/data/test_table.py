@@ -295,6 +295,7 @@ TWICE: dict[str, Any] = {
     "parquet": lambda path: _twice_in_parquet(path / "d.parquet"),
     "csv": lambda path: made(path / "d.csv", "id,text,text\nd1,a,b\n"),
     "tsv": lambda path: made(path / "d.tsv", "id\ttext\ttext\nd1\ta\tb\n"),
+    "jsonl": lambda path: made(path / "d.jsonl", '{"id": "d1", "text": "a", "text": "b"}\n'),
 }  # fmt: skip
 
 
