@@ -213,7 +213,10 @@ class Runner:
         # settings of search change no vector, and no speed of encoding
         encoder = candidate.encoder, candidate.chunker
         if encoder not in self._costs:
-            self._costs[encoder] = self._cached_cost(candidate.meta, lambda: self._measured(candidate))
+            meta = candidate.meta
+            if candidate.chunker is None:
+                meta = replace(candidate, name=candidate.encoder).meta
+            self._costs[encoder] = self._cached_cost(meta, lambda: self._measured(candidate))
         cost = self._costs[encoder]
         return replace(cost, tokens=cost.tokens + n_of_words)
 
