@@ -177,8 +177,8 @@ def main(args: argparse.Namespace) -> int:
     if args.figure:
         figures.write(draw(comparison), args.figure)
     if not args.json:
-        print(f"Written: {folder / PAGE}, with JSON and the scores of each query beside it.", end="")
-        print(" --explain says what the columns mean." * (not args.explain))
+        more = "" if args.explain else " --explain says what the columns mean."
+        print(f"Written: {folder / PAGE}, with JSON and the scores of each query beside it.{more}")
     if not comparison.is_complete:
         return INTERRUPTED_STATUS
     if args.gate is None:

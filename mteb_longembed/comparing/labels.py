@@ -39,8 +39,10 @@ def _label(candidate: Candidate, ends: dict[str, str]) -> str:
     end = ""
     if len(ends) > 1:
         end = ends.get(candidate.base, "")
+    if candidate.chunker is not None and candidate.kind == "fusion":
+        return f"{end}+{candidate.chunker.name}:fuse=words"
     if candidate.chunker is not None:
-        return f"{end}+{candidate.chunker.name}" + ":fuse=words" * (candidate.kind == "fusion")
+        return f"{end}+{candidate.chunker.name}"
     if candidate.is_base:
         return end or "base"
     label = end + candidate.name.removeprefix(candidate.base)

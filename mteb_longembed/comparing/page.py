@@ -328,9 +328,10 @@ def _documents(comparison: Comparison) -> str:
     """How many documents there are, and how long they are."""
     known = comparison.summary.dropna(subset=["median_len"])
     n_documents = f"{comparison.n_documents:,}"
-    for row in known.head(1).itertuples():
-        return f"{n_documents}; the median has {row.median_len:,.0f} tokens, the longest {row.longest:,.0f}"
-    return n_documents
+    if known.empty:
+        return n_documents
+    row = known.iloc[0]
+    return f"{n_documents}; the median has {row['median_len']:,.0f} tokens, the longest {row['longest']:,.0f}"
 
 
 def _shown(value: object) -> object:
