@@ -22,7 +22,7 @@ STORE_VARIABLE = "MTEB_LONGEMBED_STORE"
 #: The largest size of the file, in GiB.
 SIZE_VARIABLE = "MTEB_LONGEMBED_STORE_GIB"
 _DEFAULT_GIB = 8.0
-FILE = "embeddings-5.sqlite"
+FILE = "embeddings-6.sqlite"
 #: Seconds that a process waits for the transaction of another process.
 _PATIENCE = 60.0
 #: The part of all rows that goes when the file is full, oldest rows first.
@@ -72,47 +72,30 @@ class EmbeddingStore:
         return cls(folder.expanduser(), int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
-        """The matrices of those keys that the store has. Damaged rows give a warning and count as missing."""
+        """The matrices of those keys that the store has."""
         found: dict[bytes, np.ndarray] = {}
-        n_damaged = 0
         if self._broken or not self.path.exists():
             return found
         try:
             with contextlib.closing(self._connect()) as connection:
-                for key in dict.fromkeys(keys):
-                    row = connection.execute(
-                        "SELECT width, numbers, checksum FROM rows WHERE key = ?", [key]
-                    ).fetchone()
-                    if row is None:
-                        continue
-                    width, numbers, checksum = row
-                    if checksum == _checksum(key, numbers):
+                for key in keys:
+                    query = "SELECT width, numbers FROM rows WHERE key = ?"
+                    for width, numbers in connection.execute(query, [key]):
                         found[key] = np.frombuffer(numbers, "<f4").reshape(-1, width)
-                    else:
-                        n_damaged += 1
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError) as error:
             self._give_up(error)
-        if n_damaged:
-            warnings.warn(
-                f"{n_damaged} rows of {self.path} are damaged and their documents are encoded again.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
         return found
 
     def put_many(self, rows: Mapping[bytes, np.ndarray]) -> None:
         """Write all rows of one batch or none."""
         if self._broken or not rows:
             return
-        records = []
-        for key, matrix in rows.items():
-            numbers = matrix.astype("<f4").tobytes()
-            records.append((key, matrix.shape[1], numbers, _checksum(key, numbers)))
+        records = [(key, matrix.shape[1], matrix.astype("<f4").tobytes()) for key, matrix in rows.items()]
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.closing(self._connect()) as connection, connection:
-                self._make_room(connection, sum(len(numbers) for _, _, numbers, _ in records))
-                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?)", records)
+                self._make_room(connection, sum(len(numbers) for *_, numbers in records))
+                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", records)
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
 
@@ -121,9 +104,7 @@ class EmbeddingStore:
         connection = sqlite3.connect(self.path, timeout=_PATIENCE)
         connection.execute("PRAGMA synchronous = NORMAL")
         # takes no write lock if the table is there
-        columns = (
-            "key BLOB PRIMARY KEY, width INTEGER NOT NULL, numbers BLOB NOT NULL, checksum BLOB NOT NULL"
-        )
+        columns = "key BLOB PRIMARY KEY, width INTEGER NOT NULL, numbers BLOB NOT NULL"
         connection.execute(f"CREATE TABLE IF NOT EXISTS rows ({columns})")
         return connection
 
@@ -148,11 +129,6 @@ class EmbeddingStore:
             RuntimeWarning,
             stacklevel=3,
         )
-
-
-def _checksum(key: bytes, numbers: bytes) -> bytes:
-    """Over the key too, so that rows fit no other key."""
-    return hashlib.blake2b(numbers, digest_size=16, key=key).digest()
 
 
 def key_of(*parts: object) -> bytes:

@@ -75,34 +75,6 @@ def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
 
 # ---- damage -----------------------------------------------------------------------------------------------
 
-DAMAGE = {
-    "truncated": ARRAY.tobytes()[:-7],
-    "flipped": bytes([ARRAY.tobytes()[0] ^ 4]) + ARRAY.tobytes()[1:],
-    "another row's": (ARRAY + 1).tobytes(),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_row_counts_as_missing_with_a_warning(tmp_path: Path, damage: str) -> None:
-    store = EmbeddingStore(tmp_path)
-    store.put_many({KEY: ARRAY, KEYS[1]: ARRAY})
-    sql(store, "UPDATE rows SET numbers = ? WHERE key = ?", DAMAGE[damage], KEY)
-    message = r"1 rows of .* are damaged and their documents are encoded again"
-    with pytest.warns(RuntimeWarning, match=message):
-        assert list(store.get_many([KEY, KEYS[1]])) == [KEYS[1]]
-    put(store)
-    assert same(get(store), ARRAY)
-
-
-def test_a_row_under_another_key_is_damaged(tmp_path: Path) -> None:
-    store = EmbeddingStore(tmp_path)
-    store.put_many({KEY: ARRAY, KEYS[1]: ARRAY + 1})
-    moved = "SELECT numbers, checksum FROM rows WHERE key = ?"
-    sql(store, "UPDATE rows SET numbers = ?, checksum = ? WHERE key = ?", *sql(store, moved, KEYS[1]), KEY)
-    with pytest.warns(RuntimeWarning, match="1 rows of .* are damaged"):
-        assert get(store) is None
-
-
 FILES = {
     "no database": lambda blob: b"something else, and long enough to have a header" * 500,
     "truncated": lambda blob: blob[: len(blob) // 2],
