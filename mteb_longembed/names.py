@@ -167,34 +167,29 @@ def holds_model(path: str | Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class ZooEntry:
-    """A base model, and the facts that its own files do not say.
+    """A base model, and the facts that its own files do not say."""
 
-    Args:
-        hub_id: its name on the hub; its name in mteb's registry if `kind` is `mteb`.
-        revision: pinned commit; None means the branch `main`, and the commit found there is recorded.
-        trained_len: the longest input in tokens that the model was trained on, if its files do not say it or say it
-            wrongly.
-        query_prompt: text before a query; None means the prompt of the model's own files, if there is one.
-        document_prompt: text before a document; None means the same as for `query_prompt`.
-        pooling: `mean`, `cls` or `lasttoken`, for a repository without modules.json.
-        append_eos: whether every input ends with the end-of-sequence token.
-        config: configuration values that replace those of the repository.
-        interpolation: the factor by which the position table is interpolated already. Inputs of at most `trained_len`
-            tokens read every `interpolation`-th row.
-        bundled: folder inside `mteb_longembed/models`, for weights that ship with this package.
-        kind: `hub` for models whose weights can be extended; `mteb` for models that only mteb can run.
-    """
-
-    hub_id: str
-    revision: str | None = None
+    hub_id: str  #: its name on the hub; its name in mteb's registry if `kind` is `mteb`
+    revision: str | None = (
+        None  #: pinned commit; None means the branch `main`, and the commit found there is recorded
+    )
+    #: the longest input in tokens that the model was trained on, if its files do not say it or say it wrongly
     trained_len: int | None = None
+    #: text before a query; None means the prompt of the model's own files, if there is one
     query_prompt: str | None = None
-    document_prompt: str | None = None
+    document_prompt: str | None = None  #: text before a document; None means the same as for `query_prompt`
+    #: `mean`, `cls` or `lasttoken`, for a repository without modules.json
     pooling: Literal["mean", "cls", "lasttoken"] | None = None
-    append_eos: bool = False
+    append_eos: bool = False  #: whether every input ends with the end-of-sequence token
+    #: configuration values that replace those of the repository
     config: Mapping[str, object] = field(default_factory=dict, hash=False)
+    #: the factor by which the position table is interpolated already. Inputs of at most `trained_len` tokens read
+    #: every `interpolation`-th row
     interpolation: int | None = None
-    bundled: str | None = None
+    bundled: str | None = (
+        None  #: folder inside `mteb_longembed/models`, for weights that ship with this package
+    )
+    #: `hub` for models whose weights can be extended; `mteb` for models that only mteb can run
     kind: Literal["hub", "mteb"] = "hub"
 
     @property

@@ -49,17 +49,11 @@ POOLING_SWITCHES = {
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a folder, or of one commit of a repository.
+    """The files of a folder, or of one commit of a repository."""
 
-    Args:
-        path: a folder, or a hub id. Empty for a model that has no files.
-        commit: of the repository. None for a folder.
-        local: whether they are in a folder.
-    """
-
-    path: str
-    commit: str | None = None
-    local: bool = False
+    path: str  #: a folder, or a hub id; empty for a model that has no files
+    commit: str | None = None  #: of the repository; None for a folder
+    local: bool = False  #: whether they are in a folder
 
     @classmethod
     def open(cls, path: str, revision: str | None = None) -> Files:
@@ -146,37 +140,25 @@ class Files:
 
 @dataclass(frozen=True)
 class Base:
-    """A base. What its files do not say is None.
+    """A base. What its files do not say is None."""
 
-    Args:
-        name: a hub id or `local/NAME`.
-        files: the files themselves.
-        config: transformers' configuration.
-        max_seq_length: the longest input in tokens by sentence-transformers' settings, as it stands there.
-        modules: the entries of modules.json, as `Files.modules` gives them.
-        entry: that of the zoo.
-        pooling: the pooling's mode; several are joined by `+`.
-        similarity: by sentence-transformers' name.
-        runs_code: whether the repository brings code of its own, and it may run.
-        adapter_of: the files of the base, if these are only an adapter of PEFT.
-        saved: the setting of our first module, if we saved the model.
-        vectors: as a model that we saved has them; None for one vector for each document.
-        digest: of a loaded model.
-    """
-
-    name: str
-    files: Files
-    config: PretrainedConfig
-    max_seq_length: object = None
-    modules: Sequence[Mapping[str, str]] = ()
-    entry: ZooEntry | None = None
-    pooling: str | None = None
-    similarity: str | None = None
-    runs_code: bool = False
-    adapter_of: Files | None = None
-    saved: Json | None = None
-    vectors: Vectors | None = None
-    digest: str | None = None
+    name: str  #: a hub id or `local/NAME`
+    files: Files  #: the files themselves
+    config: PretrainedConfig  #: transformers' configuration
+    max_seq_length: object = (
+        None  #: the longest input in tokens by sentence-transformers' settings, as it stands there
+    )
+    modules: Sequence[Mapping[str, str]] = ()  #: the entries of modules.json, as `Files.modules` gives them
+    entry: ZooEntry | None = None  #: that of the zoo
+    pooling: str | None = None  #: the pooling's mode; several are joined by `+`
+    similarity: str | None = None  #: by sentence-transformers' name
+    runs_code: bool = False  #: whether the repository brings code of its own, and it may run
+    adapter_of: Files | None = None  #: the files of the base, if these are only an adapter of PEFT
+    saved: Json | None = None  #: the setting of our first module, if we saved the model
+    vectors: Vectors | None = (
+        None  #: as a model that we saved has them; None for one vector for each document
+    )
+    digest: str | None = None  #: of a loaded model
 
     @property
     def path(self) -> str:

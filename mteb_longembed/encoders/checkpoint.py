@@ -41,28 +41,17 @@ class ModelSpec:
     """A base, a strategy and their settings. Values may be given as text or in Python types; they are kept typed.
 
     None stands for the default.
-
-    Args:
-        base: an alias, a hub id or a folder. Empty for a loaded model.
-        strategy: registry key.
-        target_len: longest input of the extended model in tokens.
-        trained_len: longest input in tokens that the base was trained on.
-        revision: commit, branch or tag of the base on the hub.
-        dtype: compute type.
-        trust_remote_code: whether code of the base's repository may run.
-        vectors: content tokens for each vector, or `window`.
-        params: the strategy's own parameters.
     """
 
-    base: str
-    strategy: str = "none"
-    target_len: int | str | None = None
-    trained_len: int | str | None = None
-    revision: str | None = None
-    dtype: str | None = None
-    trust_remote_code: bool | str = False
-    vectors: Vectors | None = None
-    params: Settings = field(default_factory=dict)
+    base: str  #: an alias, a hub id or a folder; empty for a loaded model
+    strategy: str = "none"  #: registry key
+    target_len: int | str | None = None  #: longest input of the extended model in tokens
+    trained_len: int | str | None = None  #: longest input in tokens that the base was trained on
+    revision: str | None = None  #: commit, branch or tag of the base on the hub
+    dtype: str | None = None  #: compute type
+    trust_remote_code: bool | str = False  #: whether code of the base's repository may run
+    vectors: Vectors | None = None  #: content tokens for each vector, or `window`
+    params: Settings = field(default_factory=dict)  #: the strategy's own parameters
 
     def __post_init__(self) -> None:
         declared = self.kind.declared()
@@ -163,17 +152,11 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The model that a specification makes of a base. All code that builds, describes or stores a model starts here.
+    """The model that a specification makes of a base. All code that builds, describes or stores a model starts here."""
 
-    Args:
-        base: what its files say.
-        spec: the canonical specification. It prints the model's name.
-        strategy: with all lengths and parameters.
-    """
-
-    base: Base
-    spec: ModelSpec
-    strategy: Strategy
+    base: Base  #: what its files say
+    spec: ModelSpec  #: the canonical specification; it prints the model's name
+    strategy: Strategy  #: with all lengths and parameters
 
     @property
     def name(self) -> str:

@@ -30,19 +30,12 @@ _SAMPLED = 64
 
 @dataclass(frozen=True)
 class Identity:
-    """The name and revision under which everything about a model is kept: results, stored rows, cards.
+    """The name and revision under which everything about a model is kept: results, stored rows, cards."""
 
-    Args:
-        base: mteb's name of the base, or `local/NAME` for a model that was changed after it was loaded.
-        revision: of the base. For a changed model it is a digest of weights and configuration.
-        experiment: mteb's experiment: what makes the model of its base.
-        changed_from: the name that a changed model had. None for an unchanged one.
-    """
-
-    base: str
-    revision: str | None
-    experiment: Mapping[str, object]
-    changed_from: str | None = None
+    base: str  #: mteb's name of the base, or `local/NAME` for a model that was changed after it was loaded
+    revision: str | None  #: of the base. For a changed model it is a digest of weights and configuration
+    experiment: Mapping[str, object]  #: mteb's experiment: what makes the model of its base
+    changed_from: str | None = None  #: the name that a changed model had; None for an unchanged one
 
     @property
     def name(self) -> str:
