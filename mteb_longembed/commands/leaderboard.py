@@ -7,9 +7,11 @@ import warnings
 from pathlib import Path
 
 from mteb_longembed.commands import Options
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import InputError, LongEmbedError
 
 HOST = "127.0.0.1"
+#: Ours, and mteb's own with the published data.
+BENCHMARKS = ["LongEmbed+", "NanoLongEmbed", "LongEmbed"]
 DESCRIPTION = (
     "Show a folder of results in mteb's own leaderboard: LongEmbed+, NanoLongEmbed and mteb's LongEmbed. It runs on "
     "this machine only and needs no network."
@@ -27,21 +29,43 @@ def main(args: argparse.Namespace) -> int:
     """Serve the leaderboard until it is interrupted.
 
     Raises:
-        LongEmbedError: as `make_app` does, or if the port is not free.
+        InputError: if the folder has no results of these benchmarks, or the port is not free.
+        LongEmbedError: if the extra is not installed.
     """
+    import mteb
+    from mteb.cache import ResultCache
+
     from mteb_longembed.hub import silence
-    from mteb_longembed.plugin.leaderboard import make_app
 
     warnings.filterwarnings("ignore", ".*: Missing splits")  # the table has an empty cell for each
     logging.getLogger("mteb.leaderboard").addHandler(logging.NullHandler())  # it logs the time of each step
-    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    # gradio asks its own page whether it answers: never by a proxy
+    os.environ["no_proxy"] = f"{os.environ.get('no_proxy', '')},{HOST}"
     if not args.results.is_dir():  # mteb would make it
         raise InputError(f"there is no folder {args.results}: give the --output-folder of `mteb run`.")
     with silence():
-        app = make_app(args.results)
-    # gradio asks its own page whether it answers: never by a proxy
-    for name in ("no_proxy", "NO_PROXY"):
-        os.environ[name] = ",".join(filter(None, [os.environ.get(name), HOST]))
+        benchmarks = mteb.get_benchmarks(BENCHMARKS)
+        tasks = [task for benchmark in benchmarks for task in benchmark.tasks]
+        try:
+            results = ResultCache(args.results).load_results(tasks=tasks, load_experiments="match_name")
+        except ValueError as error:  # half a file, or fields of other types
+            raise InputError(
+                f"mteb cannot read all results in {args.results}: mteb-longembed report {args.results} names the file."
+            ) from error
+        done = {result.task_name for model in results.model_results for result in model.task_results}
+        filled = [one.name for one in benchmarks if done & {task.metadata.name for task in one.tasks}]
+        if not filled:
+            raise InputError(
+                f"no results of LongEmbed tasks were found in {args.results}: give the --output-folder of `mteb run`."
+            )
+        try:
+            from mteb_longembed.plugin.leaderboard import make_app
+        except ModuleNotFoundError as error:
+            raise LongEmbedError(
+                f"the leaderboard needs {error.name}: pip install 'mteb-longembed[leaderboard]'."
+            ) from error
+        app = make_app(results, benchmarks, filled[0])
     try:
         _, address, _ = app.launch(
             server_name=HOST, server_port=args.port, share=False, prevent_thread_lock=True, quiet=True
