@@ -31,24 +31,19 @@ VERSION = "p4"
 
 @dataclass(frozen=True)
 class BM25Settings:
-    """What a name such as `bm25:window=200,query=sentences` or `bm25@512` asks for.
+    """What a name such as `bm25:window=200,query=sentences` or `bm25@512` asks for."""
 
-    Args:
-        window: words of a window; None: whole documents only.
-        query: `sentences` asks each sentence of a query on its own.
-        score: how windows make a document's score: all of them (`softmax`), or the best one (`max`). None: all.
-        neighbours: the model by whose vectors words have neighbours, as it is typed.
-        rerank: of so many documents that words find first the windows count too. This model reads them when they are
-            first asked for.
-        target_len: only so many tokens of each document are read; None: all of it.
-    """
-
-    window: Annotated[int, Field(ge=2), "words"] | None = None
-    query: Literal["sentences"] | None = None
+    window: Annotated[int, Field(ge=2), "words"] | None = (
+        None  #: words of a window; None: whole documents only
+    )
+    query: Literal["sentences"] | None = None  #: `sentences` asks each sentence of a query on its own
+    #: how windows make a document's score: all of them (`softmax`), or the best one (`max`); None: all
     score: Join | None = None
-    neighbours: str | None = None
+    neighbours: str | None = None  #: the model by whose vectors words have neighbours, as it is typed
+    #: of so many documents that words find first the windows count too. This model reads them when they are first
+    #: asked for
     rerank: Annotated[int, Field(ge=2), "documents"] | None = None
-    target_len: int | None = None
+    target_len: int | None = None  #: only so many tokens of each document are read; None: all of it
 
     def __post_init__(self) -> None:
         read_fields(self, "bm25's ")

@@ -19,16 +19,11 @@ _MOST = 1 << 24
 
 @dataclass(frozen=True)
 class Asked:
-    """The words of some queries, by numbers.
+    """The words of some queries, by numbers."""
 
-    Args:
-        own: the number of each word in the texts, or -1 if none has it, `[asked]`.
-        counts: how often each query has each word, sparse `[queries, asked]`.
-        shares: the words of the texts that each word matches, with their shares, sparse `[asked, words]`.
-    """
-
-    own: np.ndarray
-    counts: sparse.csr_array
+    own: np.ndarray  #: the number of each word in the texts, or -1 if none has it, `[asked]`
+    counts: sparse.csr_array  #: how often each query has each word, sparse `[queries, asked]`
+    #: the words of the texts that each word matches, with their shares, sparse `[asked, words]`
     shares: sparse.csr_array
 
 

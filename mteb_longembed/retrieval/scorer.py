@@ -23,20 +23,15 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Documents:
-    """The documents of a search.
+    """The documents of a search."""
 
-    Args:
-        ids: one for each document, all different.
-        texts: as models read them: title first. A sequence on disk may have further ones behind those of the ids.
-        language: of stop words, stems and word borders, as mteb writes it.
-        task: the task to which they belong: some models have prompts for some tasks.
-        options: what mteb hands to encoders, such as `batch_size`.
-    """
-
-    ids: Sequence[str]
+    ids: Sequence[str]  #: one for each document, all different
+    #: as models read them: title first. A sequence on disk may have further ones behind those of the ids
     texts: Sequence[str]
-    language: str = ENGLISH
+    language: str = ENGLISH  #: of stop words, stems and word borders, as mteb writes it
+    #: the task to which they belong: some models have prompts for some tasks
     task: TaskMetadata | None = None
+    #: what mteb hands to encoders, such as `batch_size`
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:

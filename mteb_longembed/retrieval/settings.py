@@ -20,24 +20,18 @@ class SearchSettings:
     """Settings that change a search and no model. Values may be given as text; they are kept typed.
 
     None stands for the default.
-
-    Args:
-        fuse: `words` adds the evidence of words to that of vectors.
-        trust: what the evidence of words counts.
-        temperature: by what scores of vectors are divided to be evidence. None: their spread in the corpus.
-        weights: the rule by which tokens count by their rarity in the corpus.
-        whiten: the power of a map that is fitted on the corpus' vectors.
-        score: `softmax` lets all vectors of a document give its score, and not only the best one.
-        query: `sentences` asks each sentence of a query on its own.
     """
 
-    fuse: Literal["words"] | None = None
-    trust: Annotated[float, Field(gt=0)] | None = None
+    fuse: Literal["words"] | None = None  #: `words` adds the evidence of words to that of vectors
+    trust: Annotated[float, Field(gt=0)] | None = None  #: what the evidence of words counts
+    #: by what scores of vectors are divided to be evidence; None: their spread in the corpus
     temperature: Annotated[float, Field(gt=0)] | None = None
+    #: the rule by which tokens count by their rarity in the corpus
     weights: Literal["sif", "idf"] | None = None
-    whiten: Power | None = None
+    whiten: Power | None = None  #: the power of a map that is fitted on the corpus' vectors
+    #: `softmax` lets all vectors of a document give its score, and not only the best one
     score: Literal["max", "softmax"] | None = None
-    query: Literal["sentences"] | None = None
+    query: Literal["sentences"] | None = None  #: `sentences` asks each sentence of a query on its own
 
     def __post_init__(self) -> None:
         read_fields(self)

@@ -22,17 +22,11 @@ _TURKIC = str.maketrans("Iİ", "ıi")
 
 @dataclass(frozen=True)
 class Cut:
-    """A text as words.
+    """A text as words."""
 
-    Args:
-        ids: the number of each word that is kept, int32 `[kept]`. Stop words are not.
-        places: the place of each of these among all words, `[kept]`.
-        starts: the first character of all words, `[words]`.
-    """
-
-    ids: np.ndarray
-    places: np.ndarray
-    starts: np.ndarray
+    ids: np.ndarray  #: the number of each word that is kept, int32 `[kept]`. Stop words are not
+    places: np.ndarray  #: the place of each of these among all words, `[kept]`
+    starts: np.ndarray  #: the first character of all words, `[words]`
 
 
 class AskedWord(NamedTuple):
