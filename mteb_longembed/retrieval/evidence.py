@@ -12,43 +12,49 @@ from .windows import Windows
 
 
 class Evidence:
-    """`S(q, d) = v(q, d) / T + trust * I(q) * k(q)**2 * w(q, d)`: vectors and words in one score.
+    """`S(q, d) = mean(v(q, d) / T) + trust * I(q) * k(q)**2 * w(q, d)`: vectors and words in one score.
 
-    `v` is the score of the vectors and `T` their temperature, `w` the score of the words divided by the query's best.
-    `I` is the rarity of all words of the query in nats, and `k` the share of it that its best document has. So a long
-    query trusts words more, and one in other words than the documents' trusts vectors.
+    `v` is the score of vectors and `T` their temperature. With vectors that are adapted to the corpus it is the mean of
+    theirs and of those of the model as it is: each finds what the other misses. `w` is the score of the words divided
+    by the query's best, `I` the rarity of all words of the query in nats, and `k` the share of it that its best
+    document has. So a long query trusts words more, and one in other words than the documents' trusts vectors.
 
     Source: both parts are log-odds. BM25 is a sum of them (Robertson and Zaragoza 2009, doi:10.1561/1500000019), and
         so is the cosine of a model that was trained with a contrastive loss, divided by its temperature.
 
     Args:
-        vectors: the first part. Its passages are shown.
+        vectors: the first part; the passages of the last one are shown.
         words: the second part.
         trust: what a nat of words counts.
     """
 
-    def __init__(self, vectors: Windows | BySentence, words: PassageBM25, trust: float = TRUST) -> None:
+    def __init__(
+        self, vectors: Sequence[Windows | BySentence], words: PassageBM25, trust: float = TRUST
+    ) -> None:
         self.vectors = vectors
         self.words = words
         self.trust = trust
-        self.meta = vectors.meta
+        self.meta = vectors[-1].meta
 
     def fit(self, documents: Documents) -> None:
-        """Both read the documents."""
-        self.vectors.fit(documents)
-        self.words.fit(documents)
+        """All read the documents."""
+        for part in (*self.vectors, self.words):
+            part.fit(documents)
 
     def add(self, documents: Documents) -> None:
-        """Both read further documents."""
-        self.vectors.add(documents)
-        self.words.add(documents)
+        """All read further documents."""
+        for part in (*self.vectors, self.words):
+            part.add(documents)
 
     def parts(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The evidence of vectors and that of words with a trust of 1, float32 `[queries, documents]` each."""
-        of_vectors = self.vectors.scores(queries)
-        if queries:
-            of_vectors /= np.float32(self.vectors.temperature)
-        return of_vectors, self.words.evidence(queries)
+        found = []
+        for part in self.vectors:
+            scores = part.scores(queries)
+            if queries:
+                scores /= np.float32(part.temperature)
+            found.append(scores)
+        return np.mean(found, axis=0), self.words.evidence(queries)
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""
@@ -56,5 +62,5 @@ class Evidence:
         return of_vectors + np.float32(self.trust) * of_words
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """Those of the vectors."""
-        return self.vectors.passages(queries, numbers)
+        """Those of the last vectors."""
+        return self.vectors[-1].passages(queries, numbers)

@@ -37,7 +37,7 @@ from .vectors import Join
 from .windows import Windows
 
 #: Version of this room's algorithms. It is part of the experiment of every name with settings of search.
-SEARCH_VERSION = "se7"
+SEARCH_VERSION = "se8"
 #: What stands in a revision before the name of a chunker and its version.
 CHUNKS = "-chunks."
 
@@ -134,16 +134,19 @@ def searching(
     """
     if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
         return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.encoder)))
-    windows = _over_vectors(encoded, vectors, settings, pieces or encoded.pieces)
-    scorer: Windows | BySentence = windows
+    asked = [settings]
+    if settings.fuse is not None and (settings.weights or settings.whiten):
+        asked = [replace(settings, weights=None, whiten=None), settings]
+    windows = [_over_vectors(encoded, vectors, each, pieces or encoded.pieces) for each in asked]
+    parts: Sequence[Windows | BySentence] = windows
     if settings.query is not None:
-        scorer = BySentence(windows)
+        parts = list(map(BySentence, windows))
     if settings.fuse is None:
-        return scorer
+        return parts[0]
     # words are asked by sentence where the encoder is, and their neighbours are those of the model itself
     bm25 = BM25Settings(window=WINDOW, query=settings.query)
-    neighbours = Neighbours(partial(_word_vectors, encoded, windows.head))
-    return Evidence(scorer, PassageBM25(bm25, neighbours=neighbours), settings.trust or TRUST)
+    neighbours = Neighbours(partial(_word_vectors, encoded, windows[0].head))
+    return Evidence(parts, PassageBM25(bm25, neighbours=neighbours), settings.trust or TRUST)
 
 
 def _word_vectors(encoded: Pass, head: Head, words: Sequence[str]) -> np.ndarray:

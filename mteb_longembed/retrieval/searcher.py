@@ -244,7 +244,7 @@ def _check_id(key: str, known: Container[str]) -> None:
 def _windows_in(scorer: Any) -> Windows | None:
     """The scorer over vectors inside a scorer of a name, if there is one."""
     if isinstance(scorer, Evidence):
-        scorer = scorer.vectors
+        scorer = scorer.vectors[-1]
     if isinstance(scorer, BySentence):
         scorer = scorer.inner
     if isinstance(scorer, Windows):

@@ -25,16 +25,19 @@ SIZE = 4
 
 
 class Fixed:
-    """Vectors whose scores are the same for each query."""
+    """Vectors whose scores are the same for each query: from 0 to `highest`."""
 
     meta = bm25_s
-    temperature = 0.2
+
+    def __init__(self, highest: float = 1.0, temperature: float = 0.2) -> None:
+        self.highest = highest
+        self.temperature = temperature
 
     def fit(self, documents: Documents) -> None:
         self.n = len(documents)
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
-        return np.tile(np.linspace(0, 1, self.n, dtype=np.float32), (len(queries), 1))
+        return np.tile(np.linspace(0, self.highest, self.n, dtype=np.float32), (len(queries), 1))
 
 
 def slow_evidence(query: str, scores: Sequence[float], matches: dict[str, dict[str, float]]) -> list[float]:
@@ -67,7 +70,7 @@ def slow_evidence(query: str, scores: Sequence[float], matches: dict[str, dict[s
 def test_the_score_is_that_of_the_formula(near: bool, trust: float) -> None:
     neighbours = Neighbours(Model()) if near else None
     words = PassageBM25(BM25Settings(window=SIZE), neighbours=neighbours)
-    scorer = Evidence(Fixed(), words, trust)  # type: ignore[arg-type]
+    scorer = Evidence([Fixed(), Fixed(3.0, 0.4)], words, trust)  # type: ignore[list-item]
     scorer.fit(Documents([str(number) for number in range(len(DOCUMENTS))], DOCUMENTS))
     got = scorer.scores(QUERIES)
     for query, row in zip(QUERIES, got, strict=True):
@@ -76,25 +79,40 @@ def test_the_score_is_that_of_the_formula(near: bool, trust: float) -> None:
             matches = {word: slow_matches(word, VOCABULARY) for word in matches}
         scores = slow_scores(query, SIZE, None, "softmax", matches)
         of_words = slow_evidence(query, scores, matches)
-        want = [v / 0.2 + trust * w for v, w in zip(np.linspace(0, 1, len(DOCUMENTS)), of_words, strict=True)]
+        of_vectors = [(v / 0.2 + 3 * v / 0.4) / 2 for v in np.linspace(0, 1, len(DOCUMENTS))]
+        want = [v + trust * w for v, w in zip(of_vectors, of_words, strict=True)]
         assert row == pytest.approx(want, abs=1e-4)
     first, second = scorer.parts(QUERIES)
     assert first + np.float32(trust) * second == pytest.approx(got, abs=1e-6)
 
 
-@pytest.mark.parametrize("tail", ["+pi@128", "+pcw@128:size=9,vectors=window,score=softmax,whiten=0.5"])
-def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(folder: Any, tail: str) -> None:
-    sign = "," if ":" in tail else ":"
-    documents = corpus(0)
-    fused: Any = longembed.search(f"{folder}{tail}{sign}fuse=words", device="cpu").protocol
-    alone: Any = longembed.search(f"{folder}{tail}", device="cpu").protocol
-    words: Any = longembed.search(f"bm25:window=200,neighbours={folder}", device="cpu").protocol
+@pytest.mark.parametrize(
+    ("tail", "plain"),
+    [
+        ("+pi@128:", None),
+        ("+pcw@128:score=softmax,size=9,vectors=window,", None),
+        ("+pcw@128:size=9,vectors=window,whiten=0.5,", "+pcw@128:size=9,vectors=window,"),
+        ("+pcw@128:vectors=window,weights=idf,", "+pcw@128:vectors=window,"),
+    ],
+)
+def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(
+    folder: Any, tail: str, plain: str | None
+) -> None:
+    """With vectors that are adapted to the corpus, those of the model as it is count as much."""
+    names = {"fused": f"{folder}{tail}fuse=words", "words": f"bm25:window=200,neighbours={folder}"}
+    for part, name in enumerate(filter(None, [plain, tail])):
+        names[f"part {part}"] = f"{folder}{name}".rstrip(",:")
+    models: dict[str, Any] = {
+        name: longembed.search(text, device="cpu").protocol for name, text in names.items()
+    }
     found = {}
-    for name, model in (("fused", fused), ("alone", alone), ("words", words)):
-        model.index(documents, **WHERE)
+    for name, model in models.items():
+        model.index(corpus(0), **WHERE)
         found[name] = model.scorer.scores(ASKED["text"])
-    nats = words.scorer.evidence(ASKED["text"])
-    want = found["alone"] / fused.scorer.vectors.temperature + nats
+    parts = models["fused"].scorer.vectors
+    assert len(parts) == len(names) - 2
+    of_vectors = [found[f"part {number}"] / part.temperature for number, part in enumerate(parts)]
+    want = np.mean(of_vectors, axis=0) + models["words"].scorer.evidence(ASKED["text"])
     assert found["fused"] == pytest.approx(want, rel=2e-3, abs=2e-3)
 
 
@@ -152,9 +170,9 @@ def test_the_temperature_is_found_anew_when_there_are_twice_as_many_documents(fo
     for start, end in ((0, 10), (10, 19), (19, 30)):
         searcher.add(documents["id"][start:end], documents["text"][start:end])
         searcher.search(ASKED["text"][0])
-        found.append(searcher.scorer.vectors.temperature)  # type: ignore[attr-defined]
+        found.append(searcher.scorer.vectors[0].temperature)  # type: ignore[attr-defined]
     assert found[0] == found[1] != found[2]
     whole = longembed.search(f"{folder}+pi@64:fuse=words", device="cpu")
     whole.add(documents["id"], documents["text"])
     whole.search(ASKED["text"][0])
-    assert whole.scorer.vectors.temperature == pytest.approx(found[2], rel=1e-5)  # type: ignore[attr-defined]
+    assert whole.scorer.vectors[0].temperature == pytest.approx(found[2], rel=1e-5)  # type: ignore[attr-defined]

@@ -82,9 +82,9 @@ def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
 @pytest.mark.parametrize(
     ("tail", "kind", "similarity", "version"),
     [
-        ("+pi@128,whiten=0.5", "dense", "cosine", "-se7"),
+        ("+pi@128,whiten=0.5", "dense", "cosine", "-se8"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", ""),
-        ("+pi@128,fuse=words,trust=0.4,vectors=4", "hybrid", "MaxSim", "-se7-bm25_0_3_0p4"),
+        ("+pi@128,fuse=words,trust=0.4,vectors=4", "hybrid", "MaxSim", "-se8-bm25_0_3_0p4"),
     ],
 )
 def test_mteb_knows_name_kind_and_version(folder, tail, kind, similarity, version):
