@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from mteb_longembed.statistics.resampling import Interval
-
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A Markdown table: floats with three significant digits, all columns but the first on the right.
@@ -17,15 +15,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     text = [[f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
     first, *others = ["| " + " | ".join(line) + " |" for line in [list(head), *text]]
     return "\n".join([first, "|---|" + "---:|" * (len(head) - 1), *others])
-
-
-def with_ends(interval: Interval) -> str:
-    """A score with its interval.
-
-    >>> with_ends(Interval(29.02, 27.4, 30.6))
-    '29.0 (27–31)'
-    """
-    return f"{interval.mean:.1f} ({interval.low:.0f}–{interval.high:.0f})"
 
 
 def write_part(file: Path, name: str, part: str) -> None:

@@ -7,9 +7,9 @@ FOLDER has QMSum's corpus, queries and qrels, as LongEmbed publishes them. Each 
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -210,30 +210,21 @@ def scores_of(folder: Path) -> pd.DataFrame:
     return scores
 
 
-class Kept:
-    """The cells that are finished, in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.rows = pd.DataFrame(columns=["table", "row", "n", "percent"])
-        if path.exists():
-            self.rows = pd.read_csv(path)
-
-    def of(self, title: str, n: int) -> pd.DataFrame:
-        """What is known of a table for a number of queries or documents."""
-        return self.rows[(self.rows["table"] == title) & (self.rows["n"] == n)]
-
-    def add(self, title: str, n: int, found: Sequence[tuple[str, float]]) -> None:
-        """Keep cells, and say them."""
-        new = pd.DataFrame([(title, row, n, round(percent, 2)) for row, percent in found])
-        new.columns = self.rows.columns
-        self.rows = pd.concat([self.rows, new]) if len(self.rows) else new
-        self.rows.to_csv(self.path, index=False)
-        for row, percent in found:
-            print(f"{title}: {row}, {n}: {percent:.1f} %", flush=True)
+def kept() -> pd.DataFrame:
+    """The cells that are finished: table, row, n and percent."""
+    if RESULTS.exists():
+        return pd.read_csv(RESULTS)
+    return pd.DataFrame(columns=["table", "row", "n", "percent"])
 
 
-def simulate(kept: Kept, folder: Path) -> None:
+def keep(title: str, n: int, found: Iterable[tuple[str, float]]) -> None:
+    """Put cells into the file, and say them."""
+    new = pd.DataFrame([(title, row, n, round(percent, 2)) for row, percent in found], columns=kept().columns)
+    new.to_csv(RESULTS, mode="a", header=not RESULTS.exists(), index=False)
+    print(new.to_string(index=False, header=False), flush=True)
+
+
+def simulate(folder: Path) -> None:
     """Run all cells that are not there."""
     tables: dict[str, tuple[dict[str, Make], Sequence[int], Callable[[Make, int], float]]] = {
         "independent": (INDEPENDENT, SIZES, misses),
@@ -241,35 +232,32 @@ def simulate(kept: Kept, folder: Path) -> None:
         "many judged": (JUDGED, (60, 200), misses),
         "enough": (TWO_POINTS, SIZES, enough),
     }
+    known = set(kept()[["table", "row", "n"]].itertuples(index=False, name=None))
     for title, (kinds, sizes, measured) in tables.items():
-        for n in sizes:
-            known = set(kept.of(title, n)["row"])
-            for row, make in kinds.items():
-                if row not in known:
-                    kept.add(title, n, [(row, measured(make, n))])
-    for n_candidates in (2, 15):
+        for n, (row, make) in product(sizes, kinds.items()):
+            if (title, row, n) not in known:
+                keep(title, n, [(row, measured(make, n))])
+    for n_candidates, n in product((2, 15), (25, 100)):
         row = f"{n_candidates} equal candidates"
-        for n in (25, 100):
-            if row not in set(kept.of("behind", n)["row"]):
-                kept.add("behind", n, [(row, behind(n_candidates, n, DRAWS // 2))])
-    missing = [n for n in MEETINGS if kept.of("meetings", n).empty]
+        if ("behind", row, n) not in known:
+            keep("behind", n, [(row, behind(n_candidates, n, DRAWS // 2))])
+    missing = [n for n in MEETINGS if n not in {cell[2] for cell in known if cell[0] == "meetings"}]
     if missing:
         scores = scores_of(folder)
         for n in missing:
-            kept.add("meetings", n, list(meetings(scores, n)))
+            keep("meetings", n, meetings(scores, n))
 
 
-def write(kept: Kept) -> None:
+def write() -> None:
     """Write the tables of the page."""
+    cells = kept()
     for title in ("independent", "whole documents", "many judged", "enough", "behind"):
-        own = kept.rows[kept.rows["table"] == title]
-        wide = own.pivot(index="row", columns="n", values="percent")
-        rows = [[row, *(f"{cell:.1f}" for cell in wide.loc[row])] for row in dict.fromkeys(own["row"])]
+        own = cells[cells["table"] == title]
+        wide = own.pivot(index="row", columns="n", values="percent").loc[own["row"].unique()]
+        rows = [[row, *(f"{cell:.1f}" for cell in of_row)] for row, of_row in wide.iterrows()]
         write_part(PAGE, title, table(["%", *map(str, wide.columns)], rows))
-    pairs = kept.rows[kept.rows["table"] == "meetings"].groupby("n")["percent"]
-    rows = []
-    for n, of_pairs in pairs:
-        rows.append([n, f"{of_pairs.max():.1f}", f"{of_pairs.median():.1f}", f"{of_pairs.min():.1f}"])
+    of_pairs = cells[cells["table"] == "meetings"].groupby("n")["percent"].agg(["max", "median", "min"])
+    rows = [[n, *(f"{cell:.1f}" for cell in of_n)] for n, of_n in of_pairs.iterrows()]
     write_part(PAGE, "meetings", table(["meetings", "highest of 28 pairs", "median", "lowest"], rows))
 
 
@@ -279,9 +267,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     resampling.N_RESAMPLES = N_RESAMPLES
-    kept = Kept(RESULTS)
-    simulate(kept, folder)
-    write(kept)
+    simulate(folder)
+    write()
 
 
 if __name__ == "__main__":
