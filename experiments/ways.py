@@ -27,9 +27,9 @@ WAYS = {
     "windows": f"{WINDOWS}score=softmax,vectors=window",
     "windows, whitened": f"{WINDOWS}score=softmax,vectors=window,whiten=0.5",
     "windows, idf, whitened": f"{WINDOWS}score=softmax,vectors=window,weights=idf,whiten=0.5",
-    "words and windows": f"{WINDOWS}fuse=words,score=softmax,vectors=window",
-    "words and windows, whitened": f"{WINDOWS}fuse=words,score=softmax,vectors=window,whiten=0.5",
-    "words and windows, idf, whitened": f"{WINDOWS}fuse=words,score=softmax,vectors=window,weights=idf,whiten=0.5",
+    "words and plain windows": f"{WINDOWS}fuse=words,score=softmax,vectors=window",
+    "words and windows, without idf": f"{WINDOWS}fuse=words,score=softmax,vectors=window,whiten=0.5",
+    "words and windows": f"{WINDOWS}fuse=words,score=softmax,vectors=window,weights=idf,whiten=0.5",
 }
 #: Collection -> what its queries are.
 TITLES = {
@@ -54,6 +54,8 @@ SHORT = [
     "BM25 by passage",
     "words with neighbours",
     "windows",
+    "windows, idf, whitened",
+    "words and plain windows",
     "words and windows",
 ]
 
@@ -98,8 +100,6 @@ def measure(folder: Path, model: Path, sample: int | None) -> None:
         known = known[(known["model"] != model.name) | (known["collection"] != folder.name)]
     pd.concat([known, rows]).to_csv(RESULTS, index=False, float_format="%.2f")
     print(rows.to_string(), flush=True)
-    if comparison.trust is not None:
-        print(comparison.trust, flush=True)
 
 
 def page() -> None:
