@@ -28,5 +28,5 @@ def gate(comparison: Comparison, first: str, named: str) -> tuple[bool, str]:
     verdict = "is not surely below" if is_open else "is surely below"
     return is_open, (
         f"{named} {verdict} {first}: {points.mean:+.1f} points of {comparison.metric} (95 % interval {points.low:+.1f} "
-        f"to {points.high:+.1f}, {comparison.asked})."
+        f"to {points.high:+.1f}, {comparison.setting.queries})."
     )

@@ -16,7 +16,7 @@ Source: Bayesian bootstrap, Rubin 1981, https://doi.org/10.1214/aos/1176345338; 
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -33,8 +33,6 @@ _PART = 4_000_000
 SEED = 0
 #: Scores that differ by less are equal: the error of a sum.
 _EQUAL = 1e-11
-#: The chance of finding a difference with the number of queries that is said.
-POWER = 0.8
 #: Of `m` groups that differ, all are on one side by chance in 2 of `2 ** m` cases: with fewer, nothing is claimed.
 LEAST_GROUPS = 6
 
@@ -79,11 +77,6 @@ class Resamples:
         """The number of groups of queries."""
         return int(self.members.shape[0])
 
-    @property
-    def n_queries(self) -> int:
-        """The number of queries of all splits."""
-        return int(self.members.shape[1])
-
     @cached_property
     def means(self) -> dict[str, float]:
         """Each candidate's score, without the error of the sum."""
@@ -98,7 +91,8 @@ class Resamples:
         """
         n = self.n_groups
         n_free = n - len(self.sizes)
-        residuals = self._by_group(self._without_means())
+        splits = np.split(self.scores, np.cumsum(self.sizes)[:-1], axis=1)
+        residuals = self._by_group(np.hstack([one - one.mean(axis=1, keepdims=True) for one in splits]))
         enlarged = 1.0
         if n_free > 0:
             t = stats.t.ppf((1 + CONFIDENCE) / 2, n_free) / stats.norm.ppf((1 + CONFIDENCE) / 2)
@@ -113,11 +107,6 @@ class Resamples:
             deviations.append(enlarged * ((drawn[:, :-1] - 1 / n) @ residuals.T))
             unseen.append(drawn[:, -1])
         return np.concatenate(deviations), np.concatenate(unseen)
-
-    def _without_means(self) -> Array:
-        """The scores less each candidate's mean on the split, `[candidates, queries]`."""
-        parts = np.split(self.scores, np.cumsum(self.sizes)[:-1], axis=1)
-        return np.concatenate([part - part.mean(axis=1, keepdims=True) for part in parts], axis=1)
 
     def _by_group(self, values: Array) -> Array:
         """Sums over the queries of each group, so that their mean is the score, `[..., groups]`."""
@@ -150,10 +139,9 @@ class Resamples:
 
     def n_differing(self, first: str, second: str) -> int:
         """The number of groups with a query on which two candidates score differently."""
-        differs = (
-            np.abs(self.scores[self.names.index(second)] - self.scores[self.names.index(first)]) > _EQUAL
-        )
-        return int(((self.members @ differs.astype(float)) > 0).sum())
+        a, b = self.names.index(first), self.names.index(second)
+        differs = np.abs(self.scores[b] - self.scores[a]) > _EQUAL
+        return int(np.count_nonzero(self.members @ differs.astype(float)))
 
     def near_shares(self, names: Sequence[str], margin: float) -> dict[str, float]:
         """The share of resamples in which each of these candidates is less than a margin behind all others.
@@ -192,34 +180,6 @@ class Resamples:
                 above = max(above, (self.means[other] - self.means[name]) / error)
                 np.maximum(by_chance, spread / error, out=by_chance)
         return float((by_chance >= above).mean()) <= (1 - CONFIDENCE) / 2
-
-    def more_queries(self, first: str, second: str) -> float:
-        """How many more queries like these tell two candidates apart in 80 % of cases; infinite if none would.
-
-        It is said for a difference and a spread like those of these queries.
-        """
-        mean = self.means[second] - self.means[first]
-        if abs(mean) < _EQUAL:
-            return math.inf
-        spread = self._spread(self.names.index(first), self.names.index(second))
-        z = float(stats.norm.ppf((1 + CONFIDENCE) / 2) + stats.norm.ppf(POWER))
-        return max(self.n_queries * (z**2 * float(spread.var()) / mean**2 - 1), 0.0)
-
-    def chosen_by_others(self, name: str, default: str) -> "Resamples":
-        """These candidates and one more: on each query it scores as the best one on all groups but the query's own.
-
-        So the choice is never fitted on the query that it is scored on. Of equal ones the default is chosen.
-
-        Args:
-            name: of the further candidate.
-            default: the name of the one that is chosen without a reason for another.
-        """
-        weighted = self.scores * self.weights
-        shares_a_group = ((self.members.T @ self.members) > 0).astype(float)
-        of_others = weighted.sum(axis=1, keepdims=True) - (shares_a_group @ weighted.T).T
-        of_others[self.names.index(default)] += _EQUAL
-        chosen = np.take_along_axis(self.scores, of_others.argmax(axis=0)[None], axis=0)
-        return replace(self, names=(*self.names, name), scores=np.concatenate([self.scores, chosen]))
 
     def _spread(self, a: int, b: int) -> Array:
         """How far the difference `b - a` deviates in each resample, by the groups that were seen."""
