@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import mteb
 from mteb.models import ModelMeta
 
-from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
+from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec, open_checkpoint
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
 from mteb_longembed.encoders.swap import ABSOLUTE
 from mteb_longembed.errors import IncompatibleError, InputError
@@ -218,27 +218,28 @@ def candidates_of(
     keys = strategies or ["pcw", *POSITIONS]
     if "all" in keys:
         keys = list(STRATEGIES)
+    checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
     found = [named(f"{base}+none")]
     refused = []
     for key in keys:
         get_strategy(key)
         try:
-            found += [named(f"{base}+{tail}", base) for tail in _tails(base, key, target, covering)]
+            found += [named(f"{base}+{tail}", base) for tail in _tails(checkpoint, key, target, covering)]
         except IncompatibleError as error:
             refused.append(f"{key} does not fit {base}: {error}")
             continue
         if not strategies and key in POSITIONS:
             break  # one is enough
+    found = list(dict.fromkeys(found))
     if strategies and refused and len(found) == 1:
         raise InputError(refused[0])
     if not strategies or "all" in strategies:
         refused = []
-    return list(dict.fromkeys(found)), refused
+    return found, refused
 
 
-def _tails(base: str, key: str, target: int | str | None, covering: int | None) -> list[str]:
+def _tails(checkpoint: Checkpoint, key: str, target: int | str | None, covering: int | None) -> list[str]:
     """What follows the base in the names of a strategy."""
-    checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
     trained_len = checkpoint.strategy.trained_len
     if key == "pcw":
         reach = covering or Strategy.default_target_len(trained_len)

@@ -36,7 +36,6 @@ from .candidates import (
     bm25_candidates,
     candidates_of,
     has_checkpoint,
-    is_name,
     named,
     of_scorer,
     short_ends,
@@ -162,29 +161,13 @@ def compare(
     data = _data_of(data, options)
     folder = Path(chosen.folder)
     make_folder("--output-folder", folder)
-    models = _listed(models)
-    strategies = _listed(chosen.strategies)
-    if (strategies or chosen.target is not None) and all(isinstance(one, str) and is_name(one) for one in models):
-        raise InputError("strategies and a target need a base, got none: name one, or leave them out.")
     notes: list[Note] = []
     splits = _prepared(data, chosen, notes)
-    bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
+    bases = [model for model in _listed(models) if isinstance(model, str) and has_checkpoint(model)]
     lengths_of = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
     # the tokens of the first base stand for those of all others
     lengths = next(iter(lengths_of.values()), None) or document_lengths(splits, None)
-    candidates = []
-    for model in models:
-        if isinstance(model, Candidate):
-            candidates.append(model)
-        elif isinstance(model, str):
-            covering = lengths_of.get(model, lengths).covering()
-            of_model, refused = candidates_of(model, strategies, chosen.target, covering)
-            if chosen.dtype is not None and model in bases:
-                of_model = [one.in_type(chosen.dtype) for one in of_model]
-            candidates += of_model
-            notes += [Note("left out", text) for text in refused]
-        else:
-            candidates.append(of_scorer(model))
+    candidates = _of_models(_listed(models), chosen, lengths_of, lengths, notes)
     candidates += with_chunkers(candidates, chunkers or {})
     for name, source in (runs or {}).items():
         ranked = Ranked(name, read_run(name, source), splits)
@@ -216,6 +199,33 @@ def compare(
     if not done:
         raise InputError(f"compare must finish at least one candidate, got none ({notes[-1].text}).")
     return _comparison(splits, runner, done, notes, is_complete=is_complete)
+
+
+def _of_models(
+    models: Sequence[Any],
+    options: Options,
+    lengths_of: Mapping[str, Lengths],
+    lengths: Lengths,
+    notes: list[Note],
+) -> list[Candidate]:
+    """The candidates of bases, full names and scorers; what does not fit is noted."""
+    strategies = _listed(options.strategies)
+    if (strategies or options.target is not None) and not lengths_of:
+        raise InputError("--strategies and --target need a base, got none: name one, or leave them out.")
+    candidates: list[Candidate] = []
+    for model in models:
+        if isinstance(model, Candidate):
+            candidates.append(model)
+        elif isinstance(model, str):
+            covering = lengths_of.get(model, lengths).covering()
+            of_model, refused = candidates_of(model, strategies, options.target, covering)
+            if options.dtype is not None and model in lengths_of:
+                of_model = [one.in_type(options.dtype) for one in of_model]
+            candidates += of_model
+            notes += [Note("left out", text) for text in refused]
+        else:
+            candidates.append(of_scorer(model))
+    return candidates
 
 
 def _taken(keywords: dict[str, Any], kind: type) -> dict[str, Any]:

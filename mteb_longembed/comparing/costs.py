@@ -188,12 +188,14 @@ def count(
         n_tokens += sum(map(len, rows))
         n_vectors += sum(map(len, vector_tokens(model, rows, prompt or None)))
         left = iter(rows)
-        for own, ids in zip(chunks, cutter.contents([prompt + text for text in texts], sys.maxsize), strict=True):
-            unknown_here = np.count_nonzero(np.equal(ids, unknown))
+        for own, ids in zip(
+            chunks, cutter.contents([prompt + text for text in texts], sys.maxsize), strict=True
+        ):
+            unknown_here = int(np.count_nonzero(np.equal(ids, unknown)))
             length = len(ids) - n_prompt
             read = 0
             for row in islice(left, len(own)):
-                read += max(len(row) - n_added, 0) - np.count_nonzero(np.equal(row, unknown))
+                read += max(len(row) - n_added, 0) - int(np.count_nonzero(np.equal(row, unknown)))
             n_known += min(read, length - unknown_here)  # chunks may overlap
             n_unknown += unknown_here
             lengths.append(length)

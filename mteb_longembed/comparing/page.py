@@ -113,7 +113,9 @@ def ranking_table(comparison: Comparison) -> Table:
         cells = {
             "candidate": row["label"],
             metric: _spread(row, "score", "low", "high"),
-            "to best": "same" if row["is_same"] else _spread(row, "to_best", "to_best_low", "to_best_high", "+"),
+            "to best": "same"
+            if row["is_same"]
+            else _spread(row, "to_best", "to_best_low", "to_best_high", "+"),
             NEAR: percent(row["near_share"]),
             "standing": row["standing"],
         }
@@ -137,7 +139,8 @@ def _split_table(comparison: Comparison) -> Table:
     rows = []
     for name, label in comparison.summary["label"].items():
         cells = {"candidate": label}
-        for row in comparison.by_split.query("candidate == @name").to_dict("records"):
+        of_name = comparison.by_split[comparison.by_split["candidate"] == name]
+        for row in of_name.to_dict("records"):
             cells[f"{row['task']} {row['split']}"] = _spread(row, "score", "low", "high")
         rows.append(cells)
     return Table.of("splits", f"{comparison.metric} by task and split, in percent", rows)

@@ -102,7 +102,11 @@ class Ranked:
             "queries without a ranking: they score 0": without,
             "queries with fewer documents than the metric looks at": short,
         }
-        return [f"{self.meta.name} has {len(ids):,} {what}, such as {min(ids)}." for what, ids in found.items() if ids]
+        return [
+            f"{self.meta.name} has {len(ids):,} {what}, such as {min(ids)}."
+            for what, ids in found.items()
+            if ids
+        ]
 
 
 # ---- reading -----------------------------------------------------------------------------------------------
@@ -120,7 +124,12 @@ def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
     if isinstance(source, (str, Path)):
         where = str(source)
         trec = _TREC
-    if not isinstance(source, pd.DataFrame) and hasattr(source, "to_dict"):  # ranx' Run
+    if (
+        hasattr(source, "to_dict")
+        and not isinstance(source, pd.DataFrame)
+        and not hasattr(source, "to_pandas")
+    ):
+        # ranx' Run
         source = source.to_dict()
     if isinstance(source, Mapping):
         rows = _of_dict(source, where)
@@ -157,7 +166,7 @@ def _of_table(table: pd.DataFrame, where: str) -> pd.DataFrame:
     return rows
 
 
-def _of_dict(source: Rankings, where: str) -> pd.DataFrame:
+def _of_dict(source: Mapping[str, Any], where: str) -> pd.DataFrame:
     rows: list[tuple[object, ...]] = []
     for query, ranking in source.items():
         if not isinstance(ranking, Mapping):

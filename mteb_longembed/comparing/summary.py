@@ -119,7 +119,9 @@ def by_split(scores: pd.DataFrame) -> pd.DataFrame:
     for (task, split), part in scores.groupby(["task", "split"], sort=False):
         names = list(part["candidate"].unique())
         samples = resamples_of(part, names)
-        rows += [{"candidate": name, "task": task, "split": split, **_interval(samples, name)} for name in names]
+        rows += [
+            {"candidate": name, "task": task, "split": split, **_interval(samples, name)} for name in names
+        ]
     return pd.DataFrame(rows)
 
 

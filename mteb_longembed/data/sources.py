@@ -58,7 +58,9 @@ class Data:
                 f"a language is that of your own files, and tasks have their own: leave out {self.language!r}."
             )
         if self.eval_splits and n_files:
-            raise InputError("eval_splits needs tasks or a folder, got files of one's own, which are one split.")
+            raise InputError(
+                "eval_splits needs tasks or a folder, got files of one's own, which are one split."
+            )
 
     def load(self) -> list[AbsTaskRetrieval]:
         """The tasks, each with its data or able to load them.

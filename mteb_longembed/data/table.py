@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import io
 import json
 import unicodedata
 import zlib
@@ -111,7 +110,9 @@ def _parts(source: Any, name: str, trec: Sequence[str]) -> Iterator[Part]:
         yield from _of_rows(name, enumerate(source, start=1))
     else:
         kind = type(source).__name__
-        raise DataError(f"{name}: expected a file, a folder, a dict, a table with to_pandas() or rows, got a {kind}.")
+        raise DataError(
+            f"{name}: expected a file, a folder, a dict, a table with to_pandas() or rows, got a {kind}."
+        )
 
 
 def _numbered(name: str, tables: Iterable[Any]) -> Iterator[Part]:
@@ -137,7 +138,9 @@ def _of_rows(name: str, rows: Iterable[tuple[int, Any]]) -> Iterator[Part]:
         for number, row in block.items():
             if not isinstance(row, Mapping):
                 kind = type(row).__name__
-                raise DataError(f"{name}, row {number}: expected a dict with the names of columns, got a {kind}.")
+                raise DataError(
+                    f"{name}, row {number}: expected a dict with the names of columns, got a {kind}."
+                )
         yield Part(name, pd.DataFrame(list(block.values()), list(block), dtype=object))
 
 
@@ -211,7 +214,9 @@ def _separated_rows(path: Path, name: str, ending: str) -> Iterator[tuple[int, d
             raise DataError(f"{name}: expected each column once, got {', '.join(columns)[:100]!a}.")
         for number, row in enumerate(reader, start=1):
             if None in row or None in row.values():
-                raise DataError(f"{name}, row {number}: expected {len(columns)} values ({', '.join(columns)[:100]}).")
+                raise DataError(
+                    f"{name}, row {number}: expected {len(columns)} values ({', '.join(columns)[:100]})."
+                )
             yield number, row
 
 
@@ -270,7 +275,9 @@ def _of_folder(folder: Path, name: str) -> Iterator[Part]:
     files = [path for path in _visible(folder) if path.is_file()]
     texts = [file for file in files if ending_of(file) in TEXTS]
     tables = [file for file in files if ending_of(file) in ENDINGS]
-    others = [file for file in tables if ending_of(file) not in SHARDS or file.stem.startswith(("queries", "qrels"))]
+    others = [
+        file for file in tables if ending_of(file) not in SHARDS or file.stem.startswith(("queries", "qrels"))
+    ]
     if others or bool(texts) == bool(tables):
         found = [file.name for file in (others or texts[:1] + tables[:1] or files)]
         raise DataError(

@@ -38,7 +38,9 @@ def find_tasks(
         if isinstance(task, str):
             task = _task_of_mteb(task, splits)
         elif splits:
-            raise InputError("eval_splits needs names of tasks, got a task object: choose its splits when you make it.")
+            raise InputError(
+                "eval_splits needs names of tasks, got a task object: choose its splits when you make it."
+            )
         data = task.metadata
         if not isinstance(task, AbsTaskRetrieval) or data.get_modalities(PromptType.document) != ["text"]:
             raise InputError(
@@ -143,7 +145,9 @@ def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) ->
                 found.append(path)
     if len(found) != 1:
         names = " and ".join(str(path.relative_to(root)) for path in found)
-        raise DataError(f"{root}: expected one file {stems[0]} ({', '.join(ENDINGS)}), found {names or 'none'}.")
+        raise DataError(
+            f"{root}: expected one file {stems[0]} ({', '.join(ENDINGS)}), found {names or 'none'}."
+        )
     return found[0]
 
 
@@ -188,7 +192,8 @@ class OwnData(AbsTaskRetrieval):
         self.corpus_source = documents
         self.query_source = list(queries) if isinstance(queries, Iterator) else queries
         self.judgement_sources = {
-            split: list(source) if isinstance(source, Iterator) else source for split, source in judgements.items()
+            split: list(source) if isinstance(source, Iterator) else source
+            for split, source in judgements.items()
         }
         self._read()
         digest = self.identity()
@@ -219,7 +224,9 @@ class OwnData(AbsTaskRetrieval):
         asked_rows = list(check.read_asked(self.query_source))
         queries = {query.id: query.text for query in asked_rows}
         self.groups = {query.id: query.group for query in asked_rows if query.group}
-        rows_of = {split: check.read_judgement_rows(source) for split, source in self.judgement_sources.items()}
+        rows_of = {
+            split: check.read_judgement_rows(source) for split, source in self.judgement_sources.items()
+        }
         with_passage: set[str] = set()
         for rows in rows_of.values():
             with_passage.update(row["document"] for _, row in rows if check.has_passage(row))
@@ -243,7 +250,9 @@ class OwnData(AbsTaskRetrieval):
             judgements = check.judged_scores(rows, queries, documents)
             judged = {query: scores for query, scores in judgements.items() if any(scores.values())}
             if not judged:
-                raise DataError(f"{name}: expected a relevant document, but no judgement has a score above 0.")
+                raise DataError(
+                    f"{name}: expected a relevant document, but no judgement has a score above 0."
+                )
             asked = {name: text for name, text in queries.items() if name in judged}
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=corpus, queries=text_table(asked), relevant_docs=judged, top_ranked=None

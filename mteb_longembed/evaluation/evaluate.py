@@ -1,6 +1,6 @@
 """The score of each query: a scorer on a split, in this process, in batches of queries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np

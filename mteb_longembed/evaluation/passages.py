@@ -19,7 +19,7 @@ def score_passages(shown: ShownPassages, judged: Passages) -> dict[str, dict[str
     passage@k is 1 if, among the best passage of each of the first k documents, one answers. `context@k` is what a
     reader, or a language model, then gets.
     """
-    scores = {}
+    scores: dict[str, dict[str, float]] = {}
     for query, passages in shown.items():
         answers = judged.get(query, {})
         covers = [_covers_one(start, end, answers.get(name, ())) for name, start, end, _ in passages]

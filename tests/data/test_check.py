@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.data.check import read_documents, read_judgements
+from mteb_longembed.data.check import read_documents
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.metrics import expected_score, group_ties

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import re
 import sys
 import unicodedata
 from pathlib import Path
