@@ -12,7 +12,7 @@ from mteb_longembed.commands import Options
 from mteb_longembed.errors import InputError
 from mteb_longembed.reports import by_length
 from mteb_longembed.reports.results import load_results
-from mteb_longembed.reports.strategies import PUBLIC, by_strategy
+from mteb_longembed.reports.strategies import by_strategy
 
 DESCRIPTION = "Show what each strategy gains over its base, from the result folders of `mteb run`."
 EPILOG = "example: mteb-longembed report results/ --figure by-length.svg"
@@ -59,9 +59,6 @@ def main(args: argparse.Namespace) -> int:
         paths = ", ".join(map(str, args.results))
         raise InputError(f"no results of LongEmbed tasks were found in {paths}: give a folder of `mteb run`.")
     print(FORMATS[args.format](by_strategy(results)))
-    if args.format == "terminal":
-        means = ", ".join(f"{name} {mean}" for name, mean in PUBLIC.items())
-        print(f"Public means of LongEmbed (docs/tasks.md): {means}")
     if args.figure:
         figures.write(by_length.draw(results), args.figure)
     return 0
