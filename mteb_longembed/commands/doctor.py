@@ -6,7 +6,6 @@ import os
 import platform
 import subprocess
 import sys
-import timeit
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,6 @@ _PACKAGES = (
 )  # fmt: skip
 #: Whether a new Python has the hook that waits for `import mteb`.
 _WATCHES = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload' for f in sys.meta_path))"
-#: The width of the model by whose products types are measured.
-_WIDTH = 768
-_ROUNDS = 20
-#: A type is worth its smaller precision from so many times the speed on. Passes gain less than products do.
-_PAYS = 2.0
 DESCRIPTION = (
     "Show versions, the hub, devices and caches. The exit status is 1 if there is a problem, otherwise 0."
 )
@@ -53,7 +47,7 @@ def versions() -> Section:
     elsewhere = Path(sys.executable).parent
     command = [sys.executable, "-c", _WATCHES]
     done = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere, check=False)
-    packages = dict(zip(_PACKAGES, map(_version, _PACKAGES), strict=True))
+    packages = {name: _version(name) for name in _PACKAGES}
     finds = done.stdout.strip() == "True"
     return {"python": platform.python_version(), **packages, "mteb finds this package": finds}
 
@@ -91,12 +85,9 @@ def problems(versions: Section, hub: Section) -> list[str]:
             "uninstall both, then pip install mteb."
         )
     if not versions["mteb finds this package"]:
-        why = "mteb_longembed.pth is not installed"
-        if os.environ.get("MTEB_LONGEMBED_AUTOLOAD") == "0":
-            why = "MTEB_LONGEMBED_AUTOLOAD=0 is set"
         found.append(
-            f"the mteb command does not find our tasks and models, because {why}; in Python, import mteb_longembed "
-            "registers them by hand."
+            "the mteb command does not find our tasks and models, because mteb_longembed.pth is not installed or "
+            "MTEB_LONGEMBED_AUTOLOAD=0 is set; in Python, import mteb_longembed registers them by hand."
         )
     if not hub["answers"] and not hub["offline (HF_HUB_OFFLINE)"]:
         found.append(
@@ -111,10 +102,6 @@ def devices() -> Section:
     import torch
 
     section: Section = {"cpu": f"{torch.get_num_threads()} threads"}
-    for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
-        gain = _gain(dtype)
-        advice = f"dtype={name} pays here" if gain >= _PAYS else f"dtype={name} does not pay here"
-        section[f"cpu, {name}"] = f"{gain:.2f} times as fast as fp32 in products of matrices: {advice}"
     kind = torch.accelerator.current_accelerator()
     if kind is not None:
         for number in range(torch.accelerator.device_count()):
@@ -123,17 +110,6 @@ def devices() -> Section:
                 name = torch.cuda.get_device_name(number)
             section[f"{kind.type}:{number}"] = name
     return section
-
-
-def _gain(dtype: Any) -> float:
-    """How many times as fast as fp32 the CPU multiplies matrices of a type: the best of a few products of each."""
-    import torch
-
-    seconds = {}
-    for kind in (torch.float32, dtype):
-        matrices = {"a": torch.ones(32, _WIDTH, dtype=kind), "b": torch.ones(_WIDTH, _WIDTH, dtype=kind)}
-        seconds[kind] = min(timeit.repeat("a @ b", globals=matrices, number=1, repeat=_ROUNDS))
-    return seconds[torch.float32] / seconds[dtype]
 
 
 def caches() -> Section:

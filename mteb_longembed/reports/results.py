@@ -115,7 +115,13 @@ def _read_model(folder: Path) -> dict[str, Any]:
         revision = printable(revision_of(str(meta.get("revision") or folder.name), experiment))
     except (DataError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"model_meta.json beside it says no name and 'experiment_kwargs': {error}.") from None
-    model = {"model": name, "revision": revision, "base": name, "strategy": "none", "target": None}
+    model: dict[str, Any] = {
+        "model": name,
+        "revision": revision,
+        "base": name,
+        "strategy": "none",
+        "target": None,
+    }
     base, strategy, target, _ = split_name(name)
     if strategy is None or not strategy.isalnum():
         return model

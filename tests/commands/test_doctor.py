@@ -1,7 +1,6 @@
 """`mteb-longembed doctor`: what is there, what is wrong, and an exit status that says so."""
 
 import json
-import re
 from importlib import metadata
 
 import pytest
@@ -31,7 +30,6 @@ def test_everything_is_in_the_json(offline, capsys, monkeypatch) -> None:
     assert output["hub"]["answers"] is False and output["hub"]["offline (HF_HUB_OFFLINE)"] is True
     assert output["caches"]["embeddings"] == f"{offline / 'store'}, 3 MiB"
     assert output["devices"]["cpu"].endswith("threads")
-    assert re.match(r"[0-9]+\.[0-9]{2} times as fast as fp32", output["devices"]["cpu, bf16"])
     assert output["problems"] == []
 
 
