@@ -56,7 +56,7 @@ _SENTENCES = 2.0
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
-    """The result of a comparison. A notebook shows answer and table.
+    """The result of a comparison.
 
     Args:
         scores: one row for each query of each candidate: candidate, task, split, query, score and other metrics.
@@ -90,11 +90,6 @@ class Comparison:
         first = self.summary[["label", "score", "standing"]].head(10)
         return "\n".join([*self.advice.answer, first.to_string(index=False, float_format="%.1f")])
 
-    def _repr_html_(self) -> str:
-        from .page import in_notebook
-
-        return in_notebook(self)
-
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each candidate, the best first: scores with intervals, shares, standing and cost."""
         return self.summary.copy()
@@ -110,10 +105,8 @@ class Comparison:
     @property
     def signature(self) -> str:
         """What all numbers depend on, in one line."""
-        return (
-            f"{self.setting.queries} | {self.setting.n_groups:,} groups, {N_RESAMPLES:,} resamples, seed {SEED} | "
-            f"{', '.join(self.metrics)} | mteb-longembed {version('mteb-longembed')}"
-        )
+        parts = [self.setting.queries, f"{N_RESAMPLES:,} resamples, seed {SEED}", ", ".join(self.metrics)]
+        return " | ".join([*parts, f"mteb-longembed {version('mteb-longembed')}"])
 
     def texts(self, kind: str) -> list[str]:
         """The notes of a kind."""

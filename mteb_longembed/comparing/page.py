@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from pandas.io.formats.style import Styler
 from tabulate import tabulate  # type: ignore[import-untyped]
 
@@ -85,13 +84,15 @@ class Table:
     def as_html(self) -> Markup:
         """The table as HTML, by pandas. The cells of a row have its standing as their class."""
         style = Styler(self.cells, uuid=self.key, cell_ids=False).hide(axis="index")
-        to_the_left = [{"selector": "th,td", "props": "text-align: left; white-space: normal"}]
+        to_the_left = [
+            {"selector": "th,td", "props": "text-align: left; white-space: normal; overflow-wrap: anywhere"}
+        ]
         words = [title for title in _WORDS if title in self.cells]
         style = style.set_table_styles(dict.fromkeys(words, to_the_left))
         if self.standings:
             rows = [[word.replace(" ", "-")] * self.cells.shape[1] for word in self.standings]
             style = style.set_td_classes(pd.DataFrame(rows, columns=self.cells.columns))
-        return Markup(style.format(_breakable).format_index(_breakable, axis=1).to_html())
+        return Markup(style.format(escape="html").format_index(escape="html", axis=1).to_html())
 
 
 def tables(comparison: Comparison) -> list[Table]:
@@ -196,6 +197,7 @@ def page(comparison: Comparison, command: str = "") -> str:
         "Data": f"{', '.join(comparison.tasks)}, {comparison.setting.queries}",
         "Documents": documents,
         "Command": command,
+        "Left out": " ".join(comparison.texts("left out")) or "nothing",
         "Versions": ", ".join(f"{name} {version(name)}" for name in _SHOWN),
     }
     svg = drawn(draw(comparison), "svg", transparent=True).decode("utf-8")
@@ -204,21 +206,12 @@ def page(comparison: Comparison, command: str = "") -> str:
     # black is the page's colour of text; matplotlib leaves out a black fill (see the style)
     svg = svg.replace("#000000", "currentColor").replace(GRID, "rgba(128, 128, 128, 0.4)")
     picture = Markup(svg.replace("<svg", '<svg role="img" aria-labelledby="standings"', 1))
-    return _rendered(comparison, whole=True, picture=picture, tables=tables(comparison), facts=facts)
-
-
-def in_notebook(comparison: Comparison) -> str:
-    """The answer and the table, for the output of a notebook's cell."""
-    return _rendered(comparison, whole=False, tables=[replace(ranking_table(comparison), notes=())])
-
-
-def _rendered(comparison: Comparison, **values: Any) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True, finalize=_shown
     )
-    environment.filters["breakable"] = _breakable
     template = (files("mteb_longembed.comparing") / "page.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(template).render(comparison=comparison, margin=f"{MARGIN:g}", **values)
+    values = {"picture": picture, "tables": tables(comparison), "facts": facts, "margin": f"{MARGIN:g}"}
+    return environment.from_string(template).render(comparison=comparison, **values)
 
 
 def _shown(value: object) -> object:
@@ -226,12 +219,6 @@ def _shown(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
         return printable(value)
     return value
-
-
-def _breakable(text: str) -> Markup:
-    """A text with places where the browser may break a long name; never inside a number."""
-    places = r"(?<=[a-z]{2})(?=[A-Z][a-z])|(?<=\S)(?=[+][a-z])|(?<=\w{3}/)(?=\w\w)|(?<=[:,])(?=[a-z])"
-    return Markup(re.sub(places, "<wbr>", str(escape(printable(text)))))
 
 
 def as_json(comparison: Comparison) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, TypeAlias
 
 import pandas as pd
-import pyarrow.ipc
 import pyarrow.parquet
 
 from mteb_longembed.errors import DataError
@@ -24,14 +23,12 @@ class Table(Protocol):
     def to_pandas(self) -> Any: ...
 
 
-#: A file, a folder of texts or of Parquet or Arrow files, a table, a stream of rows, or a dict: id -> text,
+#: A file, a folder of texts or of Parquet files, a table, a stream of rows, or a dict: id -> text,
 #: id -> {"title": ..., "text": ...} as BEIR has it, or query id -> document id -> score.
 Source: TypeAlias = "str | Path | pd.DataFrame | Table | Iterable[Mapping[str, Any]] | Mapping[str, Any]"
 
 #: The formats that have names for their columns. Each text format may be compressed by gzip.
-ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow")
-#: Those that a folder of files, its shards, may have.
-SHARDS = (".parquet", ".arrow")
+ENDINGS = (".jsonl", ".csv", ".tsv", ".parquet")
 #: The endings of a folder's texts. They are part of the ids.
 TEXTS = (".txt", ".md")
 #: TREC's judgements have no names for columns, and these endings.
@@ -164,14 +161,11 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
     try:
         if trec:
             yield from _of_rows(name, _trec_rows(path, name, trec))
-        elif ending in (".jsonl", ".ndjson"):
+        elif ending == ".jsonl":
             yield from _of_rows(name, _json_rows(path, name))
         elif ending == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
                 yield from _numbered(name, file.iter_batches(_ROWS))
-        elif ending == ".arrow":
-            with pyarrow.memory_map(str(path)) as file:
-                yield from _numbered(name, _arrow_batches(file))
         elif ending in _SEPARATED:
             yield from _of_rows(name, _separated_rows(path, name, ending))
         else:
@@ -185,16 +179,6 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
     except (OSError, ValueError, csv.Error) as error:
         reason = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0][:100].rstrip(".")
         raise DataError(f"{name}: expected a readable {ending} file, got: {reason}.") from None
-
-
-def _arrow_batches(file: pyarrow.NativeFile) -> Iterator[pyarrow.RecordBatch]:
-    """The batches of one of Arrow's two kinds of files: a stream, as Hugging Face's data sets have it, or a file."""
-    try:
-        yield from pyarrow.ipc.open_stream(file)
-    except pyarrow.ArrowInvalid:
-        file.seek(0)
-        reader = pyarrow.ipc.open_file(file)
-        yield from map(reader.get_batch, range(reader.num_record_batches))
 
 
 def _opened(path: Path) -> IO[str]:
@@ -276,13 +260,13 @@ def _of_folder(folder: Path, name: str) -> Iterator[Part]:
     texts = [file for file in files if ending_of(file) in TEXTS]
     tables = [file for file in files if ending_of(file) in ENDINGS]
     others = [
-        file for file in tables if ending_of(file) not in SHARDS or file.stem.startswith(("queries", "qrels"))
+        file for file in tables if ending_of(file) != ".parquet" or file.stem.startswith(("queries", "qrels"))
     ]
     if others or bool(texts) == bool(tables):
         found = [file.name for file in (others or texts[:1] + tables[:1] or files)]
         raise DataError(
-            f"{name}: a folder must have either texts ({', '.join(TEXTS)}) or the shards of one table "
-            f"({', '.join(SHARDS)}), got {', '.join(found[:5]) or 'no file'}: give the path of the table."
+            f"{name}: a folder must have either texts ({', '.join(TEXTS)}) or the shards of one table (.parquet), got "
+            f"{', '.join(found[:5]) or 'no file'}: give the path of the table."
         )
     for file in tables:
         yield from _of_file(file, f"{name}/{file.relative_to(folder).as_posix()}", ())
@@ -316,4 +300,4 @@ def _visible(folder: Path) -> list[Path]:
 def ignored_files(folder: Path) -> dict[str, int]:
     """What is not read of a folder, by ending, and how often. Hidden files aside."""
     endings = [path.suffix.lower() for path in _visible(folder) if path.is_file()]
-    return Counter(ending for ending in endings if ending not in (*TEXTS, *SHARDS))
+    return Counter(ending for ending in endings if ending not in (*TEXTS, ".parquet"))

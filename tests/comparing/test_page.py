@@ -15,9 +15,7 @@ from mteb_longembed.comparing.figure import draw
 from mteb_longembed.comparing.notes import Note
 from mteb_longembed.comparing.page import (
     Table,
-    _breakable,
     as_json,
-    in_notebook,
     page,
     ranking_table,
 )
@@ -134,7 +132,7 @@ def test_nothing_is_loaded_from_elsewhere_and_ids_are_unique(text) -> None:
 def test_the_page_opens_with_its_answer_and_ends_with_its_facts(text) -> None:
     parts = ['class="answer', 'class="cautions', 'id="standings', 'id="T_compare']
     places = [text.index(f'{part}"') for part in parts] + [
-        text.index(title) for title in ("Left out", "How this was made")
+        text.index(title) for title in ("How this was made", "<dt>Left out")
     ]
     assert places == sorted(places)
     assert "<dt>Written</dt><dd>2026-01-02 03:04 UTC</dd>" in text
@@ -143,9 +141,7 @@ def test_the_page_opens_with_its_answer_and_ends_with_its_facts(text) -> None:
 
 def test_one_line_under_the_table_signs_the_result(text) -> None:
     signed = comparison().signature
-    assert signed.startswith(
-        "40 queries in 13 groups | 13 groups, 10,000 resamples, seed 0 | nDCG@10 | mteb-"
-    )
+    assert signed.startswith("40 queries in 13 groups | 10,000 resamples, seed 0 | nDCG@10 | mteb-")
     after = text[text.index('id="T_compare"') :]
     assert after.index(signed) < after.index("To best:")
     plain = json.loads(as_json(comparison()))
@@ -164,22 +160,6 @@ def test_the_cells_of_a_row_have_its_standing_as_their_class(text) -> None:
     assert '" behind"' not in rows[1] and ' behind"' in rows[3]
 
 
-@pytest.mark.parametrize(
-    ("title", "shown"),
-    [
-        ("nDCG@10", "nDCG@10"),
-        ("KB/doc", "KB/doc"),
-        ("tokens/s", "tokens/s"),
-        ("SummScreenFD", "Summ<wbr>ScreenFD"),
-        ("+pcw@4k:score=softmax,whiten=0.5", "+pcw@4k:<wbr>score=softmax,<wbr>whiten=0.5"),
-        ("intfloat/e5-base+ntk", "intfloat/<wbr>e5-base<wbr>+ntk"),
-        ("about 4,431 of -12.5 [-1,234,+2,000]", "about 4,431 of -12.5 [-1,234,+2,000]"),
-    ],
-)
-def test_a_title_breaks_between_words_and_a_name_between_its_parts(title, shown) -> None:
-    assert str(_breakable(title)) == shown
-
-
 def test_texts_of_others_have_no_control_characters_wherever_they_stand() -> None:
     odd = "a\x1b[31m\udcff"
     made = comparison(
@@ -191,14 +171,6 @@ def test_texts_of_others_have_no_control_characters_wherever_they_stand() -> Non
     text = page(made, odd)
     assert "\x1b" not in text and text.encode()
     assert text.count("a\ufffd[31m\ufffd") == 9
-
-
-def test_a_notebook_shows_answer_and_table_in_the_page_around_them() -> None:
-    shown = in_notebook(comparison())
-    assert shown.index("Use it.") < shown.index("Mind.") < shown.index('id="T_compare"')
-    assert not re.search(r"<iframe|<html|<svg|height: \d+rem|body \{", shown)
-    rules = re.findall(r"^(\S.*?) \{", shown[: shown.index("</style>")], re.MULTILINE)
-    assert all(rule.startswith((".longembed", "@media")) for rule in rules if "<" not in rule)
 
 
 def test_json_is_the_frames_and_has_no_nan() -> None:

@@ -176,18 +176,6 @@ def shards(folder: Path) -> Path:
     return folder
 
 
-def saved(folder: Path) -> Path:
-    Dataset.from_list(MANY).save_to_disk(folder)
-    return folder
-
-
-def arrow_file(path: Path) -> Path:
-    table = pyarrow.Table.from_pylist(MANY)
-    with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table, max_chunksize=100)
-    return path
-
-
 MANY_FORMS: dict[str, Any] = {
     "arrow": lambda path: pyarrow.Table.from_pylist(MANY),
     "data set": lambda path: Dataset.from_list(MANY).with_format("numpy"),
@@ -197,8 +185,6 @@ MANY_FORMS: dict[str, Any] = {
     "list": lambda path: MANY,
     "streamed data set": lambda path: Dataset.from_list(MANY).to_iterable_dataset().with_format("arrow"),
     "shards": lambda path: shards(path / "shards"),
-    "saved data set": lambda path: saved(path / "saved"),
-    "arrow file": lambda path: arrow_file(path / "docs.arrow"),
     "json lines": lambda path: made(path / "d.jsonl", "".join(f"{json.dumps(row)}\n" for row in MANY)),
 }
 
@@ -310,7 +296,7 @@ HOSTILE: list[tuple[Any, str, str | bytes, str]] = [
     (read_judged, "d.tsv", "qid\tdocument\n1\ta\n", "expected a column corpus-id or corpus_id or doc_id or docid"),
     *((read_judged, "d.csv", f"qid,docid,score\nq1,d1,{number}\n", f"row 1: the score must be an integer .* '{number}'")
       for number in _BAD),
-    (read_documents, "d.xlsx", "a", r"its ending must be one of \.jsonl, .*\.arrow, got '\.xlsx'"),
+    (read_documents, "d.xlsx", "a", r"its ending must be one of \.jsonl, .*\.parquet, got '\.xlsx'"),
     (read_documents, "d.txt", "d1 0 a 1\n", r"its ending must be one of \.jsonl, .* got '\.txt'"),
     (read_documents, "d.parquet", "PAR1 nothing", r"expected a readable \.parquet file"),
     (read_documents, "d.parquet", "", r"expected a readable \.parquet file"),
