@@ -211,10 +211,15 @@ def candidates_of(
     """
     if is_name(base):
         return [replace(named(base), is_named=True)], []
-    if not has_checkpoint(base):
-        return _of_api(base, covering)
     if target is not None:
         covering = read_tokens("the target", target)
+    if not has_checkpoint(
+        base
+    ):  # a model of mteb's own, and windows around it where mteb names its tokenizer
+        try:
+            return [named(base), named(f"{base}+pcw@{covering or '32k'}", base)], []
+        except InputError as error:
+            return [named(base)], [f"Windows around {base} are left out: {error}"]
     keys = strategies or ["pcw", *POSITIONS]
     if "all" in keys:
         keys = list(STRATEGIES)
@@ -283,19 +288,6 @@ def has_checkpoint(base: str) -> bool:
     """Whether a text is a base whose weights can be extended."""
     entry = entry_of(base)
     return not is_name(base) and (entry is None or entry.kind != "mteb")
-
-
-def _of_api(base: str, covering: int | None) -> tuple[list[Candidate], list[str]]:
-    """A model of mteb's own, and windows around it where mteb names its tokenizer."""
-    found = [named(base)]
-    tail = "pcw"
-    if covering is not None:
-        tail = f"pcw@{covering}"
-    try:
-        found.append(named(f"{base}+{tail}", base))
-    except InputError as error:
-        return found, [f"Windows around {base} are left out: {error}"]
-    return found, []
 
 
 def bm25_candidates(longest: int, bases: Sequence[str] = ()) -> list[Candidate]:

@@ -111,15 +111,12 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
     # a scorer or a run of the user's has no name that we load
     if verdict != "nothing" and recommended.kind != "own":
         typed = type_next(recommended, setting)
-    return Advice(
-        verdict=verdict,
-        best=best.Index,
-        recommended=recommended.Index,
-        typed=typed,
-        use=_use(verdict, recommended, rows),
-        certainty=_certainty(verdict, recommended, rows, setting),
-        price=_price(recommended),
+    sentences = (
+        _use(verdict, recommended, rows),
+        _certainty(verdict, recommended, rows, setting),
+        _price(recommended),
     )
+    return Advice(verdict, best.Index, recommended.Index, typed, *sentences)
 
 
 # ---- cost
@@ -181,16 +178,16 @@ def cheapest_named(rows: Sequence[Any]) -> Any:
 
 
 def _use(verdict: Verdict, row: Any, rows: Sequence[Any]) -> str:
-    use = f"Use {row.label}"
+    reasons = {
+        "only": "there is nothing to compare it with.",
+        "winner": "it alone is good enough.",
+        "good enough": "it is the cheapest that is good enough.",
+    }
     if verdict == "nothing":
         return "Nothing can be said yet."
-    if verdict == "only":
-        return f"{use}: there is nothing to compare it with."
-    if verdict == "winner":
-        return f"{use}: it alone is good enough."
-    if verdict == "good enough":
-        return f"{use}: it is the cheapest that is good enough."
-    sentence = f"{use} for now: it has the highest score, but these queries do not decide."
+    if verdict in reasons:
+        return f"Use {row.label}: {reasons[verdict]}"
+    sentence = f"Use {row.label} for now: it has the highest score, but these queries do not decide."
     cheap = cheapest_named(rows)
     if cheap.Index == row.Index:
         return sentence

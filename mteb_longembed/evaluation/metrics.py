@@ -12,12 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mteb_longembed.errors import InputError
-
-if TYPE_CHECKING:
-    from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 #: ir_measures' names of metrics.
 _METRICS = ("nDCG", "R", "P", "AP", "RR", "Success")
@@ -60,14 +57,6 @@ def read_metric(text: str) -> Metric:
             f"a metric must be one of {', '.join(_METRICS)} at a rank, such as nDCG@10, got {text!r}."
         )
     return Metric(known, int(rank))
-
-
-def main_metric(task: AbsTaskRetrieval) -> Metric:
-    """The metric of the task's main score. Raises InputError if `read_metric` does not know it."""
-    try:
-        return read_metric(task.metadata.main_score)
-    except InputError as error:
-        raise InputError(f"scores by query of {task.metadata.name} need another metric: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -229,7 +229,7 @@ def resample(
     sizes = [array.shape[-1] for array in arrays]
     if not arrays or min(sizes) == 0:
         raise DataError(f"an interval needs at least one score in every split, got splits of {sizes} scores.")
-    if any(np.isnan(array).any() for array in arrays):
+    if np.isnan(np.concatenate(arrays, axis=1)).any():
         raise DataError("an interval needs a number for every query, got nan.")
     if weights is None:
         weights = [1 / len(arrays)] * len(arrays)
@@ -252,12 +252,10 @@ def _grouped(labels: Sequence[Labels]) -> list[list[int]]:
     A label of one query alone is left out where that query has a group with others.
     """
     members: dict[Hashable, list[int]] = {}
-    n_queries = 0
-    for of_query in chain.from_iterable(labels):
+    queries = list(chain.from_iterable(labels))
+    for number, of_query in enumerate(queries):
         for label in dict.fromkeys(of_query):
-            members.setdefault(label, []).append(n_queries)
-        n_queries += 1
-    shared = {tuple(queries) for queries in members.values() if len(queries) > 1}
+            members.setdefault(label, []).append(number)
+    shared = sorted({tuple(numbers) for numbers in members.values() if len(numbers) > 1})
     with_others = set(chain.from_iterable(shared))
-    alone = [[query] for query in range(n_queries) if query not in with_others]
-    return [*map(list, sorted(shared)), *alone]
+    return [*map(list, shared), *([number] for number in range(len(queries)) if number not in with_others)]
