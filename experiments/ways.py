@@ -77,8 +77,8 @@ def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
                 "less low": less.low,
                 "less high": less.high,
                 "documents": comparison.n_documents,
-                "queries": comparison.n_queries,
-                "groups": comparison.n_groups,
+                "queries": comparison.setting.n_queries,
+                "groups": comparison.setting.n_groups,
             }
         )
     return pd.DataFrame(rows)
@@ -98,8 +98,6 @@ def measure(folder: Path, model: Path, sample: int | None) -> None:
         known = known[(known["model"] != model.name) | (known["collection"] != folder.name)]
     pd.concat([known, rows]).to_csv(RESULTS, index=False, float_format="%.2f")
     print(rows.to_string(), flush=True)
-    if comparison.trust is not None:
-        print(comparison.trust, flush=True)
 
 
 def page() -> None:

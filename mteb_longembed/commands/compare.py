@@ -7,11 +7,8 @@ import gc
 import re
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGTERM, signal
-from threading import current_thread, main_thread
+from signal import SIGTERM, default_int_handler, signal
 from typing import TYPE_CHECKING
 
 from mteb_longembed.commands import JSON, Options, helps
@@ -43,23 +40,6 @@ def _run(text: str) -> tuple[str, str]:
             f"expected NAME=FILE with letters, digits and _.- in the name, got {text!r}"
         )
     return name, file
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Inside, SIGTERM does what Ctrl-C does. Only the main thread may say so."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal(SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal(SIGTERM, before)
 
 
 DESCRIPTION = (
@@ -139,8 +119,11 @@ def main(args: argparse.Namespace) -> int:
         if args.figure:
             figures.prepare(args.figure)  # a wrong name is told now, and not at the end of a long run
         gc.freeze()  # the search for garbage after each candidate need not look through the imports
-        with _terminated_as_interrupted():
+        before = signal(SIGTERM, default_int_handler)
+        try:
             comparison = compare(**given, runs=dict(runs), show=not args.json)
+        finally:
+            signal(SIGTERM, before)
     if args.json:
         print(as_json(comparison), end="")
     else:

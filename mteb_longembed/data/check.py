@@ -28,7 +28,6 @@ MOST = 10_000
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_WHOLE = re.compile(r"([+-]?[0-9]{1,4000})(\.0+)?")
 
 
 class Document(NamedTuple):
@@ -273,14 +272,9 @@ def _is_missing(value: object) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
-def _is_integer(value: Any) -> bool:
-    """Whether a value is an integer of Python or numpy; True and False are none."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
 def _id(value: object, what: str, where: str) -> str:
     name = ""
-    if isinstance(value, str) or _is_integer(value):
+    if isinstance(value, (str, Integral)) and type(value) is not bool:
         name = str(value)
     if not name.strip() or _CONTROL.search(name):
         raise DataError(
@@ -306,13 +300,10 @@ def _score(value: object, where: str) -> int:
 
 def _whole_number(value: Any) -> int | None:
     """The number if it is a whole one, such as 1, 1.0 or "1.0", else None."""
-    if isinstance(value, str):
-        match = _WHOLE.fullmatch(value)
-        if match is None:
-            return None
-        return int(match[1])
-    if _is_integer(value):
-        return int(value)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    if isinstance(value, bool) or not number.is_integer():
+        return None
+    return int(number)

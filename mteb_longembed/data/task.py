@@ -78,19 +78,8 @@ def beir_task(
 ) -> OwnData:
     """The task in a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, as BEIR has them.
 
-    Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and under a heading lines of
-    query id, document id and score with tabs between them. Queries without a relevant document are left out.
-    Each file may have any format of `table.py`. If there is only one split, its judgements may be in `qrels.jsonl`
-    (LongEmbed's own layout).
-
-    Args:
-        folder: the folder.
-        splits: those of the judgements.
-        language: as for `files_task`.
-
-    Raises:
-        DataError: a file is missing, is there twice or breaks a rule of `check.py`.
-        InputError: the language is not known.
+    Source: BEIR, https://github.com/beir-cellar/beir. Each file may have any format of `table.py`. If there is only one
+    split, its judgements may be in `qrels.jsonl` (LongEmbed's own layout). Language and errors are as for `files_task`.
     """
     root = Path(folder).absolute()
     qrels: dict[str, Source] = {}
@@ -121,13 +110,17 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
     stem = "data"
     if isinstance(corpus, (str, Path)):
         stem = Path(corpus).name.partition(".")[0]
-    return OwnData(stem, _kept(corpus), _kept(queries), {"test": _kept(qrels)}, language)
+    if not isinstance(corpus, Iterator):
+        corpus = _kept(corpus)
+    return OwnData(stem, corpus, _kept(queries), {"test": _kept(qrels)}, language)
 
 
 def _kept(source: Source) -> Source:
-    """A source that stays the same if the working folder changes."""
+    """A source that can be read again, also from another working folder."""
     if isinstance(source, (str, Path)):
         return Path(source).absolute()
+    if isinstance(source, Iterator):
+        return list(source)
     return source
 
 
@@ -188,13 +181,10 @@ class OwnData(AbsTaskRetrieval):
         update: dict[str, object] = {"eval_splits": list(judgements), "eval_langs": [language or ENGLISH]}
         self.metadata = self.metadata.model_copy(update=update)
         super().__init__()
-        #: Documents, queries, and judgements by split. What can be read only once is kept.
+        #: Documents, queries, and judgements by split.
         self.corpus_source = documents
-        self.query_source = list(queries) if isinstance(queries, Iterator) else queries
-        self.judgement_sources = {
-            split: list(source) if isinstance(source, Iterator) else source
-            for split, source in judgements.items()
-        }
+        self.query_source = queries
+        self.judgement_sources = judgements
         self._read()
         digest = self.identity()
         readable = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80] or "data"

@@ -73,8 +73,9 @@ def _first_documents(scores: np.ndarray, split: Split, query: str, tolerance: fl
     """The documents at which a metric looks, and all that are equal to the last of them; those that mteb scores."""
     numbers = split.documents.numbers
     counted = np.array(scores, dtype=float)  # also of a scorer that gives integers
-    if split.candidates is not None:
-        asked = [numbers[key] for key in split.candidates.get(query, ()) if key in numbers]
+    top_ranked = split.data["top_ranked"]
+    if top_ranked is not None:
+        asked = [numbers[key] for key in top_ranked.get(query, ()) if key in numbers]
         counted[np.setdiff1d(np.arange(len(counted)), asked)] = -np.inf
     if split.task.ignore_identical_ids and query in numbers:
         counted[numbers[query]] = -np.inf

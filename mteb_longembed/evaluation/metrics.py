@@ -120,7 +120,9 @@ def expected_score(metric: Metric, ties: Sequence[Tie], judged: Mapping[str, int
     if not n_relevant:
         return 0.0
     if name == "nDCG":
-        return _gain(ties, rank) / _ideal_gain(judged, rank)
+        ideal = sorted((float(max(grade, 0)) for grade in judged.values()), reverse=True)
+        means = [sum(max(grade, 0) for grade in tie.grades) / tie.size for tie in ties for _ in tie.grades]
+        return _discounted(means, rank) / _discounted(ideal, rank)
     if name == "AP":
         return _precision_sum(ties, rank) / n_relevant
     if name == "RR":
@@ -133,18 +135,8 @@ def expected_score(metric: Metric, ties: Sequence[Tie], judged: Mapping[str, int
     return found / n_relevant
 
 
-def _gain(ties: Sequence[Tie], rank: int) -> float:
-    total = 0.0
-    for tie in ties:
-        mean = sum(max(grade, 0) for grade in tie.grades) / tie.size
-        for position in range(tie.before + 1, tie.before + tie.n_within(rank) + 1):
-            total += mean / math.log2(position + 1)
-    return total
-
-
-def _ideal_gain(judged: Mapping[str, int], rank: int) -> float:
-    grades = sorted((grade for grade in judged.values() if grade > 0), reverse=True)
-    return sum(grade / math.log2(position + 1) for position, grade in enumerate(grades[:rank], start=1))
+def _discounted(gains: Sequence[float], rank: int) -> float:
+    return sum(gain / math.log2(position + 1) for position, gain in enumerate(gains[:rank], start=1))
 
 
 def _precision_sum(ties: Sequence[Tie], rank: int) -> float:

@@ -74,11 +74,6 @@ class Split:
         """The documents as models read them: title first."""
         return documents_of(self.corpus, self.task.metadata, self.subset)
 
-    @property
-    def candidates(self) -> Mapping[str, Sequence[str]] | None:
-        """The documents among which each query's are ranked, where the task says so; None: all."""
-        return self.data["top_ranked"]
-
     @cached_property
     def passages(self) -> Passages:
         """The passages that answer, where the task knows them."""

@@ -130,9 +130,9 @@ class Resamples:
     def difference(self, first: str, second: str) -> Interval:
         """The mean paired difference `second - first` with its interval; it holds 0 if too few groups differ."""
         a, b = self.names.index(first), self.names.index(second)
-        spread = self._spread(a, b)
-        new = self._unseen(a, b) * np.sign(self._luck[:, b] - self._luck[:, a])
-        interval = self._interval(self.means[second] - self.means[first], spread + new)
+        spread, unseen = self._pair(a, b)
+        deviations = spread + unseen * np.sign(self._luck[:, b] - self._luck[:, a])
+        interval = self._interval(self.means[second] - self.means[first], deviations)
         if self.n_differing(first, second) < LEAST_GROUPS:
             return Interval(interval.mean, min(interval.low, 0.0), max(interval.high, 0.0))
         return interval
@@ -154,8 +154,8 @@ class Resamples:
             for other in names:
                 if other != name:
                     a, b = self.names.index(other), self.names.index(name)
-                    lost = self._spread(a, b) - self._unseen(a, b)
-                    is_near &= self.means[name] - self.means[other] + lost > _EQUAL - margin
+                    spread, unseen = self._pair(a, b)
+                    is_near &= self.means[name] - self.means[other] + (spread - unseen) > _EQUAL - margin
             shares[name] = float(is_near.mean())
         return shares
 
@@ -174,26 +174,21 @@ class Resamples:
         for other in names:
             a = self.names.index(other)
             # what nobody has asked is good or bad for this one, against all others at once
-            spread = self._spread(b, a) + self._unseen(b, a) * np.sign(0.5 - self._luck[:, b])
+            seen, unseen = self._pair(b, a)
+            spread = seen + unseen * np.sign(0.5 - self._luck[:, b])
             error = float(spread.std())
             if other != name and error > _EQUAL:
                 above = max(above, (self.means[other] - self.means[name]) / error)
                 np.maximum(by_chance, spread / error, out=by_chance)
         return float((by_chance >= above).mean()) <= (1 - CONFIDENCE) / 2
 
-    def _spread(self, a: int, b: int) -> Array:
-        """How far the difference `b - a` deviates in each resample, by the groups that were seen."""
-        deviations, _ = self._drawn
-        spread: Array = deviations[:, b] - deviations[:, a]
-        return spread
-
-    def _unseen(self, a: int, b: int) -> Array:
-        """How far two candidates differ in each resample by what nobody has asked."""
-        _, unseen = self._drawn
+    def _pair(self, a: int, b: int) -> tuple[Array, Array]:
+        """How far the difference `b - a` deviates in each resample by the seen groups, and by what was not seen."""
+        deviations, unseen = self._drawn
         largest = float(np.abs(self._by_group(self.scores[b] - self.scores[a])).max())
         if largest <= _EQUAL:
             largest = 1.0
-        return unseen * min(largest, 1.0)
+        return deviations[:, b] - deviations[:, a], unseen * min(largest, 1.0)
 
     def _interval(self, mean: float, deviations: Array) -> Interval:
         if self.n_groups == 1:

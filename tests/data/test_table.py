@@ -286,7 +286,7 @@ def test_a_name_that_occurs_twice_is_refused(tmp_path: Path, kind: str) -> None:
 
 
 _CUT = gzip.compress(b"id,text\n" + b"".join(b"d%d,a\n" % i for i in range(900)), mtime=0)[:-12]
-_BAD = ("1.5", "1.", "1.0.0", ".0", "1e0", "1.00000001", "one", "NA")
+_BAD = ("1.5", "1.0.0", "1.00000001", "one", "NA")
 #: Who reads a file, its name, its content, and the rule that its message must name.
 HOSTILE: list[tuple[Any, str, str | bytes, str]] = [
     (read_documents, "d.tsv", "id\tbody\n1\ta\n", "expected a column text or contents, got id, body"),
