@@ -161,7 +161,8 @@ def named(name: str, base: str = "") -> Candidate:
         return Candidate(name, "", "bm25", words=BM25Settings.parse(name))
     model, search = read_name(name)
     base = base or model.base
-    if not has_checkpoint(model.base):
+    entry = entry_of(model.base)
+    if entry is not None and entry.kind == "mteb":
         if name != base:
             mteb.get_model_meta(name)  # raises if it does not fit
         return Candidate(name, base, "api")

@@ -274,7 +274,7 @@ def _is_missing(value: object) -> bool:
 
 def _id(value: object, what: str, where: str) -> str:
     name = ""
-    if isinstance(value, (str, Integral)) and type(value) is not bool:
+    if not isinstance(value, bool) and isinstance(value, (str, Integral)):
         name = str(value)
     if not name.strip() or _CONTROL.search(name):
         raise DataError(
