@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from tabulate import tabulate  # type: ignore[import-untyped]
 
@@ -75,7 +76,7 @@ def tasks() -> Part:
     from mteb_longembed.tasks.benchmark import make_benchmarks
 
     benchmarks = make_benchmarks()
-    known = [task.metadata for benchmark in benchmarks for task in benchmark.tasks]
+    known = [task.metadata for task in chain.from_iterable(benchmark.tasks for benchmark in benchmarks)]
     data = [{"task": one.name, "score": one.main_score, "splits": list(one.eval_splits)} for one in known]
     rows = [{**row, "splits": ", ".join(one.eval_splits)} for row, one in zip(data, known, strict=True)]
     names = " and ".join(benchmark.name for benchmark in benchmarks)

@@ -80,10 +80,7 @@ def main(args: argparse.Namespace) -> int:
         if ignored:
             _note(f"not read: {', '.join(ignored)}.")
     if args.json:
-        rows = {
-            query: [{key: getattr(hit, key) for key in _KEYS} for hit in hits]
-            for query, hits in hits_of.items()
-        }
+        rows = {query: list(map(_plain, hits)) for query, hits in hits_of.items()}
         print(json.dumps(rows, indent=2))
     else:
         _print(hits_of, args.language or "eng-Latn", full=args.full)
@@ -98,6 +95,11 @@ def _share_cut(model: ModelMeta, documents: Dataset) -> float:
     lengths = [estimated_tokens(text) for texts in texts_of(documents) for text in texts]
     most = model.max_tokens or max(lengths, default=0)
     return sum(max(length - most, 0) for length in lengths) / max(sum(lengths), 1)
+
+
+def _plain(hit: Hit) -> dict[str, object]:
+    """A hit in the types of JSON."""
+    return {key: getattr(hit, key) for key in _KEYS}
 
 
 def _print(hits_of: Mapping[str, list[Hit]], language: str, *, full: bool) -> None:

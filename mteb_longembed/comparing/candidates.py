@@ -353,8 +353,8 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
 
 def short_ends(candidates: Sequence[Candidate]) -> dict[str, str]:
     """The last parts of the path or id of each base and model of neighbours, as many as tell all of them apart."""
-    models = {model for one in candidates for model in (one.base, one.neighbours) if model}
-    parts = {model: re.split(r"[/\\]", model.rstrip("/\\")) for model in sorted(models)}
+    models = {one.base for one in candidates} | {one.neighbours for one in candidates}
+    parts = {model: re.split(r"[/\\]", model.rstrip("/\\")) for model in sorted(models - {""})}
     for n in range(1, max(map(len, parts.values()), default=0)):
         ends = {model: "/".join(of_model[-n:]) for model, of_model in parts.items()}
         if len(set(ends.values())) == len(ends):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +151,7 @@ def compare(
         DataError: if a file breaks a rule.
         KeyboardInterrupt: if nothing had finished.
     """
-    chosen = Options(**_taken(options, Options))
-    data = _data_of(data, options)
+    chosen, data = _read(data, options)
     folder = Path(chosen.folder)
     make_folder("--output-folder", folder)
     notes: list[Note] = []
@@ -221,23 +221,16 @@ def _of_models(
     return candidates
 
 
-def _taken(keywords: dict[str, Any], kind: type) -> dict[str, Any]:
-    """The fields of a dataclass, which are then no longer among the keywords."""
-    known = {field.name for field in fields(kind)}
-    return {name: keywords.pop(name) for name in list(keywords) if name in known}
-
-
-def _data_of(data: Data | str | Path | None, keywords: dict[str, Any]) -> Data:
-    """The data, or what the fields of `Data` among the keywords make of them."""
-    sources = _taken(keywords, Data)
-    for name in keywords:
-        known = [field.name for kind in (Options, Data) for field in fields(kind)]
-        raise InputError(f"compare has no option {name}: it has {', '.join(dict.fromkeys(known))}.")
+def _read(data: Data | str | Path | None, keywords: Mapping[str, Any]) -> tuple[Options, Data]:
+    """The options, and the data, or what the fields of `Data` among the keywords make of them."""
+    known = {field.name for field in fields(Options)}
+    options = Options(**{name: value for name, value in keywords.items() if name in known})
+    sources = {name: value for name, value in keywords.items() if name not in known}
     if not isinstance(data, Data):
-        return Data(folder=data, **sources)
+        return options, Data(folder=data, **sources)
     if sources:
         raise InputError(f"compare needs one kind of data, got data= and {', '.join(sources)}=.")
-    return data
+    return options, data
 
 
 def _listed(given: Any) -> list[Any]:
@@ -372,7 +365,7 @@ def _comparison(
     short = [f"{end} is {model}" for model, end in short_ends(candidates).items() if end != model]
     if short:
         notes.append(Note("data", f"Short names: {', '.join(short)}."))
-    metrics = list(dict.fromkeys(str(metric) for split in splits for metric in split.metrics))
+    metrics = list(dict.fromkeys(map(str, chain.from_iterable(split.metrics for split in splits))))
     rule = [split.task.ignore_identical_ids for split in splits]
     parts = [*(split.digest for split in splits), *metrics, *(one.id for one in runner.candidates), *rule]
     return Comparison(

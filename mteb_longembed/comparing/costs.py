@@ -137,7 +137,10 @@ def tokens_of_words(splits: Sequence[Split]) -> int:
 
 def chunk_texts(texts: Sequence[str], split_text: CutText) -> list[str]:
     """The texts of all chunks."""
-    return [text[start:end] for text in texts for start, end in split_text(text)]
+    chunks = []
+    for text in texts:
+        chunks += [text[start:end] for start, end in split_text(text)]
+    return chunks
 
 
 def share_of_words(splits: Sequence[Split], target_len: int | None) -> float:
@@ -180,7 +183,8 @@ def count(
     n_unknown = 0
     n_vectors = 0
     waiting = _texts(splits)
-    while texts := list(islice(waiting, _AT_ONCE)):
+    for first in waiting:
+        texts = [first, *islice(waiting, _AT_ONCE - 1)]
         chunks = [[text] for text in texts]
         if split_text is not None:
             chunks = [chunk_texts([text], split_text) for text in texts]

@@ -121,7 +121,9 @@ def expected_score(metric: Metric, ties: Sequence[Tie], judged: Mapping[str, int
         return 0.0
     if name == "nDCG":
         ideal = sorted((float(max(grade, 0)) for grade in judged.values()), reverse=True)
-        means = [sum(max(grade, 0) for grade in tie.grades) / tie.size for tie in ties for _ in tie.grades]
+        means: list[float] = []
+        for tie in ties:
+            means += [sum(max(grade, 0) for grade in tie.grades) / tie.size] * tie.size
         return _discounted(means, rank) / _discounted(ideal, rank)
     if name == "AP":
         return _precision_sum(ties, rank) / n_relevant

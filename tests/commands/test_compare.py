@@ -168,5 +168,5 @@ def test_the_python_call_its_data_object_and_the_command_say_the_same(
     assert written["advice"]["answer"] == list(result.advice.answer)
     with pytest.raises(InputError, match=r"one kind of data, got data= and corpus="):
         mteb_longembed.compare(base, made, corpus=pd.DataFrame({"id": ["a"], "text": ["b"]}), **options)
-    with pytest.raises(InputError, match=r"compare has no option corpsu: .* corpus, queries"):
+    with pytest.raises(TypeError, match="corpsu"):
         mteb_longembed.compare(base, corpsu="docs.jsonl", **options)

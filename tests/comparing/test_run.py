@@ -128,7 +128,7 @@ def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(
 def test_without_a_candidate_and_with_options_that_are_none_there_is_one_sentence(task, tmp_path) -> None:
     with pytest.raises(InputError, match=r"^compare needs at least one candidate"):
         compare([], task, tmp_path / "r")
-    with pytest.raises(InputError, match=r"^compare has no option output: it has metric,"):
+    with pytest.raises(TypeError, match="output"):
         compare([], task, tmp_path / "r", output="here")
     with pytest.raises(InputError, match=r"got data= and language="):
         mteb_longembed.compare(
