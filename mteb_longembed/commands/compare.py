@@ -29,11 +29,7 @@ def _keys(text: str) -> list[str]:
 
 
 def _run(text: str) -> tuple[str, str]:
-    """The name of a run, and its file.
-
-    Raises:
-        argparse.ArgumentTypeError: if it is not NAME=FILE.
-    """
+    """The name of a run, and its file."""
     name, equals, file = text.partition("=")
     if not (equals and file and re.fullmatch(r"[\w.-]+", name)):
         raise argparse.ArgumentTypeError(

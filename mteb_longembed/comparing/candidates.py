@@ -258,10 +258,7 @@ def _tails(checkpoint: Checkpoint, key: str, target: int | str | None, covering:
 
 
 def _window_tails(reach: int, trained_len: int, averages: bool) -> list[str]:
-    """What follows the base in the names that come from one pass over windows.
-
-    Where one window holds the documents, the base itself is adapted, and there are no windows to choose from.
-    """
+    """What follows the base in the names of one pass over windows; of one window, the base itself is adapted."""
     forms: Sequence[str] = FORMS
     stem = f"pcw@{reach}"
     if reach <= trained_len:

@@ -279,7 +279,7 @@ def _run_all(
     def run(candidates: Sequence[Candidate], n_of_words: int) -> None:
         """Run some candidates. The first one of a pass reads its documents, and its words have so many tokens."""
         labels = short_names([*runner.candidates, *candidates])
-        ahead = [one for one in candidates if one.passes not in begun and not runner.is_finished(one)]
+        ahead = [one for one in candidates if one.passes not in begun]
         tokens = Counter({one.passes: lengths.read(one.target_len) for one in ahead if one.model is not None})
         tokens += Counter({one.passes: n_of_words for one in ahead if one.reads_words})
         begun.update(tokens)

@@ -95,13 +95,6 @@ class Runner:
                 reason = f"{type(error).__name__}: {reason}"
             raise CandidateError(reason) from error
 
-    def is_finished(self, candidate: Candidate) -> bool:
-        """Whether earlier runs have all its scores."""
-        try:
-            return all(self.cache.find(candidate.meta, split) is not None for split in self.splits)
-        except Exception:  # what is wrong with it is said when it runs
-            return False
-
     def _run(self, candidate: Candidate) -> Done:
         began = time.monotonic()
         cost = self._cost(candidate)

@@ -252,10 +252,7 @@ def ending_of(path: Path) -> str:
 
 
 def _of_folder(folder: Path, name: str) -> Iterator[Part]:
-    """The texts of a folder, or the rows of its shards, in the order of their names.
-
-    A folder with texts and tables, or with other tables than shards, is refused: it may be a clone of a data set.
-    """
+    """The texts of a folder, or the rows of its shards. One with both is refused: it may be a clone of a data set."""
     files = [path for path in _visible(folder) if path.is_file()]
     texts = [file for file in files if ending_of(file) in TEXTS]
     tables = [file for file in files if ending_of(file) in ENDINGS]
@@ -274,11 +271,9 @@ def _of_folder(folder: Path, name: str) -> Iterator[Part]:
 
 
 def _texts(folder: Path, name: str, texts: Sequence[Path]) -> Iterator[dict[str, str]]:
-    """A row for each text file of a folder; its id is the path in the folder, such as `library/argparse.txt`.
-
-    macOS may write the letters of a name in parts (NFD); ids have whole letters (NFC), as tables usually have.
-    """
+    """A row for each text file of a folder; its id is the path in the folder, such as `library/argparse.txt`."""
     for file in texts:
+        # macOS may write the letters of a name in parts (NFD); tables usually have whole letters (NFC)
         inner = unicodedata.normalize("NFC", file.relative_to(folder).as_posix())
         try:
             yield {"id": inner, "text": file.read_bytes().decode("utf-8-sig")}

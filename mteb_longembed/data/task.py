@@ -125,11 +125,7 @@ def _kept(source: Source) -> Source:
 
 
 def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) -> Path:
-    """The one file with one of these paths before its ending.
-
-    Raises:
-        DataError: there is none, or there are several.
-    """
+    """The one file with one of these paths before its ending."""
     found = []
     for stem in stems:
         for path in sorted(root.glob(f"{stem}*")):

@@ -104,10 +104,7 @@ def _score(split: str, subsets: object) -> float:
 
 
 def _read_model(folder: Path) -> dict[str, Any]:
-    """What `model_meta.json` in the folder of a revision or an experiment says of the model, and the parts of its name.
-
-    A name without a strategy is a base.
-    """
+    """What `model_meta.json` beside a result says of the model, and the parts of its name."""
     try:
         meta = read_json(folder / "model_meta.json")
         experiment: Any = meta.get("experiment_kwargs") or {}

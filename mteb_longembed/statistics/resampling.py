@@ -242,10 +242,7 @@ def resample(
 
 
 def _grouped(labels: Sequence[Labels]) -> list[list[int]]:
-    """The numbers of the queries of each group. Labels with the same queries are one group.
-
-    A label of one query alone is left out where that query has a group with others.
-    """
+    """The numbers of the queries of each group. A label of one query alone counts only if that is in no other group."""
     members: dict[Hashable, list[int]] = {}
     queries = list(chain.from_iterable(labels))
     for number, of_query in enumerate(queries):
