@@ -75,4 +75,4 @@ class Data:
             return [beir_task(self.folder, self.eval_splits or ["test"], language=self.language)]
         if self.corpus is not None and self.queries is not None and self.qrels is not None:
             return [files_task(self.corpus, self.queries, self.qrels, language=self.language)]
-        return find_tasks(self.tasks, self.benchmarks, self.eval_splits)
+        return find_tasks(self.tasks, self.benchmarks, self.eval_splits or ())
