@@ -8,7 +8,7 @@ from itertools import chain
 
 from tabulate import tabulate  # type: ignore[import-untyped]
 
-from mteb_longembed.commands import JSON, Options, helps
+from mteb_longembed.commands import JSON, Options
 
 #: The text of a part, and its data for JSON.
 Part = tuple[str, Sequence[Mapping[str, object]]]
@@ -47,9 +47,9 @@ def strategies() -> Part:
             lines.append(f"  {'':<12}{f'{name}={text}':<20}{meaning[name]}")
         parameters = {name: str(default) for name, default in defaults.items()}
         data.append({"strategy": key, "title": title, "parameters": parameters})
-    for title, settings in (("any", helps(SearchSettings)), ("bm25", helps(BM25Settings))):
-        lines.append(f"  {title:<10}Settings of the search (docs/search.md).")
-        lines += [f"  {'':<12}{f'{name}=':<20}{text}" for name, text in settings.items()]
+    for title, settings in (("any", SearchSettings), ("bm25", BM25Settings)):
+        names = " ".join(f"{field.name}=" for field in fields(settings))
+        lines.append(f"  {title:<10}{names} (docs/search.md)")
     return "\n".join(lines), data
 
 
