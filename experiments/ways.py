@@ -79,8 +79,8 @@ def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
                 "less low": less.low,
                 "less high": less.high,
                 "documents": comparison.n_documents,
-                "queries": comparison.n_queries,
-                "groups": comparison.n_groups,
+                "queries": comparison.setting.n_queries,
+                "groups": comparison.setting.n_groups,
             }
         )
     return pd.DataFrame(rows)

@@ -2,7 +2,6 @@
 
 import argparse
 import atexit
-import difflib
 import gc
 import importlib
 import io
@@ -47,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     atexit.register(gc.freeze)
     # mteb's own use of renamed methods is no matter of who types a command
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"mteb\.")
-    _print_everything()
+    for stream in (sys.stdout, sys.stderr):  # one that is not UTF-8 shows what it lacks by its number
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         args = _parsed(arguments)
@@ -69,15 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _print_everything() -> None:
-    """Let a terminal or pipe that is not UTF-8 show what it lacks by its number, and not end in a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
 def _module(command: str) -> ModuleType:
-    return importlib.import_module(f"mteb_longembed.commands.{command.replace('-', '_')}")
+    return importlib.import_module(f"mteb_longembed.commands.{command}")
 
 
 def _refused(error: OSError) -> str:
@@ -88,26 +82,9 @@ def _refused(error: OSError) -> str:
     return f"the system refuses {error.filename or 'a file'}: {error.strerror or error}."
 
 
-def _parsed(arguments: list[str]) -> argparse.Namespace:
-    """The arguments. A word too many is a further question of `search`, or the usage of its command says what it is."""
-    parser, chosen = _parsers(arguments[0] if arguments else "")
-    args, rest = parser.parse_known_args(arguments)
-    questions = getattr(args, "query", None)
-    if rest and (not isinstance(questions, list) or any(word.startswith("-") for word in rest)):
-        known = [option for action in chosen._actions for option in action.option_strings]
-        near = difflib.get_close_matches(rest[0].partition("=")[0], known, n=1)
-        hint = f": did you mean {near[0]}?" if near else ""
-        chosen.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
-    if rest:  # argparse takes words behind options for another argument
-        args.query = [*(questions or ()), *rest]
-    return args
-
-
-def _parsers(chosen: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
-    """The parser of all commands, and that of the chosen one."""
-    from .commands import add_arguments
-
-    chosen_parser = parser = argparse.ArgumentParser(
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The arguments. Only the module of the chosen command is imported."""
+    parser = argparse.ArgumentParser(
         prog="mteb-longembed",
         description="Text-embedding models for longer documents, and the LongEmbed benchmark for them.",
         epilog=_EXAMPLES,
@@ -117,7 +94,6 @@ def _parsers(chosen: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentPar
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, help_line in COMMANDS.items():
         command = commands.add_parser(name, help=help_line)
-        if name == chosen:
-            add_arguments(command, _module(name))
-            chosen_parser = command
-    return parser, chosen_parser
+        if arguments and name == arguments[0]:
+            importlib.import_module("mteb_longembed.commands").add_arguments(command, _module(name))
+    return parser.parse_args(arguments)

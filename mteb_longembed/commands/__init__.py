@@ -5,6 +5,8 @@ functions, so that `--help` and the error for a wrong option come at once.
 """
 
 import argparse
+import inspect
+import re
 from types import ModuleType
 from typing import Any
 
@@ -14,11 +16,13 @@ Option = tuple[str, dict[str, Any], str]
 Options = dict[str, list[Option]]
 JSON: Option = ("--json", {"action": "store_true"}, "print JSON")
 DEVICE: Option = ("--device", {}, "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)")
-DTYPE: Option = (
-    "--dtype",
-    {"choices": ("fp32", "bf16", "fp16")},
-    "the compute type (default: that of the model's files)",
-)
+
+
+def helps(options: type) -> dict[str, str]:
+    """What the docstring of a class says of each of its fields."""
+    told = (inspect.getdoc(options) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    lines = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", told, re.MULTILINE)
+    return {name: " ".join(text.split()).rstrip(".").replace("%", "%%") for name, text in lines}
 
 
 def add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:

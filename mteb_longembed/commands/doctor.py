@@ -21,7 +21,7 @@ _PACKAGES = (
 )  # fmt: skip
 #: Whether a new Python has the hook that waits for `import mteb`.
 _WATCHES = "import sys; print(any(type(f).__module__ == 'mteb_longembed.autoload' for f in sys.meta_path))"
-#: The width of the model by whose products types are measured.
+#: The width of the model by whose products types are measured, and how many of these.
 _WIDTH = 768
 _ROUNDS = 20
 #: A type is worth its smaller precision from so many times the speed on. Passes gain less than products do.
@@ -53,7 +53,7 @@ def versions() -> Section:
     elsewhere = Path(sys.executable).parent
     command = [sys.executable, "-c", _WATCHES]
     done = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere, check=False)
-    packages = dict(zip(_PACKAGES, map(_version, _PACKAGES), strict=True))
+    packages = {name: _version(name) for name in _PACKAGES}
     finds = done.stdout.strip() == "True"
     return {"python": platform.python_version(), **packages, "mteb finds this package": finds}
 
@@ -91,12 +91,9 @@ def problems(versions: Section, hub: Section) -> list[str]:
             "uninstall both, then pip install mteb."
         )
     if not versions["mteb finds this package"]:
-        why = "mteb_longembed.pth is not installed"
-        if os.environ.get("MTEB_LONGEMBED_AUTOLOAD") == "0":
-            why = "MTEB_LONGEMBED_AUTOLOAD=0 is set"
         found.append(
-            f"the mteb command does not find our tasks and models, because {why}; in Python, import mteb_longembed "
-            "registers them by hand."
+            "the mteb command does not find our tasks and models, because mteb_longembed.pth is not installed or "
+            "MTEB_LONGEMBED_AUTOLOAD=0 is set; in Python, import mteb_longembed registers them by hand."
         )
     if not hub["answers"] and not hub["offline (HF_HUB_OFFLINE)"]:
         found.append(

@@ -4,24 +4,14 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from tabulate import tabulate  # type: ignore[import-untyped]
 
 from mteb_longembed.commands import JSON, Options
 
 #: The text of a part, and its data for JSON.
 Part = tuple[str, Sequence[Mapping[str, object]]]
-
-_OF_EVERY_NAME = {
-    "vectors": "content tokens for each vector, or window: one for each window of pcw (default one vector)",
-    "fuse": "words: search adds the evidence of words to that of vectors",
-    "trust": "what the evidence of words counts in a fused score (1)",
-    "temperature": "what scores of vectors are divided by; default: their spread in the corpus",
-    "weights": "sif or idf: each token counts by its rarity in the corpus that is searched (docs/adapt.md)",
-    "whiten": "0 to 1: a map from mean and covariance of the corpus' vectors (0.5 is half of full whitening)",
-    "query": "sentences: each sentence of a query is asked on its own, and the score is their mean",
-    "score": "softmax: all vectors of a document count, and not only the best one (max, the default)",
-    "neighbours": "only in bm25:window=200,neighbours=MODEL: words that are near by a model match too",
-    "rerank": "only beside neighbours: the windows of the first N documents by words count too (rerank=50)",
-}
 
 
 def main(args: argparse.Namespace) -> int:
@@ -40,6 +30,8 @@ def strategies() -> Part:
 
     from mteb_longembed.encoders.strategies import STRATEGIES
     from mteb_longembed.names import spell
+    from mteb_longembed.retrieval.bm25_settings import BM25Settings
+    from mteb_longembed.retrieval.settings import SearchSettings
 
     lines = ["Strategies, for names such as e5-base+ntk@4096:logn=off"]
     data: list[dict[str, object]] = []
@@ -55,8 +47,9 @@ def strategies() -> Part:
             lines.append(f"  {'':<12}{f'{name}={text}':<20}{meaning[name]}")
         parameters = {name: str(default) for name, default in defaults.items()}
         data.append({"strategy": key, "title": title, "parameters": parameters})
-    lines.append(f"  {'any':<10}Parameters that every name takes (docs/search.md).")
-    lines += [f"  {'':<12}{f'{name}=':<20}{text}" for name, text in _OF_EVERY_NAME.items()]
+    for title, settings in (("any", SearchSettings), ("bm25", BM25Settings)):
+        names = " ".join(f"{field.name}=" for field in fields(settings))
+        lines.append(f"  {title:<10}{names} (docs/search.md)")
     return "\n".join(lines), data
 
 
@@ -64,25 +57,17 @@ def models() -> Part:
     """Every alias with its model."""
     from mteb_longembed.names import ZOO
 
-    rows = [("alias", "model", "trained on", "note")]
     data = []
     for alias, entry in ZOO.items():
-        run_by_mteb = entry.kind == "mteb"
-        length = "what its files say"
-        note = ""
-        if run_by_mteb:
-            length = "no limit"
-            note = "run by mteb"
-        if entry.trained_len:
-            length = f"{entry.trained_len:,} tokens"
-        if entry.bundled:
-            note = "shipped with this package"
-        rows.append((alias, entry.hub_id, length, note))
-        facts = {"trained_len": entry.trained_len, "shipped": bool(entry.bundled), "run_by_mteb": run_by_mteb}
+        facts = {
+            "trained_len": entry.trained_len,
+            "shipped": bool(entry.bundled),
+            "run_by_mteb": entry.kind == "mteb",
+        }
         data.append({"alias": alias, "model": entry.hub_id, **facts})
     return (
         "Models: these aliases, any name that mteb knows, hub id or folder. Only those shipped with this package were\n"
-        f"run with their real weights by us, the others with small random ones.\n{_table(rows)}"
+        f"run with their real weights by us, the others with small random ones.\n{_table(data)}"
     ), data
 
 
@@ -90,17 +75,10 @@ def tasks() -> Part:
     """All our tasks and benchmarks."""
     from mteb_longembed.tasks.benchmark import make_benchmarks
 
-    rows = [("task", "score", "splits")]
-    data = []
     benchmarks = make_benchmarks()
-    for task in [task for benchmark in benchmarks for task in benchmark.tasks]:
-        metadata = task.metadata
-        splits = list(metadata.eval_splits)
-        text = ", ".join(splits)
-        if len(splits) > 2:
-            text = f"{splits[0]} ... {splits[-1]}"
-        rows.append((metadata.name, metadata.main_score, text))
-        data.append({"task": metadata.name, "score": metadata.main_score, "splits": splits})
+    known = [task.metadata for task in chain.from_iterable(benchmark.tasks for benchmark in benchmarks)]
+    data = [{"task": one.name, "score": one.main_score, "splits": list(one.eval_splits)} for one in known]
+    rows = [{**row, "splits": ", ".join(one.eval_splits)} for row, one in zip(data, known, strict=True)]
     names = " and ".join(benchmark.name for benchmark in benchmarks)
     return f"Tasks, together the benchmarks {names}\n{_table(rows)}\nVariants: docs/tasks.md", data
 
@@ -113,11 +91,7 @@ OPTIONS: Options = {"": [
 ]}  # fmt: skip
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def _table(rows: Sequence[Mapping[str, object]]) -> str:
     """Rows as lines with columns of equal width."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = map(str.ljust, row, widths)
-        lines.append("  " + "  ".join(cells).rstrip())
-    return "\n".join(lines)
+    lines = tabulate(rows, "keys", "plain", numalign="left").splitlines()
+    return "\n".join(f"  {line}" for line in lines)

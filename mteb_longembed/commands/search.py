@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Characters of a passage that are shown without `--full`.
 _SHOWN = 240
-#: If more than this share of all text is not read, we say what to type.
+#: If more than this share of all text is not read, we say so.
 _MOST_CUT = 0.1
 #: What JSON shows of a hit.
 _KEYS = ("id", "score", "start", "end", "passage", "words")
@@ -65,15 +64,12 @@ def main(args: argparse.Namespace) -> int:
     from mteb_longembed.retrieval.searcher import search
 
     documents = stored_table(read_texts(args.corpus))
-    searcher = search(
-        args.model,
-        device=args.device,
-        passages=args.passages,
-        language=args.language,
-    )
-    is_cut = _is_cut(args.model, searcher.scorer.meta, documents)
-    if is_cut:
-        _note(is_cut)
+    searcher = search(args.model, device=args.device, passages=args.passages, language=args.language)
+    share = _share_cut(searcher.scorer.meta, documents)
+    if share > _MOST_CUT:
+        _note(
+            f"about {100 * share:.0f} % of the text is not read; a name with +pcw@LENGTH reads all (docs/search.md)."
+        )
     searcher.read(documents)
     queries = [without_surrogates(query) for query in args.query]
     hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
@@ -84,36 +80,21 @@ def main(args: argparse.Namespace) -> int:
         if ignored:
             _note(f"not read: {', '.join(ignored)}.")
     if args.json:
-        print(json.dumps({query: list(map(_plain, hits)) for query, hits in hits_of.items()}, indent=2))
+        rows = {query: list(map(_plain, hits)) for query, hits in hits_of.items()}
+        print(json.dumps(rows, indent=2))
     else:
         _print(hits_of, args.language or "eng-Latn", full=args.full)
     return 0
 
 
-def _is_cut(typed: str, model: ModelMeta, documents: Dataset) -> str:
-    """What to type if much of the documents is not read; an empty text if enough is. Estimated from characters."""
+def _share_cut(model: ModelMeta, documents: Dataset) -> float:
+    """The share of the documents' text that a model does not read, from 0 to 1. Estimated from characters."""
     from mteb_longembed.data.texts import texts_of
     from mteb_longembed.encoders.tokens import estimated_tokens
-    from mteb_longembed.names import is_bm25_name, split_name
-    from mteb_longembed.retrieval.scorer import full_name
 
-    most = model.max_tokens
-    if not most or is_bm25_name(typed):
-        return ""
     lengths = [estimated_tokens(text) for texts in texts_of(documents) for text in texts]
-    share = sum(max(length - most, 0) for length in lengths) / max(sum(lengths), 1)
-    if share <= _MOST_CUT:
-        return ""
-    said = f"about {100 * share:.0f} % of the text is not read, because this model reads {most:,.0f} tokens"
-    base, strategy, _, settings = split_name(typed)
-    if strategy is None and split_name(full_name(model))[1] not in (None, "none"):  # a folder of ours
-        return f"{said}."
-    if strategy != "pcw":
-        settings = ""
-    if settings:
-        settings = f":{settings}"
-    thousands = 2 ** max(math.ceil(math.log2(max(lengths) / 1024)), 0)
-    return f"{said}; to read all of it, type {base}+pcw@{thousands}k{settings}"
+    most = model.max_tokens or max(lengths, default=0)
+    return sum(max(length - most, 0) for length in lengths) / max(sum(lengths), 1)
 
 
 def _plain(hit: Hit) -> dict[str, object]:

@@ -47,17 +47,16 @@ class Cache:
     def find(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
         """Each query's scores from an earlier run, as `evaluate` makes them; None if there are none.
 
-        The name of a file has a hash of its content. A file that is damaged is set aside.
+        The name of a file has a hash of its content: a file that is damaged does not count.
         """
         stem = self._scores(meta, split)
         for path in sorted(stem.parent.glob(f"{glob.escape(stem.name)}-*.parquet")):
             try:
                 content = path.read_bytes()
-                if path.stem == f"{stem.name}-{_digest(content)}":
-                    return pd.read_parquet(io.BytesIO(content))
-                path.replace(path.with_suffix(".damaged"))
-            except OSError:  # it cannot be read or set aside here, and is made again
+            except OSError:  # it is made again
                 continue
+            if path.stem == f"{stem.name}-{_digest(content)}":
+                return pd.read_parquet(io.BytesIO(content))
         return None
 
     def scores(self, meta: ModelMeta, split: Split, evaluate: Callable[[], pd.DataFrame]) -> pd.DataFrame:
@@ -73,8 +72,7 @@ class Cache:
                 scores = evaluate()
                 out = io.BytesIO()
                 scores.to_parquet(out)
-                content = out.getvalue()
-                self._keep(stem.with_name(f"{stem.name}-{_digest(content)}.parquet"), content)
+                self._keep(stem.with_name(f"{stem.name}-{_digest(out.getvalue())}.parquet"), out.getvalue())
         return scores
 
     def _keep(self, path: Path, content: bytes | str) -> None:
@@ -87,11 +85,11 @@ class Cache:
         self, meta: ModelMeta, splits: Sequence[Split], device: str, measured: Callable[[], Cost]
     ) -> Cost:
         """What an earlier run measured on the same data with the same versions, machine and device, or what is now."""
-        data = _hash(*(split.digest for split in splits))
         machine = (platform.node(), platform.processor(), device, torch.get_num_threads())
-        kept = [field.name for field in fields(Cost)]
-        place = _hash(*machine, version("mteb-longembed"), torch.__version__, *kept)
-        path = self._folder(meta) / f"cost-{data}-{place}.json"
+        versions = (version("mteb-longembed"), torch.__version__)
+        data = [split.digest for split in splits]
+        place = _hash(*data, *machine, *versions, *(field.name for field in fields(Cost)))
+        path = self._folder(meta) / f"cost-{place}.json"
         try:
             return Cost(**json.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError):  # there is none, it is cut off, or another program wrote it

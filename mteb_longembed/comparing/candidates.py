@@ -1,7 +1,8 @@
-"""The candidates of a comparison: which names are tried for a base, and what each of them is."""
+"""The candidates of a comparison: which names are tried for a base, what each of them is, and its short name."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from mteb.models import ModelMeta
 
 from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec, open_checkpoint
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, get_strategy
-from mteb_longembed.encoders.swap import ABSOLUTE, allowed_len
+from mteb_longembed.encoders.swap import ABSOLUTE
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
 from mteb_longembed.names import ZOO, entry_of, holds_model, is_bm25_name, is_extended_name, read_tokens
@@ -105,52 +106,40 @@ class Candidate:
     @property
     def neighbours(self) -> str:
         """The model by which words of a BM25 have neighbours; empty if they have none."""
-        if self.words is None:
-            return ""
-        return self.words.neighbours or ""
-
-    @property
-    def is_multi_vector(self) -> bool:
-        """Whether its name asks for several vectors a document."""
-        return self.model is not None and self.model.vectors is not None
+        return getattr(self.words, "neighbours", None) or ""
 
     @property
     def reads_words(self) -> bool:
         """Whether it encodes the words of the documents, for their neighbours."""
         return self.kind == "fusion" or bool(self.neighbours)
 
-    @property
+    @cached_property
     def encoder(self) -> str:
         """Its name without settings of search. Candidates with one encoder have one cost."""
         if self.model is None:
             return self.name
         return typed_name(self.model)
 
-    @property
-    def passes(self) -> str:
-        """The name of the model whose pass gives its vectors. Candidates with one pass differ in pooling and search."""
-        if self.chunker is None:
-            return self.name_of_pass
-        return f"{self.name_of_pass} {self.chunker.name} {self.chunker.version}"
-
-    @property
-    def name_of_pass(self) -> str:
-        """What loads the model of its pass."""
+    @cached_property
+    def model_of_pass(self) -> str:
+        """The name that loads the model of its pass."""
         if self.kind == "api":
             return self.base
         if self.model is None:
             return self.name
         return typed_name(self.model, left_out=["vectors"])
 
-    def with_search(self, **settings: object) -> Candidate:
-        """The candidate with further settings of search.
+    @property
+    def passes(self) -> str:
+        """The name of the pass that gives its vectors. Candidates with one pass differ in pooling and search."""
+        if self.chunker is None:
+            return self.model_of_pass
+        return f"{self.model_of_pass} {self.chunker.name} {self.chunker.version}"
 
-        Raises:
-            InputError: if they do not fit.
-        """
-        if self.model is None:
-            raise InputError(f"{self.name} takes no settings of search.")
-        made = _of_model(self.model, replace(self.search, **cast("dict[str, Any]", settings)), self.base)
+    def with_search(self, **settings: object) -> Candidate:
+        """The candidate of a model of ours with further settings of search; `InputError` if they do not fit."""
+        search = replace(self.search, **cast("dict[str, Any]", settings))
+        made = _of_model(cast("ModelSpec", self.model), search, self.base)
         if self.chunker is None:
             return made
         return chunked(made, self.chunker)
@@ -170,15 +159,14 @@ def named(name: str, base: str = "") -> Candidate:
     """
     if name == "bm25" or is_bm25_name(name):
         return Candidate(name, "", "bm25", words=BM25Settings.parse(name))
-    entry = entry_of(name)
-    if entry is not None and entry.kind == "mteb":
-        return Candidate(name, name, "api")
     model, search = read_name(name)
+    base = base or model.base
     entry = entry_of(model.base)
     if entry is not None and entry.kind == "mteb":
-        mteb.get_model_meta(name)  # raises if it does not fit
-        return Candidate(name, base or model.base, "api")
-    return _of_model(model, search, base or model.base)
+        if name != base:
+            mteb.get_model_meta(name)  # raises if it does not fit
+        return Candidate(name, base, "api")
+    return _of_model(model, search, base)
 
 
 def _of_model(model: ModelSpec, search: SearchSettings, base: str) -> Candidate:
@@ -186,20 +174,18 @@ def _of_model(model: ModelSpec, search: SearchSettings, base: str) -> Candidate:
     checkpoint = open_checkpoint(model)
     search.check_fits(checkpoint)
     strategy = checkpoint.strategy
-    spec = checkpoint.spec
     plain = ModelSpec(checkpoint.base.name, target_len=strategy.trained_len)
     kind: Kind = "strategy"
     if search.fuse:
         kind = "fusion"
     elif search:
         kind = "search"
-    elif replace(spec, trust_remote_code=False) == plain:
+    elif replace(checkpoint.spec, trust_remote_code=False) == plain:
         kind = "base"
     # the base as the user wrote it, then the strategy and parameters of the canonical name
-    spec = replace(spec, base=base)
-    return Candidate(
-        typed_name(spec, search), base, kind, strategy.trained_len, strategy.target_len, spec, search
-    )
+    spec = replace(checkpoint.spec, base=base)
+    name = typed_name(spec, search)
+    return Candidate(name, base, kind, strategy.trained_len, strategy.target_len, spec, search)
 
 
 def of_scorer(scorer: Scorer) -> Candidate:
@@ -211,73 +197,82 @@ def candidates_of(
     base: str,
     strategies: Sequence[str] | None = None,
     target: int | str | None = None,
-    sizes: Sequence[int] = (),
     covering: int | None = None,
 ) -> tuple[list[Candidate], list[str]]:
-    """The candidates of a base, itself first, and sentences about what is not tried. A full name is only itself.
+    """The candidates of a base, itself first, and sentences about what does not fit. A full name is only itself.
 
     Args:
         base: an alias, a hub id or a folder; or a full name.
         strategies: keys of the only strategies to try, or `all`.
         target: in tokens. Default: windows read `covering` tokens, other strategies 8 times the trained length.
-        sizes: tokens of a vector, such as 64, 128 and 254, which are also tried.
         covering: the length in tokens that covers most of the documents.
 
     Raises:
         InputError: if nothing that was asked for fits the base.
     """
-    asked = strategies
-    if strategies and "all" in strategies:
-        asked = list(STRATEGIES)
-    for key in asked or ():
-        get_strategy(key)
     if is_name(base):
         return [replace(named(base), is_named=True)], []
-    if not has_checkpoint(base):
-        return _of_api(base, covering)
-    first = named(f"{base}+none")
-    checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
-    reach = covering
     if target is not None:
-        reach = read_tokens("the target", target)
-    tails = []
-    if asked is None or "pcw" in asked or sizes:
-        tails = [("pcw", tail) for tail in _window_tails(checkpoint, reach, sizes)]
-    fitting = [key for key in POSITIONS if checkpoint.base.positions.fits(STRATEGIES[key])]
-    wanted = [key for key in asked or fitting if key != "pcw"]
-    tails += [(key, _position_tail(checkpoint, key, target)) for key in wanted]
-    return _fitting(first, tails, asked, target)
-
-
-def _fitting(
-    first: Candidate, tails: Sequence[tuple[str, str]], asked: Sequence[str] | None, target: int | str | None
-) -> tuple[list[Candidate], list[str]]:
-    """The names that fit, and sentences about the others. By default only some position strategies are tried."""
-    base = first.base
-    found = {first: ""}
-    refused: dict[str, InputError] = {}
-    untried = []
-    for key, tail in tails:
-        if asked is None and key in POSITIONS and not set(POSITIONS).isdisjoint(found.values()):
-            untried.append(key)
-            continue
+        covering = read_tokens("the target", target)
+    if not has_checkpoint(
+        base
+    ):  # a model of mteb's own, and windows around it where mteb names its tokenizer
         try:
-            found.setdefault(named(f"{base}+{tail}", base=base), key)
+            return [named(base), named(f"{base}+pcw@{covering or '32k'}", base)], []
         except InputError as error:
-            # a wrong length says more than a strategy that does not fit
-            if not isinstance(error, IncompatibleError) and (asked or target is not None):
-                raise
-            refused[key] = error
-    if asked and len(found) == 1 and refused:
-        key, reason = next(iter(refused.items()))
-        raise InputError(f"{key} does not fit {base}: {reason}")
-    sentences = [f"{key} does not fit {base} and is left out." for key in refused if asked]
-    if untried:
-        sentences.append(
-            f"Not tried with {base}: {', '.join(untried)}. To try them, add --strategies {','.join(untried)}; to try "
-            "everything, --strategies all."
-        )
-    return list(found), sentences
+            return [named(base)], [f"Windows around {base} are left out: {error}"]
+    keys = strategies or ["pcw", *POSITIONS]
+    if "all" in keys:
+        keys = list(STRATEGIES)
+    checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
+    found = [named(f"{base}+none")]
+    refused = []
+    for key in keys:
+        get_strategy(key)
+        try:
+            found += [named(f"{base}+{tail}", base) for tail in _tails(checkpoint, key, target, covering)]
+        except IncompatibleError as error:
+            refused.append(f"{key} does not fit {base}: {error}")
+            continue
+        if not strategies and key in POSITIONS:
+            break  # one is enough
+    found = list(dict.fromkeys(found))
+    if strategies and refused and len(found) == 1:
+        raise InputError(refused[0])
+    if not strategies or "all" in strategies:
+        refused = []
+    return found, refused
+
+
+def _tails(checkpoint: Checkpoint, key: str, target: int | str | None, covering: int | None) -> list[str]:
+    """What follows the base in the names of a strategy."""
+    trained_len = checkpoint.strategy.trained_len
+    if key == "pcw":
+        reach = covering or Strategy.default_target_len(trained_len)
+        return _window_tails(reach, trained_len, checkpoint.base.pooling in (None, "mean"))
+    if target is None and key == "none" and checkpoint.base.positions is not ABSOLUTE:
+        target = Strategy.default_target_len(trained_len)  # plain extrapolation
+    if target is None:
+        return [key]
+    return [f"{key}@{target}"]
+
+
+def _window_tails(reach: int, trained_len: int, averages: bool) -> list[str]:
+    """What follows the base in the names of one pass over windows; of one window, the base itself is adapted."""
+    forms: Sequence[str] = FORMS
+    stem = f"pcw@{reach}"
+    if reach <= trained_len:
+        forms = FORMS[:1]
+        stem = "none"
+    settings = [(FUSED, forms[-1])]
+    for adapted in ADAPTED:
+        if averages or "weights=" not in adapted:
+            settings += [(form, adapted) for form in forms]
+    tails = []
+    for one in settings:
+        parts = sorted(filter(None, ",".join(one).split(",")))
+        tails.append(f"{stem}:{','.join(parts)}".rstrip(":"))
+    return tails
 
 
 def is_name(text: str) -> bool:
@@ -291,72 +286,6 @@ def has_checkpoint(base: str) -> bool:
     """Whether a text is a base whose weights can be extended."""
     entry = entry_of(base)
     return not is_name(base) and (entry is None or entry.kind != "mteb")
-
-
-def _window_tails(checkpoint: Checkpoint, reach: int | None, sizes: Sequence[int]) -> list[str]:
-    """What follows the base in the names that come from one pass over windows.
-
-    Where one window holds the documents, the base itself is adapted, and there are no windows to choose from.
-    """
-    averages = checkpoint.base.pooling in (None, "mean")
-    trained_len = checkpoint.strategy.trained_len
-    reach = reach or Strategy.default_target_len(trained_len)
-    forms: Sequence[str] = FORMS[:1]
-    stem = "none"
-    if reach > trained_len:
-        forms = FORMS
-        stem = f"pcw@{reach}"
-    tails = [_tail(stem, forms[-1], FUSED)]
-    for adapted in ADAPTED:
-        if averages or "weights=" not in adapted:
-            tails += [_tail(stem, form, adapted) for form in forms]
-    if stem == "none":
-        tails.remove(stem)  # the base as it is
-    for size in sizes:
-        if averages:
-            tails.append(f"pcw@{reach}:vectors={size}")  # spans of one pass
-        else:
-            tails.append(f"pcw@{reach}:size={size},vectors=window")
-    return tails
-
-
-def _tail(stem: str, form: str, adapted: str) -> str:
-    settings = sorted(filter(None, [*form.split(","), *adapted.split(",")]))
-    return f"{stem}:{','.join(settings)}".rstrip(":")
-
-
-def _position_tail(checkpoint: Checkpoint, key: str, target: int | str | None) -> str:
-    """What follows the base in the name of a position strategy.
-
-    That of none is plain extrapolation, as far as the positions allow it; where they allow none, the base as it is.
-    """
-    if key != "none" and target is None:
-        return key
-    if key != "none":
-        return f"{key}@{target}"
-    trained_len = checkpoint.strategy.trained_len
-    reach = read_tokens("the target", target or Strategy.default_target_len(trained_len))
-    if checkpoint.base.positions is ABSOLUTE:
-        rows = allowed_len(checkpoint.base.config) or 0
-        if rows > trained_len:
-            reach = min(rows, reach)
-            return f"none@{reach}:trained_len={reach}"
-        if target is None:
-            return "none"
-    return f"none@{reach}"
-
-
-def _of_api(base: str, covering: int | None) -> tuple[list[Candidate], list[str]]:
-    """A model of mteb's own, and windows around it where mteb names its tokenizer."""
-    found = [named(base)]
-    tail = "pcw"
-    if covering is not None:
-        tail = f"pcw@{covering}"
-    try:
-        found.append(named(f"{base}+{tail}", base=base))
-    except InputError as error:
-        return found, [f"Windows around {base} are left out: {error}"]
-    return found, []
 
 
 def bm25_candidates(longest: int, bases: Sequence[str] = ()) -> list[Candidate]:
@@ -388,3 +317,43 @@ def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunke
         if candidate.is_base or (candidate.is_named and candidate.base not in bases):
             found += [chunked(candidate, chunker) for chunker in named_chunkers]
     return found
+
+
+# ---- short names
+
+
+def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
+    """What tables call candidates, by their ids: what follows the base, such as `+gp@1024`; `base` for itself.
+
+    With several bases the last parts of each stand before it, as many as tell them apart.
+    """
+    ends = short_ends(candidates)
+    labels = {}
+    for one in candidates:
+        end = ""
+        if len(ends) > 1:
+            end = ends.get(one.base, "")
+        label = end + one.name.removeprefix(one.base)
+        if one.chunker is not None:
+            label = f"{end}+{one.chunker.name}"
+            if one.kind == "fusion":
+                label += ":fuse=words"
+        elif one.is_base:
+            label = end or "base"
+        elif one.neighbours:
+            label = label.replace(one.neighbours, ends[one.neighbours])
+        labels[one.id] = label
+    if len(set(labels.values())) < len(labels):
+        return dict(zip(labels, labels, strict=True))
+    return labels
+
+
+def short_ends(candidates: Sequence[Candidate]) -> dict[str, str]:
+    """The last parts of the path or id of each base and model of neighbours, as many as tell all of them apart."""
+    models = {one.base for one in candidates} | {one.neighbours for one in candidates}
+    parts = {model: re.split(r"[/\\]", model.rstrip("/\\")) for model in sorted(models - {""})}
+    for n in range(1, max(map(len, parts.values()), default=0)):
+        ends = {model: "/".join(of_model[-n:]) for model, of_model in parts.items()}
+        if len(set(ends.values())) == len(ends):
+            return ends
+    return dict(zip(parts, parts, strict=True))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 import numpy as np
-from numpy.typing import ArrayLike
 from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.batching import TOKENS, TOKENS_ELSEWHERE
@@ -39,8 +38,6 @@ class Cost:
 
     Args:
         tokens: tokens of documents that are read, special tokens and prompts included.
-        times_run: how many tokens go through the model, for each token of the documents. Each window has special tokens
-            and the prompt of its own, and the last one moves back to be full; None if that is not known.
         share_read: the share of the documents' tokens that is read, from 0 to 1. Unknown tokens are not read.
         share_unknown: the share of the documents' tokens for which the tokenizer has only its unknown token.
         vectors: mean number of vectors of a document, None if that is not known.
@@ -53,7 +50,6 @@ class Cost:
     """
 
     tokens: int = 0
-    times_run: float | None = None
     share_read: float = 1.0
     share_unknown: float = 0.0
     vectors: float | None = None
@@ -66,18 +62,8 @@ class Cost:
     share_encoded: float | None = None
 
 
-def sample(splits: Sequence[Split], device_type: str) -> list[str]:
-    """The documents with which speeds are measured: drawn with a seed, about as many as a device runs at a time.
-
-    On a CPU that is one batch, often one long document. A document is never cut, because strategies differ most at full
-    length.
-    """
-    limit = CHARS_PER_TOKEN * TOKENS.get(device_type, TOKENS_ELSEWHERE)
-    return _drawn_texts(splits, limit)
-
-
-def _drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
-    """Different documents with text, in a random order, until they have so many characters."""
+def drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
+    """Different whole documents with text, drawn with a seed, until they have so many characters."""
     texts: dict[str, None] = {}
     left = n_characters
     numbers = [(split, number) for split in splits for number in range(len(split.corpus))]
@@ -89,6 +75,11 @@ def _drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
         if left <= 0:
             break
     return list(texts)
+
+
+def sample(splits: Sequence[Split], device_type: str) -> list[str]:
+    """The documents with which speeds are measured: about as many as a device runs at a time, often one on a CPU."""
+    return drawn_texts(splits, CHARS_PER_TOKEN * TOKENS.get(device_type, TOKENS_ELSEWHERE))
 
 
 @dataclass(frozen=True)
@@ -126,7 +117,7 @@ class Lengths:
 
 def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase | None) -> Lengths:
     """The lengths of documents by a tokenizer, without special tokens; without one by their words."""
-    texts = _drawn_texts(splits, _SAMPLED)
+    texts = drawn_texts(splits, _SAMPLED)
     lengths = list(map(count_words, texts))
     if tokenizer is not None:
         options = {"add_special_tokens": False, "truncation": False, "verbose": False}
@@ -138,7 +129,7 @@ def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase
 def tokens_of_words(splits: Sequence[Split]) -> int:
     """About how many tokens a model reads that encodes each word of all documents once, on its own."""
     words: set[str] = set()
-    for text in _drawn_texts(splits, _SAMPLED):
+    for text in drawn_texts(splits, _SAMPLED):
         lowered = text.lower()
         words.update(lowered[start:end] for start, end in zip(*word_borders(lowered), strict=True))
     return _TOKENS_OF_A_WORD * len(words)
@@ -175,48 +166,50 @@ def count(
         target_len: how many tokens of a document the candidate reads, None for all; used if there are no token ids.
         split_text: a chunker of one's own.
     """
-    cutter = cutter_of(model.trunk.tokenizer)
+    tokenizer = model.trunk.tokenizer
+    cutter = cutter_of(tokenizer)
     if cutter is None or model.trunk.token_ids(["a"]) is None:
         return count_words_of(splits, target_len)
-    tokenizer = model.trunk.tokenizer
     prompt = document_prompt(model)
     n_prompt = len(cutter.contents([prompt], sys.maxsize)[0])
     # every text gets these tokens too
     n_added = n_prompt + len(cutter.prefix_ids) + len(cutter.suffix_ids)
     unknown = getattr(tokenizer, "unk_token_id", None)
+    if unknown is None:
+        unknown = -1
     lengths: list[int] = []
     n_tokens = 0
-    n_run = 0
-    n_known_read = 0
+    n_known = 0
     n_unknown = 0
     n_vectors = 0
-    for texts in _in_parts(splits):
+    waiting = _texts(splits)
+    for first in waiting:
+        texts = [first, *islice(waiting, _AT_ONCE - 1)]
         chunks = [[text] for text in texts]
         if split_text is not None:
             chunks = [chunk_texts([text], split_text) for text in texts]
         rows = model.trunk.token_ids(list(chain.from_iterable(chunks)), prompt or None) or []
         n_tokens += sum(map(len, rows))
-        n_run += sum(
-            _n_run(model, len(ids), n_prompt + len(cutter.prefix_ids), len(cutter.suffix_ids)) for ids in rows
-        )
         n_vectors += sum(map(len, vector_tokens(model, rows, prompt or None)))
-        whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
-        unknown_of_texts = np.array([_n_equal(ids, unknown) for ids in whole])
-        lengths_of_texts = np.array([len(ids) - n_prompt for ids in whole])
-        known_of_rows = [max(len(ids) - n_added, 0) - _n_equal(ids, unknown) for ids in rows]
-        text_of_rows = np.repeat(np.arange(len(texts)), [len(own) for own in chunks])
-        read = np.bincount(text_of_rows, weights=known_of_rows, minlength=len(texts))
-        # chunks may overlap
-        n_known_read += int(np.minimum(read, lengths_of_texts - unknown_of_texts).sum())
-        n_unknown += int(unknown_of_texts.sum())
-        lengths += lengths_of_texts.tolist()
-    n_all = sum(lengths)
-    if n_all == 0:
-        return Cost(n_tokens, vectors=n_vectors / len(lengths), median_len=n_added, longest=n_added)
+        left = iter(rows)
+        for own, ids in zip(
+            chunks, cutter.contents([prompt + text for text in texts], sys.maxsize), strict=True
+        ):
+            unknown_here = int(np.count_nonzero(np.equal(ids, unknown)))
+            length = len(ids) - n_prompt
+            read = 0
+            for row in islice(left, len(own)):
+                read += max(len(row) - n_added, 0) - int(np.count_nonzero(np.equal(row, unknown)))
+            n_known += min(read, length - unknown_here)  # chunks may overlap
+            n_unknown += unknown_here
+            lengths.append(length)
+    n_all = max(sum(lengths), 1)
+    share_read = 1.0
+    if any(lengths):
+        share_read = max(n_known, 0) / n_all
     return Cost(
         tokens=n_tokens,
-        times_run=n_run / n_all,
-        share_read=max(n_known_read, 0) / n_all,
+        share_read=share_read,
         share_unknown=n_unknown / n_all,
         vectors=n_vectors / len(lengths),
         median_len=float(np.median(lengths)) + n_added,
@@ -224,40 +217,14 @@ def count(
     )
 
 
-def _n_run(model: LongModel, n: int, prefix: int, suffix: int) -> int:
-    """The tokens that go through a model for a text of `n` tokens: all those of its windows, where it cuts it."""
-    strategy = model.trunk.strategy
-    if not model.trunk.cuts or not strategy.changes(n):
-        return n
-    return strategy.windows(n, prefix, suffix).numel()
-
-
 def count_words_of(splits: Sequence[Split], target_len: int | None) -> Cost:
     """The cost of a model whose tokenizer is not known: 0.75 words are one token."""
     lengths = np.array(list(map(count_words, _texts(splits))))
     n_read = int(lengths.clip(max=target_len or lengths.max()).sum())
-    share_read = 1.0
-    if n_read:
-        share_read = n_read / int(lengths.sum())
-    return Cost(
-        n_read, share_read=share_read, median_len=float(np.median(lengths)), longest=int(lengths.max())
-    )
-
-
-def _n_equal(ids: ArrayLike, wanted: int | None) -> int:
-    """How many ids are this one; none if there is no such id."""
-    if wanted is None:
-        return 0
-    return int(np.sum(np.asarray(ids) == wanted))
+    share_read = n_read / max(int(lengths.sum()), 1)
+    return Cost(n_read, share_read, median_len=float(np.median(lengths)), longest=int(lengths.max()))
 
 
 def _texts(splits: Sequence[Split]) -> Iterator[str]:
     """All documents, one after the other."""
     return chain.from_iterable(split.documents.texts for split in splits)
-
-
-def _in_parts(splits: Sequence[Split]) -> Iterator[list[str]]:
-    """All documents, some at a time."""
-    texts = _texts(splits)
-    for first in texts:
-        yield [first, *islice(texts, _AT_ONCE - 1)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mteb_longembed.figures import GRID, RC
 
-from .labels import on_lines
 from .summary import BEHIND, GOOD_ENOUGH, MARGIN, MAY_BE_BEST, is_number
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: The width in inches, and the height of a line of a label.
 _WIDTH = 10.0
 _LINE = 0.16
+#: Where a long label goes on in another line.
+_BREAKS = re.compile(r"(.{15,30}[,:/])(?=.)")
 #: The colours of candidates by their standing.
 _COLOURS = {GOOD_ENOUGH: "#1b7837", MAY_BE_BEST: "#0072B2", BEHIND: "#999999"}
 
@@ -34,7 +36,7 @@ def draw(comparison: Comparison) -> Figure:
     from matplotlib.figure import Figure
 
     summary = comparison.summary
-    labels = [on_lines(label) for label in summary["label"]]
+    labels = [_BREAKS.sub(r"\1\n", label) for label in summary["label"]]
     lines = np.array([label.count("\n") + 2 for label in labels])  # one more parts two labels
     places = np.cumsum(lines) - lines / 2
     with matplotlib.rc_context(RC):

@@ -17,16 +17,10 @@ def gate(comparison: Comparison, first: str, named: str) -> tuple[bool, str]:
     Raises:
         InputError: if one of them has no scores.
     """
-    known = list(comparison.summary.index)
-    for name in (first, named):
-        if name not in known:
-            raise InputError(
-                f"a gate needs candidates that have finished, got {name}: {', '.join(known)} have."
-            )
+    if not {first, named} <= set(comparison.summary.index):
+        raise InputError(f"a gate needs two runs that have finished, got {first} and {named}.")
     points = resamples_of(comparison.scores, [first, named]).difference(first, named).scaled(100)
     is_open = not points.high < 0
     verdict = "is not surely below" if is_open else "is surely below"
-    return is_open, (
-        f"{named} {verdict} {first}: {points.mean:+.1f} points of {comparison.metric} (95 % interval {points.low:+.1f} "
-        f"to {points.high:+.1f}, {comparison.asked})."
-    )
+    interval = f"{points.mean:+.1f} points (95 % interval {points.low:+.1f} to {points.high:+.1f})"
+    return is_open, f"{named} {verdict} {first}: {interval} on {comparison.setting.queries}."

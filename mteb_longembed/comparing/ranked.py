@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import math
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,8 +18,6 @@ from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.scorer import Documents, Span, whole_documents
 
-from .verdict import counted
-
 #: Query id -> document id -> score.
 Rankings = Mapping[str, Mapping[str, float]]
 #: A TREC run file, query id -> document id -> score, ranx' `Run`, or a table or rows with query, document, score and
@@ -33,6 +29,7 @@ _COLUMNS = {
     "document": ("docno", "doc_id", "corpus-id", "document", "docid"),
     "score": ("score", "sim"),
 }
+_TREC = ("query", "Q0", "document", "rank", "score", "tag")
 
 
 class Ranked:
@@ -84,36 +81,32 @@ class Ranked:
 
     def missing(self, splits: Sequence[Split]) -> list[str]:
         """Sentences about what the run lacks in the data, and what it has that is not known; none if all fits."""
-        name = str(self.meta.name)
         strange = set(self.rankings)
         unknown: set[str] = set()
-        without = []
-        n_asked = n_short = 0
+        without: set[str] = set()
+        short: set[str] = set()
         for split in splits:
             strange -= split.queries.keys()
             documents = split.documents.numbers.keys()
             depth = min(max(metric.rank for metric in split.metrics), len(documents))
             for query in split.judged_queries:
                 ranked = self.rankings.get(query, {}).keys()
-                n_asked += 1
                 unknown |= ranked - documents
                 if not ranked:
-                    without.append(query)
-                n_short += len(ranked) > 0 and len(ranked & documents) < depth
-        sentences = []
-        if strange:
-            found = f"{counted(len(strange), 'query', 'queries')} not in the data, such as {min(strange)}"
-            sentences.append(f"{name} has {found}: not counted.")
-        if without:
-            found = f"{len(without):,} of {n_asked:,} queries, such as {without[0]}"
-            sentences.append(f"{name} has no ranking for {found}: they score 0.")
-        if unknown:
-            what = counted(len(unknown), "document that is", "documents that are")
-            sentences.append(f"{name} has {what} not in the corpus, such as {min(unknown)}: not counted.")
-        if n_short:
-            found = f"{n_short:,} of {n_asked:,} queries"
-            sentences.append(f"{name} has fewer documents for {found} than the metric looks at.")
-        return sentences
+                    without.add(query)
+                elif len(ranked & documents) < depth:
+                    short.add(query)
+        found = {
+            "queries that the data do not have: they are not counted": strange,
+            "documents that the corpus does not have: they are not counted": unknown,
+            "queries without a ranking: they score 0": without,
+            "queries with fewer documents than the metric looks at": short,
+        }
+        return [
+            f"{self.meta.name} has {len(ids):,} {what}, such as {min(ids)}."
+            for what, ids in found.items()
+            if ids
+        ]
 
 
 # ---- reading -----------------------------------------------------------------------------------------------
@@ -127,75 +120,42 @@ def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
             number, a document stands twice for a query, or ranks rise with scores.
     """
     where = f"the run {name}"
+    trec: Sequence[str] = ()
     if isinstance(source, (str, Path)):
         where = str(source)
-        rows = _of_trec(Path(source))
-    elif isinstance(source, Mapping):
+        trec = _TREC
+    if (
+        hasattr(source, "to_dict")
+        and not isinstance(source, pd.DataFrame)
+        and not hasattr(source, "to_pandas")
+    ):
+        # ranx' Run
+        source = source.to_dict()
+    if isinstance(source, Mapping):
         rows = _of_dict(source, where)
-    elif isinstance(source, pd.DataFrame) or hasattr(source, "to_pandas") or not hasattr(source, "to_dict"):
-        rows = _of_table(read_table(source, where), where)
-    else:  # ranx' Run
-        rows = _of_dict(source.to_dict(), where)
-    if rows.empty:
-        raise DataError(f"{where} must have at least one ranked document, got none.")
+    else:
+        rows = _of_table(read_table(source, where, trec=trec), where)
     rows["number"] = rows["score"].map(_number).astype(float)
-    for column in ("query", "document"):
-        is_text = rows[column].notna() & (rows[column].astype(str).str.strip() != "")
-        _refuse(
-            rows[~is_text],
-            f"{{where}}: the ids of a query and a document must not be empty, got {{{column}!r}}.",
-        )
-        rows[column] = rows[column].astype(str)
-    _refuse(
-        rows[~np.isfinite(rows["number"])],
-        "{where}: a score must be a finite number, got {score!s:.60} for {query} and {document}.",
-    )
-    _refuse(
-        rows[rows.duplicated(["query", "document"])],
-        "{where}: {document} is there twice for the query {query}: keep one row, such as that with the highest score "
-        "(in pandas frame.groupby([query, document]).max()).",
-    )
+    is_id = rows[["query", "document"]].apply(lambda ids: ids.notna() & (ids.astype(str).str.strip() != ""))
+    rows = rows.astype({"query": str, "document": str})
+    rules = {
+        "the ids of a query and a document must not be empty": ~is_id.all(axis=1),
+        "a score must be a finite number": ~np.isfinite(rows["number"]),
+        "a document must be there once for a query": rows.duplicated(["query", "document"]),
+    }
+    for rule, is_broken in rules.items():
+        for row in rows[is_broken].head(1).itertuples():
+            got = f"query {row.query}, document {row.document}, score {row.score!s:.60}"
+            raise DataError(f"{where}, row {row.Index}: {rule}, got {got}.")
     if "rank" in rows:
         _check_direction(rows, where)
     by_query = rows.groupby("query", sort=False)
     return {query: dict(zip(of["document"], of["number"], strict=True)) for query, of in by_query}
 
 
-def _refuse(rows: pd.DataFrame, message: str) -> None:
-    """Raise DataError with the first row that breaks a rule, if there is one."""
-    for row in rows.head(1).to_dict("records"):
-        raise DataError(message.format(**row))
-
-
-def _of_trec(file: Path) -> pd.DataFrame:
-    """A TREC run: query, Q0, document, rank, score and tag on each line, with tabs between them, or else blanks."""
-    rows = []
-    opening = gzip.open if file.suffix.lower() == ".gz" else open
-    try:
-        with opening(file, "rt", encoding="utf-8-sig") as lines:
-            for number, line in enumerate(lines, start=1):
-                text = line.rstrip("\r\n")
-                parts = text.split()
-                if "\t" in text:
-                    parts = list(map(str.strip, text.split("\t")))
-                if len(parts) not in (0, 6):
-                    raise DataError(
-                        f"{file}, line {number}: a TREC run has 6 columns (query Q0 document rank score tag) with tabs "
-                        f"or blanks between them, got {len(parts)}."
-                    )
-                if parts:
-                    rows.append((f"{file}, line {number}", *parts))
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DataError(f"{file}: the gzip file is cut off or damaged: copy it again.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(f"{file} cannot be read as a TREC run in UTF-8: {reason}.") from error
-    return pd.DataFrame(rows, columns=["where", "query", "q0", "document", "rank", "score", "tag"])
-
-
 def _of_table(table: pd.DataFrame, where: str) -> pd.DataFrame:
     """The columns of a table, by whichever names it has for them."""
-    rows = pd.DataFrame({"where": [f"{where}, row {number}" for number in table.index]}, index=table.index)
+    rows = pd.DataFrame(index=table.index)
     for column, names in _COLUMNS.items():
         found = [name for name in names if name in table.columns]
         if not found:
@@ -206,16 +166,16 @@ def _of_table(table: pd.DataFrame, where: str) -> pd.DataFrame:
     return rows
 
 
-def _of_dict(source: Rankings, where: str) -> pd.DataFrame:
+def _of_dict(source: Mapping[str, Any], where: str) -> pd.DataFrame:
     rows: list[tuple[object, ...]] = []
     for query, ranking in source.items():
         if not isinstance(ranking, Mapping):
-            raise DataError(
-                f"{where}: each query needs a dict of documents with their scores, got a {type(ranking).__name__} for "
-                f"{query}."
-            )
-        rows += [(where, query, document, score) for document, score in ranking.items()]
-    return pd.DataFrame(rows, columns=["where", "query", "document", "score"], dtype=object)
+            kind = type(ranking).__name__
+            raise DataError(f"{where}: each query needs a dict of documents with their scores, got a {kind}.")
+        rows += [(query, document, score) for document, score in ranking.items()]
+    if not rows:
+        raise DataError(f"{where} must have at least one ranked document, got none.")
+    return pd.DataFrame(rows, columns=["query", "document", "score"], dtype=object)
 
 
 def _number(value: Any) -> float:
@@ -228,16 +188,13 @@ def _number(value: Any) -> float:
 
 def _check_direction(rows: pd.DataFrame, where: str) -> None:
     """Refuse distances: of neighbours by rank, more have rising than falling scores."""
-    ranked = rows.assign(rank=rows["rank"].map(_number)).dropna(subset="rank")
-    ranked = ranked.sort_values(["query", "rank"], kind="stable")
+    ranked = rows.assign(rank=rows["rank"].map(_number)).sort_values(["query", "rank"], kind="stable")
     steps = ranked.groupby("query")[["rank", "number"]].diff()
-    before = ranked.groupby("query")["document"].shift()
-    is_rising = (steps["rank"] > 0) & (steps["number"] > 0)
-    is_falling = (steps["rank"] > 0) & (steps["number"] < 0)
-    if is_rising.sum() > is_falling.sum():
-        first = is_rising.idxmax()
+    steps = steps[steps["rank"] > 0]
+    is_rising = steps["number"] > 0
+    if is_rising.sum() > (steps["number"] < 0).sum():
+        first = ranked.loc[is_rising.idxmax()]
         raise DataError(
-            f"{where}: the highest score must be the best, but scores rise with the ranks, such as "
-            f"{ranked['document'][first]} behind {before[first]} for the query {ranked['query'][first]}: if they are "
-            "distances, give their negatives."
+            f"{where}: the highest score must be the best, but scores rise with the ranks, such as that of "
+            f"{first['document']} for the query {first['query']}: if they are distances, give their negatives."
         )

@@ -3,7 +3,7 @@
 import gc
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -13,7 +13,6 @@ from typing import Any, cast
 import mteb
 import pandas as pd
 import torch
-from mteb.models import ModelMeta
 from sentence_transformers.util import get_device_name
 
 from mteb_longembed.encoders.batching import no_bar
@@ -25,13 +24,7 @@ from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
 from mteb_longembed.retrieval.chunks import NamedChunker
 from mteb_longembed.retrieval.heads import LongModel
-from mteb_longembed.retrieval.make import (
-    chunked_pass,
-    encoder_in,
-    make_bm25,
-    scorer_of,
-    searching,
-)
+from mteb_longembed.retrieval.make import chunked_pass, encoder_in, make_bm25, scorer_of, searching
 from mteb_longembed.retrieval.rows import Pass
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
@@ -72,15 +65,12 @@ class Runner:
         splits: the data.
         candidates: all of them: those of one pass are pooled together.
         device: where models run, None for the best device of this machine.
-        before_first_pass: called once with the first measured cost of a model.
     """
 
     cache: Cache
     splits: Sequence[Split]
     candidates: Sequence[Candidate]
     device: str | None
-    before_first_pass: Callable[[Cost], None] = field(default=lambda cost: None)
-    _has_begun: bool = False
     #: The one model that is loaded, mteb's object, by the name of its pass.
     _loaded: dict[str, Any] = field(default_factory=dict)
     #: The vectors of a pass on a split stay until the end, a scorer until it has scored.
@@ -105,39 +95,28 @@ class Runner:
                 reason = f"{type(error).__name__}: {reason}"
             raise CandidateError(reason) from error
 
-    def is_finished(self, candidate: Candidate) -> bool:
-        """Whether earlier runs have all its scores."""
-        try:
-            return all(self.cache.find(candidate.meta, split) is not None for split in self.splits)
-        except Exception:  # what is wrong with it is said when it runs
-            return False
-
     def _run(self, candidate: Candidate) -> Done:
         began = time.monotonic()
-        meta = candidate.meta
         cost = self._cost(candidate)
         tables = []
         n_encoded = 0.0
         for split in self.splits:
-            table = self.cache.find(meta, split)
+            table = self.cache.find(candidate.meta, split)
             if table is None:
-                if cost.tokens_per_second and not self._has_begun:
-                    self._has_begun = True
-                    self.before_first_pass(cost)
                 scorer = self._scorer(candidate, split)
-                table = self.cache.scores(meta, split, partial(evaluate, scorer, split, candidate.tolerance))
+                score = partial(evaluate, scorer, split, candidate.tolerance)
+                table = self.cache.scores(candidate.meta, split, score)
                 n_encoded += getattr(scorer, "share_encoded", 0.0) * len(split.corpus)
                 # the pass keeps its vectors, and a scorer has a copy of them
                 del self._scorers[candidate.id, _key(split)]
-            tables.append(table)
+            tables.append(table.assign(groups=table["query"].map(split.groups)))
         if candidate.words is not None and candidate.words.rerank is not None:
             share = n_encoded / sum(len(split.corpus) for split in self.splits)
-            cost = self._cached_cost(meta, partial(replace, cost, share_encoded=share))
+            cost = self.cache.cost(
+                candidate.meta, self.splits, self._device, lambda: replace(cost, share_encoded=share)
+            )
         scores = pd.concat(tables, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
-        groups = {(*split.label, query): own for split in self.splits for query, own in split.groups.items()}
-        keys = scores[["task", "split", "query"]].itertuples(index=False, name=None)
-        scores["groups"] = [groups[key] for key in keys]
         return Done(candidate, scores, {**asdict(cost), "seconds": time.monotonic() - began})
 
     # ---- scorers -----------------------------------------------------------------------------------------
@@ -186,7 +165,7 @@ class Runner:
         name = candidate.passes
         if name not in self._loaded:
             self.free()
-            self._loaded[name] = encoder_in(mteb.get_model(candidate.name_of_pass, device=self.device))
+            self._loaded[name] = encoder_in(mteb.get_model(candidate.model_of_pass, device=self.device))
         return self._loaded[name]
 
     def free(self) -> None:
@@ -199,6 +178,10 @@ class Runner:
             torch.cuda.empty_cache()  # nothing without CUDA
 
     # ---- costs -------------------------------------------------------------------------------------------
+
+    @property
+    def _device(self) -> str:
+        return self.device or str(get_device_name())
 
     def _cost(self, candidate: Candidate) -> Cost:
         """The cost that an earlier run has measured, or that is measured now. BM25 encodes nothing."""
@@ -213,32 +196,21 @@ class Runner:
         # settings of search change no vector, and no speed of encoding
         encoder = candidate.encoder, candidate.chunker
         if encoder not in self._costs:
-            meta = candidate.meta
-            if candidate.chunker is None:
-                meta = replace(candidate, name=candidate.encoder).meta
-            self._costs[encoder] = self._cached_cost(meta, lambda: self._measured(candidate))
+            meta = replace(candidate, name=candidate.encoder).meta
+            measured = partial(self._measured, candidate)
+            self._costs[encoder] = self.cache.cost(meta, self.splits, self._device, measured)
         cost = self._costs[encoder]
         return replace(cost, tokens=cost.tokens + n_of_words)
 
-    def _cached_cost(self, meta: ModelMeta, measured: Callable[[], Cost]) -> Cost:
-        return self.cache.cost(meta, self.splits, self._device, measured)
-
-    @property
-    def _device(self) -> str:
-        return self.device or str(get_device_name())
-
     def _measured(self, candidate: Candidate) -> Cost:
         """The cost of a model with the documents, or with their chunks."""
-        cut = None
-        if candidate.chunker is not None:
-            cut = candidate.chunker.cut
-        base = getattr(self._model(candidate), "model", None)
-        if not isinstance(base, LongModelMixin):
+        cut = getattr(candidate.chunker, "cut", None)
+        plain = getattr(self._model(candidate), "model", None)
+        if not isinstance(plain, LongModelMixin):
             return count_words_of(self.splits, candidate.target_len)
-        plain = cast("LongModel", base)
-        model = plain
+        model = cast("LongModel", plain)
         if candidate.model is not None and candidate.model.vectors is not None:
-            model = heads.raw(plain, cast("Any", candidate.model.vectors))
+            model = heads.raw(model, cast("Any", candidate.model.vectors))
         cost = count(model, self.splits, candidate.target_len, cut)
         if candidate.passes not in self._speeds:
             texts = sample(self.splits, torch.device(self._device).type)
@@ -247,16 +219,16 @@ class Runner:
             if not texts:
                 return cost
             with no_bar():
-                rounds = [measure(plain, texts) for _ in range(_ROUNDS)]
+                rounds = [measure(cast("LongModel", plain), texts) for _ in range(_ROUNDS)]
             speeds = [speed for speed, _ in rounds]
             spread = (max(speeds) - min(speeds)) / max(speeds)
             self._speeds[candidate.passes] = median(speeds), spread, rounds[0][1]
         speed, spread, n_bytes = self._speeds[candidate.passes]
-        machine = f"{self._device}, {torch.get_num_threads()} threads"
-        cost = replace(cost, tokens_per_second=speed, speed_spread=spread, device=machine)
+        stored = None
         if cost.vectors is not None:
-            cost = replace(cost, bytes=cost.vectors * n_bytes)
-        return cost
+            stored = cost.vectors * n_bytes
+        machine = f"{self._device}, {torch.get_num_threads()} threads"
+        return replace(cost, tokens_per_second=speed, speed_spread=spread, device=machine, bytes=stored)
 
 
 def _key(split: Split) -> str:

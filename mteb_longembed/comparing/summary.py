@@ -1,4 +1,4 @@
-"""From one frame of scores to one frame of candidates: how good each is, how surely, and what the word for that is."""
+"""From the frame of scores to one frame of candidates: how good each is, how surely, and what the word for that is."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,17 +7,15 @@ from typing import Any
 
 import pandas as pd
 
-from mteb_longembed.evaluation.evaluate import TRUST
 from mteb_longembed.statistics.resampling import LEAST_GROUPS, Resamples, resample
 
-from .candidates import Candidate
+from .candidates import Candidate, short_names
 from .costs import Cost
-from .labels import short_names
 
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
-#: says that it is a mean over orders of documents with equal scores; `first` is the id of the first document; `groups`
-#: has the labels by which queries belong together. Other metrics follow under their own names.
-COLUMNS = ("candidate", "task", "split", "query", "groups", "score", "is_tied", "first")
+#: says that it is a mean over orders of documents with equal scores; `groups` has the labels by which queries belong
+#: together. Other metrics follow under their own names.
+COLUMNS = ("candidate", "task", "split", "query", "groups", "score", "is_tied")
 #: So many queries are asked for where there are too few for any claim.
 LEAST_QUERIES = 40
 #: What is less than so many points behind all others in at least this share of resamples is good enough.
@@ -51,11 +49,9 @@ def summarise(
     )
     labels = short_names([by_id[name] for name in order])
     near_shares = samples.near_shares(order, MARGIN / 100)
-    best = order[0]
     rows = []
     for name in order:
         candidate = by_id[name]
-        score = samples.mean(name).scaled(100)
         row: dict[str, Any] = {
             "candidate": name,
             "label": labels[name],
@@ -68,19 +64,15 @@ def summarise(
             "passes": candidate.passes,
             "trained_len": candidate.trained_len,
             "target_len": candidate.target_len,
-            "score": score.mean,
-            "low": score.low,
-            "high": score.high,
             "standing": MAY_BE_BEST,
             "near_share": near_shares[name],
-            "is_same": False,
-            **dict.fromkeys(("to_best", "to_best_low", "to_best_high", "more_queries"), math.nan),
+            "is_same": name != order[0] and samples.n_differing(order[0], name) == 0,
+            **_interval(samples, name),
+            **dict.fromkeys(("to_best", "to_best_low", "to_best_high"), math.nan),
         }
-        if name != best:
-            points = samples.difference(best, name).scaled(100)
+        if name != order[0]:
+            points = samples.difference(order[0], name).scaled(100)
             row |= {"to_best": points.mean, "to_best_low": points.low, "to_best_high": points.high}
-            row["is_same"] = samples.n_differing(best, name) == 0
-            row["more_queries"] = samples.more_queries(best, name)
         if samples.n_groups >= LEAST_GROUPS and len(order) > 1:
             if row["near_share"] >= ENOUGH_SHARE:
                 row["standing"] = GOOD_ENOUGH
@@ -89,23 +81,21 @@ def summarise(
         rows.append({**row, **asdict(Cost()), **costs.get(name, {})})
     summary = pd.DataFrame(rows).set_index("candidate")
     for metric in scores.columns.difference(COLUMNS, sort=False):
-        if not metric.startswith(TRUST):
-            summary = summary.join(_of_metric(scores, metric, order))
+        known = scores.dropna(subset=[metric])
+        if metric.startswith("context@"):  # in tokens
+            summary[metric] = known.groupby("candidate")[metric].mean()
+            continue
+        of_metric = resamples_of(known.assign(score=known[metric]), order)
+        for name in order:
+            interval = _interval(of_metric, name)
+            summary.loc[name, [metric, f"{metric} low", f"{metric} high"]] = list(interval.values())
     return summary
 
 
-def _of_metric(scores: pd.DataFrame, metric: str, names: Sequence[str]) -> pd.DataFrame:
-    """A further metric with its interval, in percent; the tokens of a context as they are."""
-    known = scores.dropna(subset=[metric])
-    if metric.startswith("context@"):
-        return known.groupby("candidate")[[metric]].mean()
-    known = known.drop(columns="score").rename(columns={metric: "score"})
-    samples = resamples_of(known, names)
-    rows = {}
-    for name in names:
-        interval = samples.mean(name).scaled(100)
-        rows[name] = {metric: interval.mean, f"{metric} low": interval.low, f"{metric} high": interval.high}
-    return pd.DataFrame.from_dict(rows, orient="index")
+def _interval(samples: Resamples, name: str) -> dict[str, float]:
+    """A candidate's score in percent, with its interval."""
+    interval = samples.mean(name).scaled(100)
+    return {"score": interval.mean, "low": interval.low, "high": interval.high}
 
 
 def resamples_of(scores: pd.DataFrame, names: Sequence[str]) -> Resamples:
@@ -129,10 +119,9 @@ def by_split(scores: pd.DataFrame) -> pd.DataFrame:
     for (task, split), part in scores.groupby(["task", "split"], sort=False):
         names = list(part["candidate"].unique())
         samples = resamples_of(part, names)
-        for name in names:
-            interval = samples.mean(name).scaled(100)
-            row = {"candidate": name, "task": task, "split": split}
-            rows.append({**row, "score": interval.mean, "low": interval.low, "high": interval.high})
+        rows += [
+            {"candidate": name, "task": task, "split": split, **_interval(samples, name)} for name in names
+        ]
     return pd.DataFrame(rows)
 
 

@@ -2,15 +2,14 @@
 
 import math
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from mteb_longembed.data.table import TEXTS, Part, Source, read_parts, read_table
+from mteb_longembed.data.table import Part, Source, read_parts, read_qrels
 from mteb_longembed.errors import DataError
 
 # The names of columns are those of BEIR, of the LongEmbed data set, and plain ones.
@@ -29,7 +28,6 @@ MOST = 10_000
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_WHOLE = re.compile(r"([+-]?[0-9]{1,4000})(\.0+)?")
 
 
 class Document(NamedTuple):
@@ -68,7 +66,7 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
 
     Args:
         source: rows with an id (`_id`, `id`, `doc_id`, `docid`), `text` or `contents`, and perhaps `title`: a file
-            (JSON Lines, CSV, TSV, Parquet, Arrow), a folder of `.txt` and `.md` files or of Parquet or Arrow files, a
+            (JSON Lines, CSV, TSV, Parquet), a folder of `.txt` and `.md` files or of Parquet files, a
             table, a stream of rows, or a dict of texts.
         name: what messages call it; by default the path.
 
@@ -133,58 +131,27 @@ def judged_scores(
     for where, row in rows:
         for what, known in (("query", queries), ("document", documents)):
             if row[what] not in known:
-                hint = _hint(row[what], known)
-                raise DataError(f"{where}: expected the id of a {what}, got {row[what]!a}{hint}")
+                raise DataError(f"{where}: expected the id of a {what}, got {row[what]!a}.")
         scores = judged.setdefault(row["query"], {})
-        if scores.setdefault(row["document"], row["score"]) != row["score"]:
+        score = max(row["score"], 0)
+        if scores.setdefault(row["document"], score) != score:
             raise DataError(
-                f"{where}: expected one score for a query and a document, got {row['score']} and before "
-                f"{scores[row['document']]} for {row['query']!r} and {row['document']!r}."
+                f"{where}: expected one score for a query and a document, got two for {row['query']!r} and "
+                f"{row['document']!r}."
             )
-    for scores in judged.values():
-        for key, score in scores.items():
-            scores[key] = max(score, 0)
     return judged
-
-
-def _hint(key: str, known: Mapping[str, object]) -> str:
-    """The id that somebody meant: in a folder without the ending or the folder, in other letters, or in other case."""
-    plain = _plain_id(key)
-    for other in known:
-        if _plain_id(other) == plain:
-            return f": the nearest one is {other!a}."
-    return "."
-
-
-def _plain_id(key: str) -> str:
-    path = PurePosixPath(unicodedata.normalize("NFC", key).casefold())
-    if path.suffix in TEXTS:
-        path = path.with_suffix("")
-    return path.name.strip()
 
 
 def read_judgement_rows(source: Source, name: str = "") -> Rows:
     """Where each judgement stands, and its query, document, score, and the columns of a passage."""
     name = name or name_of(source, "qrels")
-    if isinstance(source, Mapping):
-        for query, scores in source.items():
-            if not isinstance(scores, Mapping):
-                raise DataError(
-                    f"{name}: each query needs a dict of documents with their scores, such as {{'q1': {{'d1': 1}}}}, "
-                    f"got a {type(scores).__name__} for {query}."
-                )
-    table = read_table(source, name, judgements=True)
+    table = read_qrels(source, name)
     part = Part(name, table)
     columns = {"query": _column(part, _JUDGED_QUERY), "document": _column(part, _JUDGED_DOCUMENT)}
     columns["score"] = [1] * len(table)
     columns |= {column: _optional(part, column) for column in _PASSAGE}
-    if any(column in table for column in _SCORE):
+    if set(table.columns) - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT, *_PASSAGE}:
         columns["score"] = _column(part, _SCORE)
-    elif set(table.columns) - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT, *_PASSAGE}:  # one of them may be a score
-        raise DataError(
-            f"{name}: a judgement has a query, a document and a score ({', '.join(_SCORE)}), got "
-            f"{_names(table.columns)}."
-        )
     rows = []
     for number, values in zip(table.index, zip(*columns.values(), strict=True), strict=True):
         where = f"{name}, row {number}"
@@ -221,8 +188,7 @@ def judged_passages(rows: Rows, corpus: Mapping[str, Document]) -> Passages:
         if row["score"] <= 0:
             continue
         full_text = f"{document.title} {document.text}"
-        n_stripped = len(full_text) - len(full_text.lstrip())
-        shift = len(document.title) + 1 - n_stripped
+        shift = len(document.title) + 1 - (len(full_text) - len(full_text.lstrip()))
         length = len(document.joined)
         spans = passages.setdefault(row["query"], {}).setdefault(row["document"], [])
         spans += [(max(start + shift, 0), min(end + shift, length)) for start, end in found]
@@ -273,7 +239,8 @@ def _column(part: Part, names: Sequence[str]) -> pd.Series:
     for name in names:
         if name in part.rows:
             return part.rows[name]
-    raise DataError(f"{part.name}: expected a column {' or '.join(names)}, got {_names(part.rows.columns)}.")
+    got = ascii(", ".join(map(str, part.rows.columns)))[1:200].rstrip("'")
+    raise DataError(f"{part.name}: expected a column {' or '.join(names)}, got {got}.")
 
 
 def _optional(part: Part, name: str) -> Sequence[Any]:
@@ -281,10 +248,6 @@ def _optional(part: Part, name: str) -> Sequence[Any]:
     if name in part.rows:
         return list(part.rows[name])
     return [None] * len(part.rows)
-
-
-def _names(columns: pd.Index) -> str:
-    return ascii(", ".join(map(str, columns)))[1:200].rstrip("'")
 
 
 def _ids(part: Part, names: Sequence[str], known: set[str]) -> Iterator[tuple[str, str]]:
@@ -309,14 +272,9 @@ def _is_missing(value: object) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
-def _is_integer(value: Any) -> bool:
-    """Whether a value is an integer of Python or numpy; True and False are none."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
 def _id(value: object, what: str, where: str) -> str:
     name = ""
-    if isinstance(value, str) or _is_integer(value):
+    if not isinstance(value, bool) and isinstance(value, (str, Integral)):
         name = str(value)
     if not name.strip() or _CONTROL.search(name):
         raise DataError(
@@ -327,10 +285,9 @@ def _id(value: object, what: str, where: str) -> str:
 
 
 def _text(value: object, what: str, where: str) -> str:
-    if not isinstance(value, str):
+    # JSON can contain half of a character, but files and tables cannot
+    if not isinstance(value, str) or _SURROGATE.search(value):
         raise DataError(f"{where}: the {what} must be a text, got {_brief(value)}.")
-    if _SURROGATE.search(value):  # JSON can contain half of a character, but files and tables cannot
-        raise DataError(f"{where}: the {what} must be a text, got half a surrogate pair in it.")
     return value
 
 
@@ -343,13 +300,10 @@ def _score(value: object, where: str) -> int:
 
 def _whole_number(value: Any) -> int | None:
     """The number if it is a whole one, such as 1, 1.0 or "1.0", else None."""
-    if isinstance(value, str):
-        match = _WHOLE.fullmatch(value)
-        if match is None:
-            return None
-        return int(match[1])
-    if _is_integer(value):
-        return int(value)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    if isinstance(value, bool) or not number.is_integer():
+        return None
+    return int(number)

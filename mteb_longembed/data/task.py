@@ -1,4 +1,4 @@
-"""A retrieval task from one's own data, for what mteb does not have, such as a folder in BEIR's format."""
+"""Retrieval tasks: those of mteb by their names, and one from one's own data, such as a folder in BEIR's format."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
+import mteb
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.languages import check_language_code
+from mteb.types import PromptType
 
 from mteb_longembed.data import check
 from mteb_longembed.data.check import Passages
@@ -20,36 +23,75 @@ from mteb_longembed.data.texts import ENGLISH, K_VALUES, data_identity
 from mteb_longembed.errors import DataError, InputError
 
 
-def beir_task(folder: str | Path, splits: Sequence[str] = ("test",), *, language: str = ENGLISH) -> OwnData:
-    """The task in a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, as BEIR has them.
-
-    Source: BEIR, https://github.com/beir-cellar/beir: {_id, title, text}, {_id, text}, and under a heading lines of
-    query id, document id and score with tabs between them. Queries without a relevant document are left out.
-    Each file may have any format of `table.py`. If there is only one split, its judgements may be in `qrels.jsonl`
-    (LongEmbed's own layout).
-
-    Args:
-        folder: the folder.
-        splits: those of the judgements.
-        language: as for `files_task`.
+def find_tasks(
+    tasks: Sequence[str | AbsTaskRetrieval], benchmarks: Sequence[str] = (), splits: Sequence[str] = ()
+) -> list[AbsTaskRetrieval]:
+    """Tasks of mteb by their names, and the tasks of benchmarks, with only these splits if any are given.
 
     Raises:
-        DataError: a file is missing, is there twice or breaks a rule of `check.py`.
-        InputError: the language is not known.
+        InputError: a task is not known, is given twice, is no text retrieval, or is an object although there are
+            splits.
+    """
+    members = [task.metadata.name for name in benchmarks for task in mteb.get_benchmark(name).tasks]
+    found = []
+    for task in dict.fromkeys([*tasks, *members]):
+        if isinstance(task, str):
+            task = _task_of_mteb(task, splits)
+        elif splits:
+            raise InputError(
+                "eval_splits needs names of tasks, got a task object: choose its splits when you make it."
+            )
+        data = task.metadata
+        if not isinstance(task, AbsTaskRetrieval) or data.get_modalities(PromptType.document) != ["text"]:
+            raise InputError(
+                f"compare needs a text retrieval task, got {data.name}, which is {data.type} ({data.category})."
+            )
+        found.append(task)
+    names = [task.metadata.name for task in found]
+    if len(set(names)) < len(names):
+        raise InputError(f"each task may be compared once, got {', '.join(names)}.")
+    return found
+
+
+def _task_of_mteb(name: str, splits: Sequence[str]) -> AbsTaskRetrieval:
+    try:
+        return cast("AbsTaskRetrieval", mteb.get_task(name, eval_splits=list(splits) or None))
+    except KeyError as error:
+        near = re.search(r"Did you mean: '(.+?)'", str(error.args[0]))
+        hint = f"did you mean {near[1]!r}? " if near else ""
+        raise InputError(
+            f"unknown task {name!r}: {hint}give a retrieval task that `mteb available-tasks` lists."
+        ) from None
+
+
+def is_known_task(name: str) -> bool:
+    """Whether mteb knows a task of this name, so that it can be typed."""
+    try:
+        mteb.get_task(name)
+    except KeyError:
+        return False
+    return True
+
+
+def beir_task(
+    folder: str | Path, splits: Sequence[str] = ("test",), *, language: str | None = None
+) -> OwnData:
+    """The task in a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, as BEIR has them.
+
+    Source: BEIR, https://github.com/beir-cellar/beir. Each file may have any format of `table.py`. If there is only one
+    split, its judgements may be in `qrels.jsonl` (LongEmbed's own layout). Language and errors are as for `files_task`.
     """
     root = Path(folder).absolute()
-    qrels = {}
+    qrels: dict[str, Source] = {}
     for split in splits:
         stems = [f"qrels/{split}"]
         if len(splits) == 1:
             stems.append("qrels")
-        qrels[split] = _find(root, "qrels", stems)
-    corpus = _find(root, "corpus", ["corpus"])
-    queries = _find(root, "queries", ["queries"])
-    return OwnData(root.name, corpus, queries, qrels, language)
+        qrels[split] = _find(root, stems, (*ENDINGS, *TREC))
+    return OwnData(root.name, _find(root, ["corpus"]), _find(root, ["queries"]), qrels, language)
 
 
-def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str = ENGLISH) -> OwnData:
+def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str | None = None) -> OwnData:
     """The task of documents, queries, and which document answers which query: files, DataFrames or dicts.
 
     Its name has a hash of what was read, so that results of different data never mix.
@@ -59,7 +101,7 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
         queries: as for `check.read_queries`.
         qrels: as for `check.read_judgements`; perhaps with `start` and `end` of the passage that answers, in
             characters of `text`, or with the `answer`.
-        language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 cuts words by it.
+        language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 cuts words by it. None: English.
 
     Raises:
         DataError: a file is missing or breaks a rule of `check.py`.
@@ -68,49 +110,33 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
     stem = "data"
     if isinstance(corpus, (str, Path)):
         stem = Path(corpus).name.partition(".")[0]
-    return OwnData(stem, _absolute(corpus), _kept(queries), {"test": _kept(qrels)}, language)
-
-
-def _absolute(source: Source) -> Source:
-    """A source that stays the same if the working folder changes."""
-    if not isinstance(source, (str, Path)):
-        return source
-    path = Path(source).absolute()
-    if not (path.is_file() or (path.is_dir() and any(path.iterdir()))):
-        raise DataError(f"{path}: expected a file or a folder with files, found none.")
-    return path
+    if not isinstance(corpus, Iterator):
+        corpus = _kept(corpus)
+    return OwnData(stem, corpus, _kept(queries), {"test": _kept(qrels)}, language)
 
 
 def _kept(source: Source) -> Source:
-    """A source that also can be read again, for what is small."""
+    """A source that can be read again, also from another working folder."""
+    if isinstance(source, (str, Path)):
+        return Path(source).absolute()
     if isinstance(source, Iterator):
         return list(source)
-    return _absolute(source)
+    return source
 
 
-def _find(root: Path, kind: str, stems: Sequence[str]) -> Path:
-    """The one file with one of these paths before its ending.
-
-    Raises:
-        DataError: there is none, or there are several.
-    """
-    endings: tuple[str, ...] = ENDINGS
-    if kind == "qrels":
-        endings += TREC
+def _find(root: Path, stems: Sequence[str], endings: Sequence[str] = ENDINGS) -> Path:
+    """The one file with one of these paths before its ending."""
     found = []
     for stem in stems:
         for path in sorted(root.glob(f"{stem}*")):
             is_named_so = path.name.partition(".")[0] == Path(stem).name
             if is_named_so and ending_of(path) in endings and path.is_file():
                 found.append(path)
-    if len(found) > 1:
+    if len(found) != 1:
         names = " and ".join(str(path.relative_to(root)) for path in found)
-        raise DataError(f"{root}: expected one file for {kind}, found {names}: remove all but one.")
-    if not found:
-        wanted = f"{kind}.jsonl"
-        if kind == "qrels":
-            wanted = f"{stems[0]}.tsv"
-        raise DataError(f"{root}: expected a folder in BEIR's format, found no {wanted} in it.")
+        raise DataError(
+            f"{root}: expected one file {stems[0]} ({', '.join(ENDINGS)}), found {names or 'none'}."
+        )
     return found[0]
 
 
@@ -137,14 +163,18 @@ class OwnData(AbsTaskRetrieval):
     )
 
     def __init__(
-        self, stem: str, documents: Source, queries: Source, judgements: Mapping[str, Source], language: str
+        self,
+        stem: str,
+        documents: Source,
+        queries: Source,
+        judgements: Mapping[str, Source],
+        language: str | None = None,
     ) -> None:
-        check_language(language)
         #: The language of the files; None for English, which is the default everywhere.
-        self.language: str | None = None
-        if language != ENGLISH:
-            self.language = language
-        update: dict[str, object] = {"eval_splits": list(judgements), "eval_langs": [language]}
+        self.language = language
+        if language is not None:
+            check_language(language)
+        update: dict[str, object] = {"eval_splits": list(judgements), "eval_langs": [language or ENGLISH]}
         self.metadata = self.metadata.model_copy(update=update)
         super().__init__()
         #: Documents, queries, and judgements by split.
@@ -195,7 +225,7 @@ class OwnData(AbsTaskRetrieval):
                 yield document.id, document.joined
 
         corpus = stored_table(texts())
-        if isinstance(self.corpus_source, Iterator):  # it can be read only once
+        if isinstance(self.corpus_source, Iterator):
             self.corpus_source = corpus
         documents = dict.fromkeys(corpus["id"][:])
         self.dataset = {"default": {}}
@@ -214,11 +244,11 @@ class OwnData(AbsTaskRetrieval):
                 corpus=corpus, queries=text_table(asked), relevant_docs=judged, top_ranked=None
             )
             self._passages[split] = check.judged_passages(rows, judged_texts)
-            n = len(queries) - len(asked)
             self.unjudged[split] = []
-            if n:
+            if len(asked) < len(queries):
                 self.unjudged[split].append(
-                    f"{name}: {n:,} of {len(queries):,} queries have no relevant document and are not scored."
+                    f"{name}: {len(queries) - len(asked):,} of {len(queries):,} queries have no relevant document and "
+                    "are not scored."
                 )
         self.data_loaded = True
 

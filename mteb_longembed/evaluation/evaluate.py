@@ -1,7 +1,7 @@
 """The score of each query: a scorer on a split, in this process, in batches of queries."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,32 +16,18 @@ from .passages import AT, ShownPassages, score_passages
 from .split import Split
 
 #: Version of this file's rules. Kept scores of another one are made again.
-VERSION = "e3"
-#: Values of the trust in words with which a fusion is scored too: its scores are in columns such as `trust=0.4`.
-TRUSTS = (0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 3.0, 4.0)
-TRUST = "trust"
+VERSION = "e4"
 
 #: Query id -> document id -> score, of the first documents.
 _Ranked = dict[str, dict[str, float]]
 
 
-@runtime_checkable
-class Fusion(Protocol):
-    """A scorer whose scores are `first + trust * second`, so that any other trust is only another sum."""
-
-    trust: float
-
-    def parts(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """`first` and `second`, each float32 `[queries, documents]`."""
-
-
 def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.DataFrame:
-    """One row for each judged query: task, split, query, score, is_tied, first, further metrics.
+    """One row for each judged query: task, split, query, score, is_tied, further metrics.
 
     `score` is that of the first metric, from 0 to 1; `is_tied` says that the order of documents with equal scores
-    decided, so that the score is a mean over all orders; `first` is the id of the first document, empty if there is
-    none. Other metrics follow under their own names, and passage@k and context@k where the split knows the passages
-    that answer. A `Fusion` has its `trust`, and the score with each of `TRUSTS` and with its own, as `trust=0.4`.
+    decided, so that the score is a mean over all orders. Other metrics follow under their own names, and passage@k and
+    context@k where the split knows the passages that answer.
 
     Args:
         scorer: what ranks.
@@ -54,68 +40,50 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
     if not any(max(documents.values()) > 0 for documents in split.judged.values()):
         raise DataError(f"{', '.join(split.label)}: no query has a relevant document to be scored by.")
     scorer.fit(split.documents)
-    queries = split.judged_queries
-    keys = list(queries)
+    texts = split.judged_queries
+    keys = list(texts)
     ranked: _Ranked = {}
-    by_trust: dict[str, dict[str, float]] = {}
     size = queries_at_once(len(split.documents))
-    if isinstance(scorer, Fusion):  # three matrices and a sum
-        size = max(size // 4, 1)
     for start in range(0, len(keys), size):
         asked = keys[start : start + size]
-        texts = [queries[key] for key in asked]
-        if not isinstance(scorer, Fusion):
-            ranked |= _first_documents(scorer, scorer.scores(texts), split, asked, tolerance)
-            continue
-        first, second = scorer.parts(texts)
-        for trust in sorted({*TRUSTS, scorer.trust}):
-            of_trust = _first_documents(scorer, first + trust * second, split, asked, tolerance)
-            if trust == scorer.trust:
-                ranked |= of_trust
-            for query, documents in of_trust.items():
-                judged = split.judged[query]
-                ties = group_ties(documents, judged, tolerance)
-                score = expected_score(split.metrics[0], ties, judged)
-                by_trust.setdefault(query, {})[f"{TRUST}={trust:g}"] = score
-    table = _table(scorer, split, ranked, tolerance)
-    if by_trust and isinstance(scorer, Fusion):
-        table[TRUST] = scorer.trust
-        table = table.join(pd.DataFrame.from_dict(by_trust, orient="index"), on="query")
+        for query, scores in zip(asked, scorer.scores([texts[key] for key in asked]), strict=True):
+            if np.isnan(scores).any() or np.isposinf(scores).any():
+                raise DataError(
+                    f"{full_name(scorer.meta)} must give finite scores, but it gave NaN or infinity for a query."
+                )
+            ranked[query] = _first_documents(scores, split, query, tolerance)
+    rows = []
+    for query, judged in split.judged.items():
+        ties = group_ties(ranked.get(query, {}), judged, tolerance)
+        metric, *others = split.metrics
+        row: dict[str, Any] = {"task": split.label[0], "split": split.label[1], "query": query}
+        row["score"] = expected_score(metric, ties, judged)
+        row["is_tied"] = decide_score(ties, metric.rank)
+        row |= {str(metric): expected_score(metric, ties, judged) for metric in others}
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    if split.passages:
+        shown = shown_passages(scorer, split, ranked)
+        of_passages = pd.DataFrame.from_dict(score_passages(shown, split.passages), orient="index")
+        table = table.join(of_passages, on="query")
     return table
 
 
-def _first_documents(
-    scorer: Scorer, matrix: np.ndarray, split: Split, queries: Sequence[str], tolerance: float
-) -> _Ranked:
-    """For each query the documents at which a metric looks, and all that are equal to the last of them."""
-    deepest = max(*(metric.rank for metric in split.metrics), *AT)
-    ranked = {}
-    for query, scores in zip(queries, matrix, strict=True):
-        if np.isnan(scores).any() or np.isposinf(scores).any():
-            raise DataError(
-                f"{full_name(scorer.meta)} must give finite scores, but it gave NaN or infinity for a query."
-            )
-        counted = _counted(scores, split, query)
-        best = first_with_ties(counted, deepest, tolerance)
-        ranked[query] = {split.documents.ids[number]: float(counted[number]) for number in best}
-    return ranked
-
-
-def _counted(scores: np.ndarray, split: Split, query: str) -> np.ndarray:
-    """The scores of a query, minus infinity for documents that mteb does not score."""
+def _first_documents(scores: np.ndarray, split: Split, query: str, tolerance: float) -> dict[str, float]:
+    """The documents at which a metric looks, and all that are equal to the last of them; those that mteb scores."""
     numbers = split.documents.numbers
-    counted = np.asarray(scores, dtype=float)  # also of a scorer that gives integers
-    if split.candidates is not None:
-        counted = np.full(scores.shape, -np.inf)
-        asked = [numbers[key] for key in split.candidates.get(query, ()) if key in numbers]
-        counted[asked] = np.asarray(scores)[asked]
-    if getattr(split.task, "ignore_identical_ids", False) and query in numbers:
-        counted = counted.copy()
+    counted = np.array(scores, dtype=float)  # also of a scorer that gives integers
+    top_ranked = split.data["top_ranked"]
+    if top_ranked is not None:
+        asked = [numbers[key] for key in top_ranked.get(query, ()) if key in numbers]
+        counted[np.setdiff1d(np.arange(len(counted)), asked)] = -np.inf
+    if split.task.ignore_identical_ids and query in numbers:
         counted[numbers[query]] = -np.inf
     if getattr(split.task, "skip_first_result", False):
-        counted = counted.copy()
         counted[counted.argmax()] = -np.inf
-    return counted
+    deepest = max(*(metric.rank for metric in split.metrics), *AT)
+    best = first_with_ties(counted, deepest, tolerance)
+    return {split.documents.ids[number]: float(counted[number]) for number in best}
 
 
 def first_with_ties(scores: np.ndarray, n: int, tolerance: float = TOLERANCE) -> np.ndarray:
@@ -136,29 +104,6 @@ def first_with_ties(scores: np.ndarray, n: int, tolerance: float = TOLERANCE) ->
         if lowest == least:
             return ranked[kept]
         least = lowest
-
-
-def _table(
-    scorer: Scorer, split: Split, ranked: Mapping[str, Mapping[str, float]], tolerance: float
-) -> pd.DataFrame:
-    task, name = split.label
-    rows = []
-    for query, judged in split.judged.items():
-        documents = ranked.get(query, {})
-        ties = group_ties(documents, judged, tolerance)
-        metric, *others = split.metrics
-        row: dict[str, Any] = {"task": task, "split": name, "query": query}
-        row["score"] = expected_score(metric, ties, judged)
-        row["is_tied"] = decide_score(ties, metric.rank)
-        row["first"] = max(documents, key=documents.__getitem__, default="")
-        row |= {str(metric): expected_score(metric, ties, judged) for metric in others}
-        rows.append(row)
-    table = pd.DataFrame(rows)
-    if split.passages:
-        shown = shown_passages(scorer, split, ranked)
-        of_passages = pd.DataFrame.from_dict(score_passages(shown, split.passages), orient="index")
-        table = table.join(of_passages, on="query")
-    return table
 
 
 def shown_passages(scorer: Scorer, split: Split, ranked: Mapping[str, Mapping[str, float]]) -> ShownPassages:

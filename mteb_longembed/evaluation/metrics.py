@@ -12,12 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mteb_longembed.errors import InputError
-
-if TYPE_CHECKING:
-    from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 #: ir_measures' names of metrics.
 _METRICS = ("nDCG", "R", "P", "AP", "RR", "Success")
@@ -60,14 +57,6 @@ def read_metric(text: str) -> Metric:
             f"a metric must be one of {', '.join(_METRICS)} at a rank, such as nDCG@10, got {text!r}."
         )
     return Metric(known, int(rank))
-
-
-def main_metric(task: AbsTaskRetrieval) -> Metric:
-    """The metric of the task's main score. Raises InputError if `read_metric` does not know it."""
-    try:
-        return read_metric(task.metadata.main_score)
-    except InputError as error:
-        raise InputError(f"scores by query of {task.metadata.name} need another metric: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -131,7 +120,11 @@ def expected_score(metric: Metric, ties: Sequence[Tie], judged: Mapping[str, int
     if not n_relevant:
         return 0.0
     if name == "nDCG":
-        return _gain(ties, rank) / _ideal_gain(judged, rank)
+        ideal = sorted((float(max(grade, 0)) for grade in judged.values()), reverse=True)
+        means: list[float] = []
+        for tie in ties:
+            means += [sum(max(grade, 0) for grade in tie.grades) / tie.size] * tie.size
+        return _discounted(means, rank) / _discounted(ideal, rank)
     if name == "AP":
         return _precision_sum(ties, rank) / n_relevant
     if name == "RR":
@@ -144,18 +137,8 @@ def expected_score(metric: Metric, ties: Sequence[Tie], judged: Mapping[str, int
     return found / n_relevant
 
 
-def _gain(ties: Sequence[Tie], rank: int) -> float:
-    total = 0.0
-    for tie in ties:
-        mean = sum(max(grade, 0) for grade in tie.grades) / tie.size
-        for position in range(tie.before + 1, tie.before + tie.n_within(rank) + 1):
-            total += mean / math.log2(position + 1)
-    return total
-
-
-def _ideal_gain(judged: Mapping[str, int], rank: int) -> float:
-    grades = sorted((grade for grade in judged.values() if grade > 0), reverse=True)
-    return sum(grade / math.log2(position + 1) for position, grade in enumerate(grades[:rank], start=1))
+def _discounted(gains: Sequence[float], rank: int) -> float:
+    return sum(gain / math.log2(position + 1) for position, gain in enumerate(gains[:rank], start=1))
 
 
 def _precision_sum(ties: Sequence[Tie], rank: int) -> float:

@@ -1,6 +1,5 @@
 """Does a ranking show the passage that answers, and how much text does a reader get with the first ones?"""
 
-import math
 from collections.abc import Mapping, Sequence
 
 from .split import Passages
@@ -20,25 +19,15 @@ def score_passages(shown: ShownPassages, judged: Passages) -> dict[str, dict[str
     passage@k is 1 if, among the best passage of each of the first k documents, one answers. `context@k` is what a
     reader, or a language model, then gets.
     """
-    scores = {}
+    scores: dict[str, dict[str, float]] = {}
     for query, passages in shown.items():
-        rank = _first_answer(passages, judged.get(query, {}))
-        of_query = {}
+        answers = judged.get(query, {})
+        covers = [_covers_one(start, end, answers.get(name, ())) for name, start, end, _ in passages]
+        scores[query] = {}
         for k in AT:
-            of_query[f"passage@{k}"] = float(rank <= k)
-            of_query[f"context@{k}"] = float(sum(n_tokens for *_, n_tokens in passages[:k]))
-        scores[query] = of_query
+            scores[query][f"passage@{k}"] = float(any(covers[:k]))
+            scores[query][f"context@{k}"] = float(sum(n_tokens for *_, n_tokens in passages[:k]))
     return scores
-
-
-def _first_answer(
-    passages: Sequence[tuple[str, int, int, int]], answers: Mapping[str, Sequence[tuple[int, int]]]
-) -> float:
-    """The rank of the first passage that answers, from 1; infinite if none does."""
-    for rank, (name, start, end, _) in enumerate(passages, start=1):
-        if _covers_one(start, end, answers.get(name, ())):
-            return rank
-    return math.inf
 
 
 def _covers_one(start: int, end: int, answers: Sequence[tuple[int, int]]) -> bool:

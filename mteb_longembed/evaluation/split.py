@@ -11,7 +11,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 
 from mteb_longembed.data.texts import data_identity, query_texts
 from mteb_longembed.errors import DataError
-from mteb_longembed.evaluation.metrics import Metric, main_metric
+from mteb_longembed.evaluation.metrics import Metric, read_metric
 from mteb_longembed.retrieval.mteb_search import documents_of
 from mteb_longembed.retrieval.scorer import Documents
 
@@ -73,11 +73,6 @@ class Split:
     def documents(self) -> Documents:
         """The documents as models read them: title first."""
         return documents_of(self.corpus, self.task.metadata, self.subset)
-
-    @property
-    def candidates(self) -> Mapping[str, Sequence[str]] | None:
-        """The documents among which each query's are ranked, where the task says so; None: all."""
-        return self.data["top_ranked"]
 
     @cached_property
     def passages(self) -> Passages:
@@ -152,7 +147,7 @@ def splits_of(
     if not task.data_loaded:
         task.load_data()
         task.convert_v1_dataset_format_to_v2(None)
-    chosen = tuple(metrics) or (main_metric(task),)
+    chosen = tuple(metrics) or (read_metric(task.metadata.main_score),)
     rule = ignore_identical_ids or getattr(task, "ignore_identical_ids", False)
     splits = []
     for split in task.eval_splits:

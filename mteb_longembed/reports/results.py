@@ -7,7 +7,7 @@ a report over thousands of files needs no torch.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,33 +47,27 @@ def load_results(folders: Sequence[str | Path]) -> tuple[pd.DataFrame, list[str]
     """
     rows: list[dict[str, Any]] = []
     problems = []
-    for path in _paths(map(Path, folders)):
-        if not path.stem.startswith(PREFIXES) or path.stem.endswith("_predictions"):
-            continue
-        try:
-            rows += _read_results(path)
-        except (DataError, OSError) as error:
-            problems.append(f"skipped {printable(str(path))}: {error}")
-    frame = pd.DataFrame(rows, columns=[*COLUMNS, "path"]).drop_duplicates([*COLUMNS])
-    again = frame.duplicated(["model", "revision", "task", "split"])
-    for row in frame[again].itertuples():
-        problems.append(f"skipped {row.path}, split {row.split}: another file has another score for it.")
-    frame = frame[~again]
-    # data of two revisions are two tasks; one table never has both
-    usual = frame.groupby("task")["data"].transform(lambda revisions: revisions.mode().iloc[0])
-    for path in frame.loc[frame["data"] != usual, "path"].unique():
-        problems.append(f"skipped {path}: most results of its task are on another revision of the data.")
-    return frame.loc[frame["data"] == usual, [*COLUMNS]].reset_index(drop=True), problems
-
-
-def _paths(folders: Iterable[Path]) -> list[Path]:
-    """All JSON files in the folders."""
-    paths: list[Path] = []
-    for folder in folders:
+    for folder in map(Path, folders):
         if not folder.exists():
             raise InputError(f"there is no results folder {str(folder)!r}: give one that `mteb run` wrote.")
-        paths += sorted(folder.rglob("*.json"))
-    return paths
+        for path in sorted(folder.rglob("*.json")):
+            if path.stem.startswith(PREFIXES) and not path.stem.endswith("_predictions"):
+                try:
+                    rows += _read_results(path)
+                except (DataError, OSError) as error:
+                    problems.append(f"skipped {printable(str(path))}: {error}")
+    frame = pd.DataFrame(rows, columns=[*COLUMNS, "path"]).drop_duplicates([*COLUMNS])
+    # data of two revisions are two tasks; one table never has both
+    usual = frame.groupby("task")["data"].transform(lambda revisions: revisions.mode().iloc[0])
+    reasons = {
+        "another file has another score for it": frame.duplicated(["model", "revision", "task", "split"]),
+        "most results of its task are on another revision of the data": frame["data"] != usual,
+    }
+    is_left_out = pd.Series(False, index=frame.index)
+    for reason, is_so in reasons.items():
+        problems += [f"skipped {path}: {reason}." for path in frame.loc[is_so, "path"].unique()]
+        is_left_out |= is_so
+    return frame.loc[~is_left_out, [*COLUMNS]].reset_index(drop=True), problems
 
 
 def _read_results(path: Path) -> list[dict[str, Any]]:
@@ -82,67 +76,58 @@ def _read_results(path: Path) -> list[dict[str, Any]]:
     scores = result.get("scores")
     if not isinstance(scores, dict):
         raise DataError("its 'scores' is not an object with one entry for each split.")
-    shared = _read_model(path.parent)
     task = printable(str(result.get("task_name") or path.stem))  # a copy may have another name
-    shared["task"] = _SAME_DATA.get(task, task)
-    shared["data"] = ""
-    if task not in _SAME_DATA and shared["task"] not in _SAME_DATA.values():
-        revision = printable(str(result.get("dataset_revision") or ""))
-        shared["data"] = _MOVED.get(revision, revision)
-    shared["path"] = printable(str(path))
+    revision = printable(str(result.get("dataset_revision") or ""))
+    data = _MOVED.get(revision, revision)
+    task = _SAME_DATA.get(task, task)
+    if task in _SAME_DATA.values():
+        data = ""
+    shared = {**_read_model(path.parent), "task": task, "data": data, "path": printable(str(path))}
     rows = []
     for split, subsets in scores.items():
-        score = _score(split, subsets)
-        rows.append(
-            {**shared, "split": printable(split), "length": split_length(split), "score": 100 * score}
-        )
+        score = 100 * _score(split, subsets)
+        rows.append({**shared, "split": printable(split), "length": split_length(split), "score": score})
     return rows
 
 
 def _score(split: str, subsets: object) -> float:
     """The main score of the subset `default`, from 0 to 1."""
-    entries = []
-    if isinstance(subsets, list):
-        entries = [s for s in subsets if isinstance(s, dict) and s.get("hf_subset") == "default"]
-    if len(entries) != 1:
-        raise DataError(f"its split {split!r} has {len(entries)} subsets named 'default' instead of one.")
-    value = entries[0].get("main_score")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise DataError(
-            f"its 'main_score' of split {split!r} must be a number from 0 to 1, got {str(value)[:20]}."
-        )
-    return float(value)
+    try:
+        frame = pd.DataFrame(subsets)
+        (value,) = frame.loc[frame["hf_subset"] == "default", "main_score"]
+        score = float(value)
+    except (TypeError, ValueError, KeyError):
+        raise DataError(f"its split {split!r} has no main_score of one subset 'default'.") from None
+    if not 0 <= score <= 1:
+        raise DataError(f"its 'main_score' of split {split!r} must be a number from 0 to 1, got {score:g}.")
+    return score
 
 
 def _read_model(folder: Path) -> dict[str, Any]:
-    """What `model_meta.json` in the folder of a revision or an experiment says of the model."""
+    """What `model_meta.json` beside a result says of the model, and the parts of its name."""
     try:
         meta = read_json(folder / "model_meta.json")
-    except DataError as error:
-        raise DataError(f"model_meta.json beside it: {error}") from None
-    if not isinstance(meta.get("name"), str):
-        raise DataError("model_meta.json beside it does not name a model.")
-    experiment = meta.get("experiment_kwargs") or {}
-    if not isinstance(experiment, dict):
-        raise DataError("the 'experiment_kwargs' in model_meta.json beside it is no object.")
-    name = printable(name_of(str(meta["name"]), experiment))
-    revision = printable(revision_of(str(meta.get("revision") or folder.name), experiment))
-    return {"model": name, "revision": revision, **_parts_of(name)}
-
-
-def _parts_of(name: str) -> dict[str, Any]:
-    """Base, strategy and target length of a model's name. A name without a strategy is a base."""
+        experiment: Any = meta.get("experiment_kwargs") or {}
+        name = printable(name_of(str(meta["name"]), experiment))
+        revision = printable(revision_of(str(meta.get("revision") or folder.name), experiment))
+    except (DataError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"model_meta.json beside it says no name and 'experiment_kwargs': {error}.") from None
+    model: dict[str, Any] = {
+        "model": name,
+        "revision": revision,
+        "base": name,
+        "strategy": "none",
+        "target": None,
+    }
     base, strategy, target, _ = split_name(name)
-    n_tokens = None
-    is_ours = strategy is not None and strategy.isalnum()
-    if is_ours and target is not None:
+    if strategy is None or not strategy.isalnum():
+        return model
+    if target is not None:
         try:
-            n_tokens = read_tokens("the target", target)
+            model["target"] = read_tokens("the target", target)
         except InputError:
-            is_ours = False  # another name that has a `+` and an `@`
-    if not is_ours:
-        return {"base": name, "strategy": "none", "target": None}
-    return {"base": base, "strategy": strategy, "target": n_tokens}
+            return model  # another name that has a `+` and an `@`
+    return {**model, "base": base, "strategy": strategy}
 
 
 def split_length(split: str) -> int | None:

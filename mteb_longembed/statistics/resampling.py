@@ -16,7 +16,7 @@ Source: Bayesian bootstrap, Rubin 1981, https://doi.org/10.1214/aos/1176345338; 
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -33,8 +33,6 @@ _PART = 4_000_000
 SEED = 0
 #: Scores that differ by less are equal: the error of a sum.
 _EQUAL = 1e-11
-#: The chance of finding a difference with the number of queries that is said.
-POWER = 0.8
 #: Of `m` groups that differ, all are on one side by chance in 2 of `2 ** m` cases: with fewer, nothing is claimed.
 LEAST_GROUPS = 6
 
@@ -79,11 +77,6 @@ class Resamples:
         """The number of groups of queries."""
         return int(self.members.shape[0])
 
-    @property
-    def n_queries(self) -> int:
-        """The number of queries of all splits."""
-        return int(self.members.shape[1])
-
     @cached_property
     def means(self) -> dict[str, float]:
         """Each candidate's score, without the error of the sum."""
@@ -98,7 +91,8 @@ class Resamples:
         """
         n = self.n_groups
         n_free = n - len(self.sizes)
-        residuals = self._by_group(self._without_means())
+        splits = np.split(self.scores, np.cumsum(self.sizes)[:-1], axis=1)
+        residuals = self._by_group(np.hstack([one - one.mean(axis=1, keepdims=True) for one in splits]))
         enlarged = 1.0
         if n_free > 0:
             t = stats.t.ppf((1 + CONFIDENCE) / 2, n_free) / stats.norm.ppf((1 + CONFIDENCE) / 2)
@@ -113,11 +107,6 @@ class Resamples:
             deviations.append(enlarged * ((drawn[:, :-1] - 1 / n) @ residuals.T))
             unseen.append(drawn[:, -1])
         return np.concatenate(deviations), np.concatenate(unseen)
-
-    def _without_means(self) -> Array:
-        """The scores less each candidate's mean on the split, `[candidates, queries]`."""
-        parts = np.split(self.scores, np.cumsum(self.sizes)[:-1], axis=1)
-        return np.concatenate([part - part.mean(axis=1, keepdims=True) for part in parts], axis=1)
 
     def _by_group(self, values: Array) -> Array:
         """Sums over the queries of each group, so that their mean is the score, `[..., groups]`."""
@@ -141,19 +130,18 @@ class Resamples:
     def difference(self, first: str, second: str) -> Interval:
         """The mean paired difference `second - first` with its interval; it holds 0 if too few groups differ."""
         a, b = self.names.index(first), self.names.index(second)
-        spread = self._spread(a, b)
-        new = self._unseen(a, b) * np.sign(self._luck[:, b] - self._luck[:, a])
-        interval = self._interval(self.means[second] - self.means[first], spread + new)
+        spread, unseen = self._pair(a, b)
+        deviations = spread + unseen * np.sign(self._luck[:, b] - self._luck[:, a])
+        interval = self._interval(self.means[second] - self.means[first], deviations)
         if self.n_differing(first, second) < LEAST_GROUPS:
             return Interval(interval.mean, min(interval.low, 0.0), max(interval.high, 0.0))
         return interval
 
     def n_differing(self, first: str, second: str) -> int:
         """The number of groups with a query on which two candidates score differently."""
-        differs = (
-            np.abs(self.scores[self.names.index(second)] - self.scores[self.names.index(first)]) > _EQUAL
-        )
-        return int(((self.members @ differs.astype(float)) > 0).sum())
+        a, b = self.names.index(first), self.names.index(second)
+        differs = np.abs(self.scores[b] - self.scores[a]) > _EQUAL
+        return int(np.count_nonzero(self.members @ differs.astype(float)))
 
     def near_shares(self, names: Sequence[str], margin: float) -> dict[str, float]:
         """The share of resamples in which each of these candidates is less than a margin behind all others.
@@ -166,8 +154,8 @@ class Resamples:
             for other in names:
                 if other != name:
                     a, b = self.names.index(other), self.names.index(name)
-                    lost = self._spread(a, b) - self._unseen(a, b)
-                    is_near &= self.means[name] - self.means[other] + lost > _EQUAL - margin
+                    spread, unseen = self._pair(a, b)
+                    is_near &= self.means[name] - self.means[other] + (spread - unseen) > _EQUAL - margin
             shares[name] = float(is_near.mean())
         return shares
 
@@ -186,54 +174,21 @@ class Resamples:
         for other in names:
             a = self.names.index(other)
             # what nobody has asked is good or bad for this one, against all others at once
-            spread = self._spread(b, a) + self._unseen(b, a) * np.sign(0.5 - self._luck[:, b])
+            seen, unseen = self._pair(b, a)
+            spread = seen + unseen * np.sign(0.5 - self._luck[:, b])
             error = float(spread.std())
             if other != name and error > _EQUAL:
                 above = max(above, (self.means[other] - self.means[name]) / error)
                 np.maximum(by_chance, spread / error, out=by_chance)
         return float((by_chance >= above).mean()) <= (1 - CONFIDENCE) / 2
 
-    def more_queries(self, first: str, second: str) -> float:
-        """How many more queries like these tell two candidates apart in 80 % of cases; infinite if none would.
-
-        It is said for a difference and a spread like those of these queries.
-        """
-        mean = self.means[second] - self.means[first]
-        if abs(mean) < _EQUAL:
-            return math.inf
-        spread = self._spread(self.names.index(first), self.names.index(second))
-        z = float(stats.norm.ppf((1 + CONFIDENCE) / 2) + stats.norm.ppf(POWER))
-        return max(self.n_queries * (z**2 * float(spread.var()) / mean**2 - 1), 0.0)
-
-    def chosen_by_others(self, name: str, default: str) -> "Resamples":
-        """These candidates and one more: on each query it scores as the best one on all groups but the query's own.
-
-        So the choice is never fitted on the query that it is scored on. Of equal ones the default is chosen.
-
-        Args:
-            name: of the further candidate.
-            default: the name of the one that is chosen without a reason for another.
-        """
-        weighted = self.scores * self.weights
-        shares_a_group = ((self.members.T @ self.members) > 0).astype(float)
-        of_others = weighted.sum(axis=1, keepdims=True) - (shares_a_group @ weighted.T).T
-        of_others[self.names.index(default)] += _EQUAL
-        chosen = np.take_along_axis(self.scores, of_others.argmax(axis=0)[None], axis=0)
-        return replace(self, names=(*self.names, name), scores=np.concatenate([self.scores, chosen]))
-
-    def _spread(self, a: int, b: int) -> Array:
-        """How far the difference `b - a` deviates in each resample, by the groups that were seen."""
-        deviations, _ = self._drawn
-        spread: Array = deviations[:, b] - deviations[:, a]
-        return spread
-
-    def _unseen(self, a: int, b: int) -> Array:
-        """How far two candidates differ in each resample by what nobody has asked."""
-        _, unseen = self._drawn
+    def _pair(self, a: int, b: int) -> tuple[Array, Array]:
+        """How far the difference `b - a` deviates in each resample by the seen groups, and by what was not seen."""
+        deviations, unseen = self._drawn
         largest = float(np.abs(self._by_group(self.scores[b] - self.scores[a])).max())
         if largest <= _EQUAL:
             largest = 1.0
-        return unseen * min(largest, 1.0)
+        return deviations[:, b] - deviations[:, a], unseen * min(largest, 1.0)
 
     def _interval(self, mean: float, deviations: Array) -> Interval:
         if self.n_groups == 1:
@@ -269,7 +224,7 @@ def resample(
     sizes = [array.shape[-1] for array in arrays]
     if not arrays or min(sizes) == 0:
         raise DataError(f"an interval needs at least one score in every split, got splits of {sizes} scores.")
-    if any(np.isnan(array).any() for array in arrays):
+    if np.isnan(np.concatenate(arrays, axis=1)).any():
         raise DataError("an interval needs a number for every query, got nan.")
     if weights is None:
         weights = [1 / len(arrays)] * len(arrays)
@@ -287,17 +242,12 @@ def resample(
 
 
 def _grouped(labels: Sequence[Labels]) -> list[list[int]]:
-    """The numbers of the queries of each group. Labels with the same queries are one group.
-
-    A label of one query alone is left out where that query has a group with others.
-    """
+    """The numbers of the queries of each group. A label of one query alone counts only if that is in no other group."""
     members: dict[Hashable, list[int]] = {}
-    n_queries = 0
-    for of_query in chain.from_iterable(labels):
+    queries = list(chain.from_iterable(labels))
+    for number, of_query in enumerate(queries):
         for label in dict.fromkeys(of_query):
-            members.setdefault(label, []).append(n_queries)
-        n_queries += 1
-    shared = {tuple(queries) for queries in members.values() if len(queries) > 1}
+            members.setdefault(label, []).append(number)
+    shared = sorted({tuple(numbers) for numbers in members.values() if len(numbers) > 1})
     with_others = set(chain.from_iterable(shared))
-    alone = [[query] for query in range(n_queries) if query not in with_others]
-    return [*map(list, sorted(shared)), *alone]
+    return [*map(list, shared), *([number] for number in range(len(queries)) if number not in with_others)]

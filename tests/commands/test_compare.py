@@ -26,14 +26,6 @@ def parse(*line: str) -> argparse.Namespace:
     return cli._parsed(["compare", *line])
 
 
-def test_sizes_are_numbers_with_commas(capsys) -> None:
-    assert parse("mini-rope", "-t", "X", "--sizes", "64, 128,254").sizes == [64, 128, 254]
-    for text in ("", "64,", "0", "a"):
-        with pytest.raises(SystemExit):
-            parse("mini-rope", "-t", "X", f"--sizes={text}")
-        assert "expected numbers of tokens such as 64,128,254" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -61,17 +53,15 @@ def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, cap
     use, certainty, price, *rest = printed.splitlines()
     assert use.startswith("Use ") and "Type: mteb-longembed search " in use
     assert "12 queries" in certainty and "tokens a second" in price
-    assert printed.count(base) == 3  # the full name is there to be copied twice, and once below the table
-    assert "12 groups, 10,000 resamples, seed 0 | nDCG@10 | mteb-longembed" in printed
+    assert printed.count(base) == 2  # the full name is there to be copied, and once below the table
+    assert "12 queries | 10,000 resamples, seed 0 | nDCG@10 | mteb-longembed" in printed
     assert {"base", "+gp@128"} <= set(" ".join(rest).split())
-    assert "Standing: good enough" not in printed and cli.main([*line, "--explain"]) == 0
-    assert "Standing: good enough" in capsys.readouterr().out
     words = shlex.split(use.partition("Type: mteb-longembed ")[2])
     assert words[0] == "search" and words[2:4] == ["--corpus", files[1]]
     assert cli.main(words) == 0  # as it stands
     assert capsys.readouterr().out.startswith("1. ")
     (page,) = tmp_path.rglob("compare.html")
-    shown = page.read_text().replace("<wbr>", "")
+    shown = page.read_text()
     assert "<dt>Command</dt><dd>mteb-longembed compare " in shown and " --strategies gp " in shown
     assert re.search(r"12; the median has (38|40) tokens, the longest \d\d", shown)
     assert shown.startswith("<!DOCTYPE html>")
@@ -87,19 +77,16 @@ def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, cap
     assert all(row["low"] <= row["score"] <= row["high"] for row in machine["candidates"])
 
 
-#: What makes each kind of name win, and how what it says to take with you begins.
-KINDS = {
-    "BASE+gp@128:factor=target": "mteb-longembed export ",
-    "BASE+gp@128": "mteb_longembed.load(",
-    "BASE+pcw@128:query=sentences,score=softmax,vectors=window,whiten=0.5": "mteb_longembed.adapt(",
-    "BASE+pcw@128:vectors=window,weights=idf": "mteb_longembed.adapt(",
-    "BASE+gp@128:fuse=words": "mteb_longembed.load(",
-    "bm25:window=200": "mteb_longembed.search(",
-}
+KINDS = [
+    "BASE+gp@128",
+    "BASE+pcw@128:query=sentences,score=softmax,vectors=window,whiten=0.5",
+    "BASE+gp@128:fuse=words",
+    "bm25:window=200",
+]
 
 
 @pytest.mark.parametrize("tail", KINDS)
-def test_what_it_says_to_type_and_to_take_along_runs(tail, base, data, files, tmp_path, capsys) -> None:
+def test_what_it_says_to_type_runs(tail, base, data, files, tmp_path, capsys) -> None:
     name = tail.replace("BASE", base)
     assert cli.main(["compare", name, *files, "--no-bm25", "--output-folder", str(tmp_path), "--json"]) == 0
     advice = json.loads(capsys.readouterr().out)
@@ -116,18 +103,6 @@ def test_what_it_says_to_type_and_to_take_along_runs(tail, base, data, files, tm
         assert typed == "mteb run -m bm25:window=200 -t LongEmbedPasskey"
     else:
         assert eval(typed, known) is not None
-    taken = advice["advice"]["way_out"]
-    assert taken.startswith(KINDS[tail])
-    line = re.split(" has its vectors| is an object", taken.replace("FOLDER", str(tmp_path / "taken")))[0]
-    if taken.startswith("mteb-longembed"):
-        assert cli.main(shlex.split(line)[1:]) == 0
-    else:
-        eval(line, known)
-    if "search(" not in line:
-        assert mteb_longembed.search(str(tmp_path / "taken")).scorer.fit is not None
-    left = [part for part in ("query=sentences", "score=softmax", "fuse=words") if part in name]
-    assert taken.endswith(" too.") == bool(left)
-    assert all(part in taken.rpartition(") has ")[2] for part in left)
 
 
 def test_one_query_has_scores_without_intervals_and_report_leaves_them_to_compare(base, tmp_path, capsys):
@@ -168,7 +143,7 @@ def test_the_answer_is_there_also_if_the_disk_refuses_the_page(base, files, tmp_
     line = ["compare", f"{base}+none", *files, "--output-folder", str(tmp_path), "--no-bm25"]
     assert cli.main(line) == 2
     said = capsys.readouterr()
-    assert said.out.startswith("Use base") and "12 groups, 10,000 resamples, seed 0 | nDCG@10" in said.out
+    assert said.out.startswith("Use base") and "12 queries | 10,000 resamples, seed 0 | nDCG@10" in said.out
     assert "No space left on device" in said.err and "Traceback" not in said.err
 
 
@@ -181,7 +156,7 @@ def test_the_python_call_its_data_object_and_the_command_say_the_same(
     options["folder"] = tmp_path
     made = mteb_longembed.Data(**paths)
     result = mteb_longembed.compare(base, **paths, **options)
-    assert f"se does not fit {base} and is left out." in result.texts("untried")
+    assert result.texts("left out")[0].startswith(f"se does not fit {base}: ")
     of_object = mteb_longembed.compare(base, made, **options).summary
     assert of_object["score"].to_dict() == result.summary["score"].to_dict()
     line = ["compare", base, *files, "--strategies", "gp", "--no-bm25", "--json", "--output-folder"]
@@ -193,5 +168,5 @@ def test_the_python_call_its_data_object_and_the_command_say_the_same(
     assert written["advice"]["answer"] == list(result.advice.answer)
     with pytest.raises(InputError, match=r"one kind of data, got data= and corpus="):
         mteb_longembed.compare(base, made, corpus=pd.DataFrame({"id": ["a"], "text": ["b"]}), **options)
-    with pytest.raises(InputError, match=r"compare has no option corpsu: .* corpus, queries"):
+    with pytest.raises(TypeError, match="corpsu"):
         mteb_longembed.compare(base, corpsu="docs.jsonl", **options)

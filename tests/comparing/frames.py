@@ -29,7 +29,7 @@ def frame(scores: dict[Candidate, Scores], tied: int = 0) -> pd.DataFrame:
 
 def costs(**by_name: dict[str, Any]) -> dict[str, Any]:
     """The cost of a model with one vector of 3 KB at 1,000 tokens a second, but for what is given."""
-    plain = {"tokens": 1000, "times_run": 1.25, "share_read": 1.0, "share_unknown": 0.0, "vectors": 1.0}
+    plain = {"tokens": 1000, "share_read": 1.0, "share_unknown": 0.0, "vectors": 1.0}
     speeds = {"tokens_per_second": 1000.0, "device": "cpu"}
     return {**plain, **speeds, "bytes": 3072.0, "longest": 4000, "median_len": 900.0, **by_name}
 

@@ -73,25 +73,6 @@ def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, pro
     assert counted.share_read == share(target)
 
 
-def test_the_tokens_that_run_are_those_of_all_windows(base, monkeypatch) -> None:
-    texts = [tiny.text(n, n) for n in (5, 13, 14, 15, 40, 90)]
-    documents: Any = Documents(text=texts)
-    n_all = sum(len(text.split()) for text in texts)
-    for tail in ("none", "gp@64", "pcw@64", "pcw@64:size=9,overlap=3", "pcw@64:size=9,vectors=window"):
-        model: Any = mteb_longembed.load(f"{base}+{tail}")
-        ran: list[int] = []
-
-        def counting(
-            *args: Any, ran: list[int] = ran, hidden: Any = model.trunk.auto_model.forward, **kwargs: Any
-        ):
-            ran.append(int(kwargs["attention_mask"].sum()))
-            return hidden(*args, **kwargs)
-
-        monkeypatch.setattr(model.trunk.auto_model, "forward", counting)
-        model.encode_document(texts, batch_size=1, show_progress_bar=False)
-        assert costs.count(model, [documents], None).times_run == pytest.approx(sum(ran) / n_all), tail
-
-
 def test_the_covering_length_reads_nearly_all_text() -> None:
     lengths = np.array([100] * 20 + [5000] * 2 + [30_000])
     length = Lengths(lengths, 1.0).covering()

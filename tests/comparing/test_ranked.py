@@ -2,7 +2,6 @@
 
 import gzip
 import math
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -54,9 +53,10 @@ def compared(data: Path, folder: Path, **options: Any) -> Comparison:
 def test_a_run_has_the_scores_that_a_hand_gives_it(data: Path, tmp_path: Path) -> None:
     result = compared(data, tmp_path, runs={"engine": trec(tmp_path / "a.trec", 20)})
     assert result.summary.loc["run/engine", "score"] == pytest.approx(100 * (20 + 10 / np.log2(3)) / 30)
-    assert result.texts("data") == [
-        "run/engine has fewer documents for 30 of 30 queries than the metric looks at."
-    ]
+    (sentence,) = result.texts("data")
+    assert sentence.startswith(
+        "run/engine has 30 queries with fewer documents than the metric looks at, such as q"
+    )
     assert "Type:" not in result.advice.answer[0]
 
 
@@ -130,7 +130,7 @@ def test_one_ranking_has_one_score_however_its_scores_are_written(
 def test_equal_scores_of_a_run_are_said_to_be_its_own(data: Path, tmp_path: Path) -> None:
     run = {f"q{i}": {f"d{i}": 1.0, f"d{(i + 1) % N}": 1.0} for i in range(N)}
     (note,) = compared(data, tmp_path, runs={"engine": run}).texts("caution")
-    assert note.startswith("run/engine gives documents equal scores") and "equal as it gives them" in note
+    assert note.startswith("run/engine gives documents equal scores")
 
 
 def test_ids_with_blanks_need_tabs_and_a_byte_order_mark_is_no_part_of_an_id(tmp_path: Path) -> None:
@@ -148,21 +148,24 @@ FRAME = pd.DataFrame([ROW])
     [
         (
             pd.DataFrame([ROW, {**ROW, "score": 2.0}]),
-            r"row 2: d1 is there twice for the query q0: keep one row",
+            r"row 2: a document must be there once for a query, got query q0, document d1",
         ),
-        ({1: {"d1": 1.0}, "1": {"d1": 2.0}}, "d1 is there twice for the query 1"),
-        (pd.DataFrame([{**ROW, "query": None}]), "row 1: the ids .* must not be empty, got None"),
+        (
+            {1: {"d1": 1.0}, "1": {"d1": 2.0}},
+            "a document must be there once for a query, got query 1, document d1",
+        ),
+        (pd.DataFrame([{**ROW, "query": None}]), "row 1: the ids .* must not be empty, got query nan"),
         (pd.DataFrame({"query": ["q0"], "score": [1.0]}), "needs a column document, got query, score"),
-        ({"q0": ["d1", "d2"]}, "each query needs a dict of documents with their scores, got a list for q0"),
+        ({"q0": ["d1", "d2"]}, "each query needs a dict of documents with their scores, got a list"),
         (None, "the run mine: expected a file, .* a table with to_pandas.. or rows, got a NoneType"),
         ([("q0", "d1", 1.0)], "the run mine, row 1: expected a dict with the names of columns, got a tuple"),
-        (pyarrow.array([1.0]), "expected a table with columns, got one column, a DoubleArray"),
-        (pd.concat([FRAME, FRAME[["score"]]], axis=1), "expected each column once, got 'score' twice"),
-        ({"q0": {"d1": "much"}}, "a score must be a finite number, got much for"),
-        ({"q0": {"d1": 10**400}}, "a score must be a finite number, got 1000"),
+        (pyarrow.array([1.0]), "expected a table with columns, got a DoubleArray"),
+        (pd.concat([FRAME, FRAME[["score"]]], axis=1), "expected each column once"),
+        ({"q0": {"d1": "much"}}, "a score must be a finite number, got .* score much"),
+        ({"q0": {"d1": 10**400}}, "a score must be a finite number, got .* score 1000"),
         (
             pd.DataFrame([{**ROW, "document": f"d{i}", "rank": i, "score": 0.1 * i} for i in range(5)]),
-            "scores rise with the ranks, such as d1 behind d0 for the query q0: if they are distances",
+            "scores rise with the ranks, such as that of d1 for the query q0: if they are distances",
         ),
     ],
 )
@@ -189,11 +192,14 @@ def test_a_cut_file_is_said_to_be_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("q0 0 d1 1\n", r"line 1: a TREC run has 6 columns .*, got 4\."),
-        ("q0 Q0 d1 1 much x\n", r"line 1: a score must be a finite number, got much for q0 and d1\."),
-        ("q0 Q0 d1 1 2 x\nq0 Q0 d1 2 1 x\n", r"line 2: d1 is there twice for the query q0: keep one row"),
-        ("q0 Q0 d1 1 nan x\n", r"a score must be a finite number, got nan for q0 and d1\."),
-        ("", r"must have at least one ranked document, got none\."),
+        ("q0 0 d1 1\n", r"row 1: expected 6 values .*, got 4\."),
+        (
+            "q0 Q0 d1 1 much x\n",
+            r"row 1: a score must be a finite number, got query q0, document d1, score much\.",
+        ),
+        ("q0 Q0 d1 1 2 x\nq0 Q0 d1 2 1 x\n", r"row 2: a document must be there once for a query"),
+        ("q0 Q0 d1 1 nan x\n", r"a score must be a finite number, got .* score nan\."),
+        ("", r"expected rows, got none\."),
     ],
 )
 def test_a_file_that_is_no_run_is_refused_with_its_line(tmp_path: Path, content: str, message: str) -> None:
@@ -213,10 +219,10 @@ def test_what_a_run_lacks_is_told_once_for_all_splits(tmp_path: Path) -> None:
     ranked.fit(splits[0].documents)
     assert ranked.scores(["aa", "cc"]).tolist() == [[1.0, -np.inf, -np.inf], [-np.inf] * 3]
     assert ranked.missing(splits) == [
-        "run/mine has 1 query not in the data, such as Q0: not counted.",
-        "run/mine has no ranking for 2 of 4 queries, such as q2: they score 0.",
-        "run/mine has 1 document that is not in the corpus, such as gone: not counted.",
-        "run/mine has fewer documents for 1 of 4 queries than the metric looks at.",
+        "run/mine has 1 queries that the data do not have: they are not counted, such as Q0.",
+        "run/mine has 1 documents that the corpus does not have: they are not counted, such as gone.",
+        "run/mine has 1 queries without a ranking: they score 0, such as q2.",
+        "run/mine has 1 queries with fewer documents than the metric looks at, such as q0.",
     ]
     splits[1].queries["q1"] = "aa"
     with pytest.raises(InputError, match=r"^queries with one text must have one ranking, got two"):
@@ -231,35 +237,12 @@ def test_a_gate_closes_only_on_a_sure_loss(data, tmp_path, right, status, capsys
     assert ("run/new is surely below run/old" in capsys.readouterr().err) == bool(status)
 
 
-@pytest.mark.parametrize("on_terminal", [True, False])
-def test_what_a_run_lacks_is_said_once_on_a_terminal_and_in_a_file_too(
-    data: Path, tmp_path: Path, on_terminal: bool, capsys, monkeypatch
-) -> None:
-    run = trec(tmp_path / "a.trec", 20)
-    for stream in (sys.stdout, sys.stderr):
-        monkeypatch.setattr(stream, "isatty", lambda: on_terminal)
-    line = [
-        "compare",
-        "--data",
-        str(data),
-        "--run",
-        f"a={run}",
-        "--no-bm25",
-        "--output-folder",
-        str(tmp_path),
-    ]
-    assert main([*line, "--explain"]) == 0
-    said = capsys.readouterr()
-    sentence = "run/a has fewer documents for 30 of 30 queries than the metric looks at."
-    assert (said.err.count(sentence), said.out.count(sentence)) == (1, int(not on_terminal))
-
-
 def test_options_of_runs_that_do_not_go_together_are_one_sentence(data: Path, tmp_path: Path, capsys) -> None:
     run = trec(tmp_path / "a.trec", 20)
     assert main(["compare", "--data", str(data)]) == 2
     assert main(["compare", "--data", str(data), "--run", f"a={run}", "--gate", "a"]) == 2
     assert main(["compare", "--data", str(data), "--run", f"a={run}", "--run", f"a={run}"]) == 2
     said = capsys.readouterr().err
-    assert "each --run needs a name of its own, got a twice." in said
+    assert "each --run needs a name of its own, got a, a." in said
     assert "compare needs a model or a --run NAME=FILE" in said
     assert "--gate needs the name of a --run behind the first one, got a" in said

@@ -25,7 +25,7 @@ def rows(*changes: dict[str, Any], of: pd.DataFrame | None = None) -> pd.DataFra
 
 LEADING = rows(
     {"standing": "may be best", "near_share": 0.71},
-    {"standing": "may be best", "near_share": 0.22, "more_queries": 63.0},
+    {"standing": "may be best", "near_share": 0.22},
 )
 
 
@@ -42,50 +42,30 @@ def test_what_alone_is_good_enough_is_the_winner() -> None:
     use, certainty, price = found.answer
     assert use == 'Use +ntk@4096: it alone is good enough. Type: mteb_longembed.load("org/mine+ntk@4096")'
     assert certainty.startswith("It scores 80.0 and is less than 2 points behind all others in ")
-    assert certainty.endswith(" of the resamples of 50 queries; the next is +pi@4096 with 60.0.")
+    assert certainty.endswith(" of the resamples of 50 queries.")
     assert (
         price
-        == "It encodes 500 tokens a second, keeps 1 vector of 3.0 KB a document and reads 100 % of the text."
+        == "It encodes 500 tokens a second, keeps 3.0 KB of vectors a document, reads 100 % of the text."
     )
 
 
-def test_a_base_that_wins_is_kept() -> None:
-    assert advice(summary({BASE: 45, OTHER: 20}, 50)).use == "Stay with base: it alone is good enough."
-    unsure = summary({BASE: 45, OTHER: 43}, 50)
-    assert advice(unsure).use == "Stay with base for now: nothing that was tried is surely better."
-
-
-def test_a_leader_that_is_not_sure_says_who_may_be_best_and_how_many_more_queries_would_tell() -> None:
+def test_a_leader_that_is_not_sure_says_who_may_be_best() -> None:
     found = advice(LEADING, n_groups=12)
     assert (found.verdict, found.recommended) == ("undecided", GOOD.id)
     assert found.use == "Use +ntk@4096 for now: it has the highest score, but these queries do not decide."
     assert found.certainty == (
-        "It scores 80.0 and is less than 2 points behind all others in 71 % of the resamples of 50 queries about 12 "
-        "documents; +pi@4096 (22 %) may be best too. If the difference of 6.0 points to +pi@4096 is real, about 63 "
-        "more queries like these would show it in 80 % of cases."
+        "It scores 80.0 and is less than 2 points behind all others in 71 % of the resamples of 50 queries in 12 "
+        "groups; +pi@4096 (22 %) may be best too."
     )
-    assert "50 queries in 12 groups; " in advice(LEADING, n_groups=12, are_named=True).certainty
     behind = rows({"standing": "may be best"}, {"standing": "behind"}, {"standing": "behind"})
-    assert advice(behind).certainty.endswith("; each other one is in less than 1 %.")
-
-
-def test_for_what_has_the_same_scores_no_more_queries_are_asked() -> None:
-    assert advice(summary({GOOD: 40, OTHER: 40}, 50)).certainty.endswith("%) may be best too.")
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [(0, "about 5 more"), (62.1, "about 63 more"), (501, "many more"), (float("inf"), "many more")],
-)
-def test_further_queries_are_rounded_and_many_above_ten_times(more, words) -> None:
-    assert words in advice(rows({}, {"more_queries": float(more)}, of=LEADING)).certainty
+    assert advice(behind).certainty.endswith(" of the resamples of 50 queries.")
 
 
 @pytest.mark.parametrize(("n", "n_groups"), [(1, 1), (5, 5), (60, 5)])
 def test_with_fewer_than_six_groups_nothing_is_claimed(n, n_groups) -> None:
     found = advice(summary({GOOD: n, BASE: 0}, n), n_queries=n, n_groups=n_groups)
     assert (found.verdict, found.typed, found.use) == ("nothing", "", "Nothing can be said yet.")
-    asked = ("1 query cannot", "5 queries cannot", "60 queries about 5 documents cannot")
+    asked = ("1 query cannot", "5 queries cannot", "60 queries in 5 groups cannot")
     assert found.certainty.startswith(asked)
 
 
@@ -108,12 +88,10 @@ def near(**change: object) -> pd.DataFrame:
 def test_the_cheapest_of_those_that_are_good_enough_is_recommended_and_why() -> None:
     found = advice(near())
     assert (found.verdict, found.recommended) == ("good enough", OTHER.id)
-    assert found.use == "Use +pi@4096: it is good enough, and is encoded 2 times faster."
+    assert found.use == "Use +pi@4096: it is the cheapest that is good enough."
     assert found.certainty == (
-        "It scores 74.0 and is less than 2 points behind all others in 97 % of the resamples of 50 queries; the "
-        "highest score is 80.0, of +ntk@4096."
+        "It scores 74.0 and is less than 2 points behind all others in 97 % of the resamples of 50 queries."
     )
-    assert found.price.endswith("Against +ntk@4096 it saves 50 % of the time of encoding.")
     assert OTHER.name in found.typed
 
 
@@ -148,14 +126,14 @@ def named(*changes: dict[str, Any]) -> str:
 
 def test_of_what_costs_as_little_the_highest_score_is_named_and_only_if_it_may_well_be_near() -> None:
     assert named(SMALL, SMALL) == (
-        " +pi@4096 is 45 times smaller and is less than 2 points behind in 30 % of the resamples."
+        " +pi@4096 is cheaper, and less than 2 points behind in 30 % of the resamples."
     )
     assert named({**SMALL, "near_share": 0.24}, {**SMALL, "near_share": 0.24}) == ""
     # the second one of a class never stands for it
     assert named({**SMALL, "near_share": 0.24}, SMALL) == ""
     # where the cheapest class is not near, the next one is named
-    assert "+pi@4096 is 45 times smaller" in named(SMALL, {"bytes": 99.0, "near_share": 0.0})
-    assert "base is 90 times smaller" in named(SMALL, {"bytes": 1536.0, "near_share": 0.3})
+    assert "+pi@4096 is cheaper" in named(SMALL, {"bytes": 99.0, "near_share": 0.0})
+    assert "base is cheaper" in named(SMALL, {"bytes": 1536.0, "near_share": 0.3})
 
 
 # ---- cost
@@ -173,11 +151,9 @@ def test_bm25_is_the_cheapest_of_all_and_a_fusion_costs_an_index_more_than_its_m
     with_words = summary({GOOD: 400, LEXICAL: 400}, 500)
     found = advice(with_words, n_queries=500, n_groups=500)
     assert found.recommended == LEXICAL.id
-    assert found.use.startswith("Use bm25:window=200: it is good enough, and encodes no document.")
-    assert "the same score on every query" in found.certainty
     assert found.price == "It encodes nothing and keeps no vectors; its index holds the words."
     assert advice(summary({FUSED: 400, GOOD: 400}, 500), n_groups=500).recommended == GOOD.id
-    assert advice(summary({FUSED: 40}, 50)).price.endswith("An index of words comes on top of its vectors.")
+    assert advice(summary({FUSED: 40}, 50)).price.endswith("has an index of words too.")
 
 
 def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
@@ -187,7 +163,7 @@ def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
     assert found.recommended == LEXICAL.id
     made = summary({near: 3_000, LEXICAL: 2_999}, 5_000)
     found = advice(made, n_groups=5_000)
-    assert found.use == "Use bm25:window=200: it is good enough, and needs no model."
+    assert found.recommended == LEXICAL.id
     assert advice(summary({near: 400}, 500)).price.startswith("It encodes each word once, about ")
 
 

@@ -3,14 +3,14 @@
 import gzip
 import json
 import os
-import re
 import sys
 import unicodedata
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.dataset
+import pyarrow
+import pyarrow.parquet
 import pytest
 from datasets import Dataset
 
@@ -176,18 +176,6 @@ def shards(folder: Path) -> Path:
     return folder
 
 
-def saved(folder: Path) -> Path:
-    Dataset.from_list(MANY).save_to_disk(folder)
-    return folder
-
-
-def arrow_file(path: Path) -> Path:
-    table = pyarrow.Table.from_pylist(MANY)
-    with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table, max_chunksize=100)
-    return path
-
-
 MANY_FORMS: dict[str, Any] = {
     "arrow": lambda path: pyarrow.Table.from_pylist(MANY),
     "data set": lambda path: Dataset.from_list(MANY).with_format("numpy"),
@@ -196,10 +184,7 @@ MANY_FORMS: dict[str, Any] = {
     "generator": lambda path: iter(MANY),
     "list": lambda path: MANY,
     "streamed data set": lambda path: Dataset.from_list(MANY).to_iterable_dataset().with_format("arrow"),
-    "data set of arrow": lambda path: pyarrow.dataset.dataset(shards(path / "shards")),
     "shards": lambda path: shards(path / "shards"),
-    "saved data set": lambda path: saved(path / "saved"),
-    "arrow file": lambda path: arrow_file(path / "docs.arrow"),
     "json lines": lambda path: made(path / "d.jsonl", "".join(f"{json.dumps(row)}\n" for row in MANY)),
 }
 
@@ -231,15 +216,10 @@ def test_a_folder_of_tables_has_the_shards_of_one(tmp_path: Path, name: str) -> 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (
-            {"train": pd.DataFrame({"id": ["a"]})},
-            r"^the corpus: expected one table, got a dict of tables \(train\)",
-        ),
         (["a", "b"], "^the corpus, row 1: expected a dict with the names of columns, got a str"),
-        (pyarrow.array(["a"]), "^the corpus: expected a table with columns, got one column, a StringArray"),
+        (pyarrow.array(["a"]), "^the corpus: expected a table with columns, got a StringArray"),
         (7, "^the corpus: expected a file, a folder, a dict, a table .* or rows, got a int"),
-        ({"train": Dataset.from_dict({"id": ["a"]})}, "got a dict of tables"),
-        ({"train": Dataset.from_dict({"id": ["a"]}).to_iterable_dataset()}, "got a dict of tables"),
+        ({"train": Dataset.from_dict({"id": ["a"]})}, "row 1: the text must be a text, got Dataset"),
         (iter([]), "^the corpus: expected rows, got none"),
     ],
 )
@@ -251,7 +231,7 @@ def test_what_is_no_table_is_one_sentence(source, message) -> None:
 def test_a_folder_without_an_ending_that_is_read_names_those_that_are(tmp_path: Path) -> None:
     for name in ("a.vtt", "b.pdf", "c.pdf"):
         (tmp_path / name).write_text("x")
-    with pytest.raises(DataError, match=r"\(\.txt, \.md\) .*, got \.vtt \(1\), \.pdf \(2\)"):
+    with pytest.raises(DataError, match=r"\(\.txt, \.md\) .*, got a\.vtt, b\.pdf, c\.pdf"):
         read_documents(tmp_path)
 
 
@@ -301,12 +281,12 @@ TWICE: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", TWICE)
 def test_a_name_that_occurs_twice_is_refused(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(DataError, match=r"twice\.$|expected one name for each column"):
+    with pytest.raises(DataError, match=r"twice\.$|expected each column once"):
         read_documents(TWICE[kind](tmp_path))
 
 
 _CUT = gzip.compress(b"id,text\n" + b"".join(b"d%d,a\n" % i for i in range(900)), mtime=0)[:-12]
-_BAD = ("1.5", "1.", "1.0.0", ".0", "1e0", "1.00000001", "one", "NA")
+_BAD = ("1.5", "1.0.0", "1.00000001", "one", "NA")
 #: Who reads a file, its name, its content, and the rule that its message must name.
 HOSTILE: list[tuple[Any, str, str | bytes, str]] = [
     (read_documents, "d.tsv", "id\tbody\n1\ta\n", "expected a column text or contents, got id, body"),
@@ -316,21 +296,21 @@ HOSTILE: list[tuple[Any, str, str | bytes, str]] = [
     (read_judged, "d.tsv", "qid\tdocument\n1\ta\n", "expected a column corpus-id or corpus_id or doc_id or docid"),
     *((read_judged, "d.csv", f"qid,docid,score\nq1,d1,{number}\n", f"row 1: the score must be an integer .* '{number}'")
       for number in _BAD),
-    (read_documents, "d.xlsx", "a", r"its ending must be one of \.jsonl, .*\.arrow, got '\.xlsx'"),
+    (read_documents, "d.xlsx", "a", r"its ending must be one of \.jsonl, .*\.parquet, got '\.xlsx'"),
     (read_documents, "d.txt", "d1 0 a 1\n", r"its ending must be one of \.jsonl, .* got '\.txt'"),
     (read_documents, "d.parquet", "PAR1 nothing", r"expected a readable \.parquet file"),
     (read_documents, "d.parquet", "", r"expected a readable \.parquet file"),
     (read_documents, "d.csv.gz", _CUT, "the gzip file is cut off or damaged"),
     (read_documents, "d.jsonl.gz", _CUT[:9], "the gzip file is cut off or damaged"),
-    (read_documents, "d.csv", "id,text\nd1\n", r"row 1: expected 2 values \(id, text\), got 1"),
-    (read_documents, "d.csv", "id,text\nd1,a\nd2,b\nd3", r"row 3: expected 2 values \(id, text\), got 1"),
-    (read_documents, "d.csv", "id,text\nd1,a\nd2,b,c\n", r"row 2: expected 2 values \(id, text\), got 3"),
-    (read_documents, "d.csv", 'id,text\nd1,a\nd2,"b', r"row 2: expected a value that ends with its quote"),
-    (read_documents, "d.csv", 'id,text\nd1,"a" b\n', "row 1: expected"),
-    (read_documents, "d.tsv", 'id\ttext\nd1\t"a\nb"\n', r"row 2: expected 2 values .* got 1: a TSV file has no quotes"),
+    (read_documents, "d.csv", "id,text\nd1\n", r"row 1: expected 2 values \(id, text\)"),
+    (read_documents, "d.csv", "id,text\nd1,a\nd2,b\nd3", r"row 3: expected 2 values \(id, text\)"),
+    (read_documents, "d.csv", "id,text\nd1,a\nd2,b,c\n", r"row 2: expected 2 values \(id, text\)"),
+    (read_documents, "d.csv", 'id,text\nd1,a\nd2,"b', r"expected a readable \.csv file, got: unexpected end of data"),
+    (read_documents, "d.csv", 'id,text\nd1,"a" b\n', r"expected a readable \.csv file"),
+    (read_documents, "d.tsv", 'id\ttext\nd1\t"a\nb"\n', r"row 2: expected 2 values"),
     (read_documents, "d.jsonl", '{"id": "d1", "text": "a"}\n{"id": "d2", "te', "row 2: expected one JSON object"),
-    (read_judged, "j.trec", "q2 0 d2 2\nq1 Q0 d1 1 12.5 run\n", "row 2: .* got 6: this looks like a run"),
-    (read_judged, "j.trec", "q2 0 d2 2\nq1 0 d1\n", "row 2: .*four values .* got 3"),
+    (read_judged, "j.trec", "q2 0 d2 2\nq1 Q0 d1 1 12.5 run\n", "row 2: expected 4 values .* got 6"),
+    (read_judged, "j.trec", "q2 0 d2 2\nq1 0 d1\n", "row 2: expected 4 values .* got 3"),
 ]  # fmt: skip
 
 
@@ -371,18 +351,3 @@ def test_a_name_in_parts_of_letters_is_the_id_with_whole_letters(tmp_path: Path)
     documents = read_documents(tmp_path)
     assert list(documents) == ["Müller.txt"]
     assert read_judgements({"q1": {"Müller.txt": 1}}, ASKED, documents) == {"q1": {"Müller.txt": 1}}
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("argparse", "library/argparse.txt"),
-        ("argparse.txt", "library/argparse.txt"),
-        ("Library/Argparse.md", "library/argparse.txt"),
-        ("Mu\u0308ller", "M\\xfcller.md"),
-    ],
-)
-def test_an_id_without_the_ending_or_in_other_letters_is_told_the_nearest(typed: str, meant: str) -> None:
-    documents = {"library/argparse.txt": "a", "Müller.md": "b"}
-    with pytest.raises(DataError, match=re.escape(f"the nearest one is '{meant}'.") + "$"):
-        read_judgements({"q1": {typed: 1}}, ASKED, documents)

@@ -90,35 +90,6 @@ def test_two_revisions_of_one_name_are_told_apart():
     ]
 
 
-# ---- what is done, and why a cell is empty
-
-
-def test_splits_that_are_done_stand_beside_a_score():
-    lengths = [256, 512, 1024]
-    rows = [("pi", 4096, "LongEmbedPasskey", f"test_{length}", 90.0, "r") for length in lengths]
-    rows += [("pi", 4096, "LongEmbedQMSum", "test", 30.0, "r")]
-    rows += [("gp", 4096, "LongEmbedPasskey", f"test_{256 * 2**i}", 80.0, "r") for i in range(9)]
-    found = table(*rows)
-    assert list(found["splits"]) == ["LongEmbedPasskey 8/8", "LongEmbedPasskey 3/8, LongEmbedQMSum 1/1"]
-    alone = by_strategy(frame(*rows[:3]))
-    assert (alone["LongEmbedPasskey"][0], alone["splits"][0]) == (90.0, "LongEmbedPasskey 3/8")
-
-
-def test_each_empty_cell_has_a_reason():
-    found = table(
-        ("none", 512, "LongEmbedNeedle", "test_256", 20.0, "r"),
-        ("none", 512, "LongEmbedNeedle", "test_512", 40.0, "r"),
-        ("pi", 4096, "LongEmbedNeedle", "test_256", 50.0, "r"),
-        ("gp", 4096, "LongEmbedQMSum", "test", 50.0, "other"),
-    )
-    assert found["empty"].to_dict() == {
-        f"{BASE}+none@512": "LongEmbedQMSum: not run; average: needs all tasks; gain: this is the base",
-        f"{BASE}+pi@4096": "LongEmbedNeedle: lacks test_512; LongEmbedQMSum: not run; average: needs all tasks; "
-        "gain: no whole task in common with the base",
-        f"{BASE}+gp@4096": "LongEmbedNeedle: not run; average: needs all tasks; gain: no base of the same commit",
-    }
-
-
 def test_mteb_s_own_entry_may_be_the_base():
     found = table(
         ("none", None, "LongEmbedQMSum", "test", 20.0, "c1"),
@@ -128,7 +99,6 @@ def test_mteb_s_own_entry_may_be_the_base():
         f"{BASE}+pi@4096": 30.0,
         BASE: pytest.approx(float("nan"), nan_ok=True),
     }
-    assert found.loc[BASE, "empty"] == "gain: this is the base"
 
 
 def test_a_variant_and_the_published_twins_do_not_empty_the_average():
@@ -144,5 +114,4 @@ def test_a_variant_and_the_published_twins_do_not_empty_the_average():
     assert found["average"].to_dict() == {f"{BASE}+pi@4096": 35.0, f"{BASE}+none@512": 15.0}
     assert found.loc[f"{BASE}+none@512", "average LEMB"] == 25.0
     assert pd.isna(found.loc[f"{BASE}+pi@4096", "average LEMB"])
-    assert "seed7: not run" not in found.loc[f"{BASE}+pi@4096", "empty"]
     assert list(by_strategy(frame(rows[-1]))["average"]) == [99.0]

@@ -1,0 +1,34 @@
+"""The options of a comparison: the keywords of `compare`, and the options of the command with the same help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is tried, how it is scored, and where it runs.
+
+    Args:
+        metric: such as nDCG@10 R@100 RR@10; the first one ranks (default: the task's main score).
+        ignore_identical_ids: a document with the id of the query does not count (BEIR's rule).
+        sample: keep N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones.
+        strategies: only these, or all (default: windows over whole documents, and one position strategy).
+        target: the target length in tokens (default: windows read 95 % of the text, others 8 times the trained length).
+        bm25: whether BM25 and the fusion with it take part.
+        device: cpu, cuda, cuda:1, mps, ... (default: the best of this machine).
+        dtype: the compute type of all passes of bases: fp32, bf16 or fp16 (default: that of their files).
+        folder: where finished work is kept (default: results).
+    """
+
+    metric: str | Sequence[str] = ()
+    ignore_identical_ids: bool = False
+    sample: int | None = None
+    strategies: str | Sequence[str] = ()
+    target: int | str | None = None
+    bm25: bool = True
+    device: str | None = None
+    dtype: str | None = None
+    folder: str | Path = "results"
