@@ -85,7 +85,7 @@ class ModelSpec:
                 self._keep(name, read_tokens(what, getattr(self, name)))
         self._keep("trust_remote_code", read("trust_remote_code", bool, self.trust_remote_code))
         self._keep("vectors", read_vectors(self.vectors))
-        if self.vectors == "window" and "windows" not in self.kind.overrides():
+        if self.vectors == "window" and not self.kind.CUTS:
             raise IncompatibleError(
                 f"vectors={self.vectors} needs a strategy that cuts windows, got {self.strategy}; use pcw, or "
                 "vectors=N."

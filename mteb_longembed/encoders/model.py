@@ -50,8 +50,6 @@ from .vectors import (
 AT_ONCE = 16_384
 #: Name of a feature: how many positions a document is moved (`tuning.py`).
 OFFSET = "position_offset"
-#: What our engine gives for a text. What else `encode` may be asked for is sentence-transformers' own matter.
-_ARRAYS = ("sentence_embedding", "token_embeddings")
 #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
 _OF_CALL = (
     "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
@@ -115,12 +113,6 @@ class LongTransformer(Transformer):
         more = {"has_long_rows": True} if self.has_long_rows else {}
         return {"strategy": self.strategy.KEY, **asdict(self.strategy), **made_of, **more}
 
-    def __repr__(self) -> str:
-        strategy = self.strategy
-        return (
-            f"{type(self).__name__}(strategy={strategy.KEY}, {strategy.trained_len} -> {strategy.target_len})"
-        )
-
     @property
     def table(self) -> LongTable | None:
         """The table of positions, if the strategy has swapped it."""
@@ -130,38 +122,18 @@ class LongTransformer(Transformer):
     @property
     def cuts(self) -> bool:
         """Whether long documents run in parts, the windows of `pcw`."""
-        return "windows" in self.strategy.overrides()
-
-    # ---- input ------------------------------------------------------------------------------------------------
-
-    @Transformer.max_seq_length.setter  # type: ignore[untyped-decorator]
-    def max_seq_length(self, value: int | None) -> None:
-        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
-        self._check_length(value)
-        if self.tokenizer is not None:
-            self.tokenizer.model_max_length = value
-
-    def _check_length(self, value: int | None) -> None:
-        target = self.strategy.target_len
-        if value is not None and value > target:
-            raise InputError(
-                f"max_seq_length must be at most {target} tokens, the target length of this model, got "
-                f"{value}; extend the base to a longer target, or give trained_len={value} if its table has the rows."
-            )
+        return self.strategy.CUTS
 
     @property
     def kept_len(self) -> int:
         """Tokens kept of a text: `max_seq_length`, or the target length if that is None."""
-        length: int | None = self.max_seq_length
-        # the tokenizer's own limit may have been set without `max_seq_length`
-        self._check_length(length)
-        if length is None:
-            return self.strategy.target_len
-        return length
+        return self.max_seq_length or self.strategy.target_len
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:
         return cast("PreTrainedTokenizerBase", self.tokenizer)  # a text model always has one
+
+    # ---- input ------------------------------------------------------------------------------------------------
 
     def preprocess(  # type: ignore[override]
         self, inputs: Sequence[Any], prompt: str | None = None, **kwargs: Any
@@ -184,26 +156,24 @@ class LongTransformer(Transformer):
         expansion, lengths by task, settings of the tokenizer for this call).
         """
         texts = [text for text in inputs if isinstance(text, str)]
-        is_text = len(inputs) == len(texts) > 0 and set(kwargs) <= {"task"}
-        by_task = self.query_length or self.document_length or self.query_expansion or self.processing_kwargs
         words = self._words
+        by_task = self.query_length or self.document_length or self.query_expansion or self.processing_kwargs
         is_plain = (
-            self.processor is self.tokenizer
+            len(inputs) == len(texts) > 0
+            and not by_task
+            and set(kwargs) <= {"task"}
+            and self.processor is words
             and "message" not in self.modality_config
             and self.transformer_task == "feature-extraction"
             and set(words.model_input_names) <= set(TOKEN_FEATURES)
             and words.pad_token_id is not None
         )
-        cutter = None
-        if is_text and not by_task and is_plain:
-            cutter = cutter_of(self.tokenizer)
+        cutter = cutter_of(words) if is_plain else None
         if cutter is None:
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.kept_len)
         # a tokenizer without special tokens gives no tokens for an empty text, and no model accepts that
-        token = words.eos_token_id
-        if token is None:
-            token = words.pad_token_id
+        token = words.pad_token_id if words.eos_token_id is None else words.eos_token_id
         return [row if len(row) else np.array([token], np.int32) for row in ids]
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
@@ -232,12 +202,8 @@ class LongTransformer(Transformer):
         bounds[:, 0] = lengths
         if not prompt or before < 0:
             return bounds
-        read = self.token_ids([prompt])
-        if read:  # cleaned, as those of texts are
-            ids = torch.from_numpy(read[0])
-        else:
-            ids = torch.tensor(self._words(prompt)["input_ids"])
-        alone = ids[: len(ids) - behind][: input_ids.shape[1]]
+        read = self.token_ids([prompt]) or [np.array(self._words(prompt)["input_ids"])]
+        alone = torch.from_numpy(read[0])[: len(read[0]) - behind][: input_ids.shape[1]]
         same = (input_ids[:, : len(alone)] == alone).int().cumprod(1).sum(1)
         bounds[:, 1] = same.clamp(min=before)
         return bounds
@@ -263,16 +229,17 @@ class LongTransformer(Transformer):
         if batch.width > self.strategy.target_len:
             raise InputError(
                 f"a text must have at most {self.strategy.target_len} tokens, the target length of this model, got "
-                f"{batch.width}: cut it, or extend the base to a longer target."
+                f"{batch.width}: set max_seq_length to at most {self.strategy.target_len}, or extend the base to a "
+                "longer target."
             )
         if self.cuts and self.strategy.changes(batch.width):
-            out = self._run_windows(features, windows_of(batch.bounds, self.strategy), **kwargs)
+            batch = windows_of(batch.bounds, self.strategy)
+            out = self._run_windows(features, batch, **kwargs)
         else:
-            out = {**self._run(features, batch.lengths, **kwargs), BATCH: batch}
+            out = self._run(features, batch.lengths, **kwargs)
         embeddings = out[self.module_output_name]
-        if embeddings.dtype in (torch.float16, torch.bfloat16):
-            out[self.module_output_name] = embeddings.float()
-        return out
+        exact = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
+        return {**out, self.module_output_name: exact, BATCH: batch}
 
     def _run(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
         if torch.is_grad_enabled() and self.model.training:
@@ -284,15 +251,16 @@ class LongTransformer(Transformer):
 
     def _run_windows(self, features: Features, batch: TokenBatch, **kwargs: Any) -> Features:
         """The token embeddings of windows, `[w, size, d]`, of documents of which some are cut."""
-        cut = features_of_windows(features, batch)
-        assert batch.windows is not None
+        assert batch.windows is not None and batch.texts is not None
+        cut = features_of_windows(features, batch.windows, batch.texts)
         sizes = (batch.windows >= 0).sum(1)
         runs = []
-        for part in torch.arange(len(sizes)).split(max(AT_ONCE // batch.windows.shape[1], 1)):
-            rows = slice(int(part[0]), int(part[-1]) + 1)
+        at_once = max(AT_ONCE // batch.windows.shape[1], 1)
+        for start in range(0, len(sizes), at_once):
+            rows = slice(start, start + at_once)
             own = {key: value[rows] if key in TOKEN_FEATURES else value for key, value in cut.items()}
             runs.append(self._run(own, sizes[rows], **kwargs)[self.module_output_name])
-        return {**cut, self.module_output_name: torch.cat(runs), BATCH: batch}
+        return {**cut, self.module_output_name: torch.cat(runs)}
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the base's weights and files, and the setting."""
@@ -348,7 +316,7 @@ class LongModelMixin(BaseModel):
         self.checkpoint = checkpoint
         card: Any = self.model_card_data
         card.model_name = checkpoint.name
-        card.base_model = checkpoint.base.saved["base"] if checkpoint.base.saved else checkpoint.base.name
+        card.base_model = checkpoint.base.origin
         if not checkpoint.base.files.local:
             card.base_model_revision = checkpoint.base.revision
         self.built_state = state_of(self)
@@ -390,55 +358,39 @@ class LongModelMixin(BaseModel):
                 stacklevel=4,
             )
             return None
-        base = checkpoint.base
-        strategy = checkpoint.strategy
-        algorithm = algorithm_of(type(strategy))
-        return (
-            base.name,
-            base.revision,
-            algorithm,
-            repr(strategy),
-            checkpoint.spec.dtype,
-            content(list(self)[1:]),
-        )
+        made_by = algorithm_of(type(checkpoint.strategy)), repr(checkpoint.strategy), checkpoint.spec.dtype
+        return checkpoint.base.name, checkpoint.base.revision, *made_by, content(list(self)[1:])
 
     @torch.inference_mode()
-    def _inference(
-        self, inputs: list[Any], *, device: int | str | torch.device | None = None, **arguments: Any
-    ) -> Any:
-        """Encode in batches by tokens. What the engine cannot cut goes to sentence-transformers' own method."""
-        call = {key: arguments.get(key) for key in _OF_CALL}
+    def _inference(self, inputs: list[Any], *, device: Any = None, **arguments: Any) -> Any:
+        """Encode in batches by tokens. What is not plain goes to sentence-transformers' own method."""
         kwargs = {key: value for key, value in arguments.items() if key not in _OF_CALL}
-        ours = isinstance(self[0], LongTransformer) and call["output_value"] in _ARRAYS
-        if not ours or self.trunk.token_ids(inputs[:1], call["prompt"], **kwargs) is None:
+        prompt = arguments.get("prompt")
+        vectors = "token_embeddings" if self.has_several_vectors else "sentence_embedding"
+        is_ours = isinstance(self[0], LongTransformer) and arguments["output_value"] == vectors
+        if not is_ours or self.trunk.token_ids(inputs[:1], prompt, **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
-        of_tokens = call["output_value"] == "token_embeddings" and not self.has_several_vectors
         # to find one question again costs as much as to encode it
-        is_one_question = len(inputs) == 1 and arguments.get("task") == "query"
+        is_one_question = len(inputs) == 1 and kwargs.get("task") == "query"
         done = encode_together(
             [self],
             inputs,
-            show=bool(call["show_progress_bar"]),
+            show=bool(arguments["show_progress_bar"]),
             device=device,
-            prompt=call["prompt"],
-            batch_size=call["batch_size"],
+            prompt=prompt,
+            batch_size=arguments["batch_size"],
             kwargs=kwargs,
-            of_tokens=of_tokens,
-            to_host=call["save_to_cpu"] and not of_tokens,
-            store=None if of_tokens or is_one_question else self.store,
+            to_host=arguments["save_to_cpu"],
+            store=None if is_one_question else self.store,
         )
         arrays = [done[text][0] for text in inputs]
-        if of_tokens:
-            return arrays
-        if call["truncate_dim"] is not None:
-            arrays = [truncate_embeddings(array, call["truncate_dim"]) for array in arrays]
-        if call["normalize_embeddings"]:
+        if arguments.get("truncate_dim") is not None:
+            arrays = [truncate_embeddings(array, arguments["truncate_dim"]) for array in arrays]
+        if arguments["normalize_embeddings"]:
             arrays = [torch.nn.functional.normalize(array, dim=-1) for array in arrays]
-        if call["token_pooling"] is not None:
-            arrays = call["token_pooling"].pool(arrays, task=kwargs.get("task"))
-        if call["output_value"] == "sentence_embedding":
-            return torch.stack(arrays)
-        return arrays
+        if arguments.get("token_pooling") is not None:
+            arrays = arguments["token_pooling"].pool(arrays, task=kwargs.get("task"))
+        return arrays if self.has_several_vectors else torch.stack(arrays)
 
     def save(self, path: str, *args: Any, **kwargs: Any) -> None:
         """Write the model into a folder, as `save_pretrained` does. A new folder is there when it is complete.
@@ -465,6 +417,13 @@ class LongModelMixin(BaseModel):
         }
         return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}
 
+    def cut_dimensions(self, dims: int | None) -> None:
+        """Keep only so many leading dimensions of a vector. None keeps all."""
+        if isinstance(self[-1], GroupByDocument):
+            self[-1].dims = dims
+        else:
+            cast("SentenceTransformer", self).truncate_dim = dims
+
 
 def encode_together(
     models: Sequence[LongModelMixin],
@@ -476,17 +435,8 @@ def encode_together(
 ) -> dict[str, list[Tensor]]:
     """One pass of models that share their first module: each text, and for each model its array.
 
-    The options are those of `Engine`.
-
-    Raises:
-        InputError: if an input is no text.
+    The options and errors are those of `Engine`.
     """
-    for index, text in enumerate(inputs):
-        if not isinstance(text, str):
-            raise InputError(
-                f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
-                f"place {index}."
-            )
     for model in models:
         model.eval()
     return Engine(models, models[0]._resolve_inference_device(device), **options).encode(inputs, show=show)
@@ -495,19 +445,11 @@ def encode_together(
 class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`."""
 
-    def cut_dimensions(self, dims: int | None) -> None:
-        """Keep only so many leading dimensions of a vector. None keeps all."""
-        self.truncate_dim = dims
-
 
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
 
     has_several_vectors = True
-
-    def cut_dimensions(self, dims: int | None) -> None:
-        """Keep only so many leading dimensions of a vector. None keeps all."""
-        cast("GroupByDocument", self[-1]).dims = dims
 
 
 #: Our models: with one vector a document, or several.
