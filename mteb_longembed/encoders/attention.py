@@ -1,9 +1,8 @@
 """The one attention function of extended models: torch's own, with scaled queries, windows in bands, and SelfExtend.
 
-transformers makes a mask with the registered mask function, and passes it to the attention function. A name without a
-mask function gets no mask at all, and the model would attend to padding. So both are registered. Our mask is the plain
-padding mask `[b, n]`, or None if nothing is padded. The attention function itself handles causality and sliding
-windows, so no mask of size n x n is made for long documents.
+transformers passes what the registered mask function makes to the attention function. Ours is the plain padding mask
+`[b, n]`, or None if nothing is padded. The attention function itself handles causality and sliding windows, so no mask
+of size n x n is made.
 """
 
 import contextlib
@@ -39,7 +38,7 @@ class Batch:
         strategy: of the model.
         lengths: the tokens of each document, at least 1.
         device: where the documents are.
-        inv_freq: `[r/2]` the model's rotary inverse frequencies, on the host. None without rotary positions.
+        inv_freq: `[r/2]` rotary inverse frequencies, on the host. None without rotary positions.
         offsets: `[b]` how many positions each document is moved, in training. None for none.
     """
 
@@ -80,11 +79,7 @@ _CURRENT: ContextVar[Batch | None] = ContextVar("_CURRENT", default=None)
 
 
 def current() -> Batch:
-    """The batch that runs in this thread.
-
-    Raises:
-        ModelError: if the transformer was called directly.
-    """
+    """The batch that runs in this thread. ModelError if the transformer was called directly."""
     batch = _CURRENT.get()
     if batch is None:
         raise ModelError(
@@ -131,8 +126,7 @@ def long_attention(
     """Attention as transformers asks for it: `[b, h, n, d]` in, `[b, n, h, d]` out, and no weights.
 
     Raises:
-        ModelError: if the model asks for something that it cannot do (soft capping, sinks, biases, a mask of another
-            form): without the error its embeddings would be wrong.
+        ModelError: if the model asks for soft capping, sinks, biases or another mask, which it cannot do.
     """
     for name in ("softcap", "s_aux", "position_bias", "cache"):
         if kwargs.get(name) is not None:
@@ -192,22 +186,15 @@ def _grouped(
         documents = [slice(row, row + 1) for row in range(len(batch.lengths))]
     parts = []
     for rows, n in zip(documents, batch.lengths, strict=False):
-        queries, keys, values = (x[rows, :, :n] for x in (q, k, v))
+        own: Any = [x[rows, :, :n] for x in (q, k, v)]
+        sizes: Any = batch.strategy.sizes(n)
         if n <= batch.strategy.trained_len:
-            part = _torchs(queries, keys, values, None, scale, causal=causal)
+            part = _torchs(*own, None, scale, causal=causal)
         else:
-            part = _extended(queries, keys, values, batch, scale, causal=causal)
+            make = functools.partial(turns_of, n, *sizes, batch.inv_freq, q.device)
+            part = self_extend(*own, sizes[1], batch.cached(("turns", n), make), scale=scale, causal=causal)
         parts.append(F.pad(part, (0, 0, 0, width - n)))
     return torch.cat(parts).transpose(1, 2).contiguous()
-
-
-def _extended(q: Tensor, k: Tensor, v: Tensor, batch: Batch, scale: float, *, causal: bool) -> Tensor:
-    n = q.shape[2]
-    sizes = batch.strategy.sizes(n)
-    inv_freq = batch.inv_freq
-    assert sizes is not None and inv_freq is not None  # `swap` lets only rotary models have them
-    turns = batch.cached(("turns", n), lambda: turns_of(n, *sizes, inv_freq, q.device))
-    return self_extend(q, k, v, sizes[1], turns, scale=scale, causal=causal)
 
 
 def padding_mask(attention_mask: Tensor | None = None, **kwargs: object) -> Tensor | None:

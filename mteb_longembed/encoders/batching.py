@@ -29,11 +29,9 @@ _AT_ONCE = 2048
 #: The largest share of padding in a batch; a batch of less than a sixteenth of the tokens of a full one may have any.
 _WASTE = 0.1
 _SMALL = 16
-#: The error messages of allocators: CUDA and MPS, their libraries, Triton, torch on CPUs, C++, oneDNN.
+#: The error messages of allocators: CUDA and MPS, their libraries, Triton, torch on CPUs, C++.
 _NO_MEMORY = re.compile(
-    r"out of memory|can't allocate memory|cannot allocate memory|bad_?alloc|alloc_cpu|"
-    r"could not create a (memory|primitive)|failed to allocate|STATUS_ALLOC_FAILED|out of resource",
-    re.IGNORECASE,
+    r"out of memory|(can't|cannot|failed to) allocate|bad_?alloc|alloc_cpu|alloc_failed|out of resource", re.I
 )
 
 
@@ -94,35 +92,44 @@ def _bar(total: int, *, show: bool) -> Any:
 
 @dataclass(eq=False)
 class Engine:
-    """One call on one device, with models in evaluation mode that share their first module.
+    """One call on one device.
 
     Args:
-        models: one, or several with other modules behind the first one, which each pool the same pass.
-        device: where they are.
+        models: one, or several with other modules behind the same first one, which each pool the same pass.
         prompt: before each text.
         batch_size: how many texts may run together at most.
         kwargs: for the modules' `forward`.
+        device: where the models run. None: where they are.
         to_host: whether arrays go to the host.
-        store: keeps arrays. None for no store.
     """
 
     models: Sequence[Any]
-    device: torch.device
     prompt: str | None
     batch_size: int
     kwargs: Mapping[str, object]
+    device: Any = None
     to_host: bool = True
-    store: EmbeddingStore | None = None
 
     def __post_init__(self) -> None:
         self.trunk = self.models[0].trunk
+        self.device = self.models[0]._resolve_inference_device(self.device)
+        for model in self.models:
+            model.eval()
+        #: where arrays go
+        self._place = self.device
+        if self.to_host:
+            self._place = torch.device("cpu")
         #: no batch of more tokens is tried; it falls when memory runs out
         self._limit = math.inf
+        self._store: EmbeddingStore | None = None
         self._owners: list[object] = []
-        if self.store is not None:
+
+    def keep_in(self, store: EmbeddingStore | None) -> None:
+        """Read arrays from a store and keep them there, if the models' names hold."""
+        if store is not None:
             self._owners = [model.row_owner() for model in self.models]
-        if None in self._owners:
-            self.store = None
+            if None not in self._owners:
+                self._store = store
 
     def encode(self, texts: Sequence[str], *, show: bool) -> dict[str, list[Tensor]]:
         """Each text, and for each model its array, with finite numbers. The longest texts run first.
@@ -152,7 +159,9 @@ class Engine:
         stored = self._stored(texts)
         yield stored
         missing = [text for text in texts if text not in stored]
-        ids = self.trunk.token_ids(missing, self.prompt, **self.kwargs) if missing else []
+        if not missing:
+            return
+        ids = self.trunk.token_ids(missing, self.prompt, **self.kwargs)
         tokens = TOKENS.get(self.device.type, TOKENS_ELSEWHERE)
         for batch in plan([len(row) for row in ids], tokens, self.batch_size):
             yield from self._run({missing[n]: ids[n] for n in batch})
@@ -162,15 +171,14 @@ class Engine:
         ids = list(rows.values())
         total = len(ids) * max(map(len, ids))
         if len(ids) == 1 or total <= self._limit:
-            failure = None
             try:
-                # kept in a variable, so that the exception's frames are freed before memory is allocated again
                 arrays = self._forward(ids)
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
+                # kept as text, so that the exception's frames are freed before memory is allocated again
                 failure = str(error) or type(error).__name__
-            if failure is None:
+            else:
                 found = dict(zip(rows, arrays, strict=True))
                 self._keep(found, rows)
                 yield found
@@ -200,19 +208,25 @@ class Engine:
             arrays = [self._collect(self.models[0], self.models[0](features, **self.kwargs))]
         else:
             tokens = self.trunk(features)
-            arrays = [self._collect(model, model.behind(tokens, **self.kwargs)) for model in self.models]
+            arrays = [self._collect(model, self._behind(model, tokens)) for model in self.models]
         return [list(of_text) for of_text in zip(*arrays, strict=True)]
+
+    def _behind(self, model: Any, features: Features) -> Features:
+        """What the modules behind the first one make of its features, which stay as they are."""
+        features = dict(features)
+        for module in list(model)[1:]:
+            accepted = set(getattr(module, "forward_kwargs", ())) & set(self.kwargs)
+            features = module(features, **{key: self.kwargs[key] for key in accepted})
+        return features
 
     def _collect(self, model: Any, features: Features) -> list[Tensor]:
         """One array for each document of a batch, from the features after the last module."""
+        rows = features[model.output].to(self._place)
         if not model.has_several_vectors:
-            return list(self._placed(features["sentence_embedding"]))
-        rows = zip(features["token_embeddings"], features["attention_mask"].sum(1).tolist(), strict=True)
+            return list(rows)
+        counts = features["attention_mask"].sum(1).tolist()
         # copied, so that the padding of the batch does not stay in memory
-        return [self._placed(row[:n].clone()) for row, n in rows]
-
-    def _placed(self, array: Tensor) -> Tensor:
-        return array.cpu() if self.to_host else array
+        return [row[:n].clone() for row, n in zip(rows, counts, strict=True)]
 
     # ---- the store --------------------------------------------------------------------------------------------
 
@@ -223,20 +237,20 @@ class Engine:
 
     def _stored(self, texts: Sequence[str]) -> dict[str, list[Tensor]]:
         """Those texts of which the store has the arrays of all models, and these."""
-        if self.store is None:
+        if self._store is None:
             return {}
         keys = {text: self._keys(text) for text in texts}
-        rows = self.store.get_many([key for of_text in keys.values() for key in of_text])
+        rows = self._store.get_many([key for of_text in keys.values() for key in of_text])
         known: dict[str, list[Tensor]] = {}
         for text, of_text in keys.items():
             if all(key in rows for key in of_text):
                 known[text] = []
                 for model, key in zip(self.models, of_text, strict=True):
-                    array = torch.from_numpy(rows[key].copy())
+                    array = torch.from_numpy(rows[key].copy()).to(self._place)
                     if not model.has_several_vectors:
                         array = array[0]
-                    known[text].append(array if self.to_host else array.to(self.device))
-        self.store.counts.rows_read += len(known)
+                    known[text].append(array)
+        self._store.counts.rows_read += len(known)
         return known
 
     def _keep(self, found: Mapping[str, list[Tensor]], rows: Mapping[str, Ids]) -> None:
@@ -244,24 +258,19 @@ class Engine:
         # the host waits once for all of them
         finite = torch.stack([torch.isfinite(array).all() for arrays in found.values() for array in arrays])
         if not finite.all():
-            self._refuse(list(rows)[int(finite.int().argmin()) // len(self.models)], rows)
-        if self.store is None:
+            text = list(rows)[int(finite.int().argmin()) // len(self.models)]
+            start = text[:40].encode("unicode_escape", "backslashreplace").decode()
+            raise NumberError(
+                f"an embedding must be finite, but that of a document ({len(rows[text])} tokens, starting with "
+                f"'{start}') is not, so no result is written: the model's weights or its extension overflow on it; "
+                "half precision may overflow where dtype=fp32 does not."
+            )
+        if self._store is None:
             return
         kept: dict[bytes, np.ndarray] = {}
         for text, arrays in found.items():
             for key, array in zip(self._keys(text), arrays, strict=True):
                 kept[key] = np.atleast_2d(array.float().cpu().numpy())
-        self.store.put_many(kept)
-        self.store.counts.rows_encoded += len(found)
-        self.store.counts.tokens_encoded += sum(map(len, rows.values()))
-
-    def _refuse(self, text: str, rows: Mapping[str, Ids]) -> None:
-        """Raise NumberError for a document whose embedding is not finite."""
-        start = text[:40].encode("unicode_escape", "backslashreplace").decode()
-        remedy = "the model's weights or its extension overflow on it"
-        if self.trunk.model.dtype in (torch.float16, torch.bfloat16):
-            remedy = "half precision may overflow where dtype=fp32 does not"
-        raise NumberError(
-            f"an embedding must be finite, but that of a document ({len(rows[text])} tokens, starting with '{start}') "
-            f"is not, so no result is written: {remedy}."
-        )
+        self._store.put_many(kept)
+        self._store.counts.rows_encoded += len(found)
+        self._store.counts.tokens_encoded += sum(map(len, rows.values()))

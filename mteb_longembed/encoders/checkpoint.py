@@ -24,7 +24,7 @@ from mteb_longembed.names import (
 )
 
 from .base import Base, read_base
-from .swap import check_fit, check_parameters
+from .swap import check_fit
 from .vectors import check_averages
 
 #: Checked values by the names of their parameters.
@@ -254,9 +254,8 @@ def _strategy_for(base: Base, spec: ModelSpec) -> Strategy:
                 f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
             )
         return get_strategy("pi")(trained_len=trained_len, target_len=grown)
-    check_fit(base.config, spec.kind, base.name)
     strategy = strategy_of(spec, base.trained_len, base.name)
-    check_parameters(base.config, strategy, base.name)
+    check_fit(base.config, strategy, base.name)
     return strategy
 
 

@@ -100,10 +100,12 @@ class Head:
         is_ours = cuts or self.vectors is not None
         if self.pooling is None and is_ours:
             raise IncompatibleError(
-                f"{'pcw' if self.vectors is None else 'vectors'} pools windows or spans, so the base's second module "
-                f"must be a Pooling, got {type(self.behind[0]).__name__ if self.behind else 'none'}."
+                "windows and several vectors need a Pooling as the base's second module, got "
+                f"{', '.join(type(part).__name__ for part in self.behind) or 'none'}."
             )
-        modules: list[nn.Module] = [] if self.weights is None else [self.weights]
+        modules: list[nn.Module] = []
+        if self.weights is not None:
+            modules.append(self.weights)
         if is_ours:
             modules.append(LongPooling(**(self.pooling or {}), vectors=self.vectors))
         elif self.pooling is not None:

@@ -69,8 +69,6 @@ class LongTransformer(Transformer):
     #: Name and revision of the base that the model was made from.
     base_name: str = ""
     base_revision: str | None = None
-    #: Whether the rows of long documents are saved with the base's, because they cannot be computed from these.
-    has_long_rows: bool = False
 
     def __init__(self, *args: Any, longembed: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -95,11 +93,12 @@ class LongTransformer(Transformer):
         if self.backend != "torch":
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
         swap(self.model, strategy, has_long_rows=has_long_rows)
-        rotary = [part for part in self.model.modules() if isinstance(part, LongRotary)]
+        rotary = (part.inv_freq for part in self.model.modules() if isinstance(part, LongRotary))
         #: The frequencies of rotary positions.
-        self.inv_freq = rotary[0].inv_freq if rotary else None
+        self.inv_freq = next(rotary, None)
         self.strategy = strategy
-        self.has_long_rows = has_long_rows
+        #: Whether long documents run in parts, the windows of `pcw`.
+        self.cuts = strategy.CUTS
         # flattened batches would hide where a document ends; FlashAttention 2 leaves out padding in each layer
         self.unpad_inputs = False
         self._words.padding_side = "right"
@@ -109,20 +108,16 @@ class LongTransformer(Transformer):
     @property
     def longembed(self) -> dict[str, Any]:
         """The setting that is saved: the strategy with its lengths and parameters, and the base."""
-        made_of = {"base": self.base_name, "base_revision": self.base_revision}
-        more = {"has_long_rows": True} if self.has_long_rows else {}
-        return {"strategy": self.strategy.KEY, **asdict(self.strategy), **made_of, **more}
+        made_of: dict[str, Any] = {"base": self.base_name, "base_revision": self.base_revision}
+        if self.table is not None and self.table.has_long_rows:
+            made_of["has_long_rows"] = True
+        return {"strategy": self.strategy.KEY, **asdict(self.strategy), **made_of}
 
     @property
     def table(self) -> LongTable | None:
         """The table of positions, if the strategy has swapped it."""
-        found = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
-        return found if isinstance(found, LongTable) else None
-
-    @property
-    def cuts(self) -> bool:
-        """Whether long documents run in parts, the windows of `pcw`."""
-        return self.strategy.CUTS
+        tables = (part for part in self.model.modules() if isinstance(part, LongTable))
+        return next(tables, None)
 
     @property
     def kept_len(self) -> int:
@@ -152,28 +147,26 @@ class LongTransformer(Transformer):
     ) -> list[Ids] | None:
         """Each text's ids, special tokens included. No more of a text is read than the ids need.
 
-        None if `inputs` are not texts, or if the call needs more than plain tokenising (a chat template, query
-        expansion, lengths by task, settings of the tokenizer for this call).
+        None if `inputs` are not texts, or if they need more than plain tokenising (a chat template, settings of the
+        tokenizer).
         """
         texts = [text for text in inputs if isinstance(text, str)]
         words = self._words
-        by_task = self.query_length or self.document_length or self.query_expansion or self.processing_kwargs
         is_plain = (
             len(inputs) == len(texts) > 0
-            and not by_task
+            and not self.processing_kwargs
             and set(kwargs) <= {"task"}
             and self.processor is words
             and "message" not in self.modality_config
-            and self.transformer_task == "feature-extraction"
             and set(words.model_input_names) <= set(TOKEN_FEATURES)
             and words.pad_token_id is not None
         )
-        cutter = cutter_of(words) if is_plain else None
-        if cutter is None:
+        cutter = cutter_of(words)
+        if cutter is None or not is_plain:
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.kept_len)
         # a tokenizer without special tokens gives no tokens for an empty text, and no model accepts that
-        token = words.pad_token_id if words.eos_token_id is None else words.eos_token_id
+        token = words.eos_token_id or words.pad_token_id
         return [row if len(row) else np.array([token], np.int32) for row in ids]
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
@@ -258,8 +251,8 @@ class LongTransformer(Transformer):
         at_once = max(AT_ONCE // batch.windows.shape[1], 1)
         for start in range(0, len(sizes), at_once):
             rows = slice(start, start + at_once)
-            own = {key: value[rows] if key in TOKEN_FEATURES else value for key, value in cut.items()}
-            runs.append(self._run(own, sizes[rows], **kwargs)[self.module_output_name])
+            own = {key: cut[key][rows] for key in TOKEN_FEATURES if key in cut}
+            runs.append(self._run({**cut, **own}, sizes[rows], **kwargs)[self.module_output_name])
         return {**cut, self.module_output_name: torch.cat(runs)}
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
@@ -288,17 +281,21 @@ class LongModelMixin(BaseModel):
     store: EmbeddingStore | None = None
     #: Whether a document has several vectors.
     has_several_vectors: bool = False
+    #: The feature that holds the vectors.
+    output: str = "sentence_embedding"
 
     def identity(self) -> Identity:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME` with its digest.
 
         All weights of a changed model are read, so it is asked when an evaluation begins, and never for a query.
         """
-        if self.checkpoint is not None:
-            known, base = self.checkpoint.name, self.checkpoint.base.name
-            experiment = self.checkpoint.experiment
+        checkpoint = self.checkpoint
+        if checkpoint is not None:
+            known = checkpoint.name
+            base = checkpoint.base.name
+            experiment = checkpoint.experiment
             if self.is_unchanged():
-                return Identity(base, self.checkpoint.base.revision, experiment)
+                return Identity(base, checkpoint.base.revision, experiment)
         else:
             strategy = self.trunk.strategy
             known = str(getattr(self.model_card_data, "model_name", None) or "model")
@@ -340,14 +337,6 @@ class LongModelMixin(BaseModel):
         """What becomes of token embeddings."""
         return Head.of(self)
 
-    def behind(self, features: Features, **kwargs: object) -> Features:
-        """What the modules behind the first one make of its features, which stay as they are."""
-        features = dict(features)
-        for module in list(self)[1:]:
-            accepted = getattr(module, "forward_kwargs", ())
-            features = module(features, **{key: kwargs[key] for key in accepted if key in kwargs})
-        return features
-
     def row_owner(self) -> object:
         """What the store keeps rows of this model under. None, with one warning, if its name does not hold."""
         checkpoint = self.checkpoint
@@ -366,23 +355,14 @@ class LongModelMixin(BaseModel):
         """Encode in batches by tokens. What is not plain goes to sentence-transformers' own method."""
         kwargs = {key: value for key, value in arguments.items() if key not in _OF_CALL}
         prompt = arguments.get("prompt")
-        vectors = "token_embeddings" if self.has_several_vectors else "sentence_embedding"
-        is_ours = isinstance(self[0], LongTransformer) and arguments["output_value"] == vectors
+        is_ours = isinstance(self[0], LongTransformer) and arguments["output_value"] == self.output
         if not is_ours or self.trunk.token_ids(inputs[:1], prompt, **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
+        engine = Engine([self], prompt, arguments["batch_size"], kwargs, device, arguments["save_to_cpu"])
         # to find one question again costs as much as to encode it
-        is_one_question = len(inputs) == 1 and kwargs.get("task") == "query"
-        done = encode_together(
-            [self],
-            inputs,
-            show=bool(arguments["show_progress_bar"]),
-            device=device,
-            prompt=prompt,
-            batch_size=arguments["batch_size"],
-            kwargs=kwargs,
-            to_host=arguments["save_to_cpu"],
-            store=None if is_one_question else self.store,
-        )
+        if len(inputs) > 1 or kwargs.get("task") != "query":
+            engine.keep_in(self.store)
+        done = engine.encode(inputs, show=bool(arguments["show_progress_bar"]))
         arrays = [done[text][0] for text in inputs]
         if arguments.get("truncate_dim") is not None:
             arrays = [truncate_embeddings(array, arguments["truncate_dim"]) for array in arrays]
@@ -390,7 +370,9 @@ class LongModelMixin(BaseModel):
             arrays = [torch.nn.functional.normalize(array, dim=-1) for array in arrays]
         if arguments.get("token_pooling") is not None:
             arrays = arguments["token_pooling"].pool(arrays, task=kwargs.get("task"))
-        return arrays if self.has_several_vectors else torch.stack(arrays)
+        if not self.has_several_vectors:
+            return torch.stack(arrays)
+        return arrays
 
     def save(self, path: str, *args: Any, **kwargs: Any) -> None:
         """Write the model into a folder, as `save_pretrained` does. A new folder is there when it is complete.
@@ -425,23 +407,6 @@ class LongModelMixin(BaseModel):
             cast("SentenceTransformer", self).truncate_dim = dims
 
 
-def encode_together(
-    models: Sequence[LongModelMixin],
-    inputs: Sequence[str],
-    *,
-    show: bool = False,
-    device: int | str | torch.device | None = None,
-    **options: Any,
-) -> dict[str, list[Tensor]]:
-    """One pass of models that share their first module: each text, and for each model its array.
-
-    The options and errors are those of `Engine`.
-    """
-    for model in models:
-        model.eval()
-    return Engine(models, models[0]._resolve_inference_device(device), **options).encode(inputs, show=show)
-
-
 class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`."""
 
@@ -450,6 +415,7 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
 
     has_several_vectors = True
+    output = "token_embeddings"
 
 
 #: Our models: with one vector a document, or several.

@@ -25,8 +25,8 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 def angles(to: Tensor, inv_freq: Tensor, device: torch.device) -> CosSin:
     """Cosines and sines that rotate token i from its position i to `to[i]`; `to` `[n]` is on the host.
 
-    The model computed its angle `i * inv_freq` in float32. Its rounding error is 1e-3 rad at 32k tokens. The difference
-    to it is computed in float64, and this removes the error. `inv_freq` `[r/2]` is on the host.
+    The model computed its angle `i * inv_freq` in float32, with an error of 1e-3 rad at 32k tokens. The difference to
+    it is computed in float64, which removes the error.
     """
     # Apple's devices have no float64
     now = torch.arange(len(to)).float()[:, None] * inv_freq
@@ -35,7 +35,7 @@ def angles(to: Tensor, inv_freq: Tensor, device: torch.device) -> CosSin:
 
 
 def turns_of(n: int, g: int, w: int, inv_freq: Tensor, device: torch.device) -> tuple[CosSin, CosSin]:
-    """The angles to a token's position where it is the earlier one of a far pair, and where it is the later one."""
+    """The angles to a token's position as the earlier one of a far pair, and as the later one."""
     grouped = torch.arange(n) // g
     return angles(grouped, inv_freq, device), angles(grouped + w - w // g, inv_freq, device)
 
@@ -56,14 +56,8 @@ def self_extend(
 ) -> Tensor:
     """Attention of documents of one length, without padding: `[b, h, n, d]`.
 
-    Args:
-        q: `[b, h, n, d]`, rotated to positions 0..n-1.
-        k: `[b, hk, n, d]`, as `q`, and `hk` divides `h`.
-        v: as `k`.
-        w: the window of exact positions, in tokens.
-        turns: as `turns_of` gives them.
-        scale: of the products of queries and keys.
-        causal: whether a token sees only those before it.
+    `q` `[b, h, n, d]` and `k` `[b, hk, n, d]` are rotated to positions 0..n-1; `v` is as `k`, and `hk` divides `h`.
+    `w` is the window of exact positions in tokens, and `turns` are as `turns_of` gives them.
     """
     n = q.shape[2]
     out, lse = attend_band(q, k, v, scale=scale, left=w - 1, right=0 if causal else w - 1)
@@ -73,15 +67,15 @@ def self_extend(
     out = out.to(lse.dtype)
     earlier, later = turns
     # token i, moved to its later position, over the tokens up to i - w at their earlier one
-    queries, keys = rotate(q, later)[:, :, w:], rotate(k, earlier)[:, :, :-w]
-    far = attend(queries, keys, v[:, :, :-w], scale=scale, causal=True)
+    queries = rotate(q, later)[:, :, w:]
+    far = attend(queries, rotate(k, earlier)[:, :, :-w], v[:, :, :-w], scale=scale, causal=True)
     merged = merge(out[:, :, w:], lse[:, :, w:], *far)
     out = torch.cat([out[:, :, :w], merged[0]], dim=2)
     lse = torch.cat([lse[:, :, :w], merged[1]], dim=2)
     if not causal:
         # the mirror image: read backwards it is causal too
-        queries, keys = rotate(q, earlier)[:, :, :-w].flip(2), rotate(k, later)[:, :, w:].flip(2)
-        far = attend(queries, keys, v[:, :, w:].flip(2), scale=scale, causal=True)
+        backwards = (rotate(q, earlier)[:, :, :-w], rotate(k, later)[:, :, w:], v[:, :, w:])
+        far = attend(*(x.flip(2) for x in backwards), scale=scale, causal=True)
         merged = merge(out[:, :, :-w], lse[:, :, :-w], far[0].flip(2), far[1].flip(2))
         out = torch.cat([merged[0], out[:, :, -w:]], dim=2)
     return out.to(v.dtype)
@@ -123,13 +117,8 @@ def attend(
 
     torch's kernel on a CPU gives both. All other cases are computed a block of rows at a time.
 
-    Args:
-        q: `[b, h, m, d]`, rotated already.
-        k: `[b, hk, n, d]`, and `hk` divides `h` (grouped queries).
-        v: as `k`.
-        scale: of the products of queries and keys.
-        causal: whether row i sees only the keys up to i. It needs as many rows as keys.
-        mask: `[m, n]` whether row i sees key j. Each row must see a key.
+    `q` is `[b, h, m, d]`, `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`. With `causal`, row i sees the keys up to
+    i, and with a `mask` `[m, n]` those where it is True, which must be one at least.
 
     Returns:
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
@@ -178,4 +167,6 @@ def learns(*tensors: Tensor) -> bool:
 def repeat_heads(x: Tensor, q: Tensor) -> Tensor:
     """`x` `[b, hk, n, d]` with each head repeated until it has as many heads as `q`."""
     groups = q.shape[1] // x.shape[1]
-    return x if groups == 1 else x.repeat_interleave(groups, dim=1)
+    if groups == 1:
+        return x
+    return x.repeat_interleave(groups, dim=1)

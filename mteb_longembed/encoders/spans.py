@@ -14,7 +14,7 @@ from mteb_longembed.sentences import sentence_ends
 
 from .model import LongModelMixin, LongSentenceTransformer
 from .tokens import Ids, without_surrogates
-from .vectors import BOUNDS, Features, check_averages, mean_of_groups, windows_of
+from .vectors import BOUNDS, Features, check_averages, content, mean_of_groups
 from .vectors import spans as spans_of_tokens
 from .weights import document_prompt
 
@@ -141,14 +141,14 @@ def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
     vectors = model.head.vectors
     strategy: Strategy = model.trunk.strategy
     for row in rows:
-        groups: list[Tensor] = []
-        bounds = model.trunk.features_of([row], prompt)[BOUNDS]
+        groups = [torch.arange(len(row))]
+        [bounds] = model.trunk.features_of([row], prompt)[BOUNDS]
         if vectors == "window" and strategy.changes(len(row)):
-            windows = windows_of(bounds, strategy).windows
-            groups = [] if windows is None else list(windows)
+            start, end = content(bounds)
+            groups = list(strategy.windows(len(row), start, len(row) - end))
         elif isinstance(vectors, int):
-            groups = spans_of_tokens(bounds[0], vectors)
-        yield groups or [torch.arange(len(row))]
+            groups = spans_of_tokens(bounds, vectors)
+        yield groups
 
 
 def tokens_of(span: Span, offsets: Sequence[Span], number: int, text: str) -> Tensor:

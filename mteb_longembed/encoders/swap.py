@@ -88,26 +88,22 @@ def allowed_len(config: PretrainedConfig) -> int | None:
     return rows
 
 
-def check_fit(config: PretrainedConfig, kind: type[Strategy], base: str) -> None:
-    """Raise IncompatibleError if a strategy does not fit a model. The message says which strategies do."""
+def check_fit(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
+    """Raise IncompatibleError if a strategy or one of its parameters does not fit a model, named `base` in the message.
+
+    The message says which strategies do.
+    """
     positions = positions_of(config)
-    if not positions.fits(kind):
+    model = f"{base}, a model with {positions.name} positions"
+    if not positions.fits(type(strategy)):
         fitting = ", ".join(key for key, other in STRATEGIES.items() if positions.fits(other))
-        raise IncompatibleError(
-            f"{kind.KEY} does not fit {base}, a model with {positions.name} positions; these strategies fit: {fitting}."
-        )
-
-
-def check_parameters(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
-    """Raise IncompatibleError for a parameter without an effect on a model, or a target that it cannot reach."""
-    positions = positions_of(config)
+        raise IncompatibleError(f"{strategy.KEY} does not fit {model}; these strategies fit: {fitting}.")
     given = strategy.settings()
     for parameter in fields(strategy):
         only = parameter.metadata.get("only", positions.name)
         if only != positions.name and parameter.name in given:
             raise IncompatibleError(
-                f"{strategy.KEY}'s {parameter.name} has no effect on {base}, a model with {positions.name} positions: "
-                f"it changes {only} ones; leave it out."
+                f"{strategy.KEY}'s {parameter.name} has no effect on {model}: it changes {only} ones; leave it out."
             )
     if positions == ABSOLUTE and strategy.KEY == "none" and strategy.target_len > strategy.trained_len:
         raise IncompatibleError(
@@ -115,32 +111,27 @@ def check_parameters(config: PretrainedConfig, strategy: Strategy, base: str) ->
             f"trained positions, got a target length of {strategy.target_len} tokens: use pcw, gp, rp, pi or ntk; its "
             f"table has {allowed_len(config)} rows, and a longer trained_len reads them."
         )
+    if positions == UNKNOWN and strategy.logn:
+        raise IncompatibleError(
+            f"attention scaling (logn=on) needs an attention that we know, got {base}; use logn=off."
+        )
 
 
 def swap(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool = False) -> None:
-    """Swap the positions of a private model in place.
-
-    Args:
-        model: of transformers.
-        strategy: with all lengths and parameters.
-        has_long_rows: as in `LongTable`.
+    """Swap the positions of a private model of transformers in place. `has_long_rows`: as in `LongTable`.
 
     Raises:
         IncompatibleError, ModelError: if the strategy does not fit the model.
     """
-    check_fit(model.config, type(strategy), type(model).__name__)
-    positions = positions_of(model.config)
-    if positions == UNKNOWN and strategy.logn:
-        raise IncompatibleError(
-            f"attention scaling (logn=on) needs an attention that we know, got {type(model).__name__}; use logn=off."
-        )
-    if positions == ROTARY:
+    check_fit(model.config, strategy, type(model).__name__)
+    is_rotary = positions_of(model.config) == ROTARY
+    if is_rotary:
         _swap_rotary(model, strategy)
     elif strategy.MOVES:
         _swap_table(model, strategy, has_long_rows=has_long_rows)
     if model.config.model_type == "mpnet":
         fuse_attention(model, strategy)
-    elif positions == ROTARY or strategy.MOVES or strategy.logn:
+    elif is_rotary or strategy.MOVES or strategy.logn:
         _swap_attention(model, strategy)
 
 
@@ -163,33 +154,36 @@ class LongTable(nn.Embedding):
     """The base's table of positions, and the rows that documents read which the strategy changes.
 
     Those rows are computed from the base's, whose training they follow, and not saved; but if somebody trained them
-    (`tune`), or the base has them already, they stand behind the base's rows in its own weight.
-
-    Args:
-        table: of the base.
-        first_row: the row of position 0; those before it are for padding.
-        strategy: gives the rows of long documents, or the places in the trained range.
-        has_long_rows: whether the last rows of the table are those of long documents.
+    (`tune`), or the base has them already (`has_long_rows`), they stand behind the base's rows in its own weight.
+    `first_row` is the row of position 0; those before it are for padding.
     """
 
     def __init__(
         self, table: nn.Embedding, first_row: int, strategy: Strategy, *, has_long_rows: bool = False
     ) -> None:
         weight = table.weight.detach()
-        super().__init__(*weight.shape, table.padding_idx, _weight=weight)
+        rows, width = weight.shape
+        super().__init__(rows, width, table.padding_idx, _weight=weight)
         # transformers' mark of weights that its files had
         self.weight._is_hf_initialized = getattr(table.weight, "_is_hf_initialized", False)  # type: ignore[attr-defined]
         self.first_row = first_row
         self.strategy = strategy
-        self.n_own = len(weight) - (strategy.target_len if has_long_rows else 0)
+        self.n_own = rows
+        if has_long_rows:
+            self.n_own -= strategy.target_len
         #: Rows that were computed, and the state of the weight then.
         self._computed: tuple[object, Tensor] | None = None
+
+    @property
+    def has_long_rows(self) -> bool:
+        """Whether the rows of long documents are its own, because they cannot be computed from the base's."""
+        return self.n_own < len(self.weight)
 
     @property
     def long(self) -> Tensor:
         """`[Lt, d]` the rows of long documents."""
         weight = self.weight
-        if self.n_own < len(weight):
+        if self.has_long_rows:
             return weight[self.n_own :]
         if torch.is_grad_enabled() and weight.requires_grad:
             return self._rows()
@@ -200,7 +194,7 @@ class LongTable(nn.Embedding):
         return self._computed[1]
 
     def _rows(self) -> Tensor:
-        trained = self.weight[self.first_row : self.first_row + self.strategy.trained_len]
+        trained = self.weight[self.first_row :][: self.strategy.trained_len]
         return self.strategy.long_rows(trained.float().cpu()).to(self.weight)
 
     def keep(self, long: Tensor) -> None:
@@ -289,15 +283,15 @@ class LongRotary(nn.Module):
         rows = [init(self.config, device, int(n), layer_type=self.layer_type)[0] for n in lengths]
         return torch.stack(rows).float()
 
-    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> CosSin:
+    def forward(self, x: Tensor, position_ids: Tensor, *layer_type: str) -> CosSin:
         """Cosines and sines `[b, n, r]` for the documents of x."""
         batch = current()
         strategy = batch.strategy
         n = batch.n[:, None]
         changed = strategy.changes(n)
         is_plain = self.rope_type not in _BY_LENGTH and not bool(changed.any())
-        if layer_type != self.layer_type or is_plain:
-            return self.base(x, position_ids) if layer_type is None else self.base(x, position_ids, layer_type)
+        if is_plain or layer_type not in ((), (self.layer_type,)):
+            return self.base(x, position_ids, *layer_type)
         p = position_ids.expand(len(n), -1)
         own = self.frequencies(strategy, batch.n).expand(len(n), -1)
         new = torch.stack([strategy.inv_freq(row, self.theta) for row in own])

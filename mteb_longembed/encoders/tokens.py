@@ -66,8 +66,10 @@ class Cutter:
 
     def _start(self, text: str, n_chars: int) -> str:
         """The start of a text of about so many characters, up to a blank; the whole text if there is none."""
-        blank = _BLANK.search(text, n_chars) if self.splits else None
-        return text if blank is None else text[: blank.start()]
+        blank = _BLANK.search(text, n_chars)
+        if blank is None or not self.splits:
+            return text
+        return text[: blank.start()]
 
 
 def splits_at_blanks(tokenizer_json: str) -> bool:
@@ -133,15 +135,10 @@ def _made(tokenizer_json: str) -> Cutter | None:
 
 
 def special_counts(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    """How many special tokens a tokenizer puts before and after a text; (-1, -1) if it splits a text in another way."""
+    """How many special tokens a tokenizer puts before and after a text; (-1, -1) if it has no `Cutter`."""
     cutter = cutter_of(tokenizer)
     if cutter is not None:
         return len(cutter.prefix_ids), len(cutter.suffix_ids)
-    ids = tokenizer("a")["input_ids"]
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    for before in range(len(ids) - len(bare) + 1):
-        if ids[before : before + len(bare)] == bare:
-            return before, len(ids) - len(bare) - before
     return -1, -1
 
 
@@ -152,7 +149,9 @@ def estimated_tokens(text: str, kept_len: int | None = None) -> int:
     """About how many tokens a text has, estimated without reading it; how many are read of it, if that is limited."""
     special = 2  # one before the text and one behind it
     n_tokens = int(len(text) / CHARS_PER_TOKEN) + special
-    return n_tokens if kept_len is None else min(n_tokens, kept_len)
+    if kept_len is None:
+        return n_tokens
+    return min(n_tokens, kept_len)
 
 
 def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterator[str]:

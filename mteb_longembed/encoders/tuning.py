@@ -130,7 +130,6 @@ def tune(
     finally:
         remove_parametrizations(table, "weight")
         first.model.config.max_position_embeddings = len(table.weight)
-        first.has_long_rows = True
         for parameter in learned:
             parameter.requires_grad_(True)
     return model.eval()

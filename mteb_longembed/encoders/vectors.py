@@ -91,9 +91,11 @@ def content(bounds: Tensor) -> tuple[int, int]:
 
 
 def spans(bounds: Tensor, size: int) -> list[Tensor]:
-    """The indices of each span of so many tokens, by a text's row `[3]` of `BOUNDS`. None without content."""
-    start, end = content(bounds)
-    return list(torch.arange(start, end).split(size)) if end > start else []
+    """The indices of each span of so many tokens, by a text's row `[3]` of `BOUNDS`; without content, of all tokens."""
+    own = torch.arange(*content(bounds))
+    if not len(own):
+        return [torch.arange(int(bounds[0]))]
+    return list(own.split(size))
 
 
 def windows_of(bounds: Tensor, strategy: Strategy) -> TokenBatch:
@@ -188,8 +190,8 @@ class LongPooling(Pooling):
                 vectors = features["token_embeddings"].sum(1) / total
         if isinstance(asked, int):
             groups = [spans(row, asked) for row in batch.bounds]
-            vectors = _span_vectors(groups, features["token_embeddings"], batch.weights, vectors)
-            texts = texts.repeat_interleave(torch.tensor([max(len(group), 1) for group in groups]))
+            texts = texts.repeat_interleave(torch.tensor([len(group) for group in groups]))
+            vectors = torch.cat([_means(features, batch, *group) for group in enumerate(groups)])
         counts = texts.bincount(minlength=len(batch.bounds))
         return {**features, "sentence_embedding": vectors, BATCH: replace(batch, vectors=counts)}
 
@@ -216,18 +218,12 @@ def _of_texts(features: Features, batch: TokenBatch) -> tuple[Features, TokenBat
     return {**kept, "token_embeddings": tokens, "attention_mask": mask}, batch
 
 
-def _span_vectors(
-    groups: list[list[Tensor]], tokens: Tensor, weights: Tensor | None, of_texts: Tensor
-) -> Tensor:
-    """The mean of each span of each text. A text without one keeps its vector."""
-    rows = []
-    for number, group in enumerate(groups):
-        if group:
-            own = None if weights is None else weights[number]
-            rows.append(mean_of_groups(group, tokens[number], own))
-        else:
-            rows.append(of_texts[number, None].to(torch.promote_types(tokens.dtype, torch.float32)))
-    return torch.cat(rows)
+def _means(features: Features, batch: TokenBatch, number: int, groups: list[Tensor]) -> Tensor:
+    """The mean of each group of a text's tokens: `[groups, d]`."""
+    weights = batch.weights
+    if weights is not None:
+        weights = weights[number]
+    return mean_of_groups(groups, features["token_embeddings"][number], weights)
 
 
 class GroupByDocument(Module):

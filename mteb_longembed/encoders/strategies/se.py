@@ -57,7 +57,9 @@ class SelfExtend(Strategy):
 
     def sizes(self, n: int) -> tuple[int, int]:
         """`g` and `w` for a document of `n` tokens."""
-        return (self.g, self.w) if isinstance(self.g, int) else self._defaults(n)
+        if isinstance(self.g, int):
+            return self.g, self.w
+        return self._defaults(n)
 
     def check(self) -> None:
         if not 1 <= self.w < self.trained_len:

@@ -19,12 +19,9 @@ else:
 
 
 def parameter(default: Any, help: str, **metadata: object) -> Any:
-    """A parameter of a strategy with its help text. Its annotation has its type and choices.
+    """A parameter with its help text. If the default is None, `defaults_by_length` gives the value.
 
-    Args:
-        default: if it is None, `defaults_by_length` gives the value.
-        help: what `list strategies` says of it.
-        metadata: `only`, if it acts on `absolute` or on `rotary` positions alone.
+    `only`, in the metadata, says that it acts on `absolute` or on `rotary` positions alone.
     """
     return field(default=default, metadata={"help": help, **metadata})
 
@@ -101,10 +98,7 @@ class Strategy:
         return math.ceil(self.target_len / self.trained_len)
 
     def query_factor(self, seen: Tensor) -> Tensor:
-        """The factors of attention queries that see so many tokens each, any shape: float32 (log-n scaling).
-
-        They are 1 if `logn` is off, and for queries that see at most `Lo` tokens.
-        """
+        """The factors of attention queries that see so many tokens each, any shape: float32, at least 1."""
         import torch
 
         if not self.logn:
@@ -123,45 +117,33 @@ class Strategy:
     def changes(self, n: Any, *, rotary: bool = True) -> Any:
         """Whether a document of `n` tokens gets another embedding than from the base.
 
-        Args:
-            n: a number, or a tensor of any shape; the result is a bool, or as long.
-            rotary: whether the model has rotary positions, and no table.
+        `n` is a number, or a tensor of any shape, and the result as long. `rotary`: as opposed to a learned table.
         """
         return n > self.trained_len
 
-    def rotation_factor(self) -> float:
-        """The factor of the cosines and sines in queries and in keys of a document that changes."""
-        return 1.0
+    def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
+        """Token indices of each window over one document of `n` tokens: `[w, size]` int64.
+
+        Every window repeats the `prefix` tokens at the start (special tokens and prompt) and the `suffix` at the end.
+        """
+        raise NotImplementedError
 
     @property
     def depends_on_length(self) -> bool:
         """Whether positions depend on the length of each document, and not only on whether it changes."""
         return False
 
-    def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
-        """Token indices of each window over one document: `[w, size]` int64.
-
-        Args:
-            n: tokens of the document.
-            prefix: tokens at the start (special tokens and prompt) that every window repeats.
-            suffix: special tokens at the end that every window repeats.
-        """
-        raise NotImplementedError
-
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
         """The position of each token inside the trained range; it may be a fraction.
 
-        Args:
-            p: positions 0..n-1, `[n]` or `[b, n]`, of any type of numbers.
-            n: the documents' token counts, broadcastable to `p`.
+        `p` are positions 0..n-1, `[n]` or `[b, n]`, and `n` the documents' token counts, broadcastable to `p`.
         """
         return p
 
     def long_rows(self, table: Tensor) -> Tensor:
         """The rows of a learned table that long documents read, `[Lt, d]` float32: the table at `position_ids`.
 
-        Args:
-            table: `[Lo, d]` float32 on the host, the rows of positions 0..Lo-1.
+        `table` is `[Lo, d]` float32 on the host, the rows of positions 0..Lo-1.
         """
         import torch
 
@@ -169,25 +151,20 @@ class Strategy:
         return rows_at(table, self.position_ids(positions, torch.tensor(self.target_len)))
 
     def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
-        """Rotary inverse frequencies, `[d/2]`.
-
-        Args:
-            inv_freq: `[d/2]` float32, the model's own, with its own rope scaling.
-            base: the model's rope base (theta).
-        """
+        """Rotary inverse frequencies, `[d/2]` float32, from the model's own, and its rope base (theta)."""
         return inv_freq
 
-    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
-        """transformers' rope parameters that give the same frequencies, for `export`.
-
-        Args:
-            rope: those of the base, of the type `default` or `linear`.
-        """
-        raise NotImplementedError
+    def rotation_factor(self) -> float:
+        """The factor of the cosines and sines in queries and in keys of a document that changes."""
+        return 1.0
 
     def sizes(self, n: int) -> tuple[int, int] | None:
         """The group size and the window of SelfExtend's relative positions, in a document of `n` tokens. None: none."""
         return None
+
+    def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        """transformers' rope parameters for `export`, from those of the base, of the type `default` or `linear`."""
+        raise NotImplementedError
 
 
 def rows_at(table: Tensor, positions: Tensor) -> Tensor:

@@ -75,7 +75,9 @@ class YaRN(Strategy):
         return inv_freq / self.factor * ramp + inv_freq * (1 - ramp)
 
     def rotation_factor(self) -> float:
-        return 1.0 if self.logn else 0.1 * math.log(self.factor) + 1
+        if self.logn:
+            return 1.0
+        return 0.1 * math.log(self.factor) + 1
 
     def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
         return {
