@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -186,13 +186,14 @@ def _grouped(
         documents = [slice(row, row + 1) for row in range(len(batch.lengths))]
     parts = []
     for rows, n in zip(documents, batch.lengths, strict=False):
-        own: Any = [x[rows, :, :n] for x in (q, k, v)]
-        sizes: Any = batch.strategy.sizes(n)
+        queries, keys, values = (x[rows, :, :n] for x in (q, k, v))
+        g, w = cast("tuple[int, int]", batch.strategy.sizes(n))
         if n <= batch.strategy.trained_len:
-            part = _torchs(*own, None, scale, causal=causal)
+            part = _torchs(queries, keys, values, None, scale, causal=causal)
         else:
-            make = functools.partial(turns_of, n, *sizes, batch.inv_freq, q.device)
-            part = self_extend(*own, sizes[1], batch.cached(("turns", n), make), scale=scale, causal=causal)
+            inv_freq = cast("Tensor", batch.inv_freq)  # `swap` lets only rotary models have sizes
+            turns = batch.cached(("turns", n), functools.partial(turns_of, n, g, w, inv_freq, q.device))
+            part = self_extend(queries, keys, values, w, turns, scale=scale, causal=causal)
         parts.append(F.pad(part, (0, 0, 0, width - n)))
     return torch.cat(parts).transpose(1, 2).contiguous()
 

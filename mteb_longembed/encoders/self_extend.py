@@ -117,8 +117,8 @@ def attend(
 
     torch's kernel on a CPU gives both. All other cases are computed a block of rows at a time.
 
-    `q` is `[b, h, m, d]`, `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`. With `causal`, row i sees the keys up to
-    i, and with a `mask` `[m, n]` those where it is True, which must be one at least.
+    `q` is `[b, h, m, d]`, `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`. With `causal`, row i sees the keys up
+    to i, and with a `mask` `[m, n]` those where it is True, which must be one at least.
 
     Returns:
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).

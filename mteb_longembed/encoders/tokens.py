@@ -66,8 +66,10 @@ class Cutter:
 
     def _start(self, text: str, n_chars: int) -> str:
         """The start of a text of about so many characters, up to a blank; the whole text if there is none."""
-        blank = _BLANK.search(text, n_chars)
-        if blank is None or not self.splits:
+        blank = None
+        if self.splits and n_chars < len(text):
+            blank = _BLANK.search(text, n_chars)
+        if blank is None:
             return text
         return text[: blank.start()]
 
