@@ -76,15 +76,10 @@ class Strategy:
         return 8 * trained_len
 
     @classmethod
-    def parameters(cls) -> dict[str, object]:
-        """The strategy's own parameters and their defaults, without the two lengths."""
-        return {f.name: f.default for f in fields(cls)[2:]}
-
-    @classmethod
     def declared(cls) -> dict[str, Any]:
-        """The type of each of the strategy's own parameters."""
+        """The strategy's own parameters, without the two lengths, and their types."""
         known = hints(cast("Any", cls))
-        return {name: known[name] for name in cls.parameters()}
+        return {f.name: known[f.name] for f in fields(cls)[2:]}
 
     def settings(self) -> dict[str, object]:
         """The parameters whose values differ from their defaults for these lengths."""
