@@ -32,19 +32,11 @@ from .card import extended_card
 from .checkpoint import Checkpoint, saved_strategy
 from .head import Head
 from .identity import Identity, content, digest, state_of
+from .self_extend import to_device
 from .store import EmbeddingStore
 from .swap import LongRotary, LongTable, swap
-from .tokens import Ids, cutter_of, special_counts
-from .vectors import (
-    BATCH,
-    BOUNDS,
-    TOKEN_FEATURES,
-    Features,
-    GroupByDocument,
-    TokenBatch,
-    features_of_windows,
-    windows_of,
-)
+from .tokens import Ids, cutter_of
+from .vectors import BATCH, BOUNDS, TOKEN_FEATURES, Features, GroupByDocument, TokenBatch, windows_of
 
 #: How many tokens of a document's windows run together.
 AT_ONCE = 16_384
@@ -138,7 +130,7 @@ class LongTransformer(Transformer):
         if ids is not None:
             return self.features_of(ids, prompt)
         features = super().preprocess(inputs, prompt, **kwargs)
-        if "input_ids" in features and isinstance(self.tokenizer, PreTrainedTokenizerBase):
+        if "input_ids" in features:
             features[BOUNDS] = self._bounds(features["input_ids"], features["attention_mask"].sum(1), prompt)
         return features
 
@@ -190,15 +182,18 @@ class LongTransformer(Transformer):
         A tokenizer may merge the prompt's last characters with the text. So only those prompt tokens count that are
         unchanged in the document.
         """
-        before, behind = special_counts(self._words)
-        bounds = torch.tensor([[0, before, behind]]).repeat(len(input_ids), 1)
+        bounds = torch.full((len(input_ids), 3), -1)
         bounds[:, 0] = lengths
-        if not prompt or before < 0:
+        cutter = cutter_of(self._words)
+        if cutter is None:
             return bounds
-        read = self.token_ids([prompt]) or [np.array(self._words(prompt)["input_ids"])]
-        alone = torch.from_numpy(read[0])[: len(read[0]) - behind][: input_ids.shape[1]]
-        same = (input_ids[:, : len(alone)] == alone).int().cumprod(1).sum(1)
-        bounds[:, 1] = same.clamp(min=before)
+        bounds[:, 1] = len(cutter.prefix_ids)
+        bounds[:, 2] = len(cutter.suffix_ids)
+        if prompt:
+            [ids] = cutter([prompt], self.kept_len)
+            alone = torch.from_numpy(ids)[: len(ids) - len(cutter.suffix_ids)][: input_ids.shape[1]]
+            same = (input_ids[:, : len(alone)] == alone).int().cumprod(1).sum(1)
+            bounds[:, 1] = same.clamp(min=len(cutter.prefix_ids))
         return bounds
 
     # ---- the pass ---------------------------------------------------------------------------------------------
@@ -245,15 +240,19 @@ class LongTransformer(Transformer):
     def _run_windows(self, features: Features, batch: TokenBatch, **kwargs: Any) -> Features:
         """The token embeddings of windows, `[w, size, d]`, of documents of which some are cut."""
         assert batch.windows is not None and batch.texts is not None
-        cut = features_of_windows(features, batch.windows, batch.texts)
+        device = features["input_ids"].device
+        # padding reads token 0, and its mask of 0 hides that
+        places = to_device(batch.texts[:, None], device), to_device(batch.windows.clamp(min=0), device)
+        cut = {key: features[key][places] for key in TOKEN_FEATURES if key in features}
+        cut["attention_mask"] = to_device((batch.windows >= 0).long(), device)
         sizes = (batch.windows >= 0).sum(1)
         runs = []
         at_once = max(AT_ONCE // batch.windows.shape[1], 1)
         for start in range(0, len(sizes), at_once):
             rows = slice(start, start + at_once)
-            own = {key: cut[key][rows] for key in TOKEN_FEATURES if key in cut}
-            runs.append(self._run({**cut, **own}, sizes[rows], **kwargs)[self.module_output_name])
-        return {**cut, self.module_output_name: torch.cat(runs)}
+            own = {key: value[rows] for key, value in cut.items()}
+            runs.append(self._run({**features, **own}, sizes[rows], **kwargs)[self.module_output_name])
+        return {**features, **cut, self.module_output_name: torch.cat(runs)}
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the base's weights and files, and the setting."""

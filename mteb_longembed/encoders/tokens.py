@@ -136,14 +136,6 @@ def _made(tokenizer_json: str) -> Cutter | None:
     return Cutter(backend, np.array(special[:before], np.int32), np.array(special[before:], np.int32))
 
 
-def special_counts(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    """How many special tokens a tokenizer puts before and after a text; (-1, -1) if it has no `Cutter`."""
-    cutter = cutter_of(tokenizer)
-    if cutter is not None:
-        return len(cutter.prefix_ids), len(cutter.suffix_ids)
-    return -1, -1
-
-
 # ---- texts that are given, and drawn ones -----------------------------------------------------------------------
 
 

@@ -116,15 +116,6 @@ def windows_of(bounds: Tensor, strategy: Strategy) -> TokenBatch:
     return TokenBatch(bounds, pad_sequence(tokens, True, -1), torch.tensor(texts))
 
 
-def features_of_windows(features: Features, windows: Tensor, texts: Tensor) -> Features:
-    """Token features `[b, n]` of texts as those of their windows, `[w, size]`; the two as in `TokenBatch`."""
-    device = features["input_ids"].device
-    # padding reads token 0, and its mask of 0 hides that
-    places = to_device(texts[:, None], device), to_device(windows.clamp(min=0), device)
-    cut = {key: features[key][places] for key in TOKEN_FEATURES if key in features}
-    return {**features, **cut, "attention_mask": to_device((windows >= 0).long(), device)}
-
-
 def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None = None) -> Tensor:
     """Means of `values` `[m, d]` by their group `[m]`, on the host: `[groups, d]`, in fp32 or a wider type.
 
