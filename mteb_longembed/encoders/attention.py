@@ -1,8 +1,7 @@
 """The one attention function of extended models: torch's own, with scaled queries, windows in bands, and SelfExtend.
 
-transformers passes what the registered mask function makes to the attention function. Ours is the plain padding mask
-`[b, n]`, or None if nothing is padded. The attention function itself handles causality and sliding windows, so no mask
-of size n x n is made.
+transformers passes what the registered mask function makes to the attention function. Ours makes none: the attention
+function itself handles padding, causality and sliding windows, so no mask of size n x n is made.
 """
 
 import contextlib
@@ -133,10 +132,10 @@ def long_attention(
             raise ModelError(
                 f"{type(module).__name__} uses {name} in its attention, but our attention has no {name}."
             )
-    if attention_mask is not None and attention_mask.ndim != 2:
+    if attention_mask is not None:
         raise ModelError(
-            f"attention takes a padding mask [b, n], got a mask of shape {tuple(attention_mask.shape)}: pass only "
-            "tokenised texts to the extended model."
+            f"our attention takes no mask but that of padding, got one of shape {tuple(attention_mask.shape)}: pass "
+            "only tokenised texts to the extended model."
         )
     batch = current()
     strategy = batch.strategy
@@ -198,11 +197,8 @@ def _grouped(
     return torch.cat(parts).transpose(1, 2).contiguous()
 
 
-def padding_mask(attention_mask: Tensor | None = None, **kwargs: object) -> Tensor | None:
-    """The plain padding mask `[b, n]`. None without padding, which the host knows."""
-    if attention_mask is None or current().are_all(attention_mask.shape[-1]):
-        return None
-    return attention_mask
+def no_mask(**kwargs: object) -> None:
+    """No mask of transformers': the batch says where documents end."""
 
 
 def attend_plain(
@@ -254,4 +250,4 @@ def _torchs(
 
 
 AttentionInterface.register(ATTENTION, long_attention)
-AttentionMaskInterface.register(ATTENTION, padding_mask)
+AttentionMaskInterface.register(ATTENTION, no_mask)
