@@ -80,7 +80,7 @@ def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
     shown = capsys.readouterr().out
     for key, kind in STRATEGIES.items():
         assert f"\n  {key}" in shown
-        assert all(f" {name}=" in shown for name in kind.parameters())
+        assert all(f" {name}=" in shown for name in kind.declared())
     assert all(f" {name}=" in shown for name in SEARCH_SETTINGS)
     assert all(f"\n  {alias} " in shown and entry.hub_id in shown for alias, entry in ZOO.items())
     assert all(f"\n  {task.metadata.name} " in shown for task in TASKS)

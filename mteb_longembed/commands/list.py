@@ -37,7 +37,7 @@ def strategies() -> Part:
     data: list[dict[str, object]] = []
     for key, kind in STRATEGIES.items():
         title = (sys.modules[kind.__module__].__doc__ or "").strip().partition("\n")[0]
-        defaults = kind.parameters()
+        defaults = {name: getattr(kind, name) for name in kind.declared()}
         lines.append(f"  {key:<10}{title}")
         meaning = {field.name: field.metadata.get("help", "") for field in fields(kind)}
         for name, default in defaults.items():

@@ -34,7 +34,7 @@ ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
 #: What is tried first of a base: words, and the vectors that do best with them (experiments/ways.md).
 FUSED = "fuse=words"
 #: Strategies that cut no windows. By default the first one that fits is tried.
-POSITIONS = tuple(key for key, kind in STRATEGIES.items() if "windows" not in kind.overrides())
+POSITIONS = tuple(key for key, kind in STRATEGIES.items() if not kind.CUTS)
 
 #: `base`: the model as it is. `strategy`: a model with another strategy. `search`: a model with settings of search.
 #: `fusion`: with BM25's scores added. `bm25`: BM25 alone. `api`: a model of mteb's own, to which nothing is added.

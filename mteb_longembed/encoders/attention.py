@@ -1,9 +1,7 @@
 """The one attention function of extended models: torch's own, with scaled queries, windows in bands, and SelfExtend.
 
-transformers makes a mask with the registered mask function, and passes it to the attention function. A name without a
-mask function gets no mask at all, and the model would attend to padding. So both are registered. Our mask is the plain
-padding mask `[b, n]`, or None if nothing is padded. The attention function itself handles causality and sliding
-windows, so no mask of size n x n is made for long documents.
+transformers passes what the registered mask function makes to the attention function. Ours makes none: the attention
+function itself handles padding, causality and sliding windows, so no mask of size n x n is made.
 """
 
 import contextlib
@@ -12,7 +10,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -22,16 +20,11 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import ModelError
 
-from .self_extend import attend_band, repeat_heads, self_extend, to_device, turns_of
+from .self_extend import bands, repeat_heads, self_extend, to_device, turns_of
 
 T = TypeVar("T")
-P = ParamSpec("P")
 #: The name under which transformers knows our attention function.
 ATTENTION = "longembed"
-#: Padded documents up to this length in tokens share one mask of size n x n where a layer has a window, by kind of
-#: device. Longer ones run one by one, in bands.
-_WINDOWED_TOGETHER = {"cpu": 256}
-_WINDOWED_TOGETHER_ELSEWHERE = 2048
 #: Where a layer of transformers has the function that runs it again, if gradients are checkpointed.
 _CHECKPOINT = "_gradient_checkpointing_func"
 
@@ -44,7 +37,7 @@ class Batch:
         strategy: of the model.
         lengths: the tokens of each document, at least 1.
         device: where the documents are.
-        inv_freq: `[r/2]` the model's rotary inverse frequencies, on the host. None without rotary positions.
+        inv_freq: `[r/2]` rotary inverse frequencies, on the host. None without rotary positions.
         offsets: `[b]` how many positions each document is moved, in training. None for none.
     """
 
@@ -85,11 +78,7 @@ _CURRENT: ContextVar[Batch | None] = ContextVar("_CURRENT", default=None)
 
 
 def current() -> Batch:
-    """The batch that runs in this thread.
-
-    Raises:
-        ModelError: if the transformer was called directly.
-    """
+    """The batch that runs in this thread. ModelError if the transformer was called directly."""
     batch = _CURRENT.get()
     if batch is None:
         raise ModelError(
@@ -117,14 +106,8 @@ def keep_batch(model: torch.nn.Module) -> None:
             vars(module)[_CHECKPOINT] = functools.partial(_with_batch, run_again)
 
 
-def _with_batch(checkpoint: Callable[..., T], layer: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    batch = current()
-
-    def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with running(batch):
-            return layer(*args, **kwargs)
-
-    return checkpoint(run, *args, **kwargs)
+def _with_batch(checkpoint: Callable[..., T], layer: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    return checkpoint(running(current())(layer), *args, **kwargs)
 
 
 def long_attention(
@@ -142,25 +125,24 @@ def long_attention(
     """Attention as transformers asks for it: `[b, h, n, d]` in, `[b, n, h, d]` out, and no weights.
 
     Raises:
-        ModelError: if the model asks for something that it cannot do (soft capping, sinks, biases, a mask of another
-            form): without the error its embeddings would be wrong.
+        ModelError: if the model asks for soft capping, sinks, biases or another mask, which it cannot do.
     """
     for name in ("softcap", "s_aux", "position_bias", "cache"):
         if kwargs.get(name) is not None:
             raise ModelError(
                 f"{type(module).__name__} uses {name} in its attention, but our attention has no {name}."
             )
-    if attention_mask is not None and attention_mask.ndim != 2:
+    if attention_mask is not None:
         raise ModelError(
-            f"attention takes a padding mask [b, n], got a mask of shape {tuple(attention_mask.shape)}: pass only "
-            "tokenised texts to the extended model."
+            f"our attention takes no mask but that of padding, got one of shape {tuple(attention_mask.shape)}: pass "
+            "only tokenised texts to the extended model."
         )
     batch = current()
     strategy = batch.strategy
     causal = module.is_causal if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     # in an extended model, a window that is at least as large as the trained length had no effect in training
-    least = strategy.trained_len if strategy.overrides() else strategy.target_len
+    least = strategy.target_len if strategy.KEY == "none" else strategy.trained_len
     window = None
     if sliding_window is not None and sliding_window < least:
         window = sliding_window
@@ -170,15 +152,15 @@ def long_attention(
             # one factor for all documents: as part of the scale it costs nothing, and is not rounded
             scale *= float(strategy.query_factor(batch.n[0]))
         elif strategy.logn:
-            query = _scaled(query, batch, causal=causal)
-        if "attention" in strategy.overrides():
+            query = scaled_queries(query, batch, causal=causal)
+        if strategy.sizes(batch.longest) is not None:
             return _grouped(query, key, value, batch, scale, dropout, causal=causal), None
     out = attend_plain(query, key, value, batch, scale=scale, causal=causal, window=window, dropout=dropout)
     return out.transpose(1, 2).contiguous(), None
 
 
-def _scaled(query: Tensor, batch: Batch, *, causal: bool) -> Tensor:
-    """Queries with the factors of log-n scaling. In a causal model token i sees i + 1 tokens."""
+def scaled_queries(query: Tensor, batch: Batch, *, causal: bool) -> Tensor:
+    """Queries `[b, h, n, d]` with the factors of log-n scaling. In a causal model token i sees i + 1 tokens."""
 
     def factors() -> Tensor:
         seen = batch.n[:, None]
@@ -192,45 +174,31 @@ def _scaled(query: Tensor, batch: Batch, *, causal: bool) -> Tensor:
 def _grouped(
     q: Tensor, k: Tensor, v: Tensor, batch: Batch, scale: float, dropout: float, *, causal: bool
 ) -> Tensor:
-    """SelfExtend for documents beyond the trained length, `[b, n, h, d]`; plain attention for the others."""
+    """SelfExtend, `[b, n, h, d]`, for each document alone; plain attention up to the trained length."""
     if dropout > 0:
         warnings.warn(
             "this strategy changes relative positions, so its attention runs without dropout.", stacklevel=2
         )
-    strategy = batch.strategy
-    inv_freq = batch.inv_freq
-    assert inv_freq is not None  # `swap` lets only rotary models have it
-
-    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        n = q.shape[2]
-        if n <= strategy.trained_len:
-            return _attend_masked(q, k, v, None, scale, causal=causal)
-        g, w = strategy.attention(n)
-        turns = batch.cached(("turns", n), lambda: turns_of(n, g, w, inv_freq, q.device))
-        return self_extend(q, k, v, w, turns, scale=scale, causal=causal)
-
-    return _each_document(run, q, k, v, batch).transpose(1, 2).contiguous()
-
-
-def _each_document(
-    run: Callable[[Tensor, Tensor, Tensor], Tensor], q: Tensor, k: Tensor, v: Tensor, batch: Batch
-) -> Tensor:
-    """Attention that takes no padding, for each document alone: `[b, h, n, d]`, with zeros for padding."""
     width = q.shape[2]
-    if batch.are_all(width):
-        return run(q, k, v)
+    documents = [slice(None)]  # all of one length run together
+    if not batch.are_all(width):
+        documents = [slice(row, row + 1) for row in range(len(batch.lengths))]
     parts = []
-    for row, n in enumerate(batch.lengths):
-        part = run(q[row, None, :, :n], k[row, None, :, :n], v[row, None, :, :n])
+    for rows, n in zip(documents, batch.lengths, strict=False):
+        queries, keys, values = (x[rows, :, :n] for x in (q, k, v))
+        g, w = cast("tuple[int, int]", batch.strategy.sizes(n))
+        if n <= batch.strategy.trained_len:
+            part = _torchs(queries, keys, values, None, scale, causal=causal)
+        else:
+            inv_freq = cast("Tensor", batch.inv_freq)  # `swap` lets only rotary models have sizes
+            turns = batch.cached(("turns", n), functools.partial(turns_of, n, g, w, inv_freq, q.device))
+            part = self_extend(queries, keys, values, w, turns, scale=scale, causal=causal)
         parts.append(F.pad(part, (0, 0, 0, width - n)))
-    return torch.cat(parts)
+    return torch.cat(parts).transpose(1, 2).contiguous()
 
 
-def padding_mask(attention_mask: Tensor | None = None, **kwargs: object) -> Tensor | None:
-    """The plain padding mask `[b, n]`. None without padding, which the host knows."""
-    if attention_mask is None or current().are_all(attention_mask.shape[-1]):
-        return None
-    return attention_mask
+def no_mask(**kwargs: object) -> None:
+    """No mask of transformers': the batch says where documents end."""
 
 
 def attend_plain(
@@ -255,34 +223,19 @@ def attend_plain(
     if not causal and not batch.are_all(n):
         real = batch.on_device("real", lambda: torch.arange(n) < batch.n[:, None])[:, None, None, :]
     if window is None or window >= n:
-        return _attend_masked(q, k, v, real, scale, causal=causal, dropout=dropout)
-    together = _WINDOWED_TOGETHER.get(q.device.type, _WINDOWED_TOGETHER_ELSEWHERE)
-    if dropout > 0 or (real is not None and batch.longest <= together):
-        near = _near(n, window, real, q.device, causal=causal)
-        return _attend_masked(q, k, v, near, scale, causal=False, dropout=dropout)
-    before = window - 1
-    after = 0 if causal else before
-
-    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attend_band(q, k, v, scale=scale, left=before, right=after)[0]
-
-    if real is None:
-        return run(q, k, v)
-    return _each_document(run, q, k, v, batch)
+        return _torchs(q, k, v, real, scale, causal=causal, dropout=dropout)
+    at = torch.arange(n, device=q.device)
+    outs = []
+    for rows, keys, seen in bands(n, window - 1, 0 if causal else window - 1, q.device):
+        if real is not None:
+            # padding sees itself too, because each row must see a key
+            seen = seen & (real[..., keys] | (at[rows, None] == at[keys]))
+        parts = q[:, :, rows], k[:, :, keys], v[:, :, keys]
+        outs.append(_torchs(*parts, seen, scale, causal=False, dropout=dropout))
+    return torch.cat(outs, dim=2)
 
 
-def _near(n: int, window: int, real: Tensor | None, device: torch.device, *, causal: bool) -> Tensor:
-    """Which tokens a token sees in a window: `[1, 1, n, n]`, with padding `[b, 1, n, n]`."""
-    at = torch.arange(n, device=device)
-    distance = at[:, None] - at
-    near = (distance < window) & (distance >= 0 if causal else distance > -window)
-    if real is not None:
-        near = near & real
-    # a row of padding that has no real neighbour sees itself
-    return near | ((distance == 0) & ~near.any(-1, keepdim=True))
-
-
-def _attend_masked(
+def _torchs(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, *, causal: bool, dropout: float = 0.0
 ) -> Tensor:
     """torch's attention in one call. With a mask, several devices have only a slow path for grouped queries."""
@@ -297,4 +250,4 @@ def _attend_masked(
 
 
 AttentionInterface.register(ATTENTION, long_attention)
-AttentionMaskInterface.register(ATTENTION, padding_mask)
+AttentionMaskInterface.register(ATTENTION, no_mask)

@@ -24,7 +24,7 @@ from mteb_longembed.names import (
 )
 
 from .base import Base, read_base
-from .swap import check_fit, check_parameters
+from .swap import check_fit
 from .vectors import check_averages
 
 #: Checked values by the names of their parameters.
@@ -74,7 +74,7 @@ class ModelSpec:
                 self._keep(name, read_tokens(what, getattr(self, name)))
         self._keep("trust_remote_code", read("trust_remote_code", bool, self.trust_remote_code))
         self._keep("vectors", read_vectors(self.vectors))
-        if self.vectors == "window" and "windows" not in self.kind.overrides():
+        if self.vectors == "window" and not self.kind.CUTS:
             raise IncompatibleError(
                 f"vectors={self.vectors} needs a strategy that cuts windows, got {self.strategy}; use pcw, or "
                 "vectors=N."
@@ -237,9 +237,8 @@ def _strategy_for(base: Base, spec: ModelSpec) -> Strategy:
                 f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
             )
         return get_strategy("pi")(trained_len=trained_len, target_len=grown)
-    check_fit(base.config, spec.kind, base.name)
     strategy = strategy_of(spec, base.trained_len, base.name)
-    check_parameters(base.config, strategy, base.name)
+    check_fit(base.config, strategy, base.name)
     return strategy
 
 

@@ -94,7 +94,7 @@ def check_exportable(checkpoint: Checkpoint) -> None:
         raise _several_vectors()
     positions = checkpoint.base.positions
     config = copy.deepcopy(checkpoint.base.config)
-    if checkpoint.strategy.overrides():
+    if checkpoint.strategy.KEY != "none":
         _plain_rope(positions, checkpoint.strategy, config)
     if positions is not ABSOLUTE:
         _take_longer_inputs(positions, config, checkpoint.strategy)
@@ -157,7 +157,7 @@ def _plain_transformer(
     state = {
         key.replace("rotary_emb.base.", "rotary_emb."): value for key, value in inner.state_dict().items()
     }
-    if strategy.overrides():
+    if strategy.KEY != "none":
         rope = _plain_rope(positions, strategy, config)
         table = first.table
         if rope is None and table is not None:
@@ -186,7 +186,7 @@ def _plain_transformer(
 def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConfig) -> Json | None:
     """The rope parameters that express a strategy. None on absolute positions. Refuses what would be another method."""
     if positions is ABSOLUTE:
-        if "windows" in strategy.overrides():
+        if strategy.CUTS:
             raise _refuse(positions, strategy, "it cuts windows while it runs; use pi, ntk or rp")
         if strategy.depends_on_length:
             reason = "its groups depend on each document's length; use gp:factor=target"
@@ -237,7 +237,7 @@ def _lost_in(positions: Positions, strategy: Strategy) -> list[str]:
     """One sentence for each difference between the plain checkpoint and the extended model."""
     lo = strategy.trained_len
     lost = []
-    if strategy.overrides() and not strategy.changes(lo, positions.actions):
+    if strategy.KEY != "none" and not strategy.changes(lo, rotary=positions is ROTARY):
         rows = torch.arange(lo, dtype=torch.float32)[:, None]
         # in a table, `rp` leaves the first rows as they are
         if positions is not ABSOLUTE or not torch.equal(strategy.long_rows(rows)[:lo], rows):

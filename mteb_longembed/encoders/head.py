@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, WordWeights
@@ -16,6 +16,10 @@ from mteb_longembed.names import Vectors
 
 from .vectors import GroupByDocument, LongPooling, check_averages
 from .weights import TokenWeights
+
+#: The two features that a map can act on.
+_OF_TOKENS = "token_embeddings"
+_OF_TEXTS = "sentence_embedding"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,31 +44,24 @@ class Head:
 
     @classmethod
     def of(cls, modules: Iterable[nn.Module]) -> Head:
-        """The head of any model: stock, saved or ours.
-
-        Linear maps of tokens before the weights, which `stock_modules` makes of maps of vectors, are read as the maps
-        of vectors that they stand for.
-        """
+        """The head of any model: stock, saved or ours. Linear maps of tokens are read as those of vectors."""
         rest: list[Any] = list(modules)[1:]
         everything = tuple(rest)
         maps = []
-        while rest and is_linear(rest[0], "token_embeddings"):
-            maps.append(_acting_on(rest.pop(0), "sentence_embedding"))
+        while rest and is_linear(rest[0], _OF_TOKENS):
+            maps.append(_acting_on(rest.pop(0), _OF_TEXTS))
         weights: WordWeights | None = None
         if rest and isinstance(rest[0], WordWeights):
             weights = rest.pop(0)
         # a class of somebody's own may pool in another way
         if not rest or type(rest[0]) not in (Pooling, LongPooling):
             return cls(behind=everything)
-        settings = cast("Pooling", rest.pop(0)).get_config_dict()
-        vectors = settings.pop("vectors", None)
-        normalize = True
-        dims: int | None = None
+        pooling = rest.pop(0).get_config_dict()
+        head = cls(pooling, pooling.pop("vectors", None), weights, (*maps, *rest))
         if rest and isinstance(rest[-1], GroupByDocument):
             last = rest.pop()
-            normalize = last.normalize
-            dims = last.dims
-        return cls(settings, vectors, weights, (*maps, *rest), normalize, dims)
+            head = replace(head, behind=(*maps, *rest), normalize=last.normalize, dims=last.dims)
+        return head
 
     @property
     def mode(self) -> str:
@@ -85,8 +82,7 @@ class Head:
                 "the model has corpus weights already: adapt its base, or leave out weights."
             )
         check_averages("weights", "the model", self.mode)
-        assert self.pooling is not None  # it has a mode
-        return replace(self, weights=weights, pooling={**self.pooling, "include_prompt": False})
+        return replace(self, weights=weights, pooling={**(self.pooling or {}), "include_prompt": False})
 
     def unscaled(self) -> Head:
         """The head whose vectors have the length that the pooling and its maps give them: a fitted map needs it."""
@@ -101,20 +97,18 @@ class Head:
         Raises:
             IncompatibleError: if windows or spans would be pooled, and no pooling follows the first module.
         """
-        if self.pooling is None:
-            if cuts or self.vectors is not None:
-                what = "vectors" if self.vectors is not None else "pcw"
-                raise IncompatibleError(
-                    f"{what} pools windows or spans, so the base's second module must be a Pooling, got "
-                    f"{type(self.behind[0]).__name__ if self.behind else 'none'}."
-                )
-            return list(self.behind)
+        is_ours = cuts or self.vectors is not None
+        if self.pooling is None and is_ours:
+            raise IncompatibleError(
+                "windows and several vectors need a Pooling as the base's second module, got "
+                f"{', '.join(type(part).__name__ for part in self.behind) or 'none'}."
+            )
         modules: list[nn.Module] = []
         if self.weights is not None:
             modules.append(self.weights)
-        if cuts or self.vectors is not None:
-            modules.append(LongPooling(**self.pooling, vectors=self.vectors))
-        else:
+        if is_ours:
+            modules.append(LongPooling(**(self.pooling or {}), vectors=self.vectors))
+        elif self.pooling is not None:
             modules.append(Pooling(**self.pooling))
         modules += self.behind
         if self.vectors is not None:
@@ -133,21 +127,20 @@ class Head:
             return modules
         behind = list(self.behind)
         maps: list[nn.Module] = []
-        while behind and is_linear(behind[0], "sentence_embedding"):
-            maps.append(_acting_on(behind.pop(0), "token_embeddings"))
+        while behind and is_linear(behind[0], _OF_TEXTS):
+            maps.append(_acting_on(behind.pop(0), _OF_TOKENS))
         return [*maps, self.weights.stock(), modules[1], *behind]
 
     @property
     def is_linear(self) -> bool:
         """Whether a text's one vector, before it is scaled, is a linear map of the mean of its tokens."""
-        behind = self.unscaled().behind
         plain = self.vectors is None and self.weights is None
-        return plain and all(is_linear(part, "sentence_embedding") for part in behind)
+        return plain and all(is_linear(part, _OF_TEXTS) for part in self.unscaled().behind)
 
     @property
     def has_exact_stock(self) -> bool:
         """Whether `stock_modules` give the same vectors of every text, whatever its prompt."""
-        behind = [part for part in self.behind if not is_linear(part, "sentence_embedding")]
+        behind = [part for part in self.behind if not is_linear(part, _OF_TEXTS)]
         return self.weights is None or all(isinstance(part, Normalize) for part in behind)
 
 
@@ -171,7 +164,6 @@ def is_linear(module: nn.Module, feature: str) -> bool:
 def _acting_on(module: nn.Module, feature: str) -> nn.Module:
     """A linear map, with the same weights, of another feature."""
     moved = copy.deepcopy(module)
-    for part in moved.modules():
-        if isinstance(part, Dense):
-            part.module_input_name = part.module_output_name = feature
+    for part in routes(moved):
+        part.module_input_name = part.module_output_name = feature  # type: ignore[assignment]
     return moved

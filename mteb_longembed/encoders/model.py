@@ -32,26 +32,16 @@ from .card import extended_card
 from .checkpoint import Checkpoint, saved_strategy
 from .head import Head
 from .identity import Identity, content, digest, state_of
+from .self_extend import to_device
 from .store import EmbeddingStore
 from .swap import LongRotary, LongTable, swap
-from .tokens import Ids, cutter_of, special_counts
-from .vectors import (
-    BATCH,
-    BOUNDS,
-    TOKEN_FEATURES,
-    Features,
-    GroupByDocument,
-    TokenBatch,
-    features_of_windows,
-    windows_of,
-)
+from .tokens import Ids, cutter_of
+from .vectors import BATCH, BOUNDS, TOKEN_FEATURES, Features, GroupByDocument, TokenBatch, windows_of
 
 #: How many tokens of a document's windows run together.
 AT_ONCE = 16_384
 #: Name of a feature: how many positions a document is moved (`tuning.py`).
 OFFSET = "position_offset"
-#: What our engine gives for a text. What else `encode` may be asked for is sentence-transformers' own matter.
-_ARRAYS = ("sentence_embedding", "token_embeddings")
 #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
 _OF_CALL = (
     "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
@@ -71,8 +61,6 @@ class LongTransformer(Transformer):
     #: Name and revision of the base that the model was made from.
     base_name: str = ""
     base_revision: str | None = None
-    #: Whether the rows of long documents are saved with the base's, because they cannot be computed from these.
-    has_long_rows: bool = False
 
     def __init__(self, *args: Any, longembed: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -97,11 +85,12 @@ class LongTransformer(Transformer):
         if self.backend != "torch":
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
         swap(self.model, strategy, has_long_rows=has_long_rows)
-        rotary = [part for part in self.model.modules() if isinstance(part, LongRotary)]
+        rotary = (part.inv_freq for part in self.model.modules() if isinstance(part, LongRotary))
         #: The frequencies of rotary positions.
-        self.inv_freq = rotary[0].inv_freq if rotary else None
+        self.inv_freq = next(rotary, None)
         self.strategy = strategy
-        self.has_long_rows = has_long_rows
+        #: Whether long documents run in parts, the windows of `pcw`.
+        self.cuts = strategy.CUTS
         # flattened batches would hide where a document ends; FlashAttention 2 leaves out padding in each layer
         self.unpad_inputs = False
         self._words.padding_side = "right"
@@ -111,57 +100,27 @@ class LongTransformer(Transformer):
     @property
     def longembed(self) -> dict[str, Any]:
         """The setting that is saved: the strategy with its lengths and parameters, and the base."""
-        made_of = {"base": self.base_name, "base_revision": self.base_revision}
-        more = {"has_long_rows": True} if self.has_long_rows else {}
-        return {"strategy": self.strategy.KEY, **asdict(self.strategy), **made_of, **more}
-
-    def __repr__(self) -> str:
-        strategy = self.strategy
-        return (
-            f"{type(self).__name__}(strategy={strategy.KEY}, {strategy.trained_len} -> {strategy.target_len})"
-        )
+        made_of: dict[str, Any] = {"base": self.base_name, "base_revision": self.base_revision}
+        if self.table is not None and self.table.has_long_rows:
+            made_of["has_long_rows"] = True
+        return {"strategy": self.strategy.KEY, **asdict(self.strategy), **made_of}
 
     @property
     def table(self) -> LongTable | None:
         """The table of positions, if the strategy has swapped it."""
-        found = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
-        return found if isinstance(found, LongTable) else None
-
-    @property
-    def cuts(self) -> bool:
-        """Whether long documents run in parts, the windows of `pcw`."""
-        return "windows" in self.strategy.overrides()
-
-    # ---- input ------------------------------------------------------------------------------------------------
-
-    @Transformer.max_seq_length.setter  # type: ignore[untyped-decorator]
-    def max_seq_length(self, value: int | None) -> None:
-        """Tokens kept of a text: at most the target length, because there are no positions beyond it."""
-        self._check_length(value)
-        if self.tokenizer is not None:
-            self.tokenizer.model_max_length = value
-
-    def _check_length(self, value: int | None) -> None:
-        target = self.strategy.target_len
-        if value is not None and value > target:
-            raise InputError(
-                f"max_seq_length must be at most {target} tokens, the target length of this model, got "
-                f"{value}; extend the base to a longer target, or give trained_len={value} if its table has the rows."
-            )
+        tables = (part for part in self.model.modules() if isinstance(part, LongTable))
+        return next(tables, None)
 
     @property
     def kept_len(self) -> int:
         """Tokens kept of a text: `max_seq_length`, or the target length if that is None."""
-        length: int | None = self.max_seq_length
-        # the tokenizer's own limit may have been set without `max_seq_length`
-        self._check_length(length)
-        if length is None:
-            return self.strategy.target_len
-        return length
+        return self.max_seq_length or self.strategy.target_len
 
     @property
     def _words(self) -> PreTrainedTokenizerBase:
         return cast("PreTrainedTokenizerBase", self.tokenizer)  # a text model always has one
+
+    # ---- input ------------------------------------------------------------------------------------------------
 
     def preprocess(  # type: ignore[override]
         self, inputs: Sequence[Any], prompt: str | None = None, **kwargs: Any
@@ -171,7 +130,7 @@ class LongTransformer(Transformer):
         if ids is not None:
             return self.features_of(ids, prompt)
         features = super().preprocess(inputs, prompt, **kwargs)
-        if "input_ids" in features and isinstance(self.tokenizer, PreTrainedTokenizerBase):
+        if "input_ids" in features:
             features[BOUNDS] = self._bounds(features["input_ids"], features["attention_mask"].sum(1), prompt)
         return features
 
@@ -180,30 +139,26 @@ class LongTransformer(Transformer):
     ) -> list[Ids] | None:
         """Each text's ids, special tokens included. No more of a text is read than the ids need.
 
-        None if `inputs` are not texts, or if the call needs more than plain tokenising (a chat template, query
-        expansion, lengths by task, settings of the tokenizer for this call).
+        None if `inputs` are not texts, or if they need more than plain tokenising (a chat template, settings of the
+        tokenizer).
         """
         texts = [text for text in inputs if isinstance(text, str)]
-        is_text = len(inputs) == len(texts) > 0 and set(kwargs) <= {"task"}
-        by_task = self.query_length or self.document_length or self.query_expansion or self.processing_kwargs
         words = self._words
         is_plain = (
-            self.processor is self.tokenizer
+            len(inputs) == len(texts) > 0
+            and not self.processing_kwargs
+            and set(kwargs) <= {"task"}
+            and self.processor is words
             and "message" not in self.modality_config
-            and self.transformer_task == "feature-extraction"
             and set(words.model_input_names) <= set(TOKEN_FEATURES)
             and words.pad_token_id is not None
         )
-        cutter = None
-        if is_text and not by_task and is_plain:
-            cutter = cutter_of(self.tokenizer)
-        if cutter is None:
+        cutter = cutter_of(words)
+        if cutter is None or not is_plain:
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.kept_len)
         # a tokenizer without special tokens gives no tokens for an empty text, and no model accepts that
-        token = words.eos_token_id
-        if token is None:
-            token = words.pad_token_id
+        token = words.eos_token_id or words.pad_token_id
         return [row if len(row) else np.array([token], np.int32) for row in ids]
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
@@ -227,19 +182,18 @@ class LongTransformer(Transformer):
         A tokenizer may merge the prompt's last characters with the text. So only those prompt tokens count that are
         unchanged in the document.
         """
-        before, behind = special_counts(self._words)
-        bounds = torch.tensor([[0, before, behind]]).repeat(len(input_ids), 1)
+        bounds = torch.full((len(input_ids), 3), -1)
         bounds[:, 0] = lengths
-        if not prompt or before < 0:
+        cutter = cutter_of(self._words)
+        if cutter is None:
             return bounds
-        read = self.token_ids([prompt])
-        if read:  # cleaned, as those of texts are
-            ids = torch.from_numpy(read[0])
-        else:
-            ids = torch.tensor(self._words(prompt)["input_ids"])
-        alone = ids[: len(ids) - behind][: input_ids.shape[1]]
-        same = (input_ids[:, : len(alone)] == alone).int().cumprod(1).sum(1)
-        bounds[:, 1] = same.clamp(min=before)
+        bounds[:, 1] = len(cutter.prefix_ids)
+        bounds[:, 2] = len(cutter.suffix_ids)
+        if prompt:
+            [ids] = cutter([prompt], self.kept_len)
+            alone = torch.from_numpy(ids)[: len(ids) - len(cutter.suffix_ids)][: input_ids.shape[1]]
+            same = (input_ids[:, : len(alone)] == alone).int().cumprod(1).sum(1)
+            bounds[:, 1] = same.clamp(min=len(cutter.prefix_ids))
         return bounds
 
     # ---- the pass ---------------------------------------------------------------------------------------------
@@ -263,16 +217,17 @@ class LongTransformer(Transformer):
         if batch.width > self.strategy.target_len:
             raise InputError(
                 f"a text must have at most {self.strategy.target_len} tokens, the target length of this model, got "
-                f"{batch.width}: cut it, or extend the base to a longer target."
+                f"{batch.width}: set max_seq_length to at most {self.strategy.target_len}, or extend the base to a "
+                "longer target."
             )
         if self.cuts and self.strategy.changes(batch.width):
-            out = self._run_windows(features, windows_of(batch.bounds, self.strategy), **kwargs)
+            batch = windows_of(batch.bounds, self.strategy)
+            out = self._run_windows(features, batch, **kwargs)
         else:
-            out = {**self._run(features, batch.lengths, **kwargs), BATCH: batch}
+            out = self._run(features, batch.lengths, **kwargs)
         embeddings = out[self.module_output_name]
-        if embeddings.dtype in (torch.float16, torch.bfloat16):
-            out[self.module_output_name] = embeddings.float()
-        return out
+        exact = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
+        return {**out, self.module_output_name: exact, BATCH: batch}
 
     def _run(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
         if torch.is_grad_enabled() and self.model.training:
@@ -284,15 +239,20 @@ class LongTransformer(Transformer):
 
     def _run_windows(self, features: Features, batch: TokenBatch, **kwargs: Any) -> Features:
         """The token embeddings of windows, `[w, size, d]`, of documents of which some are cut."""
-        cut = features_of_windows(features, batch)
-        assert batch.windows is not None
+        assert batch.windows is not None and batch.texts is not None
+        device = features["input_ids"].device
+        # padding reads token 0, and its mask of 0 hides that
+        places = to_device(batch.texts[:, None], device), to_device(batch.windows.clamp(min=0), device)
+        cut = {key: features[key][places] for key in TOKEN_FEATURES if key in features}
+        cut["attention_mask"] = to_device((batch.windows >= 0).long(), device)
         sizes = (batch.windows >= 0).sum(1)
         runs = []
-        for part in torch.arange(len(sizes)).split(max(AT_ONCE // batch.windows.shape[1], 1)):
-            rows = slice(int(part[0]), int(part[-1]) + 1)
-            own = {key: value[rows] if key in TOKEN_FEATURES else value for key, value in cut.items()}
-            runs.append(self._run(own, sizes[rows], **kwargs)[self.module_output_name])
-        return {**cut, self.module_output_name: torch.cat(runs), BATCH: batch}
+        at_once = max(AT_ONCE // batch.windows.shape[1], 1)
+        for start in range(0, len(sizes), at_once):
+            rows = slice(start, start + at_once)
+            own = {key: value[rows] for key, value in cut.items()}
+            runs.append(self._run({**features, **own}, sizes[rows], **kwargs)[self.module_output_name])
+        return {**features, **cut, self.module_output_name: torch.cat(runs)}
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the base's weights and files, and the setting."""
@@ -320,17 +280,21 @@ class LongModelMixin(BaseModel):
     store: EmbeddingStore | None = None
     #: Whether a document has several vectors.
     has_several_vectors: bool = False
+    #: The feature that holds the vectors.
+    output: str = "sentence_embedding"
 
     def identity(self) -> Identity:
         """The name and revision of the model as it is now. A model that was changed is `local/NAME` with its digest.
 
         All weights of a changed model are read, so it is asked when an evaluation begins, and never for a query.
         """
-        if self.checkpoint is not None:
-            known, base = self.checkpoint.name, self.checkpoint.base.name
-            experiment = self.checkpoint.experiment
+        checkpoint = self.checkpoint
+        if checkpoint is not None:
+            known = checkpoint.name
+            base = checkpoint.base.name
+            experiment = checkpoint.experiment
             if self.is_unchanged():
-                return Identity(base, self.checkpoint.base.revision, experiment)
+                return Identity(base, checkpoint.base.revision, experiment)
         else:
             strategy = self.trunk.strategy
             known = str(getattr(self.model_card_data, "model_name", None) or "model")
@@ -348,7 +312,7 @@ class LongModelMixin(BaseModel):
         self.checkpoint = checkpoint
         card: Any = self.model_card_data
         card.model_name = checkpoint.name
-        card.base_model = checkpoint.base.saved["base"] if checkpoint.base.saved else checkpoint.base.name
+        card.base_model = checkpoint.base.origin
         if not checkpoint.base.files.local:
             card.base_model_revision = checkpoint.base.revision
         self.built_state = state_of(self)
@@ -372,14 +336,6 @@ class LongModelMixin(BaseModel):
         """What becomes of token embeddings."""
         return Head.of(self)
 
-    def behind(self, features: Features, **kwargs: object) -> Features:
-        """What the modules behind the first one make of its features, which stay as they are."""
-        features = dict(features)
-        for module in list(self)[1:]:
-            accepted = getattr(module, "forward_kwargs", ())
-            features = module(features, **{key: kwargs[key] for key in accepted if key in kwargs})
-        return features
-
     def row_owner(self) -> object:
         """What the store keeps rows of this model under. None, with one warning, if its name does not hold."""
         checkpoint = self.checkpoint
@@ -390,53 +346,30 @@ class LongModelMixin(BaseModel):
                 stacklevel=4,
             )
             return None
-        base = checkpoint.base
-        strategy = checkpoint.strategy
-        algorithm = algorithm_of(type(strategy))
-        return (
-            base.name,
-            base.revision,
-            algorithm,
-            repr(strategy),
-            checkpoint.spec.dtype,
-            content(list(self)[1:]),
-        )
+        made_by = algorithm_of(type(checkpoint.strategy)), repr(checkpoint.strategy), checkpoint.spec.dtype
+        return checkpoint.base.name, checkpoint.base.revision, *made_by, content(list(self)[1:])
 
     @torch.inference_mode()
-    def _inference(
-        self, inputs: list[Any], *, device: int | str | torch.device | None = None, **arguments: Any
-    ) -> Any:
-        """Encode in batches by tokens. What the engine cannot cut goes to sentence-transformers' own method."""
-        call = {key: arguments.get(key) for key in _OF_CALL}
+    def _inference(self, inputs: list[Any], *, device: Any = None, **arguments: Any) -> Any:
+        """Encode in batches by tokens. What is not plain goes to sentence-transformers' own method."""
         kwargs = {key: value for key, value in arguments.items() if key not in _OF_CALL}
-        ours = isinstance(self[0], LongTransformer) and call["output_value"] in _ARRAYS
-        if not ours or self.trunk.token_ids(inputs[:1], call["prompt"], **kwargs) is None:
+        prompt = arguments.get("prompt")
+        is_ours = isinstance(self[0], LongTransformer) and arguments["output_value"] == self.output
+        if not is_ours or self.trunk.token_ids(inputs[:1], prompt, **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
-        of_tokens = call["output_value"] == "token_embeddings" and not self.has_several_vectors
+        engine = Engine([self], prompt, arguments["batch_size"], kwargs, device, arguments["save_to_cpu"])
         # to find one question again costs as much as to encode it
-        is_one_question = len(inputs) == 1 and arguments.get("task") == "query"
-        done = encode_together(
-            [self],
-            inputs,
-            show=bool(call["show_progress_bar"]),
-            device=device,
-            prompt=call["prompt"],
-            batch_size=call["batch_size"],
-            kwargs=kwargs,
-            of_tokens=of_tokens,
-            to_host=call["save_to_cpu"] and not of_tokens,
-            store=None if of_tokens or is_one_question else self.store,
-        )
+        if len(inputs) > 1 or kwargs.get("task") != "query":
+            engine.keep_in(self.store)
+        done = engine.encode(inputs, show=bool(arguments["show_progress_bar"]))
         arrays = [done[text][0] for text in inputs]
-        if of_tokens:
-            return arrays
-        if call["truncate_dim"] is not None:
-            arrays = [truncate_embeddings(array, call["truncate_dim"]) for array in arrays]
-        if call["normalize_embeddings"]:
+        if arguments.get("truncate_dim") is not None:
+            arrays = [truncate_embeddings(array, arguments["truncate_dim"]) for array in arrays]
+        if arguments["normalize_embeddings"]:
             arrays = [torch.nn.functional.normalize(array, dim=-1) for array in arrays]
-        if call["token_pooling"] is not None:
-            arrays = call["token_pooling"].pool(arrays, task=kwargs.get("task"))
-        if call["output_value"] == "sentence_embedding":
+        if arguments.get("token_pooling") is not None:
+            arrays = arguments["token_pooling"].pool(arrays, task=kwargs.get("task"))
+        if not self.has_several_vectors:
             return torch.stack(arrays)
         return arrays
 
@@ -465,49 +398,23 @@ class LongModelMixin(BaseModel):
         }
         return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}
 
-
-def encode_together(
-    models: Sequence[LongModelMixin],
-    inputs: Sequence[str],
-    *,
-    show: bool = False,
-    device: int | str | torch.device | None = None,
-    **options: Any,
-) -> dict[str, list[Tensor]]:
-    """One pass of models that share their first module: each text, and for each model its array.
-
-    The options are those of `Engine`.
-
-    Raises:
-        InputError: if an input is no text.
-    """
-    for index, text in enumerate(inputs):
-        if not isinstance(text, str):
-            raise InputError(
-                f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
-                f"place {index}."
-            )
-    for model in models:
-        model.eval()
-    return Engine(models, models[0]._resolve_inference_device(device), **options).encode(inputs, show=show)
+    def cut_dimensions(self, dims: int | None) -> None:
+        """Keep only so many leading dimensions of a vector. None keeps all."""
+        if isinstance(self[-1], GroupByDocument):
+            self[-1].dims = dims
+        else:
+            cast("SentenceTransformer", self).truncate_dim = dims
 
 
 class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`."""
-
-    def cut_dimensions(self, dims: int | None) -> None:
-        """Keep only so many leading dimensions of a vector. None keeps all."""
-        self.truncate_dim = dims
 
 
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
 
     has_several_vectors = True
-
-    def cut_dimensions(self, dims: int | None) -> None:
-        """Keep only so many leading dimensions of a vector. None keeps all."""
-        cast("GroupByDocument", self[-1]).dims = dims
+    output = "token_embeddings"
 
 
 #: Our models: with one vector a document, or several.

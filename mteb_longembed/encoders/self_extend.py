@@ -4,15 +4,13 @@ Near tokens are a band with exact positions. All tokens at least a window before
 keys are rotated to their grouped positions, and all tokens at least a window after are its mirror image.
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 #: How many scores the path without a kernel has in memory at a time: 256 MiB in float32.
 _SCORES = 2**26
-#: Rows of a band that run together, by kind of device.
-_ROWS = {"cpu": 64}
-_ROWS_ELSEWHERE = 512
 #: Cosines and sines `[n, r/2]`.
 CosSin = tuple[Tensor, Tensor]
 
@@ -27,13 +25,8 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 def angles(to: Tensor, inv_freq: Tensor, device: torch.device) -> CosSin:
     """Cosines and sines that rotate token i from its position i to `to[i]`; `to` `[n]` is on the host.
 
-    The model computed its angle `i * inv_freq` in float32. Its rounding error is 1e-3 rad at 32k tokens. The difference
-    to it is computed in float64, and this removes the error.
-
-    Args:
-        to: positions.
-        inv_freq: `[r/2]` float32 inverse frequencies of the model, on the host.
-        device: where the result goes.
+    The model computed its angle `i * inv_freq` in float32, with an error of 1e-3 rad at 32k tokens. The difference to
+    it is computed in float64, which removes the error.
     """
     # Apple's devices have no float64
     now = torch.arange(len(to)).float()[:, None] * inv_freq
@@ -42,7 +35,7 @@ def angles(to: Tensor, inv_freq: Tensor, device: torch.device) -> CosSin:
 
 
 def turns_of(n: int, g: int, w: int, inv_freq: Tensor, device: torch.device) -> tuple[CosSin, CosSin]:
-    """The angles to a token's position where it is the earlier one of a far pair, and where it is the later one."""
+    """The angles to a token's position as the earlier one of a far pair, and as the later one."""
     grouped = torch.arange(n) // g
     return angles(grouped, inv_freq, device), angles(grouped + w - w // g, inv_freq, device)
 
@@ -59,75 +52,59 @@ def rotate(x: Tensor, by: CosSin) -> Tensor:
 
 
 def self_extend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    w: int,
-    turns: tuple[CosSin, CosSin],
-    *,
-    scale: float,
-    causal: bool,
+    q: Tensor, k: Tensor, v: Tensor, w: int, turns: tuple[CosSin, CosSin], *, scale: float, causal: bool
 ) -> Tensor:
     """Attention of documents of one length, without padding: `[b, h, n, d]`.
 
-    Args:
-        q: `[b, h, n, d]`, rotated to positions 0..n-1.
-        k: `[b, hk, n, d]`, as `q`, and `hk` divides `h`.
-        v: as `k`.
-        w: the window of exact positions, in tokens.
-        turns: as `turns_of` gives them.
-        scale: of the products of queries and keys.
-        causal: whether a token sees only those before it.
+    `q` `[b, h, n, d]` and `k` `[b, hk, n, d]` are rotated to positions 0..n-1; `v` is as `k`, and `hk` divides `h`.
+    `w` is the window of exact positions in tokens, and `turns` are as `turns_of` gives them.
     """
     n = q.shape[2]
-    after = 0 if causal else w - 1
-    out, lse = attend_band(q, k, v, scale=scale, left=w - 1, right=after)
+    out, lse = attend_band(q, k, v, scale=scale, left=w - 1, right=0 if causal else w - 1)
     if w >= n:
         return out
     # kernels give half precision, which must not be rounded once more for each merge
     out = out.to(lse.dtype)
     earlier, later = turns
     # token i, moved to its later position, over the tokens up to i - w at their earlier one
-    far = attend(
-        rotate(q, later)[:, :, w:], rotate(k, earlier)[:, :, :-w], v[:, :, :-w], scale=scale, causal=True
-    )
-    merged, merged_lse = merge(out[:, :, w:], lse[:, :, w:], far[0].to(out.dtype), far[1])
-    out = torch.cat([out[:, :, :w], merged], dim=2)
-    lse = torch.cat([lse[:, :, :w], merged_lse], dim=2)
+    queries = rotate(q, later)[:, :, w:]
+    far = attend(queries, rotate(k, earlier)[:, :, :-w], v[:, :, :-w], scale=scale, causal=True)
+    merged = merge(out[:, :, w:], lse[:, :, w:], *far)
+    out = torch.cat([out[:, :, :w], merged[0]], dim=2)
+    lse = torch.cat([lse[:, :, :w], merged[1]], dim=2)
     if not causal:
         # the mirror image: read backwards it is causal too
-        queries = rotate(q, earlier)[:, :, :-w].flip(2)
-        keys = rotate(k, later)[:, :, w:].flip(2)
-        far = attend(queries, keys, v[:, :, w:].flip(2), scale=scale, causal=True)
-        merged, _ = merge(out[:, :, :-w], lse[:, :, :-w], far[0].flip(2).to(out.dtype), far[1].flip(2))
-        out = torch.cat([merged, out[:, :, -w:]], dim=2)
+        backwards = (rotate(q, earlier)[:, :, :-w], rotate(k, later)[:, :, w:], v[:, :, w:])
+        far = attend(*(x.flip(2) for x in backwards), scale=scale, causal=True)
+        merged = merge(out[:, :, :-w], lse[:, :, :-w], far[0].flip(2), far[1].flip(2))
+        out = torch.cat([merged[0], out[:, :, -w:]], dim=2)
     return out.to(v.dtype)
+
+
+def bands(n: int, left: int, right: int, device: torch.device) -> Iterator[tuple[slice, slice, Tensor]]:
+    """Row i of n sees keys i-left..i+right: blocks of rows, their keys, and which keys each row sees."""
+    # small blocks score fewer unneeded keys, large blocks have less overhead
+    size = max(64 if device.type == "cpu" else 512, min((left + right) // 8, 512))
+    left = min(left, n - 1)
+    right = min(right, n - 1)
+    distance = torch.arange(size)[:, None] + left - torch.arange(left + size + right)
+    seen = to_device((distance <= left) & (distance >= -right), device)
+    for start in range(0, n, size):
+        stop = min(start + size, n)
+        keys = slice(max(start - left, 0), min(stop + right, n))
+        # the columns of `seen` begin `left` tokens before the block
+        first = keys.start - start + left
+        yield slice(start, stop), keys, seen[: stop - start, first : first + keys.stop - keys.start]
 
 
 def attend_band(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, left: int, right: int
 ) -> tuple[Tensor, Tensor]:
-    """Row i over keys i-left..i+right, and the log-sum-exp of each row's scores, as `attend` returns them.
-
-    Rows run in blocks. `q`, `k` and `v` are as there.
-    """
-    n = q.shape[2]
-    # small blocks score fewer unneeded keys, large blocks have less overhead
-    size = max(_ROWS.get(q.device.type, _ROWS_ELSEWHERE), min((left + right) // 8, 512))
-    left = min(left, n - 1)
-    right = min(right, n - 1)
-    distance = torch.arange(size)[:, None] + left - torch.arange(left + size + right)
-    mask = torch.zeros(distance.shape).masked_fill((distance > left) | (distance < -right), -torch.inf)
-    mask = to_device(mask, q.device)
+    """Row i over keys i-left..i+right, and the log-sum-exp of each row's scores; all as in `attend`."""
     outs = []
     lses = []
-    for start in range(0, n, size):
-        stop = min(start + size, n)
-        seen = slice(max(start - left, 0), min(stop + right, n))
-        # the mask's columns begin `left` tokens before the block
-        columns = slice(seen.start - start + left, seen.stop - start + left)
-        part = mask[: stop - start, columns]
-        out, lse = attend(q[:, :, start:stop], k[:, :, seen], v[:, :, seen], scale=scale, mask=part)
+    for rows, keys, seen in bands(q.shape[2], left, right, q.device):
+        out, lse = attend(q[:, :, rows], k[:, :, keys], v[:, :, keys], scale=scale, mask=seen)
         outs.append(out)
         lses.append(lse)
     return torch.cat(outs, dim=2), torch.cat(lses, dim=2)
@@ -138,57 +115,38 @@ def attend(
 ) -> tuple[Tensor, Tensor]:
     """Softmax attention of `q` over `k`, and the log-sum-exp of each row's scores. Both have gradients.
 
-    torch's kernel on a CPU gives both. All other cases are computed a block of rows at a time, and for its gradients
-    each block runs again: memory grows linearly with n.
+    torch's kernel on a CPU gives both. All other cases are computed a block of rows at a time.
 
-    Args:
-        q: `[b, h, m, d]`, rotated already.
-        k: `[b, hk, n, d]`, and `hk` divides `h` (grouped queries).
-        v: as `k`.
-        scale: of the products of queries and keys.
-        causal: whether row i sees only the keys up to i. It needs as many rows as keys.
-        mask: `[m, n]` float32, 0 where row i sees key j and -inf elsewhere. Each row must see a key.
+    `q` is `[b, h, m, d]`, `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`. With `causal`, row i sees the keys up
+    to i, and with a `mask` `[m, n]` those where it is True, which must be one at least.
 
     Returns:
         `[b, h, m, d]` in q's dtype and `[b, h, m]` in float32 (float64 for float64 input).
     """
+    work = torch.promote_types(q.dtype, torch.float32)
     # the log-sum-exps of the kernel have no gradients
     if q.device.type == "cpu" and v.shape[-1] == q.shape[-1] and not learns(q, k, v):
-        bias = None if mask is None else mask.to(q.dtype)
+        bias = None
+        if mask is not None:
+            bias = torch.zeros(mask.shape, dtype=q.dtype).masked_fill(~mask, -torch.inf)
         kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
         return kernel(q, k, v, 0.0, causal, attn_mask=bias, scale=scale)
-    k = repeat_heads(k, q)
-    v = repeat_heads(v, q)
+    k = repeat_heads(k, q).to(work)
+    v = repeat_heads(v, q).to(work)
     b, h, m, _ = q.shape
-    rows = max(_SCORES // (b * h * k.shape[2]), 1)
+    columns = torch.arange(k.shape[2], device=q.device)
     outs = []
     lses = []
-    for start in range(0, m, rows):
-        part = q[:, :, start : start + rows]
-        seen = None if mask is None else mask[start : start + rows]
-        if learns(q, k, v):
-            out, lse = checkpoint(_block, part, k, v, scale, start, causal, seen, use_reentrant=False)
-        else:
-            out, lse = _block(part, k, v, scale, start, causal, seen)
-        outs.append(out)
+    for rows in torch.arange(m, device=q.device).split(max(_SCORES // (b * h * len(columns)), 1)):
+        scores = (q[:, :, rows].to(work) @ k.transpose(-1, -2)) * scale
+        if causal:
+            scores = scores.masked_fill(columns > rows[:, None], -torch.inf)
+        if mask is not None:
+            scores = scores.masked_fill(~mask[rows], -torch.inf)
+        lse = scores.logsumexp(-1)
+        outs.append(((scores - lse[..., None]).exp() @ v).to(q.dtype))
         lses.append(lse)
     return torch.cat(outs, dim=2), torch.cat(lses, dim=2)
-
-
-def _block(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, start: int, causal: bool, mask: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """The rows from `start` on, with their scores in float32 or float64."""
-    work = torch.promote_types(q.dtype, torch.float32)
-    scores = (q.to(work) @ k.to(work).transpose(-1, -2)) * scale
-    if causal:
-        rows = torch.arange(start, start + q.shape[2], device=q.device)
-        hidden = torch.arange(k.shape[2], device=q.device) > rows[:, None]
-        scores = scores.masked_fill(hidden, -torch.inf)
-    if mask is not None:
-        scores = scores + mask.to(work)
-    lse = scores.logsumexp(-1)
-    return ((scores - lse[..., None]).exp() @ v.to(work)).to(q.dtype), lse
 
 
 def merge(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> tuple[Tensor, Tensor]:
@@ -198,7 +156,7 @@ def merge(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> tuple[T
     """
     both = torch.logaddexp(lse, other_lse)
     kept = out * (lse - both).exp()[..., None]
-    return torch.addcmul(kept, other, (other_lse - both).exp()[..., None]), both
+    return torch.addcmul(kept, other.to(out.dtype), (other_lse - both).exp()[..., None]), both
 
 
 def learns(*tensors: Tensor) -> bool:

@@ -8,20 +8,14 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
+from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.sentences import sentence_ends
 
 from .model import LongModelMixin, LongSentenceTransformer
 from .tokens import Ids, without_surrogates
-from .vectors import (
-    BOUNDS,
-    Features,
-    TokenBatch,
-    check_averages,
-    mean_of_groups,
-    tokens_of_vectors,
-    windows_of,
-)
+from .vectors import BOUNDS, Features, check_averages, content, mean_of_groups
+from .vectors import spans as spans_of_tokens
 from .weights import document_prompt
 
 #: Start and end of a span in characters. The end is excluded.
@@ -75,20 +69,18 @@ def encode_spans(
         )
     if prompt is None:
         prompt = document_prompt(model)
-    encoded = []
-    if len(texts):
-        encoded = list(model.encode(texts, prompt=prompt, output_value="token_embeddings"))
     embeddings = []
-    for number, (text, text_spans, vectors) in enumerate(zip(texts, spans, encoded, strict=True)):
+    for number, (text, text_spans) in enumerate(zip(texts, spans, strict=True)):
+        [tokens] = model.encode([text], prompt=prompt, output_value="token_embeddings")
         ids, offsets = tokens_read(model, prompt, text)
-        groups = [tokens_of(span, offsets[: len(vectors)], number, text) for span in text_spans]
-        means = vectors.new_zeros(0, vectors.shape[1])
+        groups = [tokens_of(span, offsets[: len(tokens)], number, text) for span in text_spans]
+        means = tokens.new_zeros(0, tokens.shape[1])
         if groups:
             weights = None
             if head.weights is not None:
                 # the vectors are multiplied by the weights already
-                weights = head.weights.emb_layer(torch.from_numpy(ids).long().to(vectors.device))[:, 0]
-            means = mean_of_groups(groups, vectors, weights)
+                weights = head.weights.emb_layer(torch.from_numpy(ids).long().to(tokens.device))[:, 0]
+            means = mean_of_groups(groups, tokens, weights)
         features: Features = {"sentence_embedding": means}
         for module in head.behind:
             features = module(features)
@@ -133,9 +125,8 @@ def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, lis
             f"spans need a tokenizer that gives offsets, but {type(tokenizer).__name__} gives none: cut the text "
             "and encode each piece."
         )
-    length = {"truncation": True, "max_length": model.trunk.kept_len}
-    plain = without_surrogates(prompt + text)
-    read = tokenizer(plain, return_offsets_mapping=True, return_special_tokens_mask=True, **length)
+    options = {"return_offsets_mapping": True, "truncation": True, "max_length": model.trunk.kept_len}
+    read = tokenizer(without_surrogates(prompt + text), return_special_tokens_mask=True, **options)
     # a token that holds characters of both prompt and text belongs to the prompt, as in windows
     shift = len(prompt)
     offsets = [
@@ -147,16 +138,17 @@ def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, lis
 
 def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[Tensor]]:
     """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
-    trunk = model.trunk
     vectors = model.head.vectors
+    strategy: Strategy = model.trunk.strategy
     for row in rows:
-        batch = TokenBatch(trunk.features_of([row], prompt)[BOUNDS])
-        if trunk.cuts and trunk.strategy.changes(len(row)):
-            batch = windows_of(batch.bounds, trunk.strategy)
-        groups: list[Tensor] = []
-        if vectors is not None:
-            groups = tokens_of_vectors(vectors, batch, 0)
-        yield groups or [torch.arange(len(row))]
+        groups = [torch.arange(len(row))]
+        [bounds] = model.trunk.features_of([row], prompt)[BOUNDS]
+        if vectors == "window" and strategy.changes(len(row)):
+            start, end = content(bounds)
+            groups = list(strategy.windows(len(row), start, len(row) - end))
+        elif isinstance(vectors, int):
+            groups = spans_of_tokens(bounds, vectors)
+        yield groups
 
 
 def tokens_of(span: Span, offsets: Sequence[Span], number: int, text: str) -> Tensor:

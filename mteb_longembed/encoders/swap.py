@@ -13,7 +13,7 @@ from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
-from .attention import ATTENTION, current
+from .attention import ATTENTION, current, scaled_queries
 from .self_extend import CosSin, to_device
 
 #: Model types with a table of learned positions. MPNet also adds a bucketed relative bias. It is constant beyond 128
@@ -37,19 +37,18 @@ _BY_LENGTH = ("dynamic", "longrope")
 
 @dataclass(frozen=True)
 class Positions:
-    """The way in which positions enter models, and the actions of strategies that it can serve."""
+    """The way in which positions enter models."""
 
     name: str
-    actions: frozenset[str]
 
-    def fits(self, strategy: type[Strategy]) -> bool:
-        """Whether both share an action, or the strategy has none."""
-        return not strategy.overrides() or bool(self.actions & strategy.overrides())
+    def fits(self, kind: type[Strategy]) -> bool:
+        """Whether a strategy can change such positions, or need not."""
+        return not kind.MOVES or self == ROTARY or (self == ABSOLUTE and kind.FITS_TABLES)
 
 
-ABSOLUTE = Positions("absolute", frozenset({"windows", "position_ids", "long_rows"}))
-ROTARY = Positions("rotary", frozenset({"windows", "position_ids", "inv_freq", "attention"}))
-UNKNOWN = Positions("unknown", frozenset({"windows"}))
+ABSOLUTE = Positions("absolute")
+ROTARY = Positions("rotary")
+UNKNOWN = Positions("unknown")
 
 
 def positions_of(config: PretrainedConfig) -> Positions:
@@ -89,70 +88,59 @@ def allowed_len(config: PretrainedConfig) -> int | None:
     return rows
 
 
-def check_fit(config: PretrainedConfig, kind: type[Strategy], base: str) -> None:
-    """Raise IncompatibleError if a strategy does not fit a model. The message says which strategies do."""
-    positions = positions_of(config)
-    if positions.fits(kind):
-        return
-    fitting = ", ".join(key for key, other in STRATEGIES.items() if positions.fits(other))
-    raise IncompatibleError(
-        f"{kind.KEY} does not fit {base}, a model with {positions.name} positions: {kind.KEY} changes "
-        f"{' or '.join(sorted(kind.overrides()))}, and in such models we can change only "
-        f"{', '.join(sorted(positions.actions))}; these strategies fit: {fitting}."
-    )
+def check_fit(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
+    """Raise IncompatibleError if a strategy or one of its parameters does not fit a model, named `base` in the message.
 
-
-def check_parameters(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
-    """Raise IncompatibleError for a parameter without an effect on a model, or a target that it cannot reach."""
+    The message says which strategies do.
+    """
     positions = positions_of(config)
+    model = f"{base}, a model with {positions.name} positions"
+    if not positions.fits(type(strategy)):
+        fitting = ", ".join(key for key, other in STRATEGIES.items() if positions.fits(other))
+        raise IncompatibleError(f"{strategy.KEY} does not fit {model}; these strategies fit: {fitting}.")
     given = strategy.settings()
     for parameter in fields(strategy):
-        action = parameter.metadata.get("acts_on")
-        if action and action not in positions.actions and parameter.name in given:
+        only = parameter.metadata.get("only", positions.name)
+        if only != positions.name and parameter.name in given:
             raise IncompatibleError(
-                f"{strategy.KEY}'s {parameter.name} has no effect on {base}, a model with {positions.name} positions: "
-                f"it changes {action}; leave it out."
+                f"{strategy.KEY}'s {parameter.name} has no effect on {model}: it changes {only} ones; leave it out."
             )
-    if positions is ABSOLUTE and not strategy.overrides() and strategy.target_len > strategy.trained_len:
+    if positions == ABSOLUTE and strategy.KEY == "none" and strategy.target_len > strategy.trained_len:
         raise IncompatibleError(
-            f"with the strategy {strategy.KEY}, a model with absolute positions takes at most its "
-            f"{strategy.trained_len} trained positions, got a target length of {strategy.target_len} tokens: use pcw, "
-            f"gp, rp, pi or ntk; its table has {allowed_len(config)} rows, and a longer trained_len reads them."
+            f"with the strategy none, a model with absolute positions takes at most its {strategy.trained_len} "
+            f"trained positions, got a target length of {strategy.target_len} tokens: use pcw, gp, rp, pi or ntk; its "
+            f"table has {allowed_len(config)} rows, and a longer trained_len reads them."
+        )
+    if positions == UNKNOWN and strategy.logn:
+        raise IncompatibleError(
+            f"attention scaling (logn=on) needs an attention that we know, got {base}; use logn=off."
         )
 
 
 def swap(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool = False) -> None:
-    """Swap the positions of a private model in place.
-
-    Args:
-        model: of transformers.
-        strategy: with all lengths and parameters.
-        has_long_rows: as in `LongTable`.
+    """Swap the positions of a private model of transformers in place. `has_long_rows`: as in `LongTable`.
 
     Raises:
         IncompatibleError, ModelError: if the strategy does not fit the model.
     """
-    check_fit(model.config, type(strategy), type(model).__name__)
-    positions = positions_of(model.config)
-    acts = strategy.overrides() & positions.actions - {"windows"}
-    if positions is ABSOLUTE:
-        fuse_attention(model, strategy)
-        if acts:
-            _swap_table(model, strategy, has_long_rows=has_long_rows)
-        if not (acts or strategy.logn) or model.config.model_type == "mpnet":
-            return
-    elif positions is ROTARY:
+    check_fit(model.config, strategy, type(model).__name__)
+    is_rotary = positions_of(model.config) == ROTARY
+    if is_rotary:
         _swap_rotary(model, strategy)
-    elif strategy.logn:
-        raise IncompatibleError(
-            f"attention scaling (logn=on) needs an attention that we know, got {type(model).__name__}; use logn=off."
-        )
-    else:
-        return
+    elif strategy.MOVES:
+        _swap_table(model, strategy, has_long_rows=has_long_rows)
+    if model.config.model_type == "mpnet":
+        fuse_attention(model, strategy)
+    elif is_rotary or strategy.MOVES or strategy.logn:
+        _swap_attention(model, strategy)
+
+
+def _swap_attention(model: PreTrainedModel, strategy: Strategy) -> None:
     own = str(model.config._attn_implementation)
+    inside = strategy.sizes(strategy.target_len) is not None or strategy.logn
     if "flash" not in own:
         model.set_attn_implementation(ATTENTION)
-    elif "attention" in acts or (strategy.logn and strategy.target_len > strategy.trained_len):
+    elif inside and strategy.target_len > strategy.trained_len:
         raise IncompatibleError(
             f"{strategy.KEY} acts inside attention, but {type(model).__name__} was loaded with "
             f"attn_implementation={own}, which replaces ours: use pi or ntk with logn=off, or leave it out."
@@ -166,13 +154,8 @@ class LongTable(nn.Embedding):
     """The base's table of positions, and the rows that documents read which the strategy changes.
 
     Those rows are computed from the base's, whose training they follow, and not saved; but if somebody trained them
-    (`tune`), or the base has them already, they stand behind the base's rows in its own weight.
-
-    Args:
-        table: of the base.
-        first_row: the row of position 0; those before it are for padding.
-        strategy: gives the rows of long documents, or the places in the trained range.
-        has_long_rows: whether the last rows of the table are those of long documents.
+    (`tune`), or the base has them already (`has_long_rows`), they stand behind the base's rows in its own weight.
+    `first_row` is the row of position 0; those before it are for padding.
     """
 
     def __init__(
@@ -185,17 +168,22 @@ class LongTable(nn.Embedding):
         self.weight._is_hf_initialized = getattr(table.weight, "_is_hf_initialized", False)  # type: ignore[attr-defined]
         self.first_row = first_row
         self.strategy = strategy
-        self.n_own = len(weight)
+        self.n_own = rows
         if has_long_rows:
             self.n_own -= strategy.target_len
         #: Rows that were computed, and the state of the weight then.
         self._computed: tuple[object, Tensor] | None = None
 
     @property
+    def has_long_rows(self) -> bool:
+        """Whether the rows of long documents are its own, because they cannot be computed from the base's."""
+        return self.n_own < len(self.weight)
+
+    @property
     def long(self) -> Tensor:
         """`[Lt, d]` the rows of long documents."""
         weight = self.weight
-        if self.n_own < len(weight):
+        if self.has_long_rows:
             return weight[self.n_own :]
         if torch.is_grad_enabled() and weight.requires_grad:
             return self._rows()
@@ -206,33 +194,30 @@ class LongTable(nn.Embedding):
         return self._computed[1]
 
     def _rows(self) -> Tensor:
-        trained = self.weight[self.first_row : self.first_row + self.strategy.trained_len]
+        trained = self.weight[self.first_row :][: self.strategy.trained_len]
         return self.strategy.long_rows(trained.float().cpu()).to(self.weight)
 
     def keep(self, long: Tensor) -> None:
         """Put these rows of long documents `[Lt, d]` behind the base's, as its own."""
-        weight = torch.cat([self.weight.detach()[: self.n_own], long])
-        self.weight = nn.Parameter(weight)
-        self.num_embeddings = len(weight)
+        self.weight = nn.Parameter(torch.cat([self.weight.detach()[: self.n_own], long]))
+        self.num_embeddings = len(self.weight)
 
     def forward(self, ids: Tensor) -> Tensor:
         """The rows of tokens at the model's own positions `ids` `[b, n]` or `[1, n]`: `[b, n, d]`."""
         batch = current()
         strategy = batch.strategy
         n = batch.on_device("n", lambda: batch.n[:, None])
+        changed = batch.on_device("changed", lambda: strategy.changes(batch.n, rotary=False)[:, None])
         p = ids - self.first_row
-        changed = batch.on_device("changed", lambda: strategy.changes(batch.n, ABSOLUTE.actions)[:, None])
         if batch.offsets is not None:
-            p = torch.where(ids < self.first_row, p, p + batch.offsets[:, None])
+            p = torch.where(p < 0, p, p + batch.offsets[:, None])
             changed = changed | (batch.offsets[:, None] > 0)
         # padding is masked everywhere, so any valid row is right; rows before the first one stay as they are
         is_long = changed & (p >= 0)
         if strategy.depends_on_length:
-            moved = strategy.position_ids(p, n).long()
-            rows = torch.where(is_long, moved, p) + self.first_row
-            return super().forward(rows.clamp(max=self.n_own - 1))
+            p = torch.where(is_long, strategy.position_ids(p, n).long(), p)
         own = super().forward((p + self.first_row).clamp(0, self.n_own - 1).expand(len(n), -1))
-        if not bool(is_long.any()):
+        if strategy.depends_on_length or not bool(is_long.any()):
             return own
         long = embedding(p.clamp(0, strategy.target_len - 1), self.long)
         return torch.where(is_long[..., None], long, own)
@@ -264,9 +249,9 @@ def _swap_table(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bo
 class LongRotary(nn.Module):
     """A model's rotary module, with the strategy's positions and frequencies for documents that it changes.
 
-    Positions are mapped in here, and the model never sees the mapped positions. If position ids fall or repeat, a
-    causal model thinks that several documents are packed into one input, and masks the first from the last. The model's
-    own module, `base`, still does everything that the strategy does not change.
+    Positions are mapped in here, and the model never sees the mapped positions: if position ids fall or repeat, a
+    causal model thinks that several documents are packed into one input. The model's own module, `base`, still does
+    everything that the strategy does not change.
     """
 
     def __init__(self, base: nn.Module, config: PretrainedConfig) -> None:
@@ -283,63 +268,49 @@ class LongRotary(nn.Module):
             rope = rope["full_attention"]
         self.rope_type: str = rope.get("rope_type", "default")
         self.theta = float(rope.get("rope_theta", 10_000.0))
-        # a base that has encoded a long input may still have the frequencies of its length: two tokens reset them
-        device = getattr(base, f"{prefix}inv_freq").device
-        self._own(torch.zeros(1, 2, 1, device=device), torch.tensor([[0, 1]], device=device), self.layer_type)
         # no buffer: model.bfloat16() must not round it
         self.inv_freq: Tensor = getattr(base, f"{prefix}inv_freq").detach().float().cpu().clone()
         self.scaling = float(getattr(base, f"{prefix}attention_scaling", 1.0))
-
-    def _own(self, x: Tensor, position_ids: Tensor, layer_type: str | None) -> CosSin:
-        if layer_type is None:
-            return self.base(x, position_ids)
-        return self.base(x, position_ids, layer_type)
 
     def frequencies(self, strategy: Strategy, lengths: Tensor) -> Tensor:
         """The base's own inverse frequencies for these lengths: `[d/2]` or `[b, d/2]`, float32, on the host."""
         if self.rope_type not in _BY_LENGTH:
             return self.inv_freq
-        # A strategy brings documents into the trained range, so they get the frequencies of the trained length.
-        limit = lengths.max()
-        if strategy.overrides():
-            limit = torch.tensor(strategy.trained_len)
+        if strategy.MOVES:  # it brings documents into the trained range
+            lengths = lengths.clamp(max=strategy.trained_len)
         init = ROPE_INIT_FUNCTIONS[self.rope_type]
-        rows = [
-            init(self.config, torch.device("cpu"), seq_len=int(n), layer_type=self.layer_type)[0]
-            for n in lengths.clamp(max=limit).tolist()
-        ]
+        device = torch.device("cpu")
+        rows = [init(self.config, device, int(n), layer_type=self.layer_type)[0] for n in lengths]
         return torch.stack(rows).float()
 
-    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> CosSin:
+    def forward(self, x: Tensor, position_ids: Tensor, *layer_type: str) -> CosSin:
         """Cosines and sines `[b, n, r]` for the documents of x."""
         batch = current()
         strategy = batch.strategy
-        n = batch.n
-        acts = strategy.overrides() & ROTARY.actions - {"windows"}
-        changed = strategy.changes(n, ROTARY.actions) & bool(acts)
+        n = batch.n[:, None]
+        changed = strategy.changes(n)
         is_plain = self.rope_type not in _BY_LENGTH and not bool(changed.any())
-        if layer_type != self.layer_type or is_plain:
-            return self._own(x, position_ids, layer_type)
-        changed = changed[:, None]
+        if is_plain or layer_type not in ((), (self.layer_type,)):
+            return self.base(x, position_ids, *layer_type)
         p = position_ids.expand(len(n), -1)
-        inv_freq = self.frequencies(strategy, n).expand(len(n), -1)
-        new = torch.stack([strategy.inv_freq(row, self.theta) for row in inv_freq])
-        inv_freq = new.where(changed, inv_freq)
-        size = torch.full((len(n), 1), self.scaling)
-        size = (size * strategy.rotation_factor()).where(changed, size)
-        moved = strategy.position_ids(p, batch.on_device("n", lambda: batch.n[:, None])).float()
+        own = self.frequencies(strategy, batch.n).expand(len(n), -1)
+        new = torch.stack([strategy.inv_freq(row, self.theta) for row in own])
+        inv_freq = to_device(new.where(changed, own), x.device)
+        size = torch.tensor(self.scaling).expand(len(n), 1)
+        size = to_device((size * strategy.rotation_factor()).where(changed, size), x.device)[..., None]
+        moved = strategy.position_ids(p, to_device(n, x.device)).float()
         mapped = moved.where(to_device(changed, x.device), p.float())
-        angles = mapped[..., None] * to_device(inv_freq, x.device)[:, None]
+        angles = mapped[..., None] * inv_freq[:, None]
         angles = torch.cat([angles, angles], -1)
-        factor = to_device(size, x.device)[..., None]
-        return (angles.cos() * factor).to(x.dtype), (angles.sin() * factor).to(x.dtype)
+        return (angles.cos() * size).to(x.dtype), (angles.sin() * size).to(x.dtype)
 
 
 def _swap_rotary(model: PreTrainedModel, strategy: Strategy) -> None:
     for name, part in model.named_modules():
         if hasattr(part, "inv_freq") or hasattr(part, "full_attention_inv_freq"):
             rotary = part if isinstance(part, LongRotary) else LongRotary(part, model.config)
-            _check_layers(model, rotary, strategy)
+            if strategy.MOVES:
+                _check_layers(model, rotary, strategy)
             model.set_submodule(name, rotary)
             return
 
@@ -347,32 +318,32 @@ def _swap_rotary(model: PreTrainedModel, strategy: Strategy) -> None:
 def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy) -> None:
     """Raise IncompatibleError for what rope scaling or sliding layers of a model do not allow."""
     key = strategy.KEY
-    overrides = strategy.overrides()
+    base = type(model).__name__
+    in_attention = strategy.sizes(strategy.target_len) is not None
     if strategy.NEEDS_PLAIN_ROPE and rotary.rope_type not in ("default", "linear"):
         raise IncompatibleError(
-            f"{key} needs plain rotary frequencies, but {type(model).__name__} already has rope scaling of "
-            f"type {rotary.rope_type}; use ntk or pi, which work with rope scaling."
+            f"{key} needs plain rotary frequencies, but {base} already has rope scaling of type {rotary.rope_type}; "
+            "use ntk or pi, which work with rope scaling."
         )
-    if "attention" in overrides and rotary.rope_type in _BY_LENGTH:
+    if in_attention and rotary.rope_type in _BY_LENGTH:
         raise IncompatibleError(
-            f"{key} needs the same rotary frequencies at every length, but those of {type(model).__name__} "
-            f"change with the length (type {rotary.rope_type}); use pi or ntk."
+            f"{key} needs the same rotary frequencies at every length, but those of {base} change with the length "
+            f"(type {rotary.rope_type}); use pi or ntk."
         )
     layers = [part for part in model.modules() if hasattr(part, "is_causal")]
     windows = [getattr(layer, "sliding_window", None) for layer in layers]
-    sliding = {w is not None and w < strategy.trained_len for w in windows}
-    widest = max((w for w in windows if w is not None), default=0)
-    extends_full = rotary.layer_type is not None and overrides & {"position_ids", "inv_freq", "attention"}
-    if extends_full and widest >= strategy.trained_len:
+    widest = max((window for window in windows if window is not None), default=0)
+    if rotary.layer_type is not None and widest >= strategy.trained_len:
         raise IncompatibleError(
-            f"{key} extends the full layers of {type(model).__name__} alone, so its sliding layers must see "
-            f"fewer tokens than the trained length of {strategy.trained_len}, got {widest}; use pcw, or "
-            "give the trained_len of the model itself."
+            f"{key} extends the full layers of {base} alone, so its sliding layers must see fewer tokens than the "
+            f"trained length of {strategy.trained_len}, got {widest}; use pcw, or give the trained_len of the model "
+            "itself."
         )
-    if rotary.layer_type is None and len(sliding) == 2 and overrides & {"position_ids", "inv_freq"}:
+    slide = {window is not None and window < strategy.trained_len for window in windows}
+    if rotary.layer_type is None and not in_attention and len(slide) == 2:
         raise IncompatibleError(
-            f"{key} would also change the sliding layers of {type(model).__name__}, because they share one "
-            "rotary module with the layers of full attention; use pcw (on some of these models se works too)."
+            f"{key} would also change the sliding layers of {base}, because they share one rotary module with the "
+            "layers of full attention; use pcw (on some of these models se works too)."
         )
 
 
@@ -388,34 +359,24 @@ class FusedAttention(MPNetSelfAttention):
     strategy: Strategy
 
     def forward(  # type: ignore[override]  # a layer always has a bias
-        self,
-        hidden_states: Tensor,
-        attention_mask: Tensor | None,
-        position_bias: Tensor,
-        output_attentions: bool = False,
-        **kwargs: Any,
-    ) -> tuple[Tensor, ...]:
+        self, hidden_states: Tensor, attention_mask: Tensor | None, position_bias: Tensor, **kwargs: Any
+    ) -> tuple[Tensor]:
         """The tokens of documents, `[b, n, d]`, from those of the layer before."""
-        scales = self.strategy.logn and current().longest > self.strategy.trained_len
-        if output_attentions and not scales:  # torch's function does not give them
-            return super().forward(hidden_states, attention_mask, position_bias, output_attentions)  # type: ignore[no-untyped-call]
         # the bias is the same for all documents; without padding there is no mask
         added = position_bias[:1].expand_as(position_bias)
         if attention_mask is not None:
             added = position_bias + attention_mask
         shape = (*hidden_states.shape[:-1], self.num_attention_heads, self.attention_head_size)
         q, k, v = (part(hidden_states).view(shape).transpose(1, 2) for part in (self.q, self.k, self.v))
-        if scales:
-            batch = current()
-            make = lambda: self.strategy.query_factor(batch.n)[:, None, None, None]  # noqa: E731
-            q = (q * batch.on_device("query factor", make)).to(q.dtype)
+        if self.strategy.logn:
+            q = scaled_queries(q, current(), causal=False)
         dropped = self.dropout.p if self.training else 0.0
         heads = scaled_dot_product_attention(q, k, v, attn_mask=added, dropout_p=dropped)
         return (self.o(heads.transpose(1, 2).flatten(2)),)
 
 
 def fuse_attention(model: nn.Module, strategy: Strategy) -> None:
-    """Give the layers of a private MPNet this attention; in other models nothing changes."""
+    """Give the layers of a private MPNet this attention."""
     for module in model.modules():
         if isinstance(module, MPNetSelfAttention):
             module.__class__ = FusedAttention

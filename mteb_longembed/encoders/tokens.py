@@ -52,29 +52,23 @@ class Cutter:
 
     def contents(self, texts: Sequence[str], room: int) -> list[Ids]:
         """The first `room` ids of each text without special tokens."""
-        rows: list[Ids | None] = [None] * len(texts)
+        rows: dict[int, Ids] = {}
         n_chars = _CHARS_TO_READ * room
-        missing = list(range(len(texts)))
-        while missing:
-            starts = [self._start(texts[i], n_chars) for i in missing]
-            read = self._backend.encode_batch_fast(
-                list(map(without_surrogates, starts)), add_special_tokens=False
-            )
-            short = []
-            for i, start, encoding in zip(missing, starts, read, strict=True):
+        while len(rows) < len(texts):
+            starts = {i: self._start(text, n_chars) for i, text in enumerate(texts) if i not in rows}
+            cleaned = list(map(without_surrogates, starts.values()))
+            read = self._backend.encode_batch_fast(cleaned, add_special_tokens=False)
+            for (i, start), encoding in zip(starts.items(), read, strict=True):
                 if len(encoding.ids) >= room or len(start) == len(texts[i]):
                     rows[i] = np.array(encoding.ids[:room], np.int32)
-                else:
-                    short.append(i)
-            missing = short
             n_chars *= 4
-        return [row for row in rows if row is not None]
+        return [rows[i] for i in range(len(texts))]
 
     def _start(self, text: str, n_chars: int) -> str:
         """The start of a text of about so many characters, up to a blank; the whole text if there is none."""
-        if not self.splits or n_chars >= len(text):
-            return text
-        blank = _BLANK.search(text, n_chars)
+        blank = None
+        if self.splits and n_chars < len(text):
+            blank = _BLANK.search(text, n_chars)
         if blank is None:
             return text
         return text[: blank.start()]
@@ -108,19 +102,14 @@ def cutter_of(tokenizer: PreTrainedTokenizerBase | None) -> Cutter | None:
     """
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or tokenizer.truncation_side != "right":
         return None
-    if type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus:
-        return None  # it reads texts in its own way
-    if getattr(tokenizer, "split_special_tokens", False):
+    # a class of its own, or this setting, reads texts in another way
+    is_own = type(tokenizer)._encode_plus is not PreTrainedTokenizerFast._encode_plus
+    if is_own or getattr(tokenizer, "split_special_tokens", False):
         return None
-    backend = tokenizer.backend_tokenizer
     state = parts_of(tokenizer)
     known = _CUTTERS.get(tokenizer)
     if known is None or known[0] != state:
-        # a copy, because every call of the original, from any thread, changes its truncation and padding
-        backend = Tokenizer.from_str(backend.to_str())
-        backend.no_truncation()
-        backend.no_padding()
-        known = _CUTTERS[tokenizer] = state, _made(backend)
+        known = _CUTTERS[tokenizer] = state, _made(tokenizer.backend_tokenizer.to_str())
     return known[1]
 
 
@@ -132,8 +121,12 @@ def parts_of(tokenizer: Any) -> list[object] | None:
     return [len(tokenizer), *map(repr, (backend.normalizer, backend.pre_tokenizer, backend.post_processor))]
 
 
-def _made(backend: Tokenizer) -> Cutter | None:
+def _made(tokenizer_json: str) -> Cutter | None:
     """A cutter. None if the ids before and after a text depend on it, or are of several types."""
+    # a copy, because every call of the original, from any thread, changes its truncation and padding
+    backend = Tokenizer.from_str(tokenizer_json)
+    backend.no_truncation()
+    backend.no_padding()
     special = backend.encode("").ids
     read = backend.encode("a b")
     bare = backend.encode("a b", add_special_tokens=False).ids
@@ -141,19 +134,6 @@ def _made(backend: Tokenizer) -> Cutter | None:
     if any(read.type_ids) or read.ids != [*special[:before], *bare, *special[before:]]:
         return None
     return Cutter(backend, np.array(special[:before], np.int32), np.array(special[before:], np.int32))
-
-
-def special_counts(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    """How many special tokens a tokenizer puts before and after a text; (-1, -1) if it splits a text in another way."""
-    cutter = cutter_of(tokenizer)
-    if cutter is not None:
-        return len(cutter.prefix_ids), len(cutter.suffix_ids)
-    ids = tokenizer("a")["input_ids"]
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    for before in range(len(ids) - len(bare) + 1):
-        if ids[before : before + len(bare)] == bare:
-            return before, len(ids) - len(bare) - before
-    return -1, -1
 
 
 # ---- texts that are given, and drawn ones -----------------------------------------------------------------------
@@ -169,27 +149,19 @@ def estimated_tokens(text: str, kept_len: int | None = None) -> int:
 
 
 def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterator[str]:
-    """Texts of any iterable, one after the other, without half characters. Keys are given as they are.
-
-    Args:
-        what: they are called.
-        texts: the texts. A dictionary and a table are refused: they would give their keys, or the names of columns.
-        keys: whether the keys of a dictionary are such texts.
+    """Texts of any iterable, one after the other, without half characters; with `keys`, ids, as they are.
 
     Raises:
-        InputError: if it is one text, a table or dictionary, no iterable, or holds something else than texts.
+        InputError: if it is one text, a table or dictionary (which would give their keys, or the names of columns), no
+            iterable, or holds something else than texts. `what` is the name of the texts in the message.
     """
     is_dictionary = isinstance(texts, (Mapping, KeysView)) and not keys
     is_table = hasattr(texts, "columns") or hasattr(texts, "column_names")
-    kind = type(texts).__name__
     if is_dictionary or is_table or isinstance(texts, str) or not isinstance(texts, Iterable):
-        remedy = "give a list of texts"
-        if is_dictionary:
-            remedy = "use the values() of the dict"
-        if is_table:
-            kind = f"table ({kind})"
-            remedy = "give one column"
-        raise InputError(f"{what} must be texts in a list or another iterable, got a {kind}: {remedy}.")
+        raise InputError(
+            f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: give a list of texts, "
+            "the values() of a dict or one column of a table."
+        )
     for place, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(

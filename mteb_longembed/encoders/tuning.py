@@ -25,9 +25,6 @@ from mteb_longembed.errors import IncompatibleError, InputError
 
 from .model import OFFSET, LongTransformer
 
-#: The strategies that add rows to a table.
-TUNABLE = ("pi", "rp")
-
 
 class KeptRows(nn.Module):
     """The weight of a table of which some rows stay: `kept` `[rows]` is True for those.
@@ -47,8 +44,7 @@ class KeptRows(nn.Module):
 class MovingCollator(SentenceTransformerDataCollator):
     """Draws an offset from 0 to `highest_offset` for each document; an anchor, which is a query, has none.
 
-    Source: Zhu et al. 2023 (PoSE), arXiv:2309.10400. So short documents train the rows of long documents; queries keep
-    the positions of short inputs.
+    Source: Zhu et al. 2023 (PoSE), arXiv:2309.10400. So short documents train the rows of long documents.
     """
 
     highest_offset: int = 0
@@ -103,10 +99,10 @@ def tune(
         )
     strategy = first.strategy
     table = first.table
-    if strategy.KEY not in TUNABLE or table is None or strategy.target_len <= strategy.trained_len:
+    if strategy.KEY not in ("pi", "rp") or table is None:
         raise IncompatibleError(
-            f"tuning trains only rows that {' or '.join(TUNABLE)} has added to learned positions, got {strategy.KEY} "
-            f"on {first.config.model_type} with a target of {strategy.target_len} tokens: use extend(base, 'pi')."
+            f"tuning trains only rows that pi or rp has added to learned positions, got {strategy.KEY} on "
+            f"{first.config.model_type}: use extend(base, 'pi')."
         )
     if not {"anchor", "positive"} <= set(data.column_names):
         raise InputError(f"the data must have anchor and positive, got {', '.join(data.column_names)}.")
@@ -122,9 +118,8 @@ def tune(
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for parameter in learned:
         parameter.requires_grad_(False)
-    n_own = table.n_own
+    kept = torch.cat([torch.ones(table.n_own, dtype=torch.bool), rows_of_base(strategy)])
     table.keep(table.long.detach())
-    kept = torch.cat([torch.ones(n_own, dtype=torch.bool), rows_of_base(strategy)])
     register_parametrization(table, "weight", KeptRows(table.weight, kept))
     loss = losses.CachedMultipleNegativesRankingLoss(model, scale=100, mini_batch_size=32)
     try:
@@ -135,7 +130,6 @@ def tune(
     finally:
         remove_parametrizations(table, "weight")
         first.model.config.max_position_embeddings = len(table.weight)
-        first.has_long_rows = True
         for parameter in learned:
             parameter.requires_grad_(True)
     return model.eval()

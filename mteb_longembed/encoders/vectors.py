@@ -6,16 +6,16 @@ Differs: spans have a fixed number of tokens. In the paper a text splitter makes
 
 `LongPooling` replaces the base's pooling. It passes one row for each vector to the base's remaining modules (Dense,
 Normalize), which need not know about documents. `GroupByDocument` is the last module of a model with several vectors.
-It groups the rows by document, in the form that sentence-transformers' `MultiVectorEncoder` reads.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from sentence_transformers.base.modules import Module
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
@@ -39,12 +39,11 @@ def check_averages(what: str, model: str, mode: str | None) -> None:
 
     `what` would average them, such as `weights` or `vectors=64`.
     """
-    if mode in (None, "mean"):
-        return
-    raise IncompatibleError(
-        f"{what} averages the tokens of a document, but {model} was trained with {mode} pooling, not mean: use "
-        "pcw, vectors=window or whiten, which work with every pooling."
-    )
+    if mode not in (None, "mean"):
+        raise IncompatibleError(
+            f"{what} averages the tokens of a document, but {model} was trained with {mode} pooling, not mean: use "
+            "pcw, vectors=window or whiten, which work with every pooling."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +53,14 @@ class TokenBatch:
     Args:
         bounds: `[b, 3]` as in `BOUNDS`.
         windows: `[w, size]` the place of each window's tokens in their text; -1 for padding. None if no text was cut.
-        counts: `[b]` windows of each text.
+        texts: `[w]` the number of each window's text.
         weights: how much each token counts, as long as the token features, on the device. None: all the same.
         vectors: `[b]` vectors of each text, once they are pooled.
     """
 
     bounds: Tensor
     windows: Tensor | None = None
-    counts: Tensor | None = None
+    texts: Tensor | None = None
     weights: Tensor | None = None
     vectors: Tensor | None = None
 
@@ -74,25 +73,6 @@ class TokenBatch:
     def width(self) -> int:
         """Tokens of the longest text."""
         return int(self.lengths.max())
-
-    @property
-    def texts(self) -> Tensor:
-        """`[w]` the number of each window's text."""
-        assert self.counts is not None
-        return torch.repeat_interleave(torch.arange(len(self.counts)), self.counts)
-
-    def joined(self, values: Tensor) -> Tensor:
-        """Values of windows' tokens `[w, size, d]` as those of their texts, `[b, n, d]`.
-
-        A token that is in several windows gets the mean of its values in them.
-        """
-        assert self.windows is not None
-        n_texts = len(self.bounds)
-        real = self.windows.flatten() >= 0
-        cells = (self.texts[:, None] * self.width + self.windows).flatten()[real]
-        rows = to_device(real.nonzero()[:, 0], values.device)
-        means = mean_by(cells, values.flatten(0, 1)[rows], n_texts * self.width)
-        return means.view(n_texts, self.width, -1)
 
 
 def content(bounds: Tensor) -> tuple[int, int]:
@@ -110,48 +90,30 @@ def content(bounds: Tensor) -> tuple[int, int]:
     return before, max(n - behind, before)
 
 
+def spans(bounds: Tensor, size: int) -> list[Tensor]:
+    """The indices of each span of so many tokens, by a text's row `[3]` of `BOUNDS`; without content, of all tokens."""
+    own = torch.arange(*content(bounds))
+    if not len(own):
+        return [torch.arange(int(bounds[0]))]
+    return list(own.split(size))
+
+
 def windows_of(bounds: Tensor, strategy: Strategy) -> TokenBatch:
     """The windows of texts with `bounds` `[b, 3]` as in `BOUNDS`; one that is not cut is its own window.
 
     What stands before and behind the content of a text, each of its windows repeats.
     """
     tokens: list[Tensor] = []
-    counts: list[int] = []
-    for row in bounds:
+    texts: list[int] = []
+    for number, row in enumerate(bounds):
         n = int(row[0])
         parts = torch.arange(n)[None]
         if strategy.changes(n):
             start, end = content(row)
             parts = strategy.windows(n, start, n - end)
         tokens.extend(parts)
-        counts.append(len(parts))
-    padded = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=-1)
-    return TokenBatch(bounds, padded, torch.tensor(counts))
-
-
-def features_of_windows(features: Features, batch: TokenBatch) -> Features:
-    """Token features `[b, n]` of texts as those of their windows, `[w, size]`."""
-    assert batch.windows is not None
-    device = features["input_ids"].device
-    # padding reads token 0, and its mask of 0 hides that
-    rows = to_device(batch.texts[:, None], device)
-    columns = to_device(batch.windows.clamp(min=0), device)
-    cut = dict(features)
-    for key in set(TOKEN_FEATURES) & set(features):
-        cut[key] = features[key][rows, columns]
-    cut["attention_mask"] = to_device((batch.windows >= 0).long(), device)
-    return cut
-
-
-def tokens_of_vectors(vectors: Vectors | None, batch: TokenBatch, number: int) -> list[Tensor]:
-    """The indices of each vector's tokens, for a text of a batch. None for a text without content."""
-    if vectors is None or (vectors == "window" and batch.windows is None):
-        return [torch.arange(int(batch.lengths[number]))]
-    if isinstance(vectors, int):
-        start, end = content(batch.bounds[number])
-        return list(torch.arange(start, end).split(vectors)) if end > start else []
-    assert batch.windows is not None
-    return [row[row >= 0] for row in batch.windows[batch.texts == number]]
+        texts.extend([number] * len(parts))
+    return TokenBatch(bounds, pad_sequence(tokens, True, -1), torch.tensor(texts))
 
 
 def mean_by(group: Tensor, values: Tensor, groups: int, weights: Tensor | None = None) -> Tensor:
@@ -184,8 +146,7 @@ class LongPooling(Pooling):
     """Pools each text, or each of its windows, with the base's own mode: one vector for a document, or several.
 
     One vector of a document that was cut is the mean of its windows' vectors; with weights of tokens, it is the
-    weighted mean of all of its tokens. A query has one vector. A text without content keeps the one vector that the
-    base gives it.
+    weighted mean of all of its tokens. A query has one vector, and so has a text without content.
 
     Args:
         vectors: content tokens for each vector, or `window`. None: one vector.
@@ -204,57 +165,56 @@ class LongPooling(Pooling):
 
         Features of windows become those of their texts.
         """
-        batch = cast("TokenBatch", features[BATCH])
-        pooled = super().forward(dict(features), **kwargs)
-        vectors: Tensor = pooled["sentence_embedding"]
+        batch: TokenBatch = features[BATCH]
+        features = super().forward(dict(features), **kwargs)
+        vectors: Tensor = features["sentence_embedding"]
+        texts = torch.arange(len(batch.bounds))
         asked = None if task == "query" else self.vectors
-        counts = torch.ones(len(batch.lengths), dtype=torch.long)
-        if batch.windows is not None:
-            rows = vectors
-            pooled, batch = _of_texts(pooled, batch)
-            vectors = _one_vector(rows, pooled, batch)
-            if asked == "window":
-                vectors = rows
-                counts = batch.counts  # type: ignore[assignment]
+        if batch.texts is not None and asked == "window":
+            texts = batch.texts
+        elif batch.texts is not None:
+            vectors = mean_by(batch.texts, vectors, len(texts))
+        if batch.texts is not None:
+            features, batch = _of_texts(features, batch)
+            if batch.weights is not None and asked != "window":
+                total = batch.weights.sum(1, keepdim=True).clamp(min=1e-9)
+                vectors = features["token_embeddings"].sum(1) / total
         if isinstance(asked, int):
-            vectors, counts = _spans(pooled, batch, asked, vectors)
-        return {**pooled, "sentence_embedding": vectors, BATCH: replace(batch, vectors=counts)}
+            groups = [spans(row, asked) for row in batch.bounds]
+            texts = texts.repeat_interleave(torch.tensor([len(group) for group in groups]))
+            vectors = torch.cat([_means(features, batch, *group) for group in enumerate(groups)])
+        counts = texts.bincount(minlength=len(batch.bounds))
+        return {**features, "sentence_embedding": vectors, BATCH: replace(batch, vectors=counts)}
 
 
 def _of_texts(features: Features, batch: TokenBatch) -> tuple[Features, TokenBatch]:
-    """Features of windows as those of their texts: token embeddings `[b, n, d]`, and the weights of tokens."""
-    joined = {key: value for key, value in features.items() if key not in ("input_ids", "token_type_ids")}
-    tokens = batch.joined(features["token_embeddings"])
-    joined["token_embeddings"] = tokens
-    real = torch.arange(batch.width) < batch.lengths[:, None]
-    joined["attention_mask"] = to_device(real.long(), tokens.device)
+    """Features of windows as those of their texts: token embeddings `[b, n, d]`, and the weights of tokens.
+
+    A token that is in several windows gets the mean of its values in them.
+    """
+    assert batch.windows is not None and batch.texts is not None
+    shape = len(batch.bounds), batch.width
+    real = batch.windows.flatten() >= 0
+    cells = (batch.texts[:, None] * batch.width + batch.windows).flatten()[real]
+
+    def joined(values: Tensor) -> Tensor:
+        rows = to_device(real.nonzero()[:, 0], values.device)
+        return mean_by(cells, values.flatten(0, 1)[rows], shape[0] * shape[1]).view(*shape, -1)
+
+    tokens = joined(features["token_embeddings"])
     if batch.weights is not None:
-        batch = replace(batch, weights=batch.joined(batch.weights[:, :, None])[:, :, 0])
-    return joined, batch
+        batch = replace(batch, weights=joined(batch.weights[:, :, None])[:, :, 0])
+    kept = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
+    mask = to_device((torch.arange(batch.width) < batch.lengths[:, None]).long(), tokens.device)
+    return {**kept, "token_embeddings": tokens, "attention_mask": mask}, batch
 
 
-def _one_vector(rows: Tensor, of_texts: Features, batch: TokenBatch) -> Tensor:
-    """The vector of each text that was cut, `[b, d]`: from those of its windows, or from its weighted tokens."""
-    if batch.weights is None:
-        return mean_by(batch.texts, rows, len(batch.lengths))
-    tokens: Tensor = of_texts["token_embeddings"]
-    return tokens.sum(1) / batch.weights.sum(1, keepdim=True).clamp(min=1e-9)
-
-
-def _spans(features: Features, batch: TokenBatch, size: int, of_texts: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean of each span of tokens, and how many spans each text has. A text without one keeps its vector."""
-    tokens: Tensor = features["token_embeddings"]
-    rows = []
-    for number, vector in enumerate(of_texts):
-        spans = tokens_of_vectors(size, batch, number)
-        if not spans:
-            rows.append(vector[None].to(torch.promote_types(tokens.dtype, torch.float32)))
-            continue
-        weights = None
-        if batch.weights is not None:
-            weights = batch.weights[number]
-        rows.append(mean_of_groups(spans, tokens[number], weights))
-    return torch.cat(rows), torch.tensor([len(of_text) for of_text in rows])
+def _means(features: Features, batch: TokenBatch, number: int, groups: list[Tensor]) -> Tensor:
+    """The mean of each group of a text's tokens: `[groups, d]`."""
+    weights = batch.weights
+    if weights is not None:
+        weights = weights[number]
+    return mean_of_groups(groups, features["token_embeddings"][number], weights)
 
 
 class GroupByDocument(Module):
@@ -274,15 +234,15 @@ class GroupByDocument(Module):
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
         """Replace the features of tokens by those of vectors."""
-        counts = features.pop(BATCH).vectors
-        rows = features.pop("sentence_embedding")[:, : self.dims]
+        counts = features[BATCH].vectors
+        rows = features["sentence_embedding"][:, : self.dims]
         if self.normalize:
             rows = torch.nn.functional.normalize(rows, dim=1)
-        vectors = torch.nn.utils.rnn.pad_sequence(list(rows.split(counts.tolist())), batch_first=True)
+        vectors = pad_sequence(list(rows.split(counts.tolist())), batch_first=True)
         mask = to_device((torch.arange(vectors.shape[1]) < counts[:, None]).long(), vectors.device)
-        for key in ("input_ids", "token_type_ids"):
-            features.pop(key, None)
-        return {**features, "token_embeddings": vectors, "attention_mask": mask}
+        gone = (BATCH, "sentence_embedding", *TOKEN_FEATURES)
+        kept = {key: value for key, value in features.items() if key not in gone}
+        return {**kept, "token_embeddings": vectors, "attention_mask": mask}
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the two settings."""

@@ -70,7 +70,7 @@ def _pieces(text: str, n_tokens: int) -> Iterator[str]:
 
 def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> ModelMeta:
     """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models. It takes no settings of search."""
-    if "windows" not in spec.kind.overrides():
+    if not spec.kind.CUTS:
         raise IncompatibleError(
             f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
         )

@@ -9,14 +9,9 @@ from mteb.models.abs_encoder import AbsEncoder, get_prompt_name
 from mteb.types import PromptType
 from sentence_transformers.sentence_transformer.modules import Normalize
 
+from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.encoders.head import Head
-from mteb_longembed.encoders.model import (
-    LongModel,
-    LongModelMixin,
-    LongSentenceTransformer,
-    encode_together,
-    with_head,
-)
+from mteb_longembed.encoders.model import LongModel, LongModelMixin, LongSentenceTransformer, with_head
 from mteb_longembed.encoders.tokens import draw
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens, document_prompt
@@ -66,15 +61,10 @@ def encode(
     if prompt is None:
         prompt = document_prompt(first) if kind == PromptType.document else first.prompts.get("query")
     with torch.inference_mode():
-        done = encode_together(
-            models,
-            texts,
-            show=documents.options.get("show_progress_bar", show),
-            prompt=prompt or None,
-            batch_size=documents.options.get("batch_size", 32),
-            kwargs={"task": "query" if kind == PromptType.query else "document"},
-            store=first.store,
-        )
+        task = {"task": "query" if kind == PromptType.query else "document"}
+        engine = Engine(models, prompt or None, documents.options.get("batch_size", 32), task)
+        engine.keep_in(first.store)
+        done = engine.encode(texts, show=documents.options.get("show_progress_bar", show))
     found = []
     for place, model in enumerate(models):
         dims = getattr(model, "truncate_dim", None)

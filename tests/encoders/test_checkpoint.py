@@ -30,7 +30,7 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 
 
 def base_for(folders: dict[str, Path], key: str) -> str:
-    return str(folders["bert" if "long_rows" in STRATEGIES[key].overrides() else "mistral"])
+    return str(folders["bert" if key == "ntk" else "mistral"])
 
 
 def name_of(text: str) -> str:

@@ -38,12 +38,6 @@ def test_tokens_and_gradients_are_those_of_transformers(models, lengths, monkeyp
         torch.testing.assert_close(fused, plain, atol=1e-4, rtol=1e-4)
 
 
-def test_attentions_can_still_be_asked_for(models) -> None:
-    ids = torch.arange(10, 20)[None]
-    plain, fused = (model(input_ids=ids, output_attentions=True).attentions for model in models)
-    torch.testing.assert_close(fused, plain)
-
-
 def test_an_extended_model_has_it(tmp_path) -> None:
     import mteb_longembed as longembed
 

@@ -30,7 +30,7 @@ def base(request, tmp_path_factory):
 def test_only_none_and_windows_fit(base):
     assert [key for key, strategy in STRATEGIES.items() if UNKNOWN.fits(strategy)] == ["pcw", "none"]
     with pytest.raises(IncompatibleError, match="se does not fit x, a model with unknown positions"):
-        check_fit(base[0].config, STRATEGIES["se"], "x")
+        check_fit(base[0].config, STRATEGIES["se"](trained_len=LO, target_len=LT), "x")
 
 
 def test_none_is_the_base(base):

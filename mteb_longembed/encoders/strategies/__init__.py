@@ -19,27 +19,21 @@ from .yarn import YaRN
 ALGORITHM = "le3"
 
 #: Registry key -> strategy, in the order of their evidence on real text: without further words `compare` tries windows,
-#: and of the others the first one that fits a model. Among those that change positions it hardly matters which.
+#: and of the others the first one that fits a model.
 STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.KEY: strategy
-    for strategy in (
-        ParallelContextWindows,
-        SelfExtend,
-        NTKAware,
-        NoExtension,
-        GroupedPositions,
-        PositionInterpolation,
-        RecurrentPositions,
-        YaRN,
-    )
+    "pcw": ParallelContextWindows,
+    "se": SelfExtend,
+    "ntk": NTKAware,
+    "none": NoExtension,
+    "gp": GroupedPositions,
+    "pi": PositionInterpolation,
+    "rp": RecurrentPositions,
+    "yarn": YaRN,
 }
 
 
 def algorithm_of(kind: type[Strategy]) -> str:
-    """The version of a strategy's algorithm, so that results and vectors of old and new ones never mix.
-
-    Ours have `ALGORITHM`; somebody else's has a hash of its code behind that.
-    """
+    """The version of a strategy's algorithm. Somebody else's has a hash of its code behind `ALGORITHM`."""
     if kind.__module__.startswith(__name__):
         return ALGORITHM
     try:
@@ -56,10 +50,9 @@ def get_strategy(key: str) -> type[Strategy]:
     Raises:
         UnknownNameError: if no strategy has this key; the message says the nearest key and all keys.
     """
-    try:
-        return STRATEGIES[key]
-    except KeyError:
-        raise UnknownNameError("strategy", key, STRATEGIES) from None
+    if key not in STRATEGIES:
+        raise UnknownNameError("strategy", key, STRATEGIES)
+    return STRATEGIES[key]
 
 
 __all__ = ["ALGORITHM", "STRATEGIES", "Strategy", "algorithm_of", "get_strategy"]

@@ -1,6 +1,5 @@
 """Grouped positions: neighbouring tokens share one trained position."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -12,8 +11,8 @@ class GroupedPositions(Strategy):
     """`p -> p // g`; `g = ceil(n / Lo)` is the smallest group size that fits `n` tokens into the trained length `Lo`.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (grouped positions), Table 6 (g = s = 2, 4, 8).
-    Differs: the paper writes `p // s`; the authors' code computes the factor from the padded length of the batch.
-        Here it depends on the document alone. `factor="target"` follows the paper's text, also for short inputs.
+    Differs: the authors' code computes the factor from the padded length of the batch, here it depends on the document
+        alone. `factor="target"` follows the paper's text (`p // s`), also for short inputs.
 
     Example:
         >>> import torch
@@ -28,7 +27,7 @@ class GroupedPositions(Strategy):
         "document", "group size by the document's length, or by the target length"
     )
 
-    def changes(self, n: Any, actions: Collection[str] = Strategy.ACTIONS) -> Any:
+    def changes(self, n: Any, *, rotary: bool = True) -> Any:
         return (n > self.trained_len) | (self.factor == "target")
 
     @property

@@ -1,6 +1,5 @@
 """The base model unchanged: every strategy is compared with it."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,23 +10,18 @@ from .strategy import Strategy, parameter
 class NoExtension(Strategy):
     """The base model in our encoder. Beyond the trained length this is plain extrapolation.
 
-    Source: Zhu et al. 2024, arXiv:2404.12096, the rows of Table 2 without extension.
-
-    Attention scaling is off by default, so that the base does not change.
-
-    Example:
-        >>> NoExtension(trained_len=512, target_len=512).scale
-        1
+    Source: Zhu et al. 2024, arXiv:2404.12096, the rows of Table 2 without extension. Attention scaling is off by
+        default, so that the base does not change.
     """
 
     KEY: ClassVar[str] = "none"
+    MOVES: ClassVar[bool] = False
 
     logn: bool = parameter(False, "attention scaling by the document's length")
 
     @classmethod
     def default_target_len(cls, trained_len: int) -> int:
-        """The trained length: the base as it is."""
         return trained_len
 
-    def changes(self, n: Any, actions: Collection[str] = Strategy.ACTIONS) -> Any:
+    def changes(self, n: Any, *, rotary: bool = True) -> Any:
         return (n > self.trained_len) & self.logn

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from .strategy import Strategy, Tensor, parameter
+from .strategy import Strategy, Tensor, parameter, rows_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,12 +16,10 @@ class NTKAware(Strategy):
     `Lo` is the trained length, and `s` the target length divided by it, rounded up.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and Table 6; bloc97 2023, "NTK-Aware Scaled RoPE".
-    Differs: the form for learned tables is ours. The paper has no NTK there; its table says "-" (docs/decisions.md).
-        `E` is the trained table. `S` is its rows 1..Lo-1, smoothed by a Gaussian of width `sigma` rows, and
-        `H = E - S`. The new table is `Et[0] = E[0]` and `Et[t] = S(max(t/s, 1)) + H[1 + (t-1) mod (Lo-1)]`: row 0 is
-        used for position 0 alone. For `sigma -> 0` this becomes pi from row `s` on. For `sigma -> inf` it repeats the
-        rows 1..Lo-1, as rp repeats all rows. Documents of at most `Lo` tokens keep the original rows. The rotary form
-        changes all inputs, as in the paper; `short="keep"` does not change inputs of at most `Lo` tokens.
+    Differs: the form for learned tables is ours (docs/decisions.md). `E` is the trained table, `S` its rows 1..Lo-1,
+        smoothed by a Gaussian of width `sigma` rows, and `H = E - S`. The new table is `Et[0] = E[0]` and
+        `Et[t] = S(max(t/s, 1)) + H[1 + (t-1) mod (Lo-1)]`. Documents of at most `Lo` tokens keep the original rows.
+        The rotary form changes all inputs, as in the paper, unless `short="keep"`.
 
     Args:
         factor: multiplier of the rope base; default `s + max(1, s/4)`, which is 3, 5, 10 for s = 2, 4, 8 as in
@@ -30,8 +28,6 @@ class NTKAware(Strategy):
 
     Example:
         >>> import torch
-        >>> NTKAware(trained_len=512, target_len=4096).factor
-        10.0
         >>> ntk = NTKAware(trained_len=512, target_len=1024)
         >>> ntk.inv_freq(torch.tensor([1.0, 0.01]), 10_000.0).tolist()
         [1.0, 0.00577...]
@@ -40,25 +36,27 @@ class NTKAware(Strategy):
     KEY: ClassVar[str] = "ntk"
 
     factor: Annotated[float, Field(ge=1)] = parameter(
-        None, "multiplier of the rope base (rotary)", acts_on="inv_freq"
+        None, "multiplier of the rope base (rotary)", only="rotary"
     )
     short: Literal["keep", "scale"] = parameter(
         "scale",
         "inputs up to the trained length: keep their frequencies, or scale them (rotary)",
-        acts_on="inv_freq",
+        only="rotary",
     )
     sigma: Annotated[float, Field(gt=0)] = parameter(
-        32.0, "smoothing width in rows (learned tables)", acts_on="long_rows"
+        32.0, "smoothing width in rows (learned tables)", only="absolute"
     )
 
     def defaults_by_length(self) -> dict[str, object]:
         return {"factor": 1.0 if self.scale == 1 else float(self.scale + max(1.0, self.scale / 4))}
 
+    def changes(self, n: Any, *, rotary: bool = True) -> Any:
+        return (n > self.trained_len) | (rotary and self.short == "scale")
+
     def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
         import torch
 
-        # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): this product is also right for a base that has its own
-        # rope scaling (linear, yarn, llama3).
+        # (b*lambda)^(-2i/d) = b^(-2i/d) * lambda^(-2i/d): right for a base with rope scaling too
         steps = torch.arange(len(inv_freq), dtype=torch.float64, device=inv_freq.device) / len(inv_freq)
         return (inv_freq.double() * self.factor**-steps).to(inv_freq.dtype)
 
@@ -72,12 +70,7 @@ class NTKAware(Strategy):
         at = torch.arange(len(body), dtype=torch.float64)
         weights = torch.exp(-0.5 * ((at[:, None] - at) / self.sigma) ** 2)
         smooth = (weights / weights.sum(1, keepdim=True)) @ body
-        rest = body - smooth
         t = torch.arange(1, self.target_len)
         # rows 1..Lo-1 of the table are rows 0..Lo-2 of `body`
-        positions = (t.double() / self.scale - 1).clamp(0, len(body) - 1)
-        low = positions.floor().long()
-        high = (low + 1).clamp(max=len(body) - 1)
-        between = torch.lerp(smooth[low], smooth[high], (positions - low)[:, None])
-        stretched = between + rest[(t - 1) % len(body)]
+        stretched = rows_at(smooth, t.double() / self.scale - 1) + (body - smooth)[(t - 1) % len(body)]
         return torch.cat([table[:1], stretched.to(table.dtype)])

@@ -1,6 +1,5 @@
 """Parallel context windows: encode each window of a document on its own, and average the vectors."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,13 +12,11 @@ from .strategy import Strategy, Tensor, parameter
 class ParallelContextWindows(Strategy):
     """Windows of `size` tokens, each with the special tokens and the prompt; pooled vectors are averaged.
 
-    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1; Ratner et al. 2023, arXiv:2212.10947. Small windows keep
-        more of a short passage than windows of the trained length. DICE (Lyu et al. 2026, arXiv:2606.18781) is
-        `size=1024`, by its authors' code (PunchlineAAAA/DICE). We had its abstract and code, not its full text.
+    Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1; Ratner et al. 2023, arXiv:2212.10947. DICE (Lyu et al.
+        2026, arXiv:2606.18781) is `size=1024`, by its authors' code (PunchlineAAAA/DICE).
     Differs: the authors' code decodes chunks back to text, prepends a fixed prompt and truncates again, which
-        loses about two tokens of each chunk. Here every token is read. By default, windows have the trained length
-        and do not overlap, as in the paper. The last window moves back so that it is full. `size` and `overlap` are
-        ours. With a `size`, a document that is longer than it is cut.
+        loses about two tokens of each chunk. Here every token is read, and the last window moves back so that it is
+        full. `size` and `overlap` are ours. With a `size`, a document that is longer than it is cut.
 
     Args:
         size: tokens of a window, with prompt and special tokens; default the trained length.
@@ -29,12 +26,11 @@ class ParallelContextWindows(Strategy):
         >>> windows = ParallelContextWindows(trained_len=4, target_len=32).windows(7, prefix=1, suffix=1)
         >>> windows.tolist()
         [[0, 1, 2, 6], [0, 3, 4, 6], [0, 4, 5, 6]]
-        >>> halves = ParallelContextWindows(trained_len=16, target_len=32, size=6, overlap=2)
-        >>> halves.windows(8, prefix=1, suffix=1).tolist()
-        [[0, 1, 2, 3, 4, 7], [0, 3, 4, 5, 6, 7]]
     """
 
     KEY: ClassVar[str] = "pcw"
+    MOVES: ClassVar[bool] = False
+    CUTS: ClassVar[bool] = True
 
     logn: bool = parameter(False, "must be off: a window never exceeds the trained length")
     size: int = parameter(None, "tokens of a window (default: the trained length)")
@@ -43,7 +39,7 @@ class ParallelContextWindows(Strategy):
     def defaults_by_length(self) -> dict[str, object]:
         return {"size": self.trained_len}
 
-    def changes(self, n: Any, actions: Collection[str] = Strategy.ACTIONS) -> Any:
+    def changes(self, n: Any, *, rotary: bool = True) -> Any:
         return n > self.size
 
     def check(self) -> None:

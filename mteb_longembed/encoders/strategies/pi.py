@@ -9,22 +9,19 @@ from .strategy import Strategy, Tensor, parameter
 
 @dataclass(frozen=True, kw_only=True)
 class PositionInterpolation(Strategy):
-    """`p -> p / s`. In a learned table that is `Et[i*s] = Eo[i]`, linear in between.
+    """`p -> p / s`, where `s` is the target length divided by the trained length `Lo`, rounded up.
 
-    `Lo` is the trained length, `s` the target length divided by it, rounded up. Rows after `(Lo-1)*s` repeat that row.
+    In a learned table that is `Et[i*s] = Eo[i]`, linear in between; rows after `(Lo-1)*s` repeat that row.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 and appendix B; Chen et al. 2023, arXiv:2306.15595.
-    Differs: documents of at most `Lo` tokens keep the base's positions, as in the authors'
-        e5-base-4k; `short="scale"` squeezes them too. The authors' code has no rotary PI, and its table is undefined
-        after row `(Lo-1)*s`.
+    Differs: documents of at most `Lo` tokens keep the base's positions, as in the authors' e5-base-4k;
+        `short="scale"` squeezes them too. The authors' code has no rotary PI.
 
     Example:
         >>> import torch
         >>> pi = PositionInterpolation(trained_len=3, target_len=6)
         >>> pi.long_rows(torch.tensor([[0.0], [2.0], [4.0]])).flatten().tolist()
         [0.0, 1.0, 2.0, 3.0, 4.0, 4.0]
-        >>> pi.position_ids(torch.arange(5), torch.tensor(5)).tolist()
-        [0.0, 0.5, 1.0, 1.5, 2.0]
     """
 
     KEY: ClassVar[str] = "pi"
@@ -32,6 +29,9 @@ class PositionInterpolation(Strategy):
     short: Literal["keep", "scale"] = parameter(
         "keep", "inputs up to the trained length: keep their positions, or scale them"
     )
+
+    def changes(self, n: Any, *, rotary: bool = True) -> Any:
+        return (n > self.trained_len) | (self.short == "scale")
 
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
         return p / self.scale

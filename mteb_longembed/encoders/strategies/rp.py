@@ -8,17 +8,9 @@ from .strategy import Strategy, Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentPositions(Strategy):
-    """`p -> p mod Lo`, where `Lo` is the trained length.
+    """`p -> p mod Lo`, where `Lo` is the trained length. In a learned table the rows are repeated.
 
     Source: Zhu et al. 2024, arXiv:2404.12096, section 4.1 (recurrent positions), Table 6.
-
-    In a learned table the rows are repeated, so that position tuning can train the new rows.
-
-    Example:
-        >>> import torch
-        >>> rp = RecurrentPositions(trained_len=4, target_len=8)
-        >>> rp.position_ids(torch.arange(6), torch.tensor(6)).tolist()
-        [0, 1, 2, 3, 0, 1]
     """
 
     KEY: ClassVar[str] = "rp"

@@ -22,28 +22,23 @@ class SelfExtend(Strategy):
         the padding.
 
     With the default `g` and `w`, the largest relative position of a document of the target length `Lt` is exactly the
-    trained length `Lo`. That is one more than the model saw in training. A larger one gives a warning.
+    trained length `Lo`, one more than the model saw in training. A larger one gives a warning.
 
     Args:
         g: group size in tokens; default `s + 1`, where `s = ceil(Lt / Lo)`. `document` is ours: `g` and `w` are the
-            defaults for the document's own `s = ceil(n / Lo)`, as in `gp`: for a document a little longer than `Lo`, a
-            window of `Lo // 2` and groups of 3 tokens.
+            defaults for the document's own `s = ceil(n / Lo)`, as in `gp`.
         w: neighbour window in tokens; default `Lo // s`.
 
     Example:
         >>> se = SelfExtend(trained_len=9, target_len=16, g=2, w=4)
         >>> [-se.relative(0, j) for j in range(10)]
         [0, 1, 2, 3, 4, 4, 5, 5, 6, 6]
-        >>> [-se.relative(4, j) for j in range(10)]
-        [-4, -3, -2, -1, 0, 1, 2, 3, 4, 4]
-        >>> se = SelfExtend(trained_len=512, target_len=4096)
-        >>> se.sizes(4096)
-        (9, 64)
         >>> SelfExtend(trained_len=512, target_len=4096, g="document").sizes(513)
         (3, 256)
     """
 
     KEY: ClassVar[str] = "se"
+    FITS_TABLES: ClassVar[bool] = False
 
     g: Annotated[int, Field(ge=1), "token"] | Literal["document"] = parameter(
         None,
@@ -52,18 +47,19 @@ class SelfExtend(Strategy):
     w: int = parameter(None, "window of exact positions in tokens (default trained length // s)")
 
     def defaults_by_length(self) -> dict[str, object]:
-        return {"g": self.scale + 1, "w": self._window(self.scale)}
+        group, window = self._defaults(self.target_len)
+        return {"g": group, "w": window}
+
+    def _defaults(self, n: int) -> tuple[int, int]:
+        """`g` and `w` that fit `n` tokens into the trained length."""
+        s = max(math.ceil(min(n, self.target_len) / self.trained_len), 1)
+        return s + 1, max(min(self.trained_len // s, self.trained_len - 1), 1)
 
     def sizes(self, n: int) -> tuple[int, int]:
         """`g` and `w` for a document of `n` tokens."""
         if isinstance(self.g, int):
             return self.g, self.w
-        s = max(math.ceil(min(n, self.target_len) / self.trained_len), 1)
-        return s + 1, self._window(s)
-
-    def _window(self, s: int) -> int:
-        """The default window at scale `s`."""
-        return max(min(self.trained_len // s, self.trained_len - 1), 1)
+        return self._defaults(n)
 
     def check(self) -> None:
         if not 1 <= self.w < self.trained_len:
@@ -71,17 +67,14 @@ class SelfExtend(Strategy):
                 f"se's w must be at least 1 token and below the trained length of {self.trained_len} tokens, got "
                 f"{self.w}."
             )
-        if self.g == "document":
-            if self.w != self._window(self.scale):
-                raise InputError(
-                    f"with g=document, se computes w for each document itself, got w={self.w} tokens; leave w out."
-                )
-            return
-        group, window = self.sizes(self.target_len)
-        largest = max(self.relative(self.target_len - 1, 0), window - 1)
+        if self.g == "document" and self.w != self._defaults(self.target_len)[1]:
+            raise InputError(
+                f"with g=document, se computes w for each document itself, got w={self.w} tokens; leave w out."
+            )
+        largest = max(self.relative(self.target_len - 1, 0), self.w - 1)
         if largest > self.trained_len:
             warnings.warn(
-                f"se with g={group} and w={window} reaches relative position {largest} at "
+                f"se with g={self.g} and w={self.w} reaches relative position {largest} at "
                 f"{self.target_len} tokens, beyond the trained length of {self.trained_len} tokens; use a larger g "
                 "or a smaller w.",
                 stacklevel=4,
@@ -94,6 +87,3 @@ class SelfExtend(Strategy):
             return i - j
         shift = window - window // group
         return i // group - j // group + (shift if i > j else -shift)
-
-    def attention(self, n: int) -> tuple[int, int]:
-        return self.sizes(n)

@@ -1,14 +1,13 @@
 """What a context-extension strategy is: two lengths, parameters, and the methods through which it acts.
 
-A strategy overrides only the methods that it needs. They say what becomes of a document that it changes, and `changes`
-says which documents these are. docs/architecture.md has the letters of shapes, and says how strategies
-and models fit.
+A strategy overrides only the methods that it needs. They say what becomes of a document for which `changes` is true.
+docs/architecture.md has the letters of shapes, and says how strategies and models fit.
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import hints, read_fields
@@ -20,12 +19,9 @@ else:
 
 
 def parameter(default: Any, help: str, **metadata: object) -> Any:
-    """A parameter of a strategy with its help text. Its annotation has its type and choices.
+    """A parameter with its help text. If the default is None, `defaults_by_length` gives the value.
 
-    Args:
-        default: if it is None, `defaults_by_length` gives the value.
-        help: what `list strategies` says of it.
-        metadata: `acts_on`, the only method through which it acts.
+    `only`, in the metadata, says that it acts on `absolute` or on `rotary` positions alone.
     """
     return field(default=default, metadata={"help": help, **metadata})
 
@@ -42,20 +38,17 @@ class Strategy:
             2021; Chiang & Cholak 2022), as the paper does by default.
 
     Raises:
-        InputError: if the trained length is below 2 tokens, the target length is below the trained length, or a
-            parameter breaks its rule.
+        InputError: if a length or a parameter breaks its rule.
     """
 
     #: The registry key, as it is written in names.
     KEY: ClassVar[str]
-    #: The methods through which a strategy acts on a model.
-    ACTIONS: ClassVar[tuple[str, ...]] = (
-        "windows",
-        "position_ids",
-        "long_rows",
-        "inv_freq",
-        "attention",
-    )
+    #: Whether it changes positions. A strategy that does not fits every model.
+    MOVES: ClassVar[bool] = True
+    #: Whether it can change the positions of a learned table too, and not only rotary ones.
+    FITS_TABLES: ClassVar[bool] = True
+    #: Whether long documents run in windows.
+    CUTS: ClassVar[bool] = False
     #: Whether `inv_freq` works only on frequencies that no other rope scaling has changed.
     NEEDS_PLAIN_ROPE: ClassVar[bool] = False
 
@@ -71,153 +64,111 @@ class Strategy:
                 f"the target length must be at least the trained length of {self.trained_len} tokens, "
                 f"got {self.target_len}."
             )
-        defaults = self.defaults_by_length()
-        for name in self.parameters():
+        for name, value in self.defaults_by_length().items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, defaults.get(name))  # the instance is frozen for others
+                object.__setattr__(self, name, value)  # the instance is frozen for others
         read_fields(self, f"{self.KEY}'s ")
         self.check()
-
-    @classmethod
-    def overrides(cls) -> frozenset[str]:
-        """The actions that this strategy overrides."""
-        return frozenset(name for name in cls.ACTIONS if getattr(cls, name) is not getattr(Strategy, name))
-
-    @classmethod
-    def parameters(cls) -> dict[str, object]:
-        """The strategy's own parameters and their defaults, without the two lengths."""
-        return {f.name: f.default for f in fields(cls)[2:]}
 
     @classmethod
     def default_target_len(cls, trained_len: int) -> int:
         """The target length if a name gives none: 8 times the trained length, as in the paper."""
         return 8 * trained_len
 
-    def defaults_by_length(self) -> dict[str, object]:
-        """The values of parameters whose default is None. They depend only on the two lengths."""
-        return {}
+    @classmethod
+    def declared(cls) -> dict[str, Any]:
+        """The strategy's own parameters, without the two lengths, and their types."""
+        known = hints(cast("Any", cls))
+        return {f.name: known[f.name] for f in fields(cls)[2:]}
 
     def settings(self) -> dict[str, object]:
         """The parameters whose values differ from their defaults for these lengths."""
         plain = type(self)(trained_len=self.trained_len, target_len=self.target_len)
-        values = {name: getattr(self, name) for name in self.parameters()}
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value != getattr(plain, name)}
-
-    @classmethod
-    def declared(cls) -> dict[str, Any]:
-        """The type of each of the strategy's own parameters."""
-        owner: Any = cls
-        known = hints(owner)
-        return {name: known[name] for name in cls.parameters()}
 
     @property
     def scale(self) -> int:
         """`s = ceil(Lt / Lo)`."""
         return math.ceil(self.target_len / self.trained_len)
 
-    def check(self) -> None:
-        """Raise InputError if a parameter breaks its rule. By default there is nothing to check."""
-
-    def changes(self, n: Any, actions: Collection[str] = ACTIONS) -> Any:
-        """Whether a document of `n` tokens gets another embedding than from the base: long ones do.
-
-        With `short="scale"` all do. All other documents have the base's embeddings.
-
-        Args:
-            n: a number, or a tensor of any shape; the result is a bool, or as long.
-            actions: those with an effect on the model.
-        """
-        return (n > self.trained_len) | self._scales_short(actions)
-
-    def _scales_short(self, actions: Collection[str]) -> bool:
-        """Whether documents of at most the trained length are scaled too."""
-        declared = {parameter.name: parameter for parameter in fields(self)}
-        if "short" not in declared or getattr(self, "short", "keep") == "keep":
-            return False
-        return declared["short"].metadata.get("acts_on", "short") in ("short", *actions)
-
     def query_factor(self, seen: Tensor) -> Tensor:
-        """The factors of attention queries that see so many tokens each, any shape: float32 (log-n scaling).
-
-        They are 1 if `logn` is off, and for queries that see at most `Lo` tokens.
-        """
+        """The factors of attention queries that see so many tokens each, any shape: float32, at least 1."""
         import torch
 
         if not self.logn:
             return torch.ones(seen.shape)
         return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float()
 
-    def rotation_factor(self) -> float:
-        """The factor of the cosines and sines in queries and in keys of a document that changes.
+    # ---- what a strategy may override ---------------------------------------------------------------------------
 
-        Dimensions without rotation do not change. Queries and keys both get the factor, so the part of an attention
-        score that comes from rotated dimensions is multiplied by its square.
+    def defaults_by_length(self) -> dict[str, object]:
+        """The values of parameters whose default is None. They depend only on the two lengths."""
+        return {}
+
+    def check(self) -> None:
+        """Raise InputError if a parameter breaks its rule."""
+
+    def changes(self, n: Any, *, rotary: bool = True) -> Any:
+        """Whether a document of `n` tokens gets another embedding than from the base.
+
+        `n` is a number, or a tensor of any shape, and the result as long. `rotary`: as opposed to a learned table.
         """
-        return 1.0
+        return n > self.trained_len
+
+    def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
+        """Token indices of each window over one document of `n` tokens: `[w, size]` int64.
+
+        Every window repeats the `prefix` tokens at the start (special tokens and prompt) and the `suffix` at the end.
+        """
+        raise NotImplementedError
 
     @property
     def depends_on_length(self) -> bool:
         """Whether positions depend on the length of each document, and not only on whether it changes."""
         return False
 
-    # ---- actions: what a strategy may override ------------------------------------------------------------------
-
-    def windows(self, n: int, prefix: int, suffix: int) -> Tensor:
-        """Token indices of each window over one document: `[w, size]` int64.
-
-        Args:
-            n: tokens of the document.
-            prefix: tokens at the start (special tokens and prompt) that every window repeats.
-            suffix: special tokens at the end that every window repeats.
-        """
-        raise NotImplementedError
-
     def position_ids(self, p: Tensor, n: Tensor) -> Tensor:
         """The position of each token inside the trained range; it may be a fraction.
 
-        Args:
-            p: positions 0..n-1, `[n]` or `[b, n]`, of any type of numbers.
-            n: the documents' token counts, broadcastable to `p`.
+        `p` are positions 0..n-1, `[n]` or `[b, n]`, and `n` the documents' token counts, broadcastable to `p`.
         """
         return p
 
     def long_rows(self, table: Tensor) -> Tensor:
-        """The rows of a learned table that long documents read, one for each position: the table at `position_ids`.
+        """The rows of a learned table that long documents read, `[Lt, d]` float32: the table at `position_ids`.
 
-        Args:
-            table: `[Lo, d]` float32 on the host, the rows of positions 0..Lo-1.
-
-        Returns:
-            `[Lt, d]` float32.
+        `table` is `[Lo, d]` float32 on the host, the rows of positions 0..Lo-1.
         """
         import torch
 
-        last = self.trained_len - 1
         positions = torch.arange(self.target_len, dtype=torch.float64)
-        positions = self.position_ids(positions, torch.tensor(self.target_len)).clamp(max=last)
-        low = positions.floor().long()
-        high = (low + 1).clamp(max=last)
-        weight = (positions - low).to(table.dtype)[:, None]
-        # if the weight is 0, lerp returns its first argument bit for bit: rows at whole positions do not change
-        return torch.lerp(table[low], table[high], weight)
+        return rows_at(table, self.position_ids(positions, torch.tensor(self.target_len)))
 
     def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
-        """Rotary inverse frequencies, `[d/2]`.
-
-        Args:
-            inv_freq: `[d/2]` float32, the model's own, with its own rope scaling.
-            base: the model's rope base (theta).
-        """
+        """Rotary inverse frequencies, `[d/2]` float32, from the model's own, and its rope base (theta)."""
         return inv_freq
 
+    def rotation_factor(self) -> float:
+        """The factor of the cosines and sines in queries and in keys of a document that changes."""
+        return 1.0
+
+    def sizes(self, n: int) -> tuple[int, int] | None:
+        """The group size and the window of SelfExtend's relative positions, in a document of `n` tokens. None: none."""
+        return None
+
     def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
-        """transformers' rope parameters that give the same frequencies, for `export`. It is no action.
-
-        Args:
-            rope: those of the base, of the type `default` or `linear`.
-        """
+        """transformers' rope parameters for `export`, from those of the base, of the type `default` or `linear`."""
         raise NotImplementedError
 
-    def attention(self, n: int) -> tuple[int, int]:
-        """The group size and the window of SelfExtend's relative positions, in a document of `n` tokens."""
-        raise NotImplementedError
+
+def rows_at(table: Tensor, positions: Tensor) -> Tensor:
+    """A table `[rows, d]` at positions `[n]` that may be fractions: `[n, d]`, linear in between."""
+    import torch
+
+    last = len(table) - 1
+    positions = positions.clamp(0, last)
+    low = positions.floor().long()
+    high = (low + 1).clamp(max=last)
+    # if the weight is 0, lerp returns its first argument bit for bit: rows at whole positions do not change
+    return torch.lerp(table[low], table[high], (positions - low).to(table.dtype)[:, None])

@@ -18,10 +18,9 @@ class YaRN(Strategy):
 
     Source: Peng et al. 2023, arXiv:2309.00071, sections 3.2 and 3.4.
     Differs: the ramp runs over the index of the frequency, and its ends are rounded outwards, as in the authors' code
-        and in transformers. In the paper it runs over the number of turns. If `logn` is off, we use the paper's
-        temperature: the cosines and sines of queries and keys are multiplied by `0.1 ln(factor) + 1`. If `logn` is
-        on, log-n scaling replaces it, because both together would scale twice. Inputs up to the trained length do
-        not change; `short="scale"` stretches them too, as a static YaRN does.
+        and in transformers. If `logn` is off, we use the paper's temperature: the cosines and sines of queries and
+        keys are multiplied by `0.1 ln(factor) + 1`. If `logn` is on, log-n scaling replaces it. Inputs up to the
+        trained length do not change; `short="scale"` stretches them too, as a static YaRN does.
 
     Args:
         factor: divisor of low frequencies; default the target length divided by the trained length, rounded up.
@@ -36,7 +35,7 @@ class YaRN(Strategy):
     """
 
     KEY: ClassVar[str] = "yarn"
-
+    FITS_TABLES: ClassVar[bool] = False
     NEEDS_PLAIN_ROPE: ClassVar[bool] = True
 
     factor: Annotated[float, Field(ge=1)] = parameter(
@@ -56,6 +55,9 @@ class YaRN(Strategy):
             raise InputError(
                 f"yarn needs 0 < beta_slow < beta_fast turns, got {self.beta_slow} and {self.beta_fast}."
             )
+
+    def changes(self, n: Any, *, rotary: bool = True) -> Any:
+        return (n > self.trained_len) | (self.short == "scale")
 
     def inv_freq(self, inv_freq: Tensor, base: float) -> Tensor:
         import torch
