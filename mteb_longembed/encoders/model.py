@@ -139,14 +139,16 @@ class LongTransformer(Transformer):
     ) -> list[Ids] | None:
         """Each text's ids, special tokens included. No more of a text is read than the ids need.
 
-        None if `inputs` are not texts, or if they need more than plain tokenising (a chat template, settings of the
-        tokenizer).
+        None if `inputs` are not texts, or if they need more than plain tokenising (a chat template, query expansion,
+        lengths by task, settings of the tokenizer).
         """
         texts = [text for text in inputs if isinstance(text, str)]
         words = self._words
         is_plain = (
             len(inputs) == len(texts) > 0
-            and not self.processing_kwargs
+            and not (
+                self.processing_kwargs or self.query_length or self.document_length or self.query_expansion
+            )
             and set(kwargs) <= {"task"}
             and self.processor is words
             and "message" not in self.modality_config
@@ -158,7 +160,7 @@ class LongTransformer(Transformer):
             return None
         ids = cutter([prompt + text for text in texts] if prompt else texts, self.kept_len)
         # a tokenizer without special tokens gives no tokens for an empty text, and no model accepts that
-        token = words.eos_token_id or words.pad_token_id
+        token = words.pad_token_id if words.eos_token_id is None else words.eos_token_id
         return [row if len(row) else np.array([token], np.int32) for row in ids]
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
