@@ -31,7 +31,7 @@ BEGINNINGS = (512, 2048)
 #: From one pass over windows: one vector, the best window, all windows; plain and adapted to the corpus.
 FORMS = ("", "vectors=window", "score=softmax,vectors=window")
 ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
-#: What is tried first of a base: words, and the vectors that do best with them (experiments/ways.md).
+#: What is tried first of a base: words, and all vectors with them, adapted and plain (experiments/ways.md).
 FUSED = "fuse=words"
 #: Strategies that cut no windows. By default the first one that fits is tried.
 POSITIONS = tuple(key for key, kind in STRATEGIES.items() if not kind.CUTS)
@@ -265,6 +265,8 @@ def _window_tails(reach: int, trained_len: int, averages: bool) -> list[str]:
         forms = FORMS[:1]
         stem = "none"
     settings = [(FUSED, forms[-1])]
+    if averages:
+        settings.insert(0, (FUSED, f"{forms[-1]},{ADAPTED[-1]}"))
     for adapted in ADAPTED:
         if averages or "weights=" not in adapted:
             settings += [(form, adapted) for form in forms]

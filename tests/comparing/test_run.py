@@ -86,7 +86,7 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
     # fusions, of which one is that of the best, need words and sentences too
     n_encoded.clear()
     both = compare(found, task, tmp_path / "both", bm25=True)
-    assert len(both.summary) == 12 and n_encoded.count(40) == 24
+    assert len(both.summary) == 13 and n_encoded.count(40) == 24
     alone = compare([found[-2]], task, tmp_path / "alone")
     assert alone.summary["score"].item() == result.summary.loc[found[-2].id, "score"]
 
