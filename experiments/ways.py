@@ -47,15 +47,12 @@ N_SINGLE = 5
 #: What the other pages show.
 SHORT_PAGES = (Path("README.md"), Path("docs/adapt.md"))
 SHOWN = ("all-MiniLM-L6-v2", "multilingual-e5-small")
-SHORT_TITLES = [
-    TITLES[name] for name in ("questions", "proposals", "paraphrase_4096", "chapters_60", "qmsum_60")
-]
+SHORT_TITLES = [TITLES[name] for name in ("questions", "proposals", "paraphrase_4096", "qmsum_60")]
 SHORT = [
     "BM25 by passage",
     "words with neighbours",
     "windows",
     "windows, idf, whitened",
-    "words and plain windows",
     "words and windows",
 ]
 
