@@ -7,9 +7,6 @@ Needle and its paraphrases are generated.
 """
 
 import argparse
-import csv
-import gzip
-import json
 import random
 import re
 from collections.abc import Sequence
@@ -17,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import mteb
+import pandas as pd
 
 import mteb_longembed  # noqa: F401 (makes its tasks known to mteb)
 
@@ -39,29 +37,19 @@ LENGTHS = (1024, 4096, 8192, 32_768)  # tokens
 
 def read(file: Path) -> Rows:
     """The rows of a JSONL file, perhaps with gzip."""
-    with (
-        gzip.open(file, "rt", encoding="utf-8")
-        if file.suffix == ".gz"
-        else file.open(encoding="utf-8") as lines
-    ):
-        return [json.loads(line) for line in lines]
+    return pd.read_json(file, lines=True, dtype=False).to_dict("records")
 
 
 def write(folder: Path, corpus: Rows, queries: Rows, qrels: Rows) -> None:
     """Write a collection. Each query has one right document."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in (("corpus", corpus), ("queries", queries), ("qrels", qrels)):
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        pd.DataFrame(rows).to_json(folder / f"{name}.jsonl", orient="records", lines=True)
 
 
 def meetings(source: Path, out: Path) -> None:
     """QMSum's meetings and questions."""
-    parts = []
-    for name in ("corpus", "queries", "qrels"):
-        (file,) = source.glob(f"{name}.jsonl*")
-        parts.append(read(file))
-    write(out, *parts)
+    write(out, *(read(next(source.glob(f"{name}.jsonl*"))) for name in ("corpus", "queries", "qrels")))
 
 
 def chapters(source: Path, out: Path, draw: random.Random) -> None:
@@ -114,8 +102,7 @@ def asked(source: Path, out: Path) -> None:
             spans[name, row["title"]] = start, len(text) - 2
         if PROPOSAL[0] <= len(text) <= PROPOSAL[1]:
             corpus.append({"doc_id": name, "text": text})
-    with QUESTIONS.open(encoding="utf-8", newline="") as lines:
-        questions = list(csv.DictReader(lines))
+    questions = pd.read_csv(QUESTIONS, dtype=str).to_dict("records")
     kept = {row["doc_id"] for row in corpus}
     queries: Rows = []
     qrels: Rows = []

@@ -7,7 +7,6 @@ its `ranks`, so a page can be written again without the model, the data or this 
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -64,46 +63,43 @@ class Measurements:
     def __init__(self, file: Path, out: Path) -> None:
         self.file, self.out = file, out
         self.cells = Cache(out / "results")
-        self.lines = {(line["name"], line["task"], line["split"]): line for line in _lines(file)}
+        kept = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        lines: list[Line] = list(map(json.loads, kept))
+        self.lines = {(line["name"], line["task"], line["split"]): line for line in lines}
 
     def measure(self, name: str, task_name: str, split: str) -> Line:
         """Measure a cell, or find it. `task_name` is mteb's, or a folder with a task of three files."""
-        label = Path(name).name
-        key = label, Path(task_name).name, split
+        key = Path(name).name, Path(task_name).name, split
         if key not in self.lines:
-            line = self._run(name, task_name, split)
-            self.lines[key] = Line(**{**line, "name": label, "task": key[1]})  # type: ignore[typeddict-item]
+            line = self.lines[key] = self._run(name, task_name, split)
             with self.file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(self.lines[key]) + "\n")
-            print(
-                f"{100 * float(np.mean(scores(self.lines[key]))):5.1f} {line['cpu_seconds']:6.0f} s",
-                *key,
-                flush=True,
-            )
+                file.write(json.dumps(line) + "\n")
+            print(f"{100 * scores(line).mean():5.1f} {line['cpu_seconds']:6.0f} s", *key, flush=True)
         return self.lines[key]
 
-    def _run(self, name: str, task_name: str, split: str) -> dict[str, object]:
+    def _run(self, name: str, task_name: str, split: str) -> Line:
         (data,) = splits_of(load_task(task_name, split), [read_metric("nDCG@10")])
         scorer, meta = make_scorer(name, "cpu"), mteb.get_model_meta(name)
-        encoder: Any = (
-            scorer.encoded.model if isinstance(scorer, Windows) and scorer.encoded.is_ours else None
-        )
+        encoder: Any = None
+        if isinstance(scorer, Windows) and scorer.encoded.is_ours:
+            encoder = scorer.encoded.model
         store = getattr(encoder, "store", None)
         began = time.process_time()
         ranked = self.cells.scores(meta, data, lambda: evaluate(scorer, data)).sort_values("query")
         seconds = time.process_time() - began
-        line: dict[str, object] = {"revision": full_revision(meta), "split": split}
-        line |= {
-            "ranks": "".join(map(_rank, ranked["score"])),
-            "cpu_seconds": round(seconds, 1),
-        }
         cost = None if encoder is None else count(encoder, [data], meta.max_tokens)
-        line["tokens"] = cost.tokens if cost else 0
-        line["tokens_encoded"] = store.counts.tokens_encoded if store else 0
-        return line | {
-            "vectors": cost.vectors if cost else None,
-            "share_read": cost.share_read if cost else 1.0,
-        }
+        return Line(
+            name=Path(name).name,
+            revision=full_revision(meta),
+            task=Path(task_name).name,
+            split=split,
+            ranks="".join(map(_rank, ranked["score"])),
+            tokens=cost.tokens if cost else 0,
+            tokens_encoded=store.counts.tokens_encoded if store else 0,
+            cpu_seconds=round(seconds, 1),
+            vectors=cost.vectors if cost else None,
+            share_read=cost.share_read if cost else 1.0,
+        )
 
 
 def load_task(name: str, split: str) -> AbsTaskRetrieval:
@@ -130,9 +126,3 @@ def scores(line: Line, *, first_only: bool | None = None) -> np.ndarray:
     if first_only:
         return (ranks == 1).astype(float)
     return np.divide(1.0, np.log2(ranks + 1), out=np.zeros_like(ranks), where=ranks > 0)
-
-
-def _lines(file: Path) -> Iterator[Line]:
-    if file.exists():
-        for line in file.read_text(encoding="utf-8").splitlines():
-            yield json.loads(line)

@@ -38,9 +38,11 @@ PIECES = "pcw@:vectors=window"
 def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
     """Name, task and split of every cell, the most telling ones first."""
     strategies = [*(["none"] if is_rotary else []), *PAPER]
+    by_length = ["none", *(f"{strategy}@" for strategy in strategies)]
 
-    def meetings(*tails: str) -> Iterator[tuple[str, str, str]]:
-        yield from ((f"{base}+{tail}", QMSUM, "test") for tail in tails)
+    def meetings(lengths: Sequence[int], tails: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+        for length, tail in product(lengths, tails):
+            yield f"{base}+{tail}".replace("@", f"@{length}"), QMSUM, "test"
 
     def needles(
         tasks: Sequence[str], lengths: Sequence[int], tails: Sequence[str]
@@ -49,35 +51,22 @@ def grid(base: str, *, is_rotary: bool) -> Iterator[tuple[str, str, str]]:
             for tail in tails if length > 256 else tails[:1]:  # short inputs do not change
                 yield f"{base}+{tail}".replace("@", f"@{length}"), task, f"test_{length}"
 
+    both = (PASSKEY, NEEDLE)
     yield "mteb/baseline-bm25s", QMSUM, "test"
-    yield from meetings("none", *([] if is_rotary else ["none@512:trained_len=512"]))
-    yield from meetings(*(f"{strategy}@2048" for strategy in strategies))
-    by_length = ["none", *(f"{strategy}@" for strategy in strategies)]
-    yield from needles((PASSKEY, NEEDLE), (256, 1024), by_length)
-    yield from meetings(*(tail.replace("@", "@2048") for tail in (*WINDOWS, PIECES)))
-    yield from needles((PASSKEY, NEEDLE), (4096,), by_length)
-    yield from meetings(*(f"{strategy}@{length}" for length in (512, 1024, 4096) for strategy in strategies))
-    yield from meetings(*(tail.replace("@", f"@{WHOLE}") for tail in (*WINDOWS[:2], "pcw@", PIECES)))
-    yield from needles((PASSKEY, NEEDLE), (4096,), WINDOWS[:2])
-    yield from needles((PARAPHRASE,), (256, 1024, 4096), by_length)
-    yield from needles((PASSKEY, NEEDLE), (512, 2048, 8192), by_length)
-    yield from meetings(
-        *(tail.replace("@", f"@{length}") for length in (1024, 4096, 512) for tail in (*WINDOWS, PIECES))
-    )
-    yield from needles((PASSKEY, NEEDLE, PARAPHRASE), (512, 1024, 2048), WINDOWS[:2])
-    yield from needles((PARAPHRASE,), (4096,), WINDOWS[:2])
-    yield from needles((PASSKEY, NEEDLE, PARAPHRASE), (8192,), WINDOWS[:2])
-    yield from needles((PARAPHRASE,), (512, 2048, 8192), by_length)
-    yield from meetings(*(f"{strategy}@{WHOLE}" for strategy in strategies))
-
-
-def measure(base: str, measurements: Measurements, *, is_rotary: bool) -> None:
-    """Measure every cell whose strategy fits the model."""
-    for name, task, split in grid(base, is_rotary=is_rotary):
-        try:
-            measurements.measure(name, task, split)
-        except IncompatibleError as error:
-            print(f"left out: {error}", flush=True)
+    yield from meetings([512], ["none", *([] if is_rotary else ["none@:trained_len=512"])])
+    yield from meetings([2048], by_length[1:])
+    yield from needles(both, (256, 1024), by_length)
+    yield from meetings([2048], [*WINDOWS, PIECES])
+    yield from needles(both, (4096,), by_length)
+    yield from meetings((512, 1024, 4096), by_length[1:])
+    yield from meetings([WHOLE], [*WINDOWS[:2], "pcw@", PIECES])
+    yield from needles(both, (4096,), WINDOWS[:2])
+    yield from needles([PARAPHRASE], (256, 1024, 4096), by_length)
+    yield from needles(both, (512, 2048, 8192), by_length)
+    yield from meetings((1024, 4096, 512), [*WINDOWS, PIECES])
+    yield from needles((*both, PARAPHRASE), (512, 1024, 2048, 4096, 8192), WINDOWS[:2])
+    yield from needles([PARAPHRASE], (512, 2048, 8192), by_length)
+    yield from meetings([WHOLE], by_length[1:])
 
 
 def main() -> None:
@@ -91,7 +80,12 @@ def main() -> None:
     logging.getLogger("mteb").setLevel(logging.CRITICAL)
     torch.set_num_threads(1)
     prepare(args.out)
-    measure(args.model, Measurements(args.results, args.out), is_rotary=args.rotary)
+    measurements = Measurements(args.results, args.out)
+    for cell in grid(args.model, is_rotary=args.rotary):
+        try:
+            measurements.measure(*cell)
+        except IncompatibleError as error:
+            print(f"left out: {error}", flush=True)
 
 
 if __name__ == "__main__":

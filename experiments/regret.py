@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.measuring import write_part
-from mteb_longembed.comparing.candidates import BM25, Candidate
+from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import MARGIN, summarise
 from mteb_longembed.comparing.verdict import Setting, advise, cheapest_named, cost
@@ -55,6 +55,13 @@ N_RESAMPLES = 1_000
 TOLERANCE = 1.0
 
 
+def drawn(labels: pd.Series, n: int, draw: np.random.Generator) -> np.ndarray:
+    """Which queries are drawn: those of whole documents, until there are so many."""
+    order = draw.permutation(labels.unique())
+    n_before = labels.value_counts().loc[order].cumsum().shift(fill_value=0)
+    return labels.isin(n_before.index[n_before < n]).to_numpy()
+
+
 def simulate(
     scores: pd.DataFrame,
     labels: pd.Series,
@@ -62,53 +69,43 @@ def simulate(
     costs: Mapping[str, Mapping[str, Any]],
     n: int,
 ) -> dict[str, float]:
-    """Mean loss in points of each rule, what following `compare` saves, and how often its words are false."""
-    (base,) = [one.id for one in candidates if one.is_base]
+    """Mean loss in points of each rule, what the cheapest one saves, and how often words are false."""
     draw = np.random.default_rng(n)
-    rules = ("compare", "the cheapest named", "the highest", "the base", "BM25 by passage")
-    losses: dict[str, list[float]] = {rule: [] for rule in rules}
-    words = {"winner": [0, 0], "good enough": [0, 0]}
-    spent = np.zeros((3, 2))
+    rows = []
     for _ in range(DRAWS):
-        # whole documents, until there are so many queries
-        order = draw.permutation(labels.unique())
-        n_before = labels.value_counts().loc[order].cumsum().shift(fill_value=0)
-        drawn = labels.isin(n_before.index[n_before < n]).to_numpy()
-        long = (
-            scores[drawn]
-            .melt(ignore_index=False, var_name="candidate", value_name="score")
-            .reset_index(names="query")
-        )
+        chosen = drawn(labels, n, draw)
+        long = scores[chosen].melt(ignore_index=False, var_name="candidate", value_name="score")
+        long = long.reset_index(names="query").assign(task="", split="")
         long["groups"] = long["query"].map(labels).map(lambda label: [label])
-        summary = summarise(long.assign(task="", split=""), candidates, costs)
-        n_groups = labels[drawn].nunique()
-        advice = advise(summary, Setting(n_queries=int(drawn.sum()), n_groups=n_groups))
-        others = 100 * scores[~drawn].mean()
-        rows = {row.Index: row for row in summary.itertuples()}
-        named = rows[advice.recommended]
+        summary = summarise(long, candidates, costs)
+        setting = Setting(n_queries=int(chosen.sum()), n_groups=labels[chosen].nunique())
+        advice = advise(summary, setting)
+        found = {row.Index: row for row in summary.itertuples()}
+        named = found[advice.recommended]
         if advice.verdict == "undecided":
-            named = cheapest_named(list(rows.values()))
-        chosen = {
-            "compare": advice.recommended,
-            "the cheapest named": named.Index,
-            "the highest": advice.best,
-            "the base": base,
-            "BM25 by passage": BM25,
-        }
-        for rule, name in chosen.items():
-            losses[rule].append(others.max() - others[name])
-        if advice.verdict in words:
-            tolerance = TOLERANCE if advice.verdict == "winner" else MARGIN
-            words[advice.verdict][0] += 1
-            words[advice.verdict][1] += losses["compare"][-1] > tolerance
-        for number, name in enumerate((advice.recommended, named.Index, advice.best)):
-            spent[number] += cost(rows[name])
-    saved = 100 * (1 - spent[:2] / np.where(spent[2] > 0, spent[2], 1)) * (spent[2] > 0)
-    result = {rule: float(np.mean(of_rule)) for rule, of_rule in losses.items()}
-    for title, (encoding, storage) in zip(rules, saved, strict=False):
-        result |= {f"encoding saved by {title}, %": encoding, f"storage saved by {title}, %": storage}
-    for word, (n_said, n_false) in words.items():
-        result |= {f"{word}, %": 100 * n_said / DRAWS, f"{word}, false, %": 100 * n_false / DRAWS}
+            named = cheapest_named(list(found.values()))
+        others = 100 * scores[~chosen].mean()
+        losses = others.max() - others[[advice.recommended, advice.best, named.Index]].to_numpy()
+        rows.append([*losses, *cost(named), *cost(found[advice.best]), advice.verdict])
+    names = [
+        "compare",
+        "the highest",
+        "the cheapest named",
+        "encoding",
+        "storage",
+        "all encoding",
+        "all storage",
+    ]
+    frame = pd.DataFrame(rows, columns=[*names, "verdict"])
+    result = {name: float(frame[name].mean()) for name in names[:3]}
+    for what in ("encoding", "storage"):
+        spent = frame[f"all {what}"].sum()
+        saved = 100 * (1 - frame[what].sum() / spent) if spent else 0.0
+        result[f"{what} saved by the cheapest named, %"] = saved
+    for word, tolerance in (("winner", TOLERANCE), ("good enough", MARGIN)):
+        said = frame["verdict"] == word
+        result[f"{word}, %"] = 100 * said.mean()
+        result[f"{word}, false, %"] = 100 * (said & (frame["compare"] > tolerance)).mean()
     return result
 
 
@@ -164,17 +161,12 @@ def page() -> None:
 
 
 def main() -> None:
-    """Measure, or write the page."""
+    """Simulate a run, keep its scores, or write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    measured = commands.add_parser("measure")
-    measured.add_argument("folder", type=Path)
-    measured.add_argument("model")
-    measured.add_argument("collection")
-    scored = commands.add_parser("scores")
-    scored.add_argument("folder", type=Path)
-    scored.add_argument("model")
-    commands.add_parser("page")
+    parser.add_argument("command", choices=["measure", "scores", "page"])
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("model", nargs="?")
+    parser.add_argument("collection", nargs="?")
     args = parser.parse_args()
     if args.command == "measure":
         measure(args.folder, args.model, args.collection)
