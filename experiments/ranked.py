@@ -25,8 +25,6 @@ from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.scorer import full_revision
 from mteb_longembed.retrieval.windows import Windows
 
-#: The folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz. If it is not set, QMSum is left out.
-QMSUM_VARIABLE = "LONGEMBED_QMSUM"
 RANKS = ".123456789a"  # one character a query: the rank of its document in hexadecimal, a point below rank 10
 
 
@@ -48,7 +46,8 @@ class Line(TypedDict):
 def prepare(out: Path) -> None:
     """Point the store of embeddings and QMSum's task at their folders."""
     os.environ.setdefault(STORE_VARIABLE, str((out / "embeddings").resolve()))
-    files = os.environ.get(QMSUM_VARIABLE)
+    # the folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz; without it QMSum is left out
+    files = os.environ.get("LONGEMBED_QMSUM")
     if files:
         link = out / "data" / "qmsum"
         link.parent.mkdir(parents=True, exist_ok=True)
@@ -110,19 +109,13 @@ def load_task(name: str, split: str) -> AbsTaskRetrieval:
 
 
 def _rank(ndcg: float) -> str:
-    """The rank of the only right document, from nDCG@10.
-
-    >>> [_rank(score) for score in (1.0, 0.5, 0.0)]
-    ['1', '3', '.']
-    """
+    """The rank of the only right document, from nDCG@10."""
     return RANKS[round(2 ** (1 / ndcg) - 1)] if ndcg else RANKS[0]
 
 
-def scores(line: Line, *, first_only: bool | None = None) -> np.ndarray:
-    """Each query's score from 0 to 1: nDCG@10, or Acc@1 (the default for Passkey and Needle)."""
+def scores(line: Line) -> np.ndarray:
+    """Each query's score from 0 to 1: nDCG@10, or Acc@1 for Passkey and Needle."""
     ranks = np.array([RANKS.index(rank) for rank in line["ranks"]], dtype=float)
-    if first_only is None:
-        first_only = line["task"].startswith(("LongEmbedPasskey", "LongEmbedNeedle"))
-    if first_only:
+    if line["task"].startswith(("LongEmbedPasskey", "LongEmbedNeedle")):
         return (ranks == 1).astype(float)
     return np.divide(1.0, np.log2(ranks + 1), out=np.zeros_like(ranks), where=ranks > 0)

@@ -10,13 +10,12 @@ is faster. `load` is the time from a folder to a model.
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.measuring import table
+import pandas as pd
 
 ROOT = Path(__file__).parents[1]
 ESSAYS = ROOT / "mteb_longembed" / "tasks" / "generated" / "data" / "essays"
@@ -90,10 +89,12 @@ def documents(n: int, n_words: int = 5_000) -> list[str]:
 
 def medians(
     sides: list[Side], tail: str, length: int | None, rounds: Sequence[list[str] | None]
-) -> list[float]:
+) -> dict[str, float]:
     """The median seconds of each side, which take turns. Each round has its texts, or None to load the model."""
-    times = [[side.seconds(tail, length, texts) for side in sides] for texts in rounds]
-    return [statistics.median(of_side) for of_side in zip(*times, strict=True)]
+    times = pd.DataFrame(
+        [{side.name: side.seconds(tail, length, texts) for side in sides} for texts in rounds]
+    )
+    return dict(times.median())
 
 
 def main() -> None:
@@ -110,20 +111,17 @@ def main() -> None:
     sides = [Side("ours", ROOT, folder, args.threads), Side("stock", ROOT, folder, args.threads)]
     if args.other:
         sides.append(Side("other", args.other.resolve(), folder, args.threads))
-    head = ["what is read", "ours s", *[f"{side.name} / ours" for side in sides[1:]]]
-    rows: list[list[object]] = []
+    rows = {}
     for what, (tail, length, n) in READINGS.items():
         of_reading = [side for side in sides if side.name != "stock" or length is not None]
         # a version may keep the tokens of texts, so each round reads others
         texts = documents(n * args.rounds)
-        ours, *others = medians(
-            of_reading, tail, length, [texts[i :: args.rounds] for i in range(args.rounds)]
-        )
-        ratios = dict(zip([side.name for side in of_reading[1:]], others, strict=True))
-        rows.append([what, ours, *[ratios.get(side.name, 0.0) / ours or "-" for side in sides[1:]]])
-    ours, *others = medians(sides, "+ntk@4096", None, 2 * args.rounds * [None])
-    rows.append(["load", ours, *[seconds / ours for seconds in others]])
-    print(table(head, rows))
+        rows[what] = medians(of_reading, tail, length, [texts[i :: args.rounds] for i in range(args.rounds)])
+    rows["load"] = medians(sides, "+ntk@4096", None, 2 * args.rounds * [None])
+    seconds = pd.DataFrame(rows).T
+    table = seconds.div(seconds["ours"], axis=0).add_suffix(" / ours").drop(columns="ours / ours")
+    table.insert(0, "ours s", seconds["ours"])
+    print(table.to_markdown(floatfmt=".3g"))
 
 
 if __name__ == "__main__":
