@@ -200,7 +200,11 @@ class Runner:
             measured = partial(self._measured, candidate)
             self._costs[encoder] = self.cache.cost(meta, self.splits, self._device, measured)
         cost = self._costs[encoder]
-        return replace(cost, tokens=cost.tokens + n_of_words)
+        cost = replace(cost, tokens=cost.tokens + n_of_words)
+        # words are added to weighted vectors and to those of the model as it is
+        if candidate.search.fuse and candidate.search.weights and cost.vectors and cost.bytes:
+            cost = replace(cost, vectors=2 * cost.vectors, bytes=2 * cost.bytes)
+        return cost
 
     def _measured(self, candidate: Candidate) -> Cost:
         """The cost of a model with the documents, or with their chunks."""

@@ -140,3 +140,11 @@ def test_bm25_on_the_first_tokens_says_how_much_it_reads(task, tmp_path) -> None
     # 15 of 38 words are 20 tokens
     assert result.summary.loc["bm25@20", "share_read"] == pytest.approx(15 / 38)
     assert result.summary.loc["bm25", "share_read"] == 1
+
+
+def test_words_beside_weighted_vectors_keep_the_plain_ones_too(base, task, tmp_path) -> None:
+    tails = ("gp@128:fuse=words", "gp@128:fuse=words,whiten=0.5", "gp@128:fuse=words,weights=idf,whiten=0.5")
+    found = [named(f"{base}+{tail}") for tail in tails]
+    summary = compare(found, task, tmp_path, bm25=True).summary
+    assert [summary.loc[one.id, "vectors"] for one in found] == [1, 1, 2]
+    assert [summary.loc[one.id, "bytes"] for one in found] == [128, 128, 256]
