@@ -21,7 +21,7 @@ from mteb_longembed.errors import LongEmbedError
 from tests import tiny
 
 #: Cases of each target. The nightly run draws new ones (`--hypothesis-profile new-cases`).
-CASES = 40
+CASES = 25
 
 # ---- JSON, damaged ----------------------------------------------------------------------------------------
 

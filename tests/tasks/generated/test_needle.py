@@ -74,6 +74,7 @@ def test_the_documents_of_a_split_share_one_text() -> None:
     assert len(rests) == 1
 
 
+@pytest.mark.long  # the data are held by their hash
 def test_bm25_scores_as_the_paper_says() -> None:
     """The paper's table: 95.3 as the mean of the eight lengths."""
     assert 0.93 <= bm25(LongEmbedNeedle()).get_score() <= 0.97

@@ -62,6 +62,7 @@ def test_names_are_plain_and_never_words_of_filler_or_query() -> None:
     assert not {name.lower() for name in names} & set(words)
 
 
+@pytest.mark.long  # the data are held by their hash
 def test_bm25_finds_every_key_at_every_length() -> None:
     """As in the paper's table: BM25 scores 100."""
     scores = {split: rows[0]["main_score"] for split, rows in bm25(LongEmbedPasskey()).scores.items()}
