@@ -17,7 +17,6 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 from sklearn.covariance import LedoitWolf
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import weights as counting
 from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import draw
 from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A
@@ -219,25 +218,6 @@ def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(plain,
     got = tiny.adapted(f"{plain}+pi@64", iter(CORPUS), max_tokens=40, seed=1)
     assert gap(got.encode(TEXTS), want.encode(TEXTS)) == 0
     assert f"{len(drawn)} of {len(CORPUS)} documents, drawn with seed 1" in caplog.text
-
-
-def test_a_plain_base_is_counted_as_far_as_it_reads(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = SentenceTransformer(str(plain), device="cpu")
-    text = tiny.text(5_000, 1)
-    read: list[int] = []
-    tokenise = counting._plain_ids
-    monkeypatch.setattr(
-        counting, "_plain_ids", lambda model, texts: read.extend(map(len, texts)) or tokenise(model, texts)
-    )
-    room = model.max_seq_length - len(model.tokenizer("")["input_ids"])
-    (ids,) = counting.content_ids(model, [text])
-    assert ids.tolist() == model.tokenizer(text, add_special_tokens=False)["input_ids"][:room]
-    assert not read  # the text was never tokenised whole
-
-
-def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    longembed.adapt(str(plain), CORPUS, whiten=0, device="cpu")
-    assert "Counting tokens: 100%" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
