@@ -95,7 +95,7 @@ def test_interval_and_words_never_contradict_each_other(first, random) -> None:
 
 
 @pytest.mark.parametrize("score", [0.0, 0.37, 1.0])
-@pytest.mark.parametrize("n", [2, 50, 2000])
+@pytest.mark.parametrize("n", [2, 500])
 @pytest.mark.parametrize("n_splits", [1, 3])
 def test_no_interval_has_width_0(score, n, n_splits) -> None:
     samples = resample("ab", [[[0.0] * n, [score] * n]] * n_splits)
