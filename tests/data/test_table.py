@@ -17,8 +17,7 @@ from datasets import Dataset
 from mteb_longembed.data.check import read_documents, read_judgements, read_queries
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import DataError
-from tests.data_formats import DOCUMENTS, JUDGED, QUERY_ROWS, content, json_lines, write
-from tests.own_data import read_passages
+from tests.own_data import DOCUMENTS, JUDGED, QUERY_ROWS, content, json_lines, read_passages, write
 
 ASKED = {"q1": "who", "q2": "when"}
 KNOWN = {"d1": "in 1969", "d2": "b"}

@@ -14,7 +14,7 @@ from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.data.texts import data_identity
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.evaluation.split import splits_of
-from tests.data_formats import DOCUMENTS, HEADING, JUDGED, QUERY_ROWS, content, json_lines, parquet, write
+from tests.own_data import DOCUMENTS, HEADING, JUDGED, QUERY_ROWS, content, json_lines, parquet, write
 
 
 @pytest.mark.parametrize("name", ["corpus.Jsonl", "corpus.PARQUET"])
