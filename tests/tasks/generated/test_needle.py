@@ -52,17 +52,6 @@ def test_a_hundred_different_facts_are_one_sentence_each_that_holds_its_answer()
         assert words(item.answer) in words(item.fact) and words(item.answer) not in words(item.query)
 
 
-def test_the_essays_repeat_no_sentence() -> None:
-    sentences = [sentence.strip() for text in paragraphs() for sentence in split_sentences(text)]
-    assert len(sentences) == len(set(sentences)) > 1_500
-
-
-def test_a_document_of_the_benchmark_repeats_no_paragraph() -> None:
-    """The essays are long enough for 32,768 tokens; only the longer splits go round again."""
-    parts = LongEmbedNeedle.generate("test_32768")["corpus"][0]["text"].split("\n\n")
-    assert len(parts) == len(set(parts))
-
-
 def test_the_documents_of_a_split_share_one_text() -> None:
     """As in the published data: they differ by the needle alone."""
     corpus = LongEmbedNeedle.generate("test_512")["corpus"]
