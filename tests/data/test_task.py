@@ -79,7 +79,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["stream", "file"])
 def test_documents_are_on_disk_and_never_in_memory_as_a_whole(form: str, tmp_path: Path) -> None:
-    n, text = 2_000, "word " * 1_000
+    n, text = 4_000, "word " * 1_000
     source: Any = ({"id": f"d{number}", "text": f"{number} {text}"} for number in range(n))
     if form == "file":
         rows, source = source, tmp_path / "docs.jsonl"
