@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
 from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, Size
 from mteb_longembed.tasks.real.paper_tasks import REAL_TASKS
-from tests.data_formats import Rows, json_lines
 from tests.loopback_hub import LoopbackHub
+from tests.own_data import Rows, json_lines
 from tests.tiny import WORDS
 
 PASSKEY = ("mteb/LEMBPasskeyRetrieval", "86ac5a6437198a94ecd666440c78b3e78f258274")

@@ -4,8 +4,6 @@ The hub serves stand-ins of the published data under their real names, as many a
 nothing is switched off, neither the check for the published size nor a split.
 """
 
-import json
-import shutil
 from pathlib import Path
 
 import mteb
@@ -81,16 +79,3 @@ def test_the_report_has_a_whole_line_for_both_benchmarks(results: Path) -> None:
     assert tasks <= set(table.columns) and len(tasks) == 8
     (line,) = table.to_dict("records")
     assert line["average"] == pytest.approx(sum(line[task] for task in tasks) / 8)
-
-
-def test_the_report_shows_no_score_for_half_a_task(results: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(results, tmp_path / "other")
-    (needle,) = other.rglob("LongEmbedNeedle.json")
-    content = json.loads(needle.read_text())
-    del content["scores"]["test_512"]
-    needle.write_text(json.dumps(content))
-    meta = needle.with_name("model_meta.json")
-    meta.write_text(meta.read_text().replace("+pi@1024", "+gp@1024"))
-    frame, _ = load_results([results, other])
-    half = by_strategy(frame).set_index("model").loc[MODEL.replace("+pi", "+gp")]
-    assert half.isna()[["LongEmbedNeedle", "average"]].all()

@@ -1,4 +1,4 @@
-"""What the documentation says is so: pictures, tables, messages, links, and every example of `extending.md`."""
+"""What the documentation says is so: tables, messages, links, and every example of `extending.md`."""
 
 import importlib.util
 import json
@@ -43,16 +43,6 @@ def module(path: Path):
     sys.modules[path.stem] = loaded
     spec.loader.exec_module(loaded)
     return loaded
-
-
-# ---- pictures --------------------------------------------------------------------------------------------------
-
-
-def test_every_strategy_has_its_section_with_its_picture() -> None:
-    text = page("strategies.md")
-    for key in STRATEGIES:
-        (section,) = re.findall(rf"^### `{key}`: .*?(?=^##)", text + "\n##", re.DOTALL | re.MULTILINE)
-        assert f"(images/{key}.svg)" in section
 
 
 # ---- which strategy --------------------------------------------------------------------------------------------

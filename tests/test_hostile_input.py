@@ -65,15 +65,15 @@ def test_every_nasty_text_is_encoded_as_if_it_were_alone(model: SentenceTransfor
     check(model, NASTY[::-1], "query: ", 5)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.lists(document, min_size=1, max_size=8), prompts, st.integers(1, 9))
 def test_no_document_changes_another(model, texts, prompt, batch_size) -> None:
     check(model, texts, prompt, batch_size)
 
 
 @pytest.mark.parametrize("piece", ["aa bb, ", "x", "日本"])
-def test_megabytes_of_text_are_encoded_like_their_beginning(base, piece: str) -> None:
-    text = piece * (2_000_000 // len(piece.encode()))
+def test_a_text_of_half_a_megabyte_is_encoded_like_its_beginning(base, piece: str) -> None:
+    text = piece * (500_000 // len(piece.encode()))
     model = longembed.extend(base, "pi", target_len=TARGET)
     vectors = model.encode([text, "aa"])
     assert np.isfinite(vectors).all()

@@ -93,6 +93,11 @@ def cut_off(handler: Any) -> None:
         handler.close_connection = True
 
 
+def hang_up(handler: Any) -> None:
+    handler.connection.shutdown(socket.SHUT_RDWR)
+    handler.close_connection = True
+
+
 #: What the hub does -> words of the one sentence.
 FAULTS = {
     "500": (refuse(500, {}), "500"),
@@ -101,6 +106,7 @@ FAULTS = {
     "a redirect loop": (lambda handler: handler._send(307, b"", {"Location": handler.path}), "redirect"),
     "a login page": (login_page, "X-Repo-Commit"),
     "a cut-off file": (cut_off, "closed connection"),
+    "a connection that breaks": (hang_up, "^the hub at "),
 }
 
 
@@ -139,26 +145,6 @@ def test_a_hub_that_was_gone_is_asked_again_in_the_next_minute(monkeypatch, empt
     now[0] = 60.0
     monkeypatch.setattr(hub, "get_session", Mock(side_effect=OSError))
     assert not hub.hub_answers()
-
-
-@pytest.mark.parametrize(
-    "file_name", ["model.safetensors", "config.json", "modules.json", "tokenizer_config.json"]
-)
-@pytest.mark.parametrize("command", ["HEAD", "GET"])
-def test_a_connection_that_breaks_is_one_sentence(tmp_path, empty_hub, monkeypatch, file_name, command):
-    empty_hub.add("somebody/tiny", tiny.saved("bert", tmp_path / "tiny", num_hidden_layers=1))
-    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
-
-    def close(handler: Any, path: str) -> bool:
-        if handler.command != command or not path.endswith(f"/{file_name}"):
-            return False
-        handler.connection.shutdown(socket.SHUT_RDWR)
-        handler.close_connection = True
-        return True
-
-    empty_hub.fault = close
-    with pytest.raises(HubError, match=r"^the hub at \S+ .*\.$"):
-        longembed.load("somebody/tiny+pi@64:trained_len=16")
 
 
 def test_silence_gives_back_the_state_that_was_there() -> None:

@@ -204,53 +204,6 @@ def test_a_shard_that_cannot_be_read_does_not_stop_the_others(cluster, documents
     assert set(finished(tmp_path / "windows")) == {"good.parquet", "cut.parquet"}
 
 
-#: A job whose workers have memory for batches of 12,000 tokens.
-SHORT_OF_MEMORY = f"""
-import sys
-
-import torch
-from ray import cloudpickle
-
-sys.path.insert(0, {str(EXAMPLES)!r})
-import ray_corpus
-
-cloudpickle.register_pickle_by_value(ray_corpus)
-
-def allocate(module, inputs):
-    if inputs[0]["input_ids"].numel() > 12_000:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
-
-class Encoder(ray_corpus.Encoder):
-    def __init__(self, name):
-        super().__init__(name)
-        self.model[0].register_forward_pre_hook(allocate)
-
-ray_corpus.Encoder = Encoder
-ray_corpus.main()
-"""
-
-
-def test_a_worker_out_of_memory_is_one_sentence_and_finished_shards_stay(cluster, documents, tmp_path):
-    (tmp_path / "short_of_memory.py").write_text(SHORT_OF_MEMORY)
-    given, folder = tmp_path / "documents", tmp_path / "windows"
-    given.mkdir()
-    good = pq.read_table(min(documents.glob("*.parquet")))
-    long = pa.table({"id": ["short", "long"], "text": ["word", "word " * 30_000]})
-    for name, table in {"a-long": long, "b-good": good}.items():
-        pq.write_table(table, given / f"{name}.parquet")
-    status, output = run(cluster, f"{tmp_path}/short_of_memory", WINDOWS, given, folder, "--workers", 1)
-    (said,) = [line for line in output.splitlines() if "a-long.parquet" in line] or [output]
-    assert status == 1
-    assert "a document of 30002 tokens does not fit into memory even alone (CUDA out of" in said
-    assert said.endswith("repair, divide or delete it, then type the same command again.")
-    kept = finished(folder)
-    assert set(kept) == {"b-good.parquet"} and "Traceback" not in output
-
-    pq.write_table(long.slice(0, 1), given / "a-long.parquet")
-    assert run(cluster, "ray_corpus", WINDOWS, given, folder, "--workers", 1)[0] == 0
-    assert len(finished(folder)) == 2 and kept.items() <= finished(folder).items()
-
-
 def test_parts_of_a_data_set_lie_in_folders_and_have_titles(cluster, tmp_path) -> None:
     part = tmp_path / "documents" / "lang=de"
     part.mkdir(parents=True)
@@ -336,13 +289,6 @@ def test_one_vector_a_document_is_asked_and_wrong_shards_are_told(monkeypatch, t
     add("three", {"new": "The same id in another shard."})
     with pytest.raises(SystemExit, match=r"two.parquet, row 1: expected each id once, got 'new' again\.$"):
         ask("third")
-
-
-def test_an_error_without_a_text_has_its_name(monkeypatch) -> None:
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    from ray_corpus import reason
-
-    assert (reason(MemoryError()), reason(OSError("a\nb."))) == ("MemoryError", "b")
 
 
 def test_a_disk_that_is_full_leaves_no_half_of_a_shard(tmp_path, monkeypatch) -> None:

@@ -25,7 +25,6 @@ CARD = "---\nlicense: mit\n---\n"
 ARCHITECTURES: dict[str, dict] = {
     "bert": {},
     "roberta": {"max_position_embeddings": TRAINED + 2, "pad_token_id": 1},
-    "xlm-roberta": {"max_position_embeddings": TRAINED + 2, "pad_token_id": 1},
     "mpnet": {"max_position_embeddings": TRAINED + 2, "pad_token_id": 1},
     "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64},
 }

@@ -6,7 +6,7 @@ import pytest
 
 from mteb_longembed import cli
 from mteb_longembed.commands.report import FORMATS, main
-from mteb_longembed.errors import InputError, StorageError
+from mteb_longembed.errors import InputError
 from tests.reports.made import BASE, write_result
 
 
@@ -66,24 +66,6 @@ def test_names_of_strangers_neither_move_a_cursor_nor_make_markup_of_a_figure(re
     printed = capsys.readouterr()
     assert all(line.isprintable() for line in (printed.out + printed.err).splitlines())
     assert "<c>" not in (results / "figure.svg").read_text()
-
-
-def test_a_full_disk_is_one_sentence_and_leaves_no_part_of_a_figure(results, monkeypatch, tmp_path):
-    from pathlib import Path
-
-    def write_bytes(self, content):
-        with self.open("wb") as file:
-            file.write(content[:100])
-        raise OSError(28, "No space left on device")
-
-    figure = tmp_path / "figures" / "figure.svg"
-    figure.parent.mkdir()
-    figure.write_text("the figure of yesterday")
-    monkeypatch.setattr(Path, "write_bytes", write_bytes)
-    with pytest.raises(StorageError, match=r"figure.svg' cannot be written: No space left on device\.$"):
-        _run(results, "--figure", figure)
-    assert [path.name for path in figure.parent.iterdir()] == ["figure.svg"]
-    assert figure.read_text() == "the figure of yesterday"
 
 
 def test_what_cannot_work_is_one_sentence(results, tmp_path):

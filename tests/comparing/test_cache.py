@@ -14,7 +14,6 @@ import mteb
 import pandas as pd
 import pytest
 
-import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.comparing import cache as caching
 from mteb_longembed.comparing.cache import Cache
@@ -200,19 +199,6 @@ def test_a_sample_and_all_documents_never_share_a_result_and_the_sample_is_said(
     assert part.identity != whole.identity and part.tasks == [f"{whole.tasks[0]}-sample6"]
     assert (part.n_documents, whole.n_documents) == (6, 40)
     assert part.tasks[0] not in part.advice.typed
-
-
-@pytest.mark.parametrize(
-    "form", [dict, lambda texts: pd.DataFrame({"id": texts.keys(), "text": texts.values()})]
-)
-def test_data_in_memory_never_type_their_made_up_task(form, tmp_path) -> None:
-    texts = {f"d{i}": tiny.text(40, i) for i in range(20)}
-    queries = {f"q{i}": texts[f"d{i}"][:80] for i in range(20)}
-    judged = {f"q{i}": {f"d{i}": 1} for i in range(20)}
-    found = mteb_longembed.compare(
-        [LEXICAL], corpus=form(texts), queries=queries, qrels=judged, folder=tmp_path, show=False
-    )
-    assert found.advice.typed == f'mteb_longembed.search("{LEXICAL.name}")'
 
 
 # ---- two at the same time

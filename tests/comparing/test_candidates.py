@@ -103,12 +103,6 @@ def test_bm25_on_the_first_tokens_takes_part_where_documents_are_longer() -> Non
     assert [c.name for c in bm25_candidates(9000)] == ["bm25:window=200", "bm25@512", "bm25@2048"]
 
 
-def test_a_folder_may_be_called_like_a_fusion(tmp_path) -> None:
-    folder = tiny.saved("bert", tmp_path / "fuse=words")
-    assert named(f"{folder}+pcw@64").kind == "strategy"
-    assert named(f"{folder}+pcw@64:fuse=words").kind == "fusion"
-
-
 def test_short_names_leave_out_what_all_have_in_common() -> None:
     path = "/models/all-MiniLM-L6-v2"
     one = [

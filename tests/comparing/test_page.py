@@ -87,15 +87,6 @@ def test_a_hostile_name_is_shown_whole_is_no_markup_and_has_no_control_character
     assert "".join(text.split()).count("<script>alert(1)</script>[/red]") == 3  # title, column, cell
 
 
-def test_keys_of_tables_stay_inside_their_folder_and_apart(tmp_path, hostile) -> None:
-    other = Table.of(f"strategies-{HOSTILE}!", "", [{"a": "b"}])
-    assert hostile.key != other.key
-    for key in (hostile.key, other.key):
-        path = tmp_path / f"{key}.csv"
-        path.write_text("")
-        assert path.parent.resolve() == path.resolve().parent
-
-
 # ---- the page
 
 
@@ -146,18 +137,6 @@ def test_one_line_under_the_table_signs_the_result(text) -> None:
     assert after.index(signed) < after.index("To best:")
     plain = json.loads(as_json(comparison()))
     assert (plain["signature"], plain["n_groups"]) == (signed, 13)
-
-
-def test_figures_have_the_pages_colours(text) -> None:
-    pictures = text[text.index("<figure") : text.rindex("</figure>")]
-    assert "#000000" not in pictures
-    assert "stroke: currentColor" in pictures and "stroke: rgba(128, 128, 128, 0.4)" in pictures
-
-
-def test_the_cells_of_a_row_have_its_standing_as_their_class(text) -> None:
-    rows = re.findall(r"<tr>(.*?)</tr>", text[text.index('id="T_compare"') :], re.DOTALL)
-    assert len(re.findall(r'<td class="[^"]* may-be-best"', rows[1])) == len(re.findall("<td", rows[1])) > 6
-    assert '" behind"' not in rows[1] and ' behind"' in rows[3]
 
 
 def test_texts_of_others_have_no_control_characters_wherever_they_stand() -> None:

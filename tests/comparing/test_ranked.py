@@ -182,13 +182,6 @@ def test_ranks_that_are_all_equal_or_mostly_right_say_nothing(tmp_path: Path) ->
         assert len(read_run("mine", tmp_path / "run.trec")["q0"]) == 3
 
 
-def test_a_cut_file_is_said_to_be_cut(tmp_path: Path) -> None:
-    file = tmp_path / "run.trec.gz"
-    file.write_bytes(gzip.compress("".join(f"q{i} Q0 d1 1 2 x\n" for i in range(999)).encode())[:-20])
-    with pytest.raises(DataError, match="the gzip file is cut off or damaged"):
-        read_run("mine", file)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

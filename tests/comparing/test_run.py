@@ -136,6 +136,12 @@ def test_without_a_candidate_and_with_options_that_are_none_there_is_one_sentenc
         )
 
 
+def test_a_model_that_is_extended_already_has_nothing_to_compare(base, task, tmp_path) -> None:
+    mteb_longembed.load(f"{base}+pi@64").save_pretrained(str(tmp_path / "saved"))
+    with pytest.raises(InputError, match="saved is extended already, so nothing is left to compare"):
+        compare([str(tmp_path / "saved")], task, tmp_path)
+
+
 def test_queries_about_one_document_are_one_group_and_a_file_may_say_otherwise(tmp_path) -> None:
     corpus = {f"d{i}": tiny.text(20, i) for i in range(4)}
     asked = [{"id": f"q{i}", "text": corpus[f"d{i // 3}"][:9] + str(i), "group": None} for i in range(12)]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.verdict import Advice, Setting, advise, cheapest, cost, percent, type_next
+from mteb_longembed.comparing.verdict import Advice, Setting, advise, percent, type_next
 from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from tests.comparing.frames import BASE, FUSED, GOOD, LEXICAL, OTHER, summary
 
@@ -165,14 +165,6 @@ def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
     found = advice(made, n_groups=5_000)
     assert found.recommended == LEXICAL.id
     assert advice(summary({near: 400}, 500)).price.startswith("It encodes each word once, about ")
-
-
-def test_the_cheapest_has_the_smallest_vectors_and_bm25_costs_nothing() -> None:
-    made = summary({GOOD: 40, BASE: 30, LEXICAL: 20}, 50, {GOOD: {"tokens": 4000, "bytes": 30720.0}})
-    good, base, words = made.itertuples()
-    assert cost(good) == (4.0, 30720.0) and cost(words) == (0.0, 0.0)
-    assert cheapest([good, base]).Index == BASE.id and cheapest([good, base, words]).Index == LEXICAL.id
-    assert cheapest([words, base]).Index == LEXICAL.id
 
 
 # ---- what to type

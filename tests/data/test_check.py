@@ -16,8 +16,18 @@ from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.metrics import expected_score, group_ties
 from mteb_longembed.evaluation.split import splits_of
-from tests.data_formats import DOCUMENTS, HEADING, JUDGED, LINES, QUERY_ROWS, Rows, content, json_lines, write
-from tests.own_data import read_passages
+from tests.own_data import (
+    DOCUMENTS,
+    HEADING,
+    JUDGED,
+    LINES,
+    QUERY_ROWS,
+    Rows,
+    content,
+    json_lines,
+    read_passages,
+    write,
+)
 
 # ---- valid data ----------------------------------------------------------------------------------------
 

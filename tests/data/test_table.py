@@ -17,8 +17,7 @@ from datasets import Dataset
 from mteb_longembed.data.check import read_documents, read_judgements, read_queries
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import DataError
-from tests.data_formats import DOCUMENTS, JUDGED, QUERY_ROWS, content, json_lines, write
-from tests.own_data import read_passages
+from tests.own_data import DOCUMENTS, JUDGED, QUERY_ROWS, content, json_lines, read_passages, write
 
 ASKED = {"q1": "who", "q2": "when"}
 KNOWN = {"d1": "in 1969", "d2": "b"}
@@ -286,31 +285,22 @@ def test_a_name_that_occurs_twice_is_refused(tmp_path: Path, kind: str) -> None:
 
 
 _CUT = gzip.compress(b"id,text\n" + b"".join(b"d%d,a\n" % i for i in range(900)), mtime=0)[:-12]
-_BAD = ("1.5", "1.0.0", "1.00000001", "one", "NA")
 #: Who reads a file, its name, its content, and the rule that its message must name.
 HOSTILE: list[tuple[Any, str, str | bytes, str]] = [
     (read_documents, "d.tsv", "id\tbody\n1\ta\n", "expected a column text or contents, got id, body"),
-    (read_documents, "d.tsv", "ID\ttext\n1\ta\n", "expected a column _id or id or doc_id or docid, got ID, text"),
-    (read_queries, "d.tsv", "qid\tquestion\n1\ta\n", "expected a column text or query or query_text, got"),
     (read_queries, "d.tsv", "number\tquery\n1\ta\n", "expected a column _id or id or qid or query_id or q_id, got"),
-    (read_judged, "d.tsv", "qid\tdocument\n1\ta\n", "expected a column corpus-id or corpus_id or doc_id or docid"),
-    *((read_judged, "d.csv", f"qid,docid,score\nq1,d1,{number}\n", f"row 1: the score must be an integer .* '{number}'")
-      for number in _BAD),
+    (read_judged, "d.csv", "qid,docid,score\nq1,d1,1.00000001\n", "row 1: the score must be an integer"),
     (read_documents, "d.xlsx", "a", r"its ending must be one of \.jsonl, .*\.parquet, got '\.xlsx'"),
     (read_documents, "d.txt", "d1 0 a 1\n", r"its ending must be one of \.jsonl, .* got '\.txt'"),
     (read_documents, "d.parquet", "PAR1 nothing", r"expected a readable \.parquet file"),
-    (read_documents, "d.parquet", "", r"expected a readable \.parquet file"),
     (read_documents, "d.csv.gz", _CUT, "the gzip file is cut off or damaged"),
     (read_documents, "d.jsonl.gz", _CUT[:9], "the gzip file is cut off or damaged"),
-    (read_documents, "d.csv", "id,text\nd1\n", r"row 1: expected 2 values \(id, text\)"),
     (read_documents, "d.csv", "id,text\nd1,a\nd2,b\nd3", r"row 3: expected 2 values \(id, text\)"),
     (read_documents, "d.csv", "id,text\nd1,a\nd2,b,c\n", r"row 2: expected 2 values \(id, text\)"),
     (read_documents, "d.csv", 'id,text\nd1,a\nd2,"b', r"expected a readable \.csv file, got: unexpected end of data"),
     (read_documents, "d.csv", 'id,text\nd1,"a" b\n', r"expected a readable \.csv file"),
     (read_documents, "d.tsv", 'id\ttext\nd1\t"a\nb"\n', r"row 2: expected 2 values"),
-    (read_documents, "d.jsonl", '{"id": "d1", "text": "a"}\n{"id": "d2", "te', "row 2: expected one JSON object"),
     (read_judged, "j.trec", "q2 0 d2 2\nq1 Q0 d1 1 12.5 run\n", "row 2: expected 4 values .* got 6"),
-    (read_judged, "j.trec", "q2 0 d2 2\nq1 0 d1\n", "row 2: expected 4 values .* got 3"),
 ]  # fmt: skip
 
 

@@ -14,18 +14,7 @@ from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.data.texts import data_identity
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.evaluation.split import splits_of
-from tests.data_formats import DOCUMENTS, HEADING, JUDGED, QUERY_ROWS, content, json_lines, parquet, write
-
-
-@pytest.mark.parametrize("name", ["corpus.Jsonl", "corpus.PARQUET"])
-def test_files_are_found_whose_endings_are_in_capitals(tmp_path: Path, name: str) -> None:
-    expected = content(beir_task(write(tmp_path, DOCUMENTS, QUERY_ROWS, JUDGED)))
-    (tmp_path / "corpus.jsonl").unlink()
-    if name.lower().endswith(".jsonl"):
-        (tmp_path / name).write_bytes(json_lines(DOCUMENTS))
-    else:
-        parquet(DOCUMENTS, tmp_path / name)
-    assert content(beir_task(tmp_path)) == expected
+from tests.own_data import DOCUMENTS, HEADING, JUDGED, QUERY_ROWS, content, json_lines, write
 
 
 def test_several_splits_share_documents_and_have_their_own_queries(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 from sklearn.covariance import LedoitWolf
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import weights as counting
 from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import draw
 from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
 from tests.encoders.test_rotary import gap
 
@@ -135,6 +135,10 @@ def test_a_vector_of_a_span_is_the_weighted_mean_of_its_tokens(folder: Path, tai
         (ids,) = contents(model, [text], tiny.PROMPTS["query"])
         want = weighted_mean(rows[3:], [*(weight(token) for token in ids), NO_WEIGHT])
         assert gap(vectors[0], want) < ROUNDING
+    # a span of characters is one of their tokens
+    spans = passages_of(weighed, TEXTS[1])
+    (got,) = longembed.encode_spans(weigh(model), [TEXTS[1]], [spans])
+    assert gap(got, weighed.encode_document(TEXTS[1])) < ROUNDING
 
 
 @pytest.mark.parametrize("size", [16, 12])
@@ -157,22 +161,6 @@ def test_a_vector_of_a_window_is_the_weighted_mean_of_its_tokens(plain: Path, si
                 states = stock[0].model(row, attention_mask=torch.ones_like(row)).last_hidden_state[0]
             weights = [NO_WEIGHT, *(weight(token) for token in part), NO_WEIGHT]
             assert gap(vector, weighted_mean(states, weights)) < ROUNDING
-
-
-def test_a_span_of_characters_is_the_weighted_mean_of_its_tokens(plain: Path) -> None:
-    model: Any = longembed.load(f"{plain}+pi@64", device="cpu")
-    weighed = weigh(model)
-    text = CORPUS[5]
-    spans = [(0, 8), (9, 20), (3, len(text))]
-    weight = slow_weights(contents(model, CORPUS), "sif")
-    (states,) = model.encode([text], output_value="token_embeddings")
-    offsets = model.tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-    (ids,) = contents(model, [text])
-    (got,) = longembed.encode_spans(weighed, [text], [spans])
-    for (start, end), vector in zip(spans, got, strict=True):
-        inside = [i for i, (a, b) in enumerate(offsets) if a < end and b > start and b > a]
-        weights = [weight(ids[i - 1]) for i in inside]
-        assert gap(vector, weighted_mean(states[inside], weights)) < ROUNDING
 
 
 @pytest.mark.parametrize("base", ["plain", "folder"])
@@ -219,25 +207,6 @@ def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(plain,
     got = tiny.adapted(f"{plain}+pi@64", iter(CORPUS), max_tokens=40, seed=1)
     assert gap(got.encode(TEXTS), want.encode(TEXTS)) == 0
     assert f"{len(drawn)} of {len(CORPUS)} documents, drawn with seed 1" in caplog.text
-
-
-def test_a_plain_base_is_counted_as_far_as_it_reads(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = SentenceTransformer(str(plain), device="cpu")
-    text = tiny.text(5_000, 1)
-    read: list[int] = []
-    tokenise = counting._plain_ids
-    monkeypatch.setattr(
-        counting, "_plain_ids", lambda model, texts: read.extend(map(len, texts)) or tokenise(model, texts)
-    )
-    room = model.max_seq_length - len(model.tokenizer("")["input_ids"])
-    (ids,) = counting.content_ids(model, [text])
-    assert ids.tolist() == model.tokenizer(text, add_special_tokens=False)["input_ids"][:room]
-    assert not read  # the text was never tokenised whole
-
-
-def test_counting_shows_a_bar(plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    longembed.adapt(str(plain), CORPUS, whiten=0, device="cpu")
-    assert "Counting tokens: 100%" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

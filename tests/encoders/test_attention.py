@@ -50,14 +50,13 @@ def test_every_document_equals_the_dense_form_and_padding_is_never_seen(
         assert (out[one, :, :length] - want).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("window", [None, 7])
+@pytest.mark.parametrize(("causal", "window"), [(False, None), (True, 7)])
 def test_dropout_keeps_the_expected_value(causal, window):
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 1, 30, 8) for _ in range(3))
     kwargs = {"scale": 0.3, "causal": causal, "window": window}
     exact = attend_plain(q, k, v, of([30]), **kwargs)
-    drops = torch.stack([attend_plain(q, k, v, of([30]), **kwargs, dropout=0.2) for _ in range(3000)])
+    drops = torch.stack([attend_plain(q, k, v, of([30]), **kwargs, dropout=0.2) for _ in range(1500)])
     assert (drops.mean(0) - exact).abs().max() < 0.15
     assert drops.std(0).max() > 0.05
 

@@ -1,6 +1,5 @@
 """A name becomes a checkpoint once, and the canonical name follows values."""
 
-import json
 import re
 import shutil
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from mteb_longembed.encoders.base import base_of_loaded
 from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec, checkpoint_of, open_checkpoint
 from mteb_longembed.encoders.load import extend, load
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES, Strategy
-from mteb_longembed.errors import IncompatibleError, InputError, ModelError, UnknownNameError
+from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.names import is_extended_name
 from tests import tiny
 
@@ -207,15 +206,6 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     assert open_checkpoint(ModelSpec(str(folder), "pi")).base.revision == without.base.revision
     plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "pi", trust_remote_code=True))
     assert plain.name == "local/model+pi@128"
-
-
-def test_an_adapter_whose_base_is_an_adapter_is_no_model(tmp_path: Path) -> None:
-    pytest.importorskip("peft")
-    folder = tmp_path / "adapter"
-    folder.mkdir()
-    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(folder)}))
-    with pytest.raises(ModelError, match=r"has no config\.json"):
-        open_checkpoint(ModelSpec.parse(f"{folder}+ntk"))
 
 
 @pytest.mark.parametrize(

@@ -43,14 +43,15 @@ def test_the_given_model_stays_as_it_is(base):
 
 
 def test_another_process_gives_equal_embeddings_of_saved_models_and_equal_digests(folder, tmp_path):
-    models = {strategy: extend(folder, strategy) for strategy in STRATEGIES}
+    # one that cuts and one that changes positions; the others are saved in the same way
+    models = {strategy: extend(folder, strategy) for strategy in ("pcw", "ntk")}
     for strategy, model in models.items():
         model.save_pretrained(str(tmp_path / strategy))
     script = (
         "import sys, json, numpy, mteb_longembed as longembed\n"
         "from mteb_longembed.encoders.identity import digest\n"
         f"texts, folder = json.load(sys.stdin), {str(tmp_path)!r}\n"
-        f"for strategy in {STRATEGIES!r}:\n"
+        f"for strategy in {list(models)!r}:\n"
         "    model = longembed.load(f'{folder}/{strategy}', device='cpu')\n"
         "    numpy.save(f'{folder}/{strategy}.npy', model.encode(texts, prompt_name='document'))\n"
         f"    print(digest(longembed.extend({str(folder)!r}, strategy)))\n"
@@ -170,23 +171,21 @@ def test_an_interpolated_checkpoint_takes_none_only(base, tmp_path, monkeypatch)
     assert torch.allclose(got, grown.encode(texts, convert_to_tensor=True), atol=1e-5)
 
 
-def test_load_takes_modules_of_sentence_transformers_only(base, tmp_path) -> None:
+def test_load_takes_modules_of_this_version_and_of_sentence_transformers_only(base, tmp_path) -> None:
     extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
     file = tmp_path / "saved" / "modules.json"
     saved, theirs = file.read_text(), "sentence_transformers.base.modules.normalize.Normalize"
     inside = ("sentence_transformers.util.torch", "sentence_transformers.SentenceTransformer")
-    for reference in (*inside, "sentence_transformers.base.Nonsense", "os.system", "torch.nn.Linear"):
+    others = (
+        *inside,
+        "sentence_transformers.base.Nonsense",
+        "os.system",
+        "mteb_longembed.encoders.trunk.Long",
+    )
+    for reference in others:
         file.write_text(saved.replace(theirs, reference))
         with pytest.raises(ModelError, match=r"saved cannot be loaded: "):
             load(tmp_path / "saved")
-
-
-def test_a_folder_of_another_version_is_told(base, tmp_path) -> None:
-    extend(base, "gp").save_pretrained(str(tmp_path / "saved"))
-    file = tmp_path / "saved" / "modules.json"
-    file.write_text(file.read_text().replace("encoders.model.Long", "encoders.trunk.Long"))
-    with pytest.raises(ModelError, match=r"cannot be loaded: .* 'mteb_longembed\.encoders\.trunk\.Long"):
-        load(tmp_path / "saved")
 
 
 @pytest.mark.parametrize("given", [None, 3, torch.nn.Linear(2, 2)])

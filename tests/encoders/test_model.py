@@ -1,8 +1,5 @@
 """The engine gives sentence-transformers' own embeddings, whatever runs with what."""
 
-import io
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -185,16 +182,3 @@ def test_nothing_is_printed_unless_a_bar_is_asked_for(base, capfd) -> None:
     assert capfd.readouterr() == ("", "")
     model.encode(TEXTS, show_progress_bar=True)
     assert "Encoding" in capfd.readouterr().err
-
-
-def test_a_terminal_sees_one_bar_that_ends_full(base, monkeypatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    longembed.extend(base, "none").encode([tiny.text(n) for n in (10, 16)], show_progress_bar=True)
-    # a slow machine draws it more often
-    assert re.search(r" ([\d.]+)/\1 ", terminal.getvalue().splitlines()[-1])
-    assert terminal.getvalue().count("\n") == 1

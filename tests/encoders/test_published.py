@@ -1,14 +1,11 @@
 """A model that `push_to_hub` uploaded is loaded again by everything that takes a hub id."""
 
 import json
-import sys
-from pathlib import Path
 
 import mteb
 import numpy as np
 import pytest
 from huggingface_hub import ModelCard, constants
-from mteb.cli.build_cli import main as mteb_main
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
@@ -142,11 +139,3 @@ def test_without_our_package_it_fails_and_names_what_is_missing(online, publishe
     for trusted in (True, False):
         with without_us(), pytest.raises(ImportError, match=r"(?s)mteb-longembed.*pip install"):
             SentenceTransformer(published, trust_remote_code=trusted, device="cpu")
-
-
-def test_the_mteb_command_runs_a_published_model(online, published, tmp_path: Path, monkeypatch) -> None:
-    command = ["mteb", "run", "-m", published, "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
-    monkeypatch.setattr(sys, "argv", [*command, "--output-folder", str(tmp_path / "out"), "-v", "0"])
-    mteb_main()
-    [file] = (tmp_path / "out").rglob("LongEmbedPasskey.json")
-    assert file.parts[-5:-2] == ("me__published", commit(online, published), "experiments")

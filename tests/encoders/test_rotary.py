@@ -82,9 +82,9 @@ def make(name: str, tmp_path_factory) -> SentenceTransformer:
     return _BASES[name]
 
 
-#: Models that differ in what our code sees: causal or not, windows, rotary modules by layer, rope scaling. On the
-#: others one strategy acts in attention and one outside of it; the long oracle matrix has every pair.
-DIFFERENT = ("mistral", "llama", "embeddinggemma", "modernbert", "jina-v3")
+#: Causal with a window, and rotary modules by layer. On the others one strategy acts in attention and one outside of
+#: it; the long oracle matrix has every pair.
+DIFFERENT = ("mistral", "modernbert")
 CELLS = [
     (name, key)
     for name in sorted(MODELS)
@@ -122,7 +122,7 @@ def test_windows_are_pooled_one_by_one_and_averaged(make_base, name):
     assert gap(extended(base, "pcw").encode(TEXTS[4]), windows(base, TEXTS[4])) < 1e-5
 
 
-@pytest.mark.parametrize("name", ["mistral", "jina-v3", "modernbert", "embeddinggemma"])
+@pytest.mark.parametrize("name", ["mistral", "modernbert"])
 @pytest.mark.parametrize("key", ["se", "pi"])
 def test_half_precision_stays_within_two_percent(make_base, name, key):
     base = make_base(name)

@@ -1,6 +1,5 @@
-"""Metrics by query, compared with trec_eval on every order of equal scores; names of metrics; a language's words."""
+"""Metrics by query, compared with trec_eval on every order of equal scores; names of metrics."""
 
-import json
 from itertools import permutations
 
 import ir_measures
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.data.task import files_task
 from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.metrics import (
     TOLERANCE,
@@ -18,7 +16,6 @@ from mteb_longembed.evaluation.metrics import (
     group_ties,
     read_metric,
 )
-from tests.own_data import bm25
 
 METRICS = ("nDCG", "R", "P", "AP", "RR", "Success")
 names = [f"d{i}" for i in range(6)]
@@ -85,19 +82,3 @@ def test_metrics_have_the_names_of_both_in_any_letters_and_others_are_refused() 
     for text in ("F1@10", "nDCG", "nDCG@0", "nDCG@x", ""):
         with pytest.raises(InputError, match="a metric must be one of nDCG, R, P, AP, RR, Success at"):
             read_metric(text)
-
-
-def test_chinese_and_japanese_are_cut_into_characters(tmp_path) -> None:
-    rows = ["北京的冬天很冷经常下雪", "上海的夏天又热又潮湿", "我们昨天去山上看红叶了"]
-    lines = [json.dumps({"id": i, "text": text}) for i, text in enumerate(rows)]
-    (tmp_path / "c.jsonl").write_text("\n".join(lines))
-    (tmp_path / "q.jsonl").write_text('{"id": "a", "text": "热夏天"}\n')
-    (tmp_path / "j.tsv").write_text("qid\tdoc_id\tscore\na\t1\t1\n")
-    scores = {}
-    for language in ("eng-Latn", "zho-Hans"):
-        task = files_task(*(tmp_path / name for name in ("c.jsonl", "q.jsonl", "j.tsv")), language=language)
-        bm25(task, prediction_folder=tmp_path / language)
-        (path,) = (tmp_path / language).glob("*.json")
-        scores[language] = json.loads(path.read_text())["default"]["test"]["a"]
-    assert max(scores["eng-Latn"].values()) == 0  # the query's words, as English has them, are in no document
-    assert max(scores["zho-Hans"], key=scores["zho-Hans"].__getitem__) == "1"

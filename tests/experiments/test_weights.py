@@ -22,19 +22,6 @@ def test_all_weights_together_are_small():
     assert 10e6 < sum(sizes) < 20e6
 
 
-def test_the_pair_has_one_vocabulary_and_one_shape():
-    ape, rope = (MODELS / name for name in ("mini-ape", "mini-rope"))
-    assert (ape / "tokenizer.json").read_bytes() == (rope / "tokenizer.json").read_bytes()
-    one, other = (SentenceTransformer(str(path), device="cpu") for path in (ape, rope))
-    counts = [sum(p.numel() for p in m.parameters()) for m in (one, other)]
-    assert counts[0] - counts[1] == 512 * 192  # the position table
-
-
-def test_weights_are_halves_on_disk_and_floats_at_work(mini):
-    assert {str(p.dtype) for p in mini[1].parameters()} == {"torch.float32"}
-    assert (MODELS / mini[0] / "model.safetensors").stat().st_size < 8e6
-
-
 def test_passkeys_are_found_within_the_trained_length(mini):
     name, model = mini
     made = type(LongEmbedPasskey.variant(n_documents=50)).generate("test_512")

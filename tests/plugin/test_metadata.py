@@ -77,7 +77,7 @@ def test_a_look_up_of_facts_that_fails_ends_no_run(online, monkeypatch) -> None:
     assert max(meta.embed_dim) == 32 and meta.license is None
 
 
-def test_old_names_that_mteb_uses_are_not_told_to_our_users() -> None:
+def test_old_names_that_mteb_uses_are_not_told_to_our_users(online) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)
         ModelMeta.from_sentence_transformer_model(longembed.load("mini-ape"))

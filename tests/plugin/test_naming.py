@@ -79,12 +79,3 @@ def test_mtebs_object_for_a_name_is_refused_when_its_model_was_changed(name, eva
     message = "^the model was changed after it was loaded as mteb-longembed/mini-rope"
     with pytest.raises(InputError, match=message):
         evaluate(changed)
-
-
-def test_fewer_dimensions_keep_the_name_and_are_an_experiment(evaluate: Any, tmp_path: Path) -> None:
-    name, revision, score = evaluate(mteb.get_model("mini-rope+ntk@1k"))
-    model = mteb.get_model("mini-rope+ntk@1k", embed_dim=8)
-    second = evaluate(model)
-    assert second[:2] == (name, revision) and second[2] < score
-    experiment = model.mteb_model_meta.experiment_name
-    assert list((tmp_path / "results").glob(f"**/{experiment}/LongEmbedPasskey-docs50.json"))

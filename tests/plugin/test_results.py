@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 from tests import tiny
 
@@ -48,15 +49,16 @@ assert ("mteb_longembed" in sys.modules) == (sys.argv[3] == "with")
 """
 
 
-def _written(folder: Path, model: Path, autoload: str) -> dict[str, object]:
+def _written(folder: Path, model: Path, kind: str) -> dict[str, object]:
     """The files of a results folder by their paths, without times."""
-    settings = {"MTEB_LONGEMBED_AUTOLOAD": autoload, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    environment = {**os.environ, **settings}
-    kind = "with" if autoload == "1" else "without"
-    # by the .pth where the package is installed; a clone that is only on the path has it imported here
-    program = ("import mteb_longembed\n" if kind == "with" else "") + RUN
-    command = [sys.executable, "-c", program, str(model), str(folder), kind]
-    subprocess.run(command, env=environment, check=True, timeout=300, capture_output=True)
+    arguments = [str(model), str(folder), kind]
+    if kind == "with":
+        with mock.patch.object(sys, "argv", ["", *arguments]):
+            exec(RUN, {"__name__": "run"})
+    else:
+        settings = {"MTEB_LONGEMBED_AUTOLOAD": "0", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        command = [sys.executable, "-c", RUN, *arguments]
+        subprocess.run(command, env={**os.environ, **settings}, check=True, timeout=300, capture_output=True)
     files: dict[str, object] = {}
     for file in sorted(folder.rglob("*")):
         if not file.is_file():
@@ -83,7 +85,7 @@ def _is_of_this_run(key: str) -> bool:
 
 def test_all_files_of_a_stock_model_are_as_without_the_package(tmp_path: Path) -> None:
     model = tiny.saved("bert", tmp_path / "model")
-    with_us = _written(tmp_path / "with", model, "1")
-    without = _written(tmp_path / "without", model, "0")
+    with_us = _written(tmp_path / "with", model, "with")
+    without = _written(tmp_path / "without", model, "without")
     assert any(name.endswith("TwoSubsets.json") for name in with_us)
     assert with_us == without

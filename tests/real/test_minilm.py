@@ -154,38 +154,6 @@ def test_embeddings_are_those_that_results_were_stored_under(minilm: Path, tail:
     assert vector[:4] == pytest.approx(GOLDEN[tail], abs=ROUNDING)
 
 
-def test_half_precision_stays_close(minilm: Path) -> None:
-    exact, coarse = (
-        longembed.load(f"{minilm}+ntk@{TARGET}{tail}").encode(TEXTS, convert_to_tensor=True).float()
-        for tail in ("", ":dtype=bf16")
-    )
-    assert 0.999 < float(torch.cosine_similarity(exact, coarse).min()) < 1
-
-
-def test_a_merged_adapter_is_saved(minilm: Path, tmp_path: Path) -> None:
-    peft = pytest.importorskip("peft")
-    model = longembed.load(f"{minilm}+ntk@{TARGET}")
-    bare = model.encode(TEXTS)
-    torch.manual_seed(0)
-    adapter = peft.get_peft_model(
-        model[0].model, peft.LoraConfig(r=4, init_lora_weights=False, target_modules="all-linear")
-    )
-    adapted = model.encode(TEXTS)
-    assert gap(adapted, bare) > 1e-3
-    adapter.merge_and_unload()
-    model.save_pretrained(str(tmp_path / "merged"))
-    saved = longembed.load(tmp_path / "merged")
-    assert gap(saved.encode(TEXTS), adapted) < 4 * ROUNDING  # other weights, other rounding
-
-
-def test_an_exported_folder_is_a_plain_model(minilm: Path, tmp_path: Path) -> None:
-    name = f"{minilm}+ntk@{TARGET}:logn=off"
-    longembed.export(name, tmp_path / "plain")
-    plain = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
-    # a plain table cannot keep the rows of short documents
-    assert gap(plain.encode(TEXTS[1:]), longembed.load(name).encode(TEXTS[1:])) < ROUNDING
-
-
 def test_search_finds_the_needle_and_its_window(minilm: Path) -> None:
     data = LongEmbedNeedle.generate("test_1024")
     documents = [row for row, _ in zip(data["corpus"], range(8), strict=False)]

@@ -90,17 +90,6 @@ def test_two_revisions_of_one_name_are_told_apart():
     ]
 
 
-def test_mteb_s_own_entry_may_be_the_base():
-    found = table(
-        ("none", None, "LongEmbedQMSum", "test", 20.0, "c1"),
-        ("pi", 4096, "LongEmbedQMSum", "test", 50.0, "c1-le3"),
-    )
-    assert found["gain"].to_dict() == {
-        f"{BASE}+pi@4096": 30.0,
-        BASE: pytest.approx(float("nan"), nan_ok=True),
-    }
-
-
 def test_a_variant_and_the_published_twins_do_not_empty_the_average():
     rows = [
         ("none", 512, "LongEmbedQMSum", "test", 10.0, "r"),

@@ -64,18 +64,6 @@ def test_documents_with_the_same_queries_are_one_group_and_own_documents_beside_
     assert resample("a", [[[1.0, 0.0]], [[1.0]]], [[["x"], ["y"]], [["x"]]]).n_groups == 2
 
 
-def test_the_resamples_spread_as_documents_drawn_anew_do() -> None:
-    # each query has the mean of three of 40 documents, so that all hang together
-    rng = np.random.default_rng(6)
-    judged = np.array([rng.choice(40, 3, replace=False) for _ in range(200)])
-    means = [rng.normal(0, 0.1, 40)[judged].mean() for _ in range(400)]
-    scores = rng.normal(0, 0.1, 40)[judged].mean(axis=1)
-    samples = candidates([0.5] * 200, (0.5 + scores).tolist(), labels=judged.tolist())
-    interval = samples.difference("a", "b")
-    width = (interval.high - interval.low) / (2 * 1.96 * np.std(means))
-    assert 0.8 < width < 1.8
-
-
 scores = st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.63, 1.0]), min_size=2, max_size=40)
 
 
@@ -95,7 +83,7 @@ def test_interval_and_words_never_contradict_each_other(first, random) -> None:
 
 
 @pytest.mark.parametrize("score", [0.0, 0.37, 1.0])
-@pytest.mark.parametrize("n", [2, 50, 2000])
+@pytest.mark.parametrize("n", [2, 500])
 @pytest.mark.parametrize("n_splits", [1, 3])
 def test_no_interval_has_width_0(score, n, n_splits) -> None:
     samples = resample("ab", [[[0.0] * n, [score] * n]] * n_splits)

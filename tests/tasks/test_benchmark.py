@@ -7,11 +7,10 @@ import pytest
 from mteb.abstasks import AbsTask
 from mteb.results import TaskResult
 
-from mteb_longembed.tasks import TASKS, LongEmbedPasskey, LongEmbedQMSum
+from mteb_longembed.tasks import TASKS, LongEmbedQMSum
 from mteb_longembed.tasks.benchmark import make_benchmarks
 from mteb_longembed.tasks.generated.synthetic import LENGTHS
 from mteb_longembed.tasks.real.paper_tasks import REAL_TASKS
-from tests.tiny import sentence_transformer
 
 
 def result(task: AbsTask, scores: dict[str, float]) -> TaskResult:
@@ -66,20 +65,6 @@ def test_shipped_statistics_are_those_of_the_data(name: str, tmp_path, monkeypat
 def test_hub_tasks_have_the_statistics_of_the_same_data_in_mteb() -> None:
     (split,) = LongEmbedQMSum.metadata.descriptive_stats.values()
     assert split["documents_text_statistics"]["average_text_length"] == pytest.approx(53335.817, abs=0.001)
-
-
-def test_a_dense_model_runs_and_resumes_at_the_next_split(tmp_path) -> None:
-    """Our extra columns pass through mteb's data loaders, and its cache knows our splits."""
-    model = sentence_transformer("bert", tmp_path / "model")
-    cache = mteb.ResultCache(tmp_path / "results")
-    seen = []
-    for splits in (["test_256"], ["test_256", "test_512"]):
-        task = LongEmbedPasskey().filter_eval_splits(splits)
-        quiet = {"co2_tracker": False, "show_progress_bar": False}
-        (task_result,) = mteb.evaluate(model, task, cache=cache, **quiet).task_results
-        seen.append(set(task_result.scores))
-        assert task_result.dataset_revision == LongEmbedPasskey.metadata.revision
-    assert seen == [{"test_256"}, {"test_256", "test_512"}]
 
 
 def test_longer_splits_do_not_count_in_the_benchmark(tmp_path) -> None:

@@ -54,14 +54,7 @@ def test_all_else_is_the_papers_filler() -> None:
     assert set(rest.split()) == set("".join(FILLER).split())
 
 
-def test_names_are_plain_and_never_words_of_filler_or_query() -> None:
-    names = ENGLISH.first_names + ENGLISH.last_names
-    assert len(set(names)) == len(names)
-    assert all(name.isascii() and name.isalpha() for name in names)
-    words = re.findall(r"\w+", "".join(FILLER).lower() + "what is the pass key for remember it will may")
-    assert not {name.lower() for name in names} & set(words)
-
-
+@pytest.mark.long  # the data are held by their hash
 def test_bm25_finds_every_key_at_every_length() -> None:
     """As in the paper's table: BM25 scores 100."""
     scores = {split: rows[0]["main_score"] for split, rows in bm25(LongEmbedPasskey()).scores.items()}

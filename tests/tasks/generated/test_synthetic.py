@@ -29,13 +29,6 @@ def test_every_split_has_a_hundred_documents_and_fifty_queries(task: type[Synthe
 
 
 @BOTH
-@pytest.mark.parametrize("length", LENGTHS[::3])
-def test_the_number_of_words_is_kept(task: type[SyntheticRetrieval], length: int) -> None:
-    corpus = task.generate(f"test_{length}")["corpus"]
-    assert all(row["n_words"] == len(row["text"].split()) for row in corpus)
-
-
-@BOTH
 def test_depth_is_uniform_over_all_lengths(task: type[SyntheticRetrieval]) -> None:
     depths = [row["depth"] for length in LENGTHS for row in task.generate(f"test_{length}")["corpus"]]
     assert len(depths) == 800

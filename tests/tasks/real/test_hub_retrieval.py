@@ -8,9 +8,8 @@ import pytest
 from mteb_longembed.errors import DataError, HubError, UnknownNameError
 from mteb_longembed.tasks import LongEmbedQMSum
 from mteb_longembed.tasks.real.hub_retrieval import DATA_VARIABLE, REPOSITORY, REVISION, HubRetrieval, Size
-from tests.data_formats import json_lines
 from tests.loopback_hub import LoopbackHub
-from tests.own_data import bm25
+from tests.own_data import bm25, json_lines
 
 TOPICS = list(enumerate(("budget", "harvest", "piano", "railway"), start=1))
 FILES = {
