@@ -35,13 +35,15 @@ class Evidence:
 
     def fit(self, documents: Documents) -> None:
         """All read the documents."""
-        for part in (*self.vectors, self.words):
+        for part in self.vectors:
             part.fit(documents)
+        self.words.fit(documents)
 
     def add(self, documents: Documents) -> None:
         """All read further documents."""
-        for part in (*self.vectors, self.words):
+        for part in self.vectors:
             part.add(documents)
+        self.words.add(documents)
 
     def parts(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The evidence of vectors and that of words with a trust of 1, float32 `[queries, documents]` each."""

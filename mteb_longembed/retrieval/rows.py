@@ -67,7 +67,7 @@ class Pass:
         encoder = load()
         self.meta = encoder.mteb_model_meta
         self.similarity = similarity_of(encoder)
-        model = getattr(encoder, "model", None)
+        model: Any = getattr(encoder, "model", None)
         self.is_ours = isinstance(model, LongModelMixin)
         self.has_several_vectors = not hasattr(encoder, "encode")
         self.is_scaled = self.is_ours and heads.is_scaled(model)

@@ -131,12 +131,12 @@ class Searcher:
                 merged = concatenate_datasets(tables[-2:])
                 tables[-2:] = [stored_table((row["id"], row["text"]) for row in merged)]
             if len(tables[-1]):
-                documents = self._as_documents(tables)
-                read = self.scorer.fit
+                read = self._as_documents(tables)
+                fit = self.scorer.fit
                 if len(self._documents):
-                    read = getattr(self.scorer, "add", read)
-                read(documents)
-                self._documents = documents
+                    fit = getattr(self.scorer, "add", fit)
+                fit(read)
+                self._documents = read
                 self._tables = tables
             self.empty += empty
 

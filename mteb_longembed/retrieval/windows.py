@@ -175,11 +175,12 @@ class Windows:
         rows = self._passage_rows(shown)
         found = []
         for query, of_query in zip(self._asked(queries), numbers, strict=True):
-            found.append([])
+            best = []
             for number in of_query:
                 spans = self._spans[number]
                 place = int((rows[number] @ query).argmax())
-                found[-1].append(spans[min(place, len(spans) - 1)])
+                best.append(spans[min(place, len(spans) - 1)])
+            found.append(best)
         return found
 
     def _divided(self, text: str) -> list[Span]:

@@ -4,7 +4,6 @@ import unicodedata
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from bm25s.tokenization import Tokenizer
@@ -27,13 +26,6 @@ class Cut:
     ids: np.ndarray  #: the number of each word that is kept, int32 `[kept]`. Stop words are not
     places: np.ndarray  #: the place of each of these among all words, `[kept]`
     starts: np.ndarray  #: the first character of all words, `[words]`
-
-
-class AskedWord(NamedTuple):
-    """A word of a query: as the index has it, such as a stem, and as it was typed, in lower case."""
-
-    word: str
-    form: str
 
 
 class Words:
@@ -79,18 +71,18 @@ class Words:
         places = np.flatnonzero(ids != NO_WORD)
         return Cut(ids[places], places, starts)
 
-    def of_query(self, text: str) -> list[AskedWord]:
-        """The words of a query, also those that no document has.
+    def of_query(self, text: str) -> list[tuple[str, str]]:
+        """The words of a query, also those that no document has, each with its form: as typed, in lower case.
 
-        >>> [asked.word for asked in Words("eng-Latn").of_query("The lamps were lit.")]
-        ['lamp', 'were', 'lit']
+        >>> Words("eng-Latn").of_query("The lamps were lit.")
+        [('lamp', 'lamps'), ('were', 'were'), ('lit', 'lit')]
         """
         starts, ends = word_borders(text)
         found = []
         for form in map(self._lower, _slices(text, starts, ends)):
             word = self._word(form)
             if word is not None:
-                found.append(AskedWord(word, form))
+                found.append((word, form))
         return found
 
     def forms(self) -> list[str]:

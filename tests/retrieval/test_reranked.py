@@ -32,8 +32,8 @@ def test_the_first_documents_have_the_score_of_the_fusion_and_the_others_follow_
     queries = QUERIES["text"]
     words = first.scorer.words.scores(queries)
     got = first.scorer.scores(queries)
-    assert whole.scorer.vectors.temperature > 0
-    whole.scorer.vectors._temperature = first.scorer._temperature
+    assert whole.scorer.vectors[0].temperature > 0
+    whole.scorer.vectors[0]._temperature = first.scorer._temperature
     want = whole.scorer.scores(queries)
     for row, by_words in enumerate(words):
         order = np.argsort(-by_words, kind="stable")
