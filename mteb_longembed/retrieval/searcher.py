@@ -1,7 +1,7 @@
 """Search over one's own documents: add them, ask, and see the passage that answers."""
 
 import threading
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, NoReturn, overload
@@ -146,7 +146,15 @@ class Searcher:
         """Documents that have text. The ids of the others are noted."""
         known = {*self._documents.ids, *self.empty}
         for key, text in documents:
-            _check_id(key, known)
+            if not key or key != without_surrogates(key):
+                raise InputError(
+                    f"an id must have at least one character and no half ones, got {key!r}: give another id."
+                )
+            if key in known:
+                raise InputError(
+                    f"ids must be new, got {key!r} a second time: give the document another id, or start a new "
+                    "search."
+                )
             known.add(key)
             if not text or text.isspace():
                 empty.append(key)
@@ -221,17 +229,6 @@ def _pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, str]
             more = "documents" if key is missing else "ids"
             raise InputError(f"every document needs an id, got more {more}: give as many of both.")
         yield key, text
-
-
-def _check_id(key: str, known: Container[str]) -> None:
-    if not key or key != without_surrogates(key):
-        raise InputError(
-            f"an id must have at least one character and no half ones, got {key!r}: give another id."
-        )
-    if key in known:
-        raise InputError(
-            f"ids must be new, got {key!r} a second time: give the document another id, or start a new search."
-        )
 
 
 def search(
