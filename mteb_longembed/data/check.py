@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from mteb_longembed.data.table import Part, Source, read_parts, read_qrels
+from mteb_longembed.data.table import QRELS, TREC, Part, Source, ending_of, read_parts, read_table
 from mteb_longembed.errors import DataError
 
 # The names of columns are those of BEIR, of the LongEmbed data set, and plain ones.
@@ -133,8 +133,7 @@ def judged_scores(
             if row[what] not in known:
                 raise DataError(f"{where}: expected the id of a {what}, got {row[what]!a}.")
         scores = judged.setdefault(row["query"], {})
-        score = max(row["score"], 0)
-        if scores.setdefault(row["document"], score) != score:
+        if scores.setdefault(row["document"], row["score"]) != row["score"]:
             raise DataError(
                 f"{where}: expected one score for a query and a document, got two for {row['query']!r} and "
                 f"{row['document']!r}."
@@ -145,7 +144,8 @@ def judged_scores(
 def read_judgement_rows(source: Source, name: str = "") -> Rows:
     """Where each judgement stands, and its query, document, score, and the columns of a passage."""
     name = name or name_of(source, "qrels")
-    table = read_qrels(source, name)
+    is_trec = isinstance(source, (str, Path)) and ending_of(Path(source)) in TREC
+    table = read_table(source, name, trec=QRELS if is_trec else ())
     part = Part(name, table)
     columns = {"query": _column(part, _JUDGED_QUERY), "document": _column(part, _JUDGED_DOCUMENT)}
     columns["score"] = [1] * len(table)
@@ -153,7 +153,7 @@ def read_judgement_rows(source: Source, name: str = "") -> Rows:
     if set(table.columns) - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT, *_PASSAGE}:
         columns["score"] = _column(part, _SCORE)
     rows = []
-    for number, values in zip(table.index, zip(*columns.values(), strict=True), strict=True):
+    for number, *values in zip(table.index, *columns.values(), strict=True):
         where = f"{name}, row {number}"
         row: dict[str, Any] = dict(zip(columns, values, strict=True))
         row["query"] = _id(row["query"], "query id", where)
@@ -295,7 +295,7 @@ def _score(value: object, where: str) -> int:
     score = _whole_number(value)
     if score is None or score > MOST:
         raise DataError(f"{where}: the score must be an integer of at most {MOST:,}, got {_brief(value)}.")
-    return score
+    return max(score, 0)
 
 
 def _whole_number(value: Any) -> int | None:

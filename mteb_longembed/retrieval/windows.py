@@ -137,12 +137,13 @@ class Windows:
         if self.whiten is not None and self._map is None:
             self._map = Whitening.fit(self._fitted_on.vectors.drawn(), self.whiten)
         if self.join == "mean":
-            for block in self._of.blocks(len(self._ready)):
-                self._ready.append(mean_vectors(block.rows, block.counts))
+            for counts, rows in self._of.blocks(len(self._ready)):
+                self._ready.append(mean_vectors(rows, counts))
         if self._scales and self._n_measured < len(self._ready):
             lengths = [self._lengths]
-            for block in self._ready.blocks(self._n_measured):
-                rows = block.rows if self._map is None else self._map.documents(block.rows)
+            for _, rows in self._ready.blocks(self._n_measured):
+                if self._map is not None:
+                    rows = self._map.documents(rows)
                 lengths.append(np.maximum(np.linalg.norm(rows, axis=1), 1e-12).astype(np.float32))
             self._lengths = np.concatenate(lengths)
             self._n_measured = len(self._ready)

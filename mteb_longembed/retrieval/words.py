@@ -87,13 +87,12 @@ class Words:
 
     def forms(self) -> list[str]:
         """The form of each word that was read most often: people write it, and models know it, unlike the stem."""
-        most = np.full(len(self), -1, np.int64)
+        forms = list(self._form_numbers)
         names = [""] * len(self)
-        for form, number in self._form_numbers.items():
-            word = self._word_of_form[number]
-            if word != NO_WORD and self._times_read[number] > most[word]:
-                most[word] = self._times_read[number]
-                names[word] = form
+        # the form that is read most often, and of those the first one, is written last
+        for number in np.argsort(-np.array(self._times_read), kind="stable")[::-1].tolist():
+            if self._word_of_form[number] != NO_WORD:
+                names[self._word_of_form[number]] = forms[number]
         return names
 
     def _new_form(self, text: str) -> int:
