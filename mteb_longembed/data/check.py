@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,12 +74,10 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
         DataError: the source cannot be read, or a row breaks a rule; the message says the file and the row.
     """
     known: set[str] = set()
-    for part in read_parts(source, name or name_of(source, "corpus")):
-        texts = _column(part, ("text", "contents"))
-        rows = zip(_ids(part, _DOCUMENT, known), _optional(part, "title"), texts, strict=True)
-        for (where, key), title, text in rows:
-            read = "" if _is_missing(title) else _text(title, "title", where)
-            yield Document(key, read, _text(text, "text", where))
+    columns = {"id": _DOCUMENT, "text": ("text", "contents")}
+    for where, row in _rows(read_parts(source, name or name_of(source, "corpus")), columns, ["title"]):
+        title = "" if row["title"] is None else _text(row["title"], "title", where)
+        yield Document(_new_id(row["id"], where, known), title, _text(row["text"], "text", where))
 
 
 def read_queries(source: Source, name: str = "") -> dict[str, str]:
@@ -94,14 +92,13 @@ def read_asked(source: Source, name: str = "") -> Iterator[Query]:
         DataError: as there, and for a query without text.
     """
     known: set[str] = set()
-    for part in read_parts(source, name or name_of(source, "queries")):
-        texts = _column(part, ("text", "query", "query_text"))
-        rows = zip(_ids(part, _QUERY, known), texts, _optional(part, "group"), strict=True)
-        for (where, key), text, group in rows:
-            read = _text(text, "text", where)
-            if not read.strip():
-                raise DataError(f"{where}: expected a query, got an empty text.")
-            yield Query(key, read, "" if _is_missing(group) else str(group).strip())
+    columns = {"id": _QUERY, "text": ("text", "query", "query_text")}
+    for where, row in _rows(read_parts(source, name or name_of(source, "queries")), columns, ["group"]):
+        key = _new_id(row["id"], where, known)
+        text = _text(row["text"], "text", where)
+        if not text.strip():
+            raise DataError(f"{where}: expected a query, got an empty text.")
+        yield Query(key, text, "" if row["group"] is None else str(row["group"]).strip())
 
 
 def read_judgements(
@@ -146,21 +143,16 @@ def read_judgement_rows(source: Source, name: str = "") -> Rows:
     name = name or name_of(source, "qrels")
     is_trec = isinstance(source, (str, Path)) and ending_of(Path(source)) in TREC
     table = read_table(source, name, trec=QRELS if is_trec else ())
-    part = Part(name, table)
-    columns = {"query": _column(part, _JUDGED_QUERY), "document": _column(part, _JUDGED_DOCUMENT)}
-    columns["score"] = [1] * len(table)
-    columns |= {column: _optional(part, column) for column in _PASSAGE}
+    columns = {"query": _JUDGED_QUERY, "document": _JUDGED_DOCUMENT}
     if set(table.columns) - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT, *_PASSAGE}:
-        columns["score"] = _column(part, _SCORE)
+        columns["score"] = _SCORE
     rows = []
-    for number, *values in zip(table.index, *columns.values(), strict=True):
-        where = f"{name}, row {number}"
-        row: dict[str, Any] = dict(zip(columns, values, strict=True))
+    for where, row in _rows([Part(name, table)], columns, _PASSAGE):
         row["query"] = _id(row["query"], "query id", where)
         row["document"] = _id(row["document"], "document id", where)
-        row["score"] = _score(row["score"], where)
+        row["score"] = _score(row.get("score", 1), where)
         for column in _PASSAGE:
-            if _is_missing(row[column]) or row[column] == "":
+            if row[column] == "":
                 row[column] = None
         rows.append((where, row))
     return rows
@@ -234,36 +226,43 @@ def name_of(source: Source, kind: str) -> str:
     return f"the {kind}"
 
 
-def _column(part: Part, names: Sequence[str]) -> pd.Series:
-    """The first of these columns that a table has."""
-    for name in names:
-        if name in part.rows:
-            return part.rows[name]
-    got = ascii(", ".join(map(str, part.rows.columns)))[1:200].rstrip("'")
-    raise DataError(f"{part.name}: expected a column {' or '.join(names)}, got {got}.")
+def _rows(
+    parts: Iterable[Part], columns: Mapping[str, Sequence[str]], optional: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each row stands, and its values; None where one is missing.
+
+    Args:
+        parts: of a table.
+        columns: the names that each column may have.
+        optional: columns that a table may lack.
+    """
+    for part in parts:
+        found = {}
+        for what, names in columns.items():
+            present = [name for name in names if name in part.rows]
+            if not present:
+                got = ascii(", ".join(map(str, part.rows.columns)))[1:200].rstrip("'")
+                raise DataError(f"{part.name}: expected a column {' or '.join(names)}, got {got}.")
+            found[what] = part.rows[present[0]]
+        for what in optional:
+            found[what] = part.rows.get(what, [None] * len(part.rows))
+        for number, *values in zip(part.rows.index, *found.values(), strict=True):
+            given = [None if _is_missing(value) else value for value in values]
+            yield f"{part.name}, row {number}", dict(zip(found, given, strict=True))
 
 
-def _optional(part: Part, name: str) -> Sequence[Any]:
-    """A column that a table may lack: then nothing in each row."""
-    if name in part.rows:
-        return list(part.rows[name])
-    return [None] * len(part.rows)
-
-
-def _ids(part: Part, names: Sequence[str], known: set[str]) -> Iterator[tuple[str, str]]:
-    """Where each row stands, and its id. Each id comes once, and is then known."""
-    for row, value in _column(part, names).items():
-        where = f"{part.name}, row {row}"
-        key = _id(value, "id", where)
-        if key in known:
-            raise DataError(f"{where}: expected each id once, got {key!r} again.")
-        known.add(key)
-        yield where, key
+def _new_id(value: object, where: str, known: set[str]) -> str:
+    """An id that comes once, and is then known."""
+    key = _id(value, "id", where)
+    if key in known:
+        raise DataError(f"{where}: expected each id once, got {key!r} again.")
+    known.add(key)
+    return key
 
 
 def _brief(value: object) -> str:
     """The beginning of a value, for a message."""
-    if _is_missing(value):
+    if value is None:
         return "none"
     return ascii(value)[:60]
 

@@ -99,4 +99,6 @@ def _prompt_of(model: LongModel, documents: Documents, kind: PromptType) -> str 
         prompt = prompts.get(get_prompt_name(prompts, documents.metadata, kind) or "")
         if prompt is not None:
             return prompt
-    return document_prompt(model) if kind == PromptType.document else model.prompts.get("query")
+    if kind == PromptType.document:
+        return document_prompt(model)
+    return model.prompts.get("query")

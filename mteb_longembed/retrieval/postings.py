@@ -86,7 +86,9 @@ class Postings:
             best = _best_matches(part, norms[first:last], weights)
             for row, query in enumerate(found):
                 own = slice(asked.counts.indptr[row], asked.counts.indptr[row + 1])
-                words = best[asked.counts.indices[own]] if len(found) > 1 else best
+                words = best
+                if len(found) > 1:
+                    words = best[asked.counts.indices[own]]
                 # a product of two sparse matrices takes ten times as long as those of one with vectors
                 query[first:last] = words.T @ asked.counts.data[own]
             first = last

@@ -207,14 +207,14 @@ class Searcher:
                 pairs = [(score, number) for score, number in pairs if score > 0]
             rankings.append(pairs)
         spans = self.scorer.passages(queries, [[number for _, number in ranking] for ranking in rankings])
-        matches = getattr(self.scorer, "matches", None)
+        matches: Any = getattr(self.scorer, "matches", lambda query, passage: {})
         hits = []
         for query, ranking, of_query in zip(queries, rankings, spans, strict=True):
             found = []
             for (score, number), (start, end) in zip(ranking, of_query, strict=True):
                 text = documents.texts[number]
                 passage = text[start:end]
-                words = matches(query, passage) if matches else {}
+                words = matches(query, passage)
                 found.append(Hit(documents.ids[number], float(score), start, end, passage, text, words))
             hits.append(found)
         return hits
@@ -226,8 +226,7 @@ def _pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, str]
     given = read_given("ids", ids, keys=True), read_given("documents", texts)
     for key, text in zip_longest(*given, fillvalue=missing):
         if key is missing or text is missing:
-            more = "documents" if key is missing else "ids"
-            raise InputError(f"every document needs an id, got more {more}: give as many of both.")
+            raise InputError("every document needs an id, got more of one than of the other: give as many.")
         yield key, text
 
 

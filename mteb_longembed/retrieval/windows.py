@@ -190,10 +190,10 @@ class Windows:
         if encoded.cut is not None:
             return encoded.cut(text)
         spans = [(0, len(text))]
-        if encoded.is_ours:
-            spans = passages_of(
-                encoded.model_of(self.head) if self.has_several_vectors else encoded.model, text
-            )
+        if encoded.is_ours and self.has_several_vectors:
+            spans = passages_of(encoded.model_of(self.head), text)
+        elif encoded.is_ours:
+            spans = passages_of(encoded.model, text)
         if self.has_several_vectors or not self.finds_windows:
             return spans
         return windows_of(text[: spans[0][1]]) or spans

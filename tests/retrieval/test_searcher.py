@@ -219,7 +219,7 @@ def test_documents_are_added_without_bars(folder: Path, tail: str, capfd: pytest
     [
         (lambda s: s.add(["d1"], ["x"]), "ids must be new, got 'd1' a second time"),
         (lambda s: s.add(["x", "x"], ["a", "b"]), "ids must be new, got 'x' a second time"),
-        (lambda s: s.add(["x"], ["a", "b"]), "every document needs an id, got more documents"),
+        (lambda s: s.add(["x"], ["a", "b"]), "every document needs an id, got more of one"),
         (lambda s: s.add([""], ["a"]), "an id must have at least one character and no half ones, got ''"),
         (lambda s: s.add(["x"], [None]), "documents must be texts, got a NoneType at place 0"),
         (lambda s: s.add("ab", ["a", "b"]), "ids must be texts in a list or another iterable, got a str"),
