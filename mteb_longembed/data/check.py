@@ -74,7 +74,7 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
         DataError: the source cannot be read, or a row breaks a rule; the message says the file and the row.
     """
     known: set[str] = set()
-    columns = {"id": _DOCUMENT, "text": ("text", "contents")}
+    columns = {"text": ("text", "contents"), "id": _DOCUMENT}
     for where, row in _rows(read_parts(source, name or name_of(source, "corpus")), columns, ["title"]):
         title = "" if row["title"] is None else _text(row["title"], "title", where)
         yield Document(_new_id(row["id"], where, known), title, _text(row["text"], "text", where))
@@ -92,7 +92,7 @@ def read_asked(source: Source, name: str = "") -> Iterator[Query]:
         DataError: as there, and for a query without text.
     """
     known: set[str] = set()
-    columns = {"id": _QUERY, "text": ("text", "query", "query_text")}
+    columns = {"text": ("text", "query", "query_text"), "id": _QUERY}
     for where, row in _rows(read_parts(source, name or name_of(source, "queries")), columns, ["group"]):
         key = _new_id(row["id"], where, known)
         text = _text(row["text"], "text", where)
