@@ -107,4 +107,4 @@ def read_passages(judgements: Path, corpus: Path) -> Passages:
 def words_of(texts: Sequence[str], language: str) -> list[list[str]]:
     """The words of each text, as BM25 of ours reads them."""
     words = Words(language)
-    return [[asked.word for asked in words.of_query(text)] for text in texts]
+    return [[word for word, _ in words.of_query(text)] for text in texts]

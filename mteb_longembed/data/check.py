@@ -2,14 +2,14 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from mteb_longembed.data.table import Part, Source, read_parts, read_qrels
+from mteb_longembed.data.table import QRELS, TREC, Part, Source, ending_of, read_parts, read_table
 from mteb_longembed.errors import DataError
 
 # The names of columns are those of BEIR, of the LongEmbed data set, and plain ones.
@@ -74,12 +74,10 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
         DataError: the source cannot be read, or a row breaks a rule; the message says the file and the row.
     """
     known: set[str] = set()
-    for part in read_parts(source, name or name_of(source, "corpus")):
-        texts = _column(part, ("text", "contents"))
-        rows = zip(_ids(part, _DOCUMENT, known), _optional(part, "title"), texts, strict=True)
-        for (where, key), title, text in rows:
-            read = "" if _is_missing(title) else _text(title, "title", where)
-            yield Document(key, read, _text(text, "text", where))
+    columns = {"text": ("text", "contents"), "id": _DOCUMENT}
+    for where, row in _rows(read_parts(source, name or name_of(source, "corpus")), columns, ["title"]):
+        title = "" if row["title"] is None else _text(row["title"], "title", where)
+        yield Document(_new_id(row["id"], where, known), title, _text(row["text"], "text", where))
 
 
 def read_queries(source: Source, name: str = "") -> dict[str, str]:
@@ -94,14 +92,13 @@ def read_asked(source: Source, name: str = "") -> Iterator[Query]:
         DataError: as there, and for a query without text.
     """
     known: set[str] = set()
-    for part in read_parts(source, name or name_of(source, "queries")):
-        texts = _column(part, ("text", "query", "query_text"))
-        rows = zip(_ids(part, _QUERY, known), texts, _optional(part, "group"), strict=True)
-        for (where, key), text, group in rows:
-            read = _text(text, "text", where)
-            if not read.strip():
-                raise DataError(f"{where}: expected a query, got an empty text.")
-            yield Query(key, read, "" if _is_missing(group) else str(group).strip())
+    columns = {"text": ("text", "query", "query_text"), "id": _QUERY}
+    for where, row in _rows(read_parts(source, name or name_of(source, "queries")), columns, ["group"]):
+        key = _new_id(row["id"], where, known)
+        text = _text(row["text"], "text", where)
+        if not text.strip():
+            raise DataError(f"{where}: expected a query, got an empty text.")
+        yield Query(key, text, "" if row["group"] is None else str(row["group"]).strip())
 
 
 def read_judgements(
@@ -133,8 +130,7 @@ def judged_scores(
             if row[what] not in known:
                 raise DataError(f"{where}: expected the id of a {what}, got {row[what]!a}.")
         scores = judged.setdefault(row["query"], {})
-        score = max(row["score"], 0)
-        if scores.setdefault(row["document"], score) != score:
+        if scores.setdefault(row["document"], row["score"]) != row["score"]:
             raise DataError(
                 f"{where}: expected one score for a query and a document, got two for {row['query']!r} and "
                 f"{row['document']!r}."
@@ -145,22 +141,18 @@ def judged_scores(
 def read_judgement_rows(source: Source, name: str = "") -> Rows:
     """Where each judgement stands, and its query, document, score, and the columns of a passage."""
     name = name or name_of(source, "qrels")
-    table = read_qrels(source, name)
-    part = Part(name, table)
-    columns = {"query": _column(part, _JUDGED_QUERY), "document": _column(part, _JUDGED_DOCUMENT)}
-    columns["score"] = [1] * len(table)
-    columns |= {column: _optional(part, column) for column in _PASSAGE}
+    is_trec = isinstance(source, (str, Path)) and ending_of(Path(source)) in TREC
+    table = read_table(source, name, trec=QRELS if is_trec else ())
+    columns = {"query": _JUDGED_QUERY, "document": _JUDGED_DOCUMENT}
     if set(table.columns) - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT, *_PASSAGE}:
-        columns["score"] = _column(part, _SCORE)
+        columns["score"] = _SCORE
     rows = []
-    for number, values in zip(table.index, zip(*columns.values(), strict=True), strict=True):
-        where = f"{name}, row {number}"
-        row: dict[str, Any] = dict(zip(columns, values, strict=True))
+    for where, row in _rows([Part(name, table)], columns, _PASSAGE):
         row["query"] = _id(row["query"], "query id", where)
         row["document"] = _id(row["document"], "document id", where)
-        row["score"] = _score(row["score"], where)
+        row["score"] = _score(row.get("score", 1), where)
         for column in _PASSAGE:
-            if _is_missing(row[column]) or row[column] == "":
+            if row[column] == "":
                 row[column] = None
         rows.append((where, row))
     return rows
@@ -234,36 +226,43 @@ def name_of(source: Source, kind: str) -> str:
     return f"the {kind}"
 
 
-def _column(part: Part, names: Sequence[str]) -> pd.Series:
-    """The first of these columns that a table has."""
-    for name in names:
-        if name in part.rows:
-            return part.rows[name]
-    got = ascii(", ".join(map(str, part.rows.columns)))[1:200].rstrip("'")
-    raise DataError(f"{part.name}: expected a column {' or '.join(names)}, got {got}.")
+def _rows(
+    parts: Iterable[Part], columns: Mapping[str, Sequence[str]], optional: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each row stands, and its values; None where one is missing.
+
+    Args:
+        parts: of a table.
+        columns: the names that each column may have.
+        optional: columns that a table may lack.
+    """
+    for part in parts:
+        found = {}
+        for what, names in columns.items():
+            present = [name for name in names if name in part.rows]
+            if not present:
+                got = ascii(", ".join(map(str, part.rows.columns)))[1:200].rstrip("'")
+                raise DataError(f"{part.name}: expected a column {' or '.join(names)}, got {got}.")
+            found[what] = part.rows[present[0]]
+        for what in optional:
+            found[what] = part.rows.get(what, [None] * len(part.rows))
+        for number, *values in zip(part.rows.index, *found.values(), strict=True):
+            given = [None if _is_missing(value) else value for value in values]
+            yield f"{part.name}, row {number}", dict(zip(found, given, strict=True))
 
 
-def _optional(part: Part, name: str) -> Sequence[Any]:
-    """A column that a table may lack: then nothing in each row."""
-    if name in part.rows:
-        return list(part.rows[name])
-    return [None] * len(part.rows)
-
-
-def _ids(part: Part, names: Sequence[str], known: set[str]) -> Iterator[tuple[str, str]]:
-    """Where each row stands, and its id. Each id comes once, and is then known."""
-    for row, value in _column(part, names).items():
-        where = f"{part.name}, row {row}"
-        key = _id(value, "id", where)
-        if key in known:
-            raise DataError(f"{where}: expected each id once, got {key!r} again.")
-        known.add(key)
-        yield where, key
+def _new_id(value: object, where: str, known: set[str]) -> str:
+    """An id that comes once, and is then known."""
+    key = _id(value, "id", where)
+    if key in known:
+        raise DataError(f"{where}: expected each id once, got {key!r} again.")
+    known.add(key)
+    return key
 
 
 def _brief(value: object) -> str:
     """The beginning of a value, for a message."""
-    if _is_missing(value):
+    if value is None:
         return "none"
     return ascii(value)[:60]
 
@@ -295,7 +294,7 @@ def _score(value: object, where: str) -> int:
     score = _whole_number(value)
     if score is None or score > MOST:
         raise DataError(f"{where}: the score must be an integer of at most {MOST:,}, got {_brief(value)}.")
-    return score
+    return max(score, 0)
 
 
 def _whole_number(value: Any) -> int | None:

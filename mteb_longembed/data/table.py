@@ -7,6 +7,7 @@ import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, TypeAlias
@@ -33,7 +34,7 @@ ENDINGS = (".jsonl", ".csv", ".tsv", ".parquet")
 TEXTS = (".txt", ".md")
 #: TREC's judgements have no names for columns, and these endings.
 TREC = (".trec", ".qrels", ".txt", "")
-_QRELS = ("query-id", "iteration", "corpus-id", "score")
+QRELS = ("query-id", "iteration", "corpus-id", "score")
 #: CSV as in RFC 4180, and TSV, which has no quotes.
 _SEPARATED: dict[str, Any] = {".csv": {}, ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE}}
 #: Characters of a value in these two; Python's own limit is 131,072.
@@ -82,12 +83,6 @@ def read_parts(source: Source, name: str, *, trec: Sequence[str] = ()) -> Iterat
         yield part
     if not n_rows:
         raise DataError(f"{name}: expected rows, got none.")
-
-
-def read_qrels(source: Source, name: str) -> pd.DataFrame:
-    """The rows of judgements, as `read_table` gives them; a file may be in TREC's format."""
-    is_trec = isinstance(source, (str, Path)) and ending_of(Path(source)) in TREC
-    return read_table(source, name, trec=_QRELS if is_trec else ())
 
 
 def _parts(source: Any, name: str, trec: Sequence[str]) -> Iterator[Part]:
@@ -144,12 +139,12 @@ def _of_rows(name: str, rows: Iterable[tuple[int, Any]]) -> Iterator[Part]:
 def _rows_of_dict(source: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for key, value in source.items():
-        if isinstance(value, Mapping) and isinstance(value.get("text"), str):
-            rows.append({**value, "_id": key})
-        elif isinstance(value, Mapping):
-            rows += [{"query-id": key, "corpus-id": other, "score": score} for other, score in value.items()]
-        else:
+        if not isinstance(value, Mapping):
             rows.append({"id": key, "text": value})
+        elif isinstance(value.get("text"), str):
+            rows.append({**value, "_id": key})
+        else:
+            rows += [{"query-id": key, "corpus-id": other, "score": score} for other, score in value.items()]
     return rows
 
 
@@ -158,7 +153,7 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
     if not path.is_file():  # a pipe can be read only once
         raise DataError(f"{name}: expected a regular file or a folder, found none.")
     ending = ending_of(path)
-    try:
+    with _told(name, path):
         if trec:
             yield from _of_rows(name, _trec_rows(path, name, trec))
         elif ending == ".jsonl":
@@ -170,6 +165,13 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
             yield from _of_rows(name, _separated_rows(path, name, ending))
         else:
             raise DataError(f"{name}: its ending must be one of {', '.join(ENDINGS)}, got {ending!r}.")
+
+
+@contextmanager
+def _told(name: str, path: Path) -> Iterator[None]:
+    """What goes wrong when a file is read is one sentence, which calls the file by this name."""
+    try:
+        yield
     except UnicodeDecodeError:
         raise DataError(f"{name}: expected UTF-8 text, got other bytes.") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -178,7 +180,7 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
         raise
     except (OSError, ValueError, csv.Error) as error:
         reason = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0][:100].rstrip(".")
-        raise DataError(f"{name}: expected a readable {ending} file, got: {reason}.") from None
+        raise DataError(f"{name}: expected a readable {ending_of(path)} file, got: {reason}.") from None
 
 
 def _opened(path: Path) -> IO[str]:
@@ -253,7 +255,7 @@ def ending_of(path: Path) -> str:
 
 def _of_folder(folder: Path, name: str) -> Iterator[Part]:
     """The texts of a folder, or the rows of its shards. One with both is refused: it may be a clone of a data set."""
-    files = [path for path in _visible(folder) if path.is_file()]
+    files = _visible(folder)
     texts = [file for file in files if ending_of(file) in TEXTS]
     tables = [file for file in files if ending_of(file) in ENDINGS]
     others = [
@@ -275,24 +277,17 @@ def _texts(folder: Path, name: str, texts: Sequence[Path]) -> Iterator[dict[str,
     for file in texts:
         # macOS may write the letters of a name in parts (NFD); tables usually have whole letters (NFC)
         inner = unicodedata.normalize("NFC", file.relative_to(folder).as_posix())
-        try:
+        with _told(f"{name}/{inner}", file):
             yield {"id": inner, "text": file.read_bytes().decode("utf-8-sig")}
-        except UnicodeDecodeError:
-            raise DataError(f"{name}/{inner}: expected UTF-8 text, got other bytes.") from None
-        except OSError as error:
-            raise DataError(f"{name}/{inner}: expected a readable file, got: {error.strerror}.") from None
 
 
 def _visible(folder: Path) -> list[Path]:
-    """All that lies in a folder and below it, sorted, without what is hidden."""
-    found = []
-    for path in sorted(folder.rglob("*")):
-        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
-            found.append(path)
-    return found
+    """All files in a folder and below it, sorted, without what is hidden."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [path for path in paths if "/." not in f"/{path.relative_to(folder).as_posix()}"]
 
 
 def ignored_files(folder: Path) -> dict[str, int]:
     """What is not read of a folder, by ending, and how often. Hidden files aside."""
-    endings = [path.suffix.lower() for path in _visible(folder) if path.is_file()]
-    return Counter(ending for ending in endings if ending not in (*TEXTS, ".parquet"))
+    endings = Counter(path.suffix.lower() for path in _visible(folder))
+    return {ending: n for ending, n in endings.items() if ending not in (*TEXTS, ".parquet")}

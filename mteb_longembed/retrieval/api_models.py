@@ -1,8 +1,8 @@
 """Windows around an encoder whose inside we cannot change: any encoder of mteb's, above all an API."""
 
-import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from mteb_longembed.data.text_table import text_table
 from mteb_longembed.encoders.checkpoint import ModelSpec, strategy_of
-from mteb_longembed.encoders.strategies import ALGORITHM, Strategy
+from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError, InputError
 
 #: The paper's rule: 0.75 words are one token. Text without blanks has fewer characters a token.
@@ -47,8 +47,7 @@ class WindowedEncoder:
     def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:
         """Encode texts, as mteb calls every encoder: `[texts, d]`, the mean over the windows of each text."""
         cut = [self.windows(text) for batch in inputs for text in batch["text"]]
-        pieces = [piece for windows in cut for piece in windows]
-        table = text_table({str(number): piece for number, piece in enumerate(pieces)})
+        table = text_table({str(number): piece for number, piece in enumerate(chain.from_iterable(cut))})
         rows = self.inner.encode(DataLoader(table, batch_size=inputs.batch_size or 1), **kwargs)
         rows = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
         ends = np.cumsum(list(map(len, cut)))
@@ -57,10 +56,10 @@ class WindowedEncoder:
 
 
 def _pieces(text: str, n_tokens: int) -> Iterator[str]:
-    words = max(int(WORDS_PER_TOKEN * n_tokens), 1)
+    most = max(int(WORDS_PER_TOKEN * n_tokens), 1)
     start = n_words = 0
     for word in _WORD.finditer(text):
-        if n_words == words or (n_words and word.end() - start > CHARS_PER_TOKEN * n_tokens):
+        if n_words == most or (n_words and word.end() - start > CHARS_PER_TOKEN * n_tokens):
             yield text[start : word.start()]
             start = word.start()
             n_words = 0
@@ -85,28 +84,20 @@ def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> 
     experiment = {"strategy": spec.strategy, "target_len": strategy.target_len, "algorithm": ALGORITHM}
     if strategy.trained_len != known:
         experiment["trained_len"] = strategy.trained_len
-    fields = {
-        "experiment_kwargs": experiment,
-        "loader": functools.partial(_load, base, strategy, experiment),
-        "loader_kwargs": {},
-        "max_tokens": strategy.target_len,
-    }
-    return base.model_copy(update=fields)
 
+    def load(
+        name: str,
+        revision: str | None = None,
+        device: str | None = None,
+        embed_dim: int | None = None,
+        **options: Any,
+    ) -> WindowedEncoder:
+        check_options(name, experiment, options)
+        inner = base.load_model(device=device, embed_dim=embed_dim)
+        return WindowedEncoder(inner, strategy.trained_len, strategy.target_len)
 
-def _load(
-    base: ModelMeta,
-    windows: Strategy,
-    experiment: Mapping[str, Any],
-    name: str,
-    revision: str | None = None,
-    device: str | None = None,
-    embed_dim: int | None = None,
-    **options: Any,
-) -> WindowedEncoder:
-    check_options(name, experiment, options)
-    inner = base.load_model(device=device, embed_dim=embed_dim)
-    return WindowedEncoder(inner, windows.trained_len, windows.target_len)
+    fields = {"loader": load, "loader_kwargs": {}, "max_tokens": strategy.target_len}
+    return base.model_copy(update={"experiment_kwargs": experiment, **fields})
 
 
 def check_options(name: str, experiment: Mapping[str, Any], options: Mapping[str, Any]) -> None:

@@ -1,25 +1,15 @@
-"""What the name of a BM25 of ours asks for, and mteb's description of it."""
+"""What the name of a BM25 of ours asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, cast
 
 from mteb.models.model_implementations.bm25 import bm25_s
-from mteb.models.model_meta import ModelMeta
 from pydantic import Field
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import (
-    BM25_SETTINGS,
-    bm25_settings,
-    name_of,
-    read_fields,
-    read_tokens,
-)
-
-from .scorer import full_name, full_revision
+from mteb_longembed.names import BM25_SETTINGS, bm25_settings, name_of, read_fields, read_tokens
 
 #: How a document's score comes from those of its windows: the best one, or all of them.
 Join = Literal["max", "softmax"]
@@ -87,23 +77,3 @@ class BM25Settings:
     def given(self) -> dict[str, Any]:
         """The settings that are not their defaults."""
         return {key: value for key, value in asdict(self).items() if value is not None}
-
-
-def bm25_meta(settings: BM25Settings, load: Callable[..., Any], model: ModelMeta | None = None) -> ModelMeta:
-    """mteb's description of a BM25 of ours: an experiment on its baseline.
-
-    Args:
-        settings: what the name asks for.
-        load: makes mteb's object; it may be given a device, and takes the experiment as keywords.
-        model: the description of the model by which words have neighbours.
-    """
-    algorithm = VERSION
-    if model is not None:
-        settings = replace(settings, neighbours=full_name(model))
-        algorithm += f"-{full_revision(model)}"
-    fields = {
-        "experiment_kwargs": {**settings.given, "algorithm": algorithm},
-        "loader": load,
-        "loader_kwargs": {},
-    }
-    return bm25_s.model_copy(update=fields)

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from numbers import Integral
 from typing import Any, Protocol
 
 from mteb_longembed.errors import InputError
@@ -30,43 +29,30 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Passage]:
     """Start and end of each chunk that has text, in characters. A text without a chunk is one chunk."""
     first = len(text) - len(text.lstrip())
     text = text.strip()  # as mteb hands it to encoders
+    chunks: list[Any] = []
     if hasattr(chunker, "create_documents"):
-        documents: Iterable[Any] = chunker.create_documents([text])
-        starts = [document.metadata.get("start_index") for document in documents]
-        if None in starts:
-            raise InputError(
-                "LangChain's splitter must say where chunks start: give it add_start_index=True."
-            )
-        if -1 in starts:
-            raise InputError(
-                "LangChain's splitter has lost the place of a chunk (start_index is -1), because it counts its overlap "
-                "in tokens and subtracts it from characters: give it chunk_overlap=0, or lengths in characters."
-            )
-        chunks = [(start, start + len(d.page_content)) for start, d in zip(starts, documents, strict=True)]
+        for document in chunker.create_documents([text]):
+            made: Any = document
+            start = made.metadata.get("start_index", -1)
+            chunks.append((start, start + len(made.page_content)))
     else:
-        pieces: Any = chunker(text)
-        if isinstance(pieces, str) or not isinstance(pieces, Iterable):
-            pieces = [pieces]
-        chunks = [_span(piece) for piece in pieces]
+        for piece in chunker(text):
+            made = piece
+            is_object = hasattr(made, "start_index")
+            chunks.append((made.start_index, made.end_index) if is_object else made)
     for chunk in chunks:
-        is_pair = (
-            isinstance(chunk, tuple | list)
-            and len(chunk) == 2
-            and all(isinstance(i, Integral) for i in chunk)
-        )
-        if not is_pair or not 0 <= chunk[0] < chunk[1] <= len(text):
+        try:
+            start, end = chunk
+            is_inside = 0 <= start < end <= len(text)
+        except (TypeError, ValueError):
+            is_inside = False
+        if not is_inside:
             raise InputError(
-                f"a chunk must be (start, end) with 0 <= start < end <= {len(text)} characters, got {chunk!r:.80}."
+                f"a chunk must be (start, end) with 0 <= start < end <= {len(text)} characters, got {chunk!r:.80}. "
+                "LangChain's splitters need add_start_index=True, and lengths in characters or chunk_overlap=0."
             )
     chunks = [(start, end) for start, end in chunks if text[start:end].strip()]
     return [(start + first, end + first) for start, end in chunks or [(0, len(text))]]
-
-
-def _span(piece: Any) -> Any:
-    """Start and end of a piece, if it is an object of Chonkie's; anything else as it is."""
-    if hasattr(piece, "start_index"):
-        return piece.start_index, piece.end_index
-    return piece
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .by_sentence import BySentence
 from .passage_bm25 import PassageBM25
 from .scorer import Documents, Span
 from .settings import TRUST
@@ -28,9 +27,7 @@ class Evidence:
         trust: what a nat of words counts.
     """
 
-    def __init__(
-        self, vectors: Sequence[Windows | BySentence], words: PassageBM25, trust: float = TRUST
-    ) -> None:
+    def __init__(self, vectors: Sequence[Windows], words: PassageBM25, trust: float = TRUST) -> None:
         self.vectors = vectors
         self.words = words
         self.trust = trust
@@ -38,13 +35,15 @@ class Evidence:
 
     def fit(self, documents: Documents) -> None:
         """All read the documents."""
-        for part in (*self.vectors, self.words):
+        for part in self.vectors:
             part.fit(documents)
+        self.words.fit(documents)
 
     def add(self, documents: Documents) -> None:
         """All read further documents."""
-        for part in (*self.vectors, self.words):
+        for part in self.vectors:
             part.add(documents)
+        self.words.add(documents)
 
     def parts(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The evidence of vectors and that of words with a trust of 1, float32 `[queries, documents]` each."""

@@ -57,24 +57,18 @@ def encode(
 ) -> list[list[Any]]:
     """For each of these models, which share their first module, the vectors of all texts, from one pass."""
     first = models[0]
-    prompt = prompt_of(first, documents, kind)
-    if prompt is None:
-        prompt = document_prompt(first) if kind == PromptType.document else first.prompts.get("query")
+    options = documents.options
     with torch.inference_mode():
         task = {"task": "query" if kind == PromptType.query else "document"}
-        engine = Engine(models, prompt or None, documents.options.get("batch_size", 32), task)
+        prompt = _prompt_of(first, documents, kind)
+        engine = Engine(models, prompt or None, options.get("batch_size", 32), task)
         engine.keep_in(first.store)
-        done = engine.encode(texts, show=documents.options.get("show_progress_bar", show))
+        done = engine.encode(texts, show=options.get("show_progress_bar", show))
     found = []
     for place, model in enumerate(models):
         dims = getattr(model, "truncate_dim", None)
         found.append([done[text][place][..., :dims] for text in texts])
     return found
-
-
-def is_mean_of_windows(model: LongModelMixin) -> bool:
-    """Whether the one vector is the mean of the windows' vectors."""
-    return model.trunk.cuts and model.head.is_linear
 
 
 def is_scaled(model: LongModelMixin) -> bool:
@@ -88,22 +82,23 @@ def is_scaled(model: LongModelMixin) -> bool:
 def document_bytes(model: LongModel) -> int:
     """The bytes of the vectors of a document that is as long as the model reads, at most."""
     strategy = model.trunk.strategy
-    step = model.head.vectors
+    step = model.head.vectors or strategy.target_len
     if step == "window":
         # pcw's windows, without special tokens; those of other strategies are as long as the trained length
         size = getattr(strategy, "size", strategy.trained_len)
         step = max(size - getattr(strategy, "overlap", 0) - 2, 1)
-    n_vectors = 1
-    if isinstance(step, int):
-        n_vectors = -(-strategy.target_len // step)
-    return 4 * (model.get_embedding_dimension() or 1) * n_vectors
+    return 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // int(step))
 
 
-def prompt_of(model: LongModelMixin, documents: Documents, kind: PromptType) -> str | None:
-    """The prompt that mteb gives the model for a task. None leaves it to the model."""
-    own = cast("dict[str, str]", model.prompts)
-    prompts, _ = AbsEncoder.validate_task_to_prompt_name(own, raise_for_invalid_keys=False)
-    if not prompts:
-        return None
-    name = get_prompt_name(prompts, documents.metadata, kind)
-    return prompts.get(name or "")
+def _prompt_of(model: LongModel, documents: Documents, kind: PromptType) -> str | None:
+    """The prompt of a task: the one that mteb gives the model, or else its own."""
+    prompts, _ = AbsEncoder.validate_task_to_prompt_name(
+        cast("dict[str, str]", model.prompts), raise_for_invalid_keys=False
+    )
+    if prompts:
+        prompt = prompts.get(get_prompt_name(prompts, documents.metadata, kind) or "")
+        if prompt is not None:
+            return prompt
+    if kind == PromptType.document:
+        return document_prompt(model)
+    return model.prompts.get("query")

@@ -1,13 +1,12 @@
 """From a name to a scorer: what `mteb run`, `search` and `compare` all use."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
 import mteb
-import numpy as np
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
@@ -17,10 +16,9 @@ from mteb_longembed.encoders.model import LongMultiVectorEncoder
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names import is_bm25_name, is_extended_name, name_of, split_name
+from mteb_longembed.names import is_bm25_name, is_extended_name, split_name
 
-from .bm25_settings import VERSION, WINDOW, BM25Settings, bm25_meta
-from .by_sentence import BySentence
+from .bm25_settings import VERSION, WINDOW, BM25Settings
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder
 from .evidence import Evidence
@@ -30,7 +28,7 @@ from .neighbours import Neighbours
 from .passage_bm25 import PassageBM25
 from .passages import CutText
 from .reranked import Reranked
-from .rows import Head, Pass, Pieces, similarity_of
+from .rows import Pass, Pieces, similarity_of
 from .scorer import Scorer, full_name, full_revision
 from .settings import TRUST, SearchSettings, read_name, typed_name
 from .vectors import Join
@@ -134,86 +132,18 @@ def searching(
     """
     if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
         return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.encoder)))
-    asked = [settings]
-    if settings.fuse is not None and (settings.weights or settings.whiten):
-        asked = [replace(settings, weights=None, whiten=None), settings]
-    windows = [_over_vectors(encoded, vectors, each, pieces or encoded.pieces) for each in asked]
-    parts: Sequence[Windows | BySentence] = windows
-    if settings.query is not None:
-        parts = list(map(BySentence, windows))
+    pieces = pieces or encoded.pieces
+    windows = _over_vectors(encoded, vectors, settings, pieces)
     if settings.fuse is None:
-        return parts[0]
+        return windows
+    parts = [windows]
+    if settings.weights or settings.whiten:
+        plain = replace(settings, weights=None, whiten=None)
+        parts.insert(0, _over_vectors(encoded, vectors, plain, pieces))
     # words are asked by sentence where the encoder is, and their neighbours are those of the model itself
     bm25 = BM25Settings(window=WINDOW, query=settings.query)
-    neighbours = Neighbours(partial(_word_vectors, encoded, windows[0].head))
+    neighbours = Neighbours(partial(encoded.text_rows, parts[0].head))
     return Evidence(parts, PassageBM25(bm25, neighbours=neighbours), settings.trust or TRUST)
-
-
-def _word_vectors(encoded: Pass, head: Head, words: Sequence[str]) -> np.ndarray:
-    """The vector of each word, read alone as a document; with several vectors, their mean."""
-    return np.stack([rows.mean(axis=0) for rows in encoded.text_rows(head, words)])
-
-
-def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 | Reranked:
-    """The scorer of a BM25 of ours. A model for neighbours of words is loaded when it is first asked for a word."""
-    meta = meta_of_bm25(settings)
-    if settings.neighbours is None:
-        return PassageBM25(settings, meta)
-    if settings.rerank is None:
-        return PassageBM25(settings, meta, Neighbours(word_encoder(settings.neighbours, device)))
-    encoded = pass_of(encoder_in(mteb.get_model(with_windows(settings.neighbours), device=device)))
-    head = encoded.head()
-    words = PassageBM25(settings, meta, Neighbours(partial(_word_vectors, encoded, head)))
-    return Reranked(words, encoded, head, settings.rerank, meta)
-
-
-def with_windows(name: str) -> str:
-    """The name of a model with a vector for each window of the length that it was trained on; a full name as it is."""
-    if split_name(name)[1] is not None:
-        return name
-    return f"{name}+pcw@32k:vectors=window"
-
-
-def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
-    """mteb's description of a BM25 of ours."""
-    model = None
-    if settings.neighbours is not None:
-        if settings.neighbours == "bm25" or is_bm25_name(settings.neighbours):
-            raise _no_neighbours(settings.neighbours)
-        model = mteb.get_model_meta(settings.neighbours, fetch_from_hf=True)
-
-    # mteb copies what is no function
-    def load(name: str, revision: str | None, device: str | None = None, **experiment: Any) -> MTEBSearch:
-        asked = BM25Settings.parse(name_of(name, experiment))
-        # an experiment has the canonical name of the model, from which a folder is not found
-        return MTEBSearch(make_bm25(replace(asked, neighbours=settings.neighbours), device))
-
-    return bm25_meta(settings, load, model)
-
-
-def word_encoder(name: str, device: str | None = None) -> Callable[[Sequence[str]], np.ndarray]:
-    """A function that gives the vector of each word, read alone as a document; with several vectors, their mean.
-
-    The model is loaded by the first call.
-    """
-    kept: list[Pass] = []
-
-    def encode(words: Sequence[str]) -> np.ndarray:
-        if not kept:
-            encoder = encoder_in(mteb.get_model(name, device=device))
-            if not hasattr(encoder, "encode") and not isinstance(encoder, MultiVectorModel):
-                raise _no_neighbours(name)
-            kept.append(pass_of(encoder))
-        return _word_vectors(kept[0], kept[0].head(), words)
-
-    return encode
-
-
-def _no_neighbours(name: str) -> IncompatibleError:
-    return IncompatibleError(
-        f"neighbours needs an encoder, whose vectors of words are compared, got {name!r}, which embeds nothing: "
-        "give another model."
-    )
 
 
 def _over_vectors(
@@ -225,26 +155,80 @@ def _over_vectors(
     scales = encoded.is_scaled or encoded.similarity == "cosine"
     if vectors is not None or encoded.has_several_vectors:
         scales = encoded.is_scaled
-        head = encoded.head(rule, vectors)
+        pieces = None
     elif pieces is not None:
         join = "mean"
-        head = encoded.head(rule, None, pieces)
     elif rule is None and encoded.is_mean_of_windows:
         join = "mean"
-        head = encoded.head(rule, "window")
-    else:
-        head = encoded.head(rule, None)
-        if settings.whiten and encoded.cuts_windows:
-            fitted_on = encoded.head(rule, "window")
+        vectors = "window"
+    elif settings.whiten and encoded.cuts_windows:
+        fitted_on = encoded.head(rule, "window")
     return Windows(
         encoded,
-        head,
+        encoded.head(rule, vectors, pieces),
         join,
         scales=scales,
         whiten=settings.whiten,
         fitted_on=fitted_on,
         temperature=settings.temperature,
+        by_sentence=settings.query is not None,
     )
+
+
+def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 | Reranked:
+    """The scorer of a BM25 of ours, with the model that gives words their neighbours.
+
+    Raises:
+        IncompatibleError: if that model embeds nothing.
+    """
+    meta = meta_of_bm25(settings)
+    name = settings.neighbours
+    if name is None:
+        return PassageBM25(settings, meta)
+    if settings.rerank is not None and split_name(name)[1] is None:
+        name += "+pcw@32k:vectors=window"
+    encoder = encoder_in(mteb.get_model(name, device=device))
+    if not hasattr(encoder, "encode") and not isinstance(encoder, MultiVectorModel):
+        raise _no_neighbours(name)
+    encoded = pass_of(encoder)
+    head = encoded.head()
+    words = PassageBM25(settings, meta, Neighbours(partial(encoded.text_rows, head)))
+    if settings.rerank is None:
+        return words
+    return Reranked(words, encoded, head, settings.rerank)
+
+
+def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
+    """mteb's description of a BM25 of ours: an experiment on its baseline.
+
+    Raises:
+        IncompatibleError: if the model of its neighbours is a BM25.
+    """
+    experiment = {**settings.given, "algorithm": VERSION}
+    if settings.neighbours is not None:
+        if settings.neighbours == "bm25" or is_bm25_name(settings.neighbours):
+            raise _no_neighbours(settings.neighbours)
+        model = mteb.get_model_meta(settings.neighbours, fetch_from_hf=True)
+        experiment["neighbours"] = full_name(model)
+        experiment["algorithm"] += f"-{full_revision(model)}"
+    return _loading(bm25_s, lambda device: make_bm25(settings, device), experiment_kwargs=experiment)
+
+
+def _no_neighbours(name: str) -> IncompatibleError:
+    return IncompatibleError(
+        f"neighbours needs an encoder, whose vectors of words are compared, got {name!r}, which embeds nothing: "
+        "give another model."
+    )
+
+
+def _loading(known: ModelMeta, make: Callable[[str | None], Scorer], **fields: Any) -> ModelMeta:
+    """mteb's description of a search, from that of a model, with other fields. It loads what `make` gives."""
+
+    # mteb copies what is no function
+    def load(*_: Any, device: str | None = None, **__: Any) -> MTEBSearch:
+        return MTEBSearch(make(device))
+
+    return known.model_copy(update={"loader": load, "loader_kwargs": {}, **fields})
 
 
 def chunked_meta(name: str, chunker: NamedChunker) -> ModelMeta:
@@ -252,20 +236,17 @@ def chunked_meta(name: str, chunker: NamedChunker) -> ModelMeta:
     known = mteb.get_model_meta(name, fetch_from_hf=True)
     name_of_all = full_name(known)
     tail = re.sub(r"[^\w.-]", "-", name_of_all.rpartition("/")[2])
-    fields: dict[str, Any] = {
-        "name": f"local/{chunker.name}-{tail}",
-        "revision": f"{full_revision(known)}{CHUNKS}{chunker.name}.{chunker.version}",
-        "experiment_kwargs": None,
-        "adapted_from": name_of_all,
-        "loader_kwargs": {},
-        # mteb copies what is no function
-        "loader": lambda *_, device=None, **__: MTEBSearch(chunked(name, chunker.cut, device)),
-    }
-    return known.model_copy(update=fields)
+    return _loading(
+        known,
+        lambda device: _chunked(name, chunker.cut, device),
+        name=f"local/{chunker.name}-{tail}",
+        revision=f"{full_revision(known)}{CHUNKS}{chunker.name}.{chunker.version}",
+        experiment_kwargs=None,
+        adapted_from=name_of_all,
+    )
 
 
-def chunked(name: str, cut: CutText, device: str | None) -> Scorer:
-    """The scorer of a name over a user's chunks."""
+def _chunked(name: str, cut: CutText, device: str | None) -> Scorer:
     settings = SearchSettings()
     if is_extended_name(name):
         spec, settings = read_name(name)

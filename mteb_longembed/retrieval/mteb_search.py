@@ -72,18 +72,16 @@ class MTEBSearch:
         Raises:
             InputError: if `index` was not called.
         """
-        ids = list(queries["id"])
         texts = query_texts(queries, task_metadata)
         documents = self._documents
+        best: dict[str, dict[str, float]] = {}
         if top_ranked is None:
             found = best_documents(self.scorer, texts, top_k, len(documents))
-            names = [[documents.ids[number] for number in row] for _, row in found]
-            pairs = zip(names, (scores for scores, _ in found), strict=True)
-            return dict(zip(ids, (dict(zip(*pair, strict=True)) for pair in pairs), strict=True))
-        best = {}
-        for query, scores in zip(
-            ids, chain.from_iterable(matrices(self.scorer, texts, len(documents))), strict=True
-        ):
+            for query, (values, numbers) in zip(queries["id"], found, strict=True):
+                best[query] = {documents.ids[n]: value for n, value in zip(numbers, values, strict=True)}
+            return best
+        rows = chain.from_iterable(matrices(self.scorer, texts, len(documents)))
+        for query, scores in zip(queries["id"], rows, strict=True):
             asked = [key for key in top_ranked.get(query, ()) if key in documents.numbers]
             candidates = {key: float(scores[documents.numbers[key]]) for key in asked}
             order = sorted(candidates.items(), key=lambda item: -item[1])

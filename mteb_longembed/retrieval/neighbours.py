@@ -79,21 +79,17 @@ class Neighbours:
     def _nearest(self, unit: np.ndarray, own: np.ndarray) -> sparse.csr_array:
         """The neighbours of these vectors, without the words themselves, a block of vectors after the other."""
         n_words = len(self._words)
-        size = max(_BLOCK // max(n_words, 1), 1)
+        nearest = min(NEAREST, n_words)
+        size = max(_BLOCK // n_words, 1)
         parts = []
         for start in range(0, len(unit), size):
-            parts.append(self._nearest_of_block(unit[start : start + size], own[start : start + size]))
+            cosines = unit[start : start + size] @ self._unit.T
+            numbers = own[start : start + size]
+            known = np.flatnonzero(numbers >= 0)
+            cosines[known, numbers[known]] = -1
+            columns = np.argpartition(-cosines, nearest - 1, axis=1)[:, :nearest].ravel()
+            rows = np.repeat(np.arange(len(cosines)), nearest)
+            values = cosines[rows, columns]
+            near = values > LEAST
+            parts.append(sparse.csr_array((values[near], (rows[near], columns[near])), cosines.shape))
         return sparse.vstack(parts, format="csr")
-
-    def _nearest_of_block(self, unit: np.ndarray, own: np.ndarray) -> sparse.csr_array:
-        cosines = unit @ self._unit.T
-        known = np.flatnonzero(own >= 0)
-        cosines[known, own[known]] = -1
-        nearest = min(NEAREST, cosines.shape[1])
-        columns = np.argpartition(-cosines, nearest - 1, axis=1)[:, :nearest]
-        values = np.take_along_axis(cosines, columns, axis=1)
-        rows = np.repeat(np.arange(len(unit)), nearest)
-        near = values.ravel() > LEAST
-        return sparse.csr_array(
-            (values.ravel()[near], (rows[near], columns.ravel()[near])), shape=cosines.shape
-        )

@@ -18,7 +18,7 @@ from .neighbours import SHARE, Neighbours
 from .passages import windows_of
 from .postings import Asked, Postings
 from .scorer import Documents, Span
-from .words import NO_WORD, AskedWord, Cut, Words
+from .words import NO_WORD, Cut, Words
 
 #: Of the query's best window: a window that scores so much less than the document's best counts e times less.
 TEMPERATURE = 0.05
@@ -90,24 +90,22 @@ class PassageBM25:
         return np.concatenate(found)
 
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
-        _, asked = self._ask(queries)
+        asked = self._ask(queries)
         whole = self._whole.scores(asked)
         if (self.settings.window is None and self.settings.query is None) or not whole.size:
             return whole
         parts = query_parts(queries, self.settings.query)
         if self.settings.query is not None:
-            _, asked = self._ask(list(chain.from_iterable(parts)))
-        joined = self._joined(self._windows.scores(asked))
+            asked = self._ask(list(chain.from_iterable(parts)))
+        scores = self._windows.scores(asked)
+        starts = np.cumsum(self._counts) - self._counts
+        if self.settings.score == "max":
+            joined = np.maximum.reduceat(scores, starts, axis=1)
+        else:
+            joined = all_windows(scores, starts, self._counts)
         ends = np.cumsum(list(map(len, parts)))
         sums = np.add.reduceat(joined, np.append(0, ends[:-1]), axis=0)
         return _scaled(whole) + _scaled(sums)
-
-    def _joined(self, scores: np.ndarray) -> np.ndarray:
-        """The scores of documents from those of their windows, `[queries, documents]`."""
-        starts = np.cumsum(self._counts) - self._counts
-        if self.settings.score == "max":
-            return np.maximum.reduceat(scores, starts, axis=1)
-        return all_windows(scores, starts, self._counts)
 
     def evidence(self, queries: Sequence[str]) -> np.ndarray:
         """What the words of each query tell of each document, in nats, float32 `[queries, documents]`.
@@ -120,7 +118,7 @@ class PassageBM25:
             return scores
         most = np.zeros((len(queries), 1), np.float32)
         for row, (query, document) in enumerate(zip(queries, scores.argmax(axis=1).tolist(), strict=True)):
-            _, asked = self._ask([query])
+            asked = self._ask([query])
             shares = self._whole.capped(asked)
             shares.data *= self._whole.has(document, shares.indices)
             rarity = self._whole.idf_of(asked.own)
@@ -134,7 +132,7 @@ class PassageBM25:
         starts = np.cumsum(self._counts) - self._counts
         found = []
         for query, of_query in zip(queries, numbers, strict=True):
-            _, asked = self._ask([query])
+            asked = self._ask([query])
             (scores,) = self._windows.scores(asked)
             weights = self._windows.capped(asked).tocoo()
             weights.data *= self._windows.idf[weights.col]
@@ -161,12 +159,9 @@ class PassageBM25:
 
     def _present(self, text: str) -> np.ndarray:
         """Whether a text has each word of the documents, `[words]`."""
-        # the place behind all words is that of others
-        numbers = [
-            self._words.numbers.get(word.word, len(self._words)) for word in self._words.of_query(text)
-        ]
         present = np.zeros(len(self._words) + 1, bool)
-        present[numbers] = True
+        # the last place is that of all other words
+        present[[self._words.numbers.get(word, NO_WORD) for word, _ in self._words.of_query(text)]] = True
         return present[:-1]
 
     def matches(self, query: str, text: str) -> dict[str, str]:
@@ -195,59 +190,56 @@ class PassageBM25:
 
     def _matched(self, query: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         """Each word of a query as it is typed, with the numbers of the words that it matches and their shares."""
-        words, asked = self._ask([query])
+        asked = self._ask([query])
         shares = self._whole.capped(asked)
-        for row, word in enumerate(words):
+        for row, form in enumerate(asked.forms):
             own = slice(shares.indptr[row], shares.indptr[row + 1])
-            yield word.form, shares.indices[own], shares.data[own]
+            yield form, shares.indices[own], shares.data[own]
 
-    def _ask(self, queries: Sequence[str]) -> tuple[list[AskedWord], Asked]:
+    def _ask(self, queries: Sequence[str]) -> Asked:
         """The words of queries, each once. To find neighbours, words that no document has are encoded."""
         of_queries = list(map(self._words.of_query, queries))
-        words: dict[str, AskedWord] = {}
-        for word in chain.from_iterable(of_queries):
-            words.setdefault(word.word, word)
-        places = {word: place for place, word in enumerate(words)}
-        columns = [places[word.word] for word in chain.from_iterable(of_queries)]
+        forms: dict[str, str] = {}
+        for word, form in chain.from_iterable(of_queries):
+            forms.setdefault(word, form)
+        places = {word: place for place, word in enumerate(forms)}
+        columns = [places[word] for word, _ in chain.from_iterable(of_queries)]
         ends = np.cumsum([0, *map(len, of_queries)])
         ones = np.ones(len(columns), np.float32)
-        counts = sparse.csr_array((ones, columns, ends), (len(queries), len(words)))
+        counts = sparse.csr_array((ones, columns, ends), (len(queries), len(forms)))
         counts.sum_duplicates()
-        own = np.array([self._words.numbers.get(word, NO_WORD) for word in words], int)
+        own = np.array([self._words.numbers.get(word, NO_WORD) for word in forms], int)
         known = np.flatnonzero(own != NO_WORD)
         ones = np.ones(len(known), np.float32)
-        shares = sparse.csr_array((ones, (known, own[known])), (len(words), len(self._words)))
+        shares = sparse.csr_array((ones, (known, own[known])), (len(forms), len(self._words)))
         if self._neighbours is not None:
-            shares += SHARE * self._neighbours.of([word.form for word in words.values()], own)
-        return list(words.values()), Asked(own, counts, shares)
+            shares += SHARE * self._neighbours.of(list(forms.values()), own)
+        return Asked(list(forms.values()), own, counts, shares)
 
     # ---- reading -----------------------------------------------------------------------------------------
 
     def _read(self) -> None:
         """Read the documents that are not yet read."""
-        if len(self._counts) == len(self._documents):
+        first = len(self._counts)
+        if first == len(self._documents):
             return
         try:
-            self._read_from(len(self._counts))
+            cuts: list[Cut] = []
+            n_words = 0
+            for text in self._texts_from(first):
+                cuts.append(self._words.read(text))
+                n_words += len(cuts[-1].ids)
+                if n_words > _WORDS:
+                    self._count(cuts)
+                    cuts = []
+                    n_words = 0
+            self._count(cuts)
         except BaseException:
             self._forget()
             raise
         self._forms = self._words.forms()
         if self._neighbours is not None:
             self._neighbours.fit(self._forms)
-
-    def _read_from(self, first: int) -> None:
-        cuts: list[Cut] = []
-        n_words = 0
-        for text in self._texts_from(first):
-            cuts.append(self._words.read(text))
-            n_words += len(cuts[-1].ids)
-            if n_words > _WORDS:
-                self._count(cuts)
-                cuts = []
-                n_words = 0
-        if cuts:
-            self._count(cuts)
 
     def _texts_from(self, first: int) -> Iterator[str]:
         n_documents = len(self._documents)
@@ -259,6 +251,8 @@ class PassageBM25:
                     yield first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
 
     def _count(self, cuts: Sequence[Cut]) -> None:
+        if not cuts:
+            return
         self._whole.append([cut.ids for cut in cuts], len(self._words))
         rows = []
         starts = []

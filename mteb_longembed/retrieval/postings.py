@@ -21,7 +21,8 @@ _MOST = 1 << 24
 class Asked:
     """The words of some queries, by numbers."""
 
-    own: np.ndarray  #: the number of each word in the texts, or -1 if none has it, `[asked]`
+    forms: list[str]  #: each word as it was typed, in lower case, `[asked]`
+    own: np.ndarray  #: the number of each in the texts, or -1 if none has it, `[asked]`
     counts: sparse.csr_array  #: how often each query has each word, sparse `[queries, asked]`
     #: the words of the texts that each word matches, with their shares, sparse `[asked, words]`
     shares: sparse.csr_array
@@ -76,14 +77,20 @@ class Postings:
         """
         mean = self._lengths.mean() if self._lengths.any() else np.float32(1)
         norms = np.float32(K1 * (1 - B)) + np.float32(K1 * B) / mean * self._lengths
-        shares = self.capped(asked)
-        shares.data *= self.idf[shares.indices]
+        weights = self.capped(asked)
+        weights.data *= self.idf[weights.indices]
         found = np.zeros((asked.counts.shape[0], len(self)), np.float32)
         first = 0
         for part in self._parts:
             last = first + part.shape[1]
-            best = _best_matches(part, norms[first:last], shares)
-            found[:, first:last] = _summed(asked.counts, best)
+            best = _best_matches(part, norms[first:last], weights)
+            for row, query in enumerate(found):
+                own = slice(asked.counts.indptr[row], asked.counts.indptr[row + 1])
+                words = best
+                if len(found) > 1:
+                    words = best[asked.counts.indices[own]]
+                # a product of two sparse matrices takes ten times as long as those of one with vectors
+                query[first:last] = words.T @ asked.counts.data[own]
             first = last
         return found
 
@@ -107,50 +114,29 @@ class Postings:
         return np.zeros(len(words), bool)
 
 
-def _best_matches(counts: sparse.csr_array, norms: np.ndarray, shares: sparse.csr_array) -> sparse.csr_array:
+def _best_matches(counts: sparse.csr_array, norms: np.ndarray, weights: sparse.csr_array) -> sparse.csr_array:
     """What the best match of each asked word adds to the score of each text, sparse `[asked, texts]`.
 
     Args:
         counts: how often texts have words, sparse `[words, texts]`.
         norms: what is added to a count before the count is divided by the sum, `[texts]`.
-        shares: what each word counts for each of those that are asked, sparse `[asked, words]`.
+        weights: what each word counts for each of those that are asked, sparse `[asked, words]`.
     """
-    added = counts[shares.indices]
+    added = counts[weights.indices]
     # numpy would first copy the numbers of the texts in twice as many bytes
     sums = torch.from_numpy(norms).index_select(0, torch.from_numpy(added.indices)).numpy()
     sums += added.data
     values = np.divide(added.data, sums, out=sums)
-    values *= np.repeat(shares.data, np.diff(added.indptr))
-    ends = added.indptr[shares.indptr]
-    if (np.diff(shares.indptr) <= 1).all():
-        return sparse.csr_array((values, added.indices, ends), (len(ends) - 1, counts.shape[1]))
-    best = np.zeros(counts.shape[1], np.float32)
-    texts = [np.zeros(0, np.int32)]
-    highest = [np.zeros(0, np.float32)]
+    values *= np.repeat(weights.data, np.diff(added.indptr))
+    ends = added.indptr[weights.indptr]
+    if (np.diff(weights.indptr) <= 1).all():
+        return sparse.csr_array((values, added.indices, ends), (len(ends) - 1, len(norms)))
+    rows = []
     for start, end in pairwise(ends.tolist()):
-        np.maximum.at(best, added.indices[start:end], values[start:end])
-        texts.append(np.flatnonzero(best).astype(np.int32))
-        highest.append(best[texts[-1]])
-        best[texts[-1]] = 0
-    ends = np.cumsum(list(map(len, texts)), dtype=np.int32)
-    return sparse.csr_array(
-        (np.concatenate(highest), np.concatenate(texts), ends), (len(ends) - 1, len(best))
-    )
-
-
-def _summed(counts: sparse.csr_array, best: sparse.csr_array) -> np.ndarray:
-    """What the words of each query add to the score of each text, `[queries, texts]`.
-
-    A product of two sparse matrices takes ten times as long as those of one with vectors.
-    """
-    found = np.empty((counts.shape[0], best.shape[1]), np.float32)
-    for query, row in enumerate(found):
-        own = slice(counts.indptr[query], counts.indptr[query + 1])
-        words = best
-        if len(found) > 1:
-            words = best[counts.indices[own]]
-        row[:] = words.T @ counts.data[own]
-    return found
+        best = np.zeros((1, len(norms)), np.float32)
+        np.maximum.at(best[0], added.indices[start:end], values[start:end])
+        rows.append(sparse.csr_array(best))
+    return sparse.vstack(rows, format="csr")
 
 
 def _counts(rows: Sequence[np.ndarray], lengths: np.ndarray, n_words: int) -> sparse.csr_array:

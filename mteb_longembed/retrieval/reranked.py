@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.encoders.whitening import unit
 
@@ -27,15 +26,14 @@ class Reranked:
         encoded: the pass of the model that reads them.
         head: its head with several vectors.
         n: how many documents of a question are read.
-        meta: mteb's description.
     """
 
-    def __init__(self, words: PassageBM25, encoded: Pass, head: Head, n: int, meta: ModelMeta) -> None:
+    def __init__(self, words: PassageBM25, encoded: Pass, head: Head, n: int) -> None:
         self.words = words
         self.encoded = encoded
         self.head = head
         self.n = n
-        self.meta = meta
+        self.meta = words.meta
         self._documents = Documents([], [])
         self._forget()
 

@@ -77,12 +77,6 @@ class Scorer(Protocol):
         """For each query, the best passage of each of these documents, by their numbers."""
 
 
-def add_to(scorer: Scorer, documents: Documents) -> None:
-    """Let a scorer read further documents, which stand behind those of before."""
-    add = getattr(scorer, "add", scorer.fit)
-    add(documents)
-
-
 def full_name(meta: ModelMeta) -> str:
     """The name of a model as people type it. mteb's name is that of the base, and has the rest as an experiment."""
     return name_of(str(meta.name), meta.experiment_kwargs)

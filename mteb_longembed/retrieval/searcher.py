@@ -1,7 +1,7 @@
 """Search over one's own documents: add them, ask, and see the passage that answers."""
 
 import threading
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, NoReturn, overload
@@ -17,13 +17,11 @@ from mteb_longembed.encoders.tokens import read_given, without_surrogates
 from mteb_longembed.errors import InputError
 from mteb_longembed.hub import silence
 
-from .by_sentence import BySentence
 from .chunks import Chunker
-from .evidence import Evidence
 from .make import make_scorer
 from .mteb_search import MTEBSearch, best_documents
 from .passage_bm25 import PassageBM25
-from .scorer import Documents, Scorer, add_to, full_name
+from .scorer import Documents, Scorer, full_name
 from .windows import Windows
 
 
@@ -71,8 +69,9 @@ class Searcher:
         self._documents = self._as_documents([])
         #: The ids of documents without text. They are kept and never found.
         self.empty: list[str] = []
-        vectors = _windows_in(scorer)
-        if vectors is not None:
+        # several parts of a fusion have vectors, and the last one shows passages
+        vectors = getattr(scorer, "vectors", [scorer])[-1]
+        if isinstance(vectors, Windows):
             vectors.finds_windows = passages
         self._lock = threading.RLock()
 
@@ -129,9 +128,15 @@ class Searcher:
             tables.append(stored_table(self._read_given(documents, empty)))
             # tables of like size become one, so that there are few open files
             while len(tables) > 1 and len(tables[-2]) < 2 * len(tables[-1]):
-                tables[-2:] = [stored_table(_rows(tables[-2:]))]
+                merged = concatenate_datasets(tables[-2:])
+                tables[-2:] = [stored_table((row["id"], row["text"]) for row in merged)]
             if len(tables[-1]):
-                self._documents = self._fitted(self._as_documents(tables))
+                read = self._as_documents(tables)
+                fit = self.scorer.fit
+                if len(self._documents):
+                    fit = getattr(self.scorer, "add", fit)
+                fit(read)
+                self._documents = read
                 self._tables = tables
             self.empty += empty
 
@@ -141,20 +146,20 @@ class Searcher:
         """Documents that have text. The ids of the others are noted."""
         known = {*self._documents.ids, *self.empty}
         for key, text in documents:
-            _check_id(key, known)
+            if not key or key != without_surrogates(key):
+                raise InputError(
+                    f"an id must have at least one character and no half ones, got {key!r}: give another id."
+                )
+            if key in known:
+                raise InputError(
+                    f"ids must be new, got {key!r} a second time: give the document another id, or start a new "
+                    "search."
+                )
             known.add(key)
             if not text or text.isspace():
                 empty.append(key)
             else:
                 yield key, without_surrogates(text)
-
-    def _fitted(self, documents: Documents) -> Documents:
-        """Hand documents to the scorer, those of before among them. If that fails, it knows those of before."""
-        if len(self._documents):
-            add_to(self.scorer, documents)
-        else:
-            self.scorer.fit(documents)
-        return documents
 
     def _as_documents(self, tables: Sequence[Dataset]) -> Documents:
         if not tables:
@@ -202,8 +207,8 @@ class Searcher:
                 pairs = [(score, number) for score, number in pairs if score > 0]
             rankings.append(pairs)
         spans = self.scorer.passages(queries, [[number for _, number in ranking] for ranking in rankings])
+        matches: Any = getattr(self.scorer, "matches", lambda query, passage: {})
         hits = []
-        matches: Callable[[str, str], dict[str, str]] = getattr(self.scorer, "matches", _no_matches)
         for query, ranking, of_query in zip(queries, rankings, spans, strict=True):
             found = []
             for (score, number), (start, end) in zip(ranking, of_query, strict=True):
@@ -217,50 +222,12 @@ class Searcher:
 
 def _pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Each id with its text."""
-    counts = [0, 0]
     missing: Any = None  # neither an id nor a text may be None
-    for key, text in zip_longest(
-        read_given("ids", ids, keys=True), read_given("documents", texts), fillvalue=missing
-    ):
-        counts[0] += key is not missing
-        counts[1] += text is not missing
-        if counts[0] == counts[1]:
-            yield key, text
-    if counts[0] != counts[1]:
-        raise InputError(f"every document needs an id, got {counts[1]:,} documents and {counts[0]:,} ids.")
-
-
-def _check_id(key: str, known: Container[str]) -> None:
-    if not key or key != without_surrogates(key):
-        raise InputError(
-            f"an id must have at least one character and no half ones, got {key!r}: give another id."
-        )
-    if key in known:
-        raise InputError(
-            f"ids must be new, got {key!r} a second time: give the document another id, or start a new search."
-        )
-
-
-def _windows_in(scorer: Any) -> Windows | None:
-    """The scorer over vectors inside a scorer of a name, if there is one."""
-    if isinstance(scorer, Evidence):
-        scorer = scorer.vectors[-1]
-    if isinstance(scorer, BySentence):
-        scorer = scorer.inner
-    if isinstance(scorer, Windows):
-        return scorer
-    return None
-
-
-def _no_matches(query: str, passage: str) -> dict[str, str]:
-    """What scorers show that do not match words one by one."""
-    return {}
-
-
-def _rows(tables: Iterable[Dataset]) -> Iterator[tuple[str, str]]:
-    for table in tables:
-        for row in table:
-            yield row["id"], row["text"]
+    given = read_given("ids", ids, keys=True), read_given("documents", texts)
+    for key, text in zip_longest(*given, fillvalue=missing):
+        if key is missing or text is missing:
+            raise InputError("every document needs an id, got more of one than of the other: give as many.")
+        yield key, text
 
 
 def search(

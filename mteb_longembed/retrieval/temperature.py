@@ -54,15 +54,12 @@ class Temperature:
     """
 
     def __init__(self, given: float | None = None) -> None:
-        self._given = given
-        self._found = LEAST
-        self._n_documents = 0
+        self._value = given or LEAST
+        self._n_documents = float("inf") if given else 0.0
 
     def at(self, n_documents: int, find: Callable[[], float]) -> float:
         """The temperature for so many documents."""
-        if self._given is not None:
-            return self._given
         if n_documents >= 2 * self._n_documents:
-            self._found = find()
+            self._value = find()
             self._n_documents = n_documents
-        return self._found
+        return self._value

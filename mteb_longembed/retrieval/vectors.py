@@ -3,7 +3,7 @@
 import mmap
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -19,14 +19,6 @@ if hasattr(mmap, "MAP_POPULATE"):
     _WHOLE = {"flags": mmap.MAP_SHARED | mmap.MAP_POPULATE, "prot": mmap.PROT_READ}
 #: How the vectors of a document give its score: their mean is its one vector, the best one counts, or all of them.
 Join = Literal["mean", "max", "softmax"]
-
-
-class Block(NamedTuple):
-    """Some neighbouring documents: number of the first one, vectors of each one, and all vectors, `[m, d]` fp32."""
-
-    first: int
-    counts: np.ndarray
-    rows: np.ndarray
 
 
 class CorpusVectors:
@@ -93,14 +85,16 @@ class CorpusVectors:
         """The vectors of one document, `[vectors, d]`."""
         return np.array(self._rows(self._starts[number], self._starts[number + 1]))
 
-    def blocks(self, first: int = 0) -> Iterator[Block]:
-        """All documents from the first one on, in their order. A document is never split between blocks."""
+    def blocks(self, first: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """All documents from the first one on, in blocks: how many vectors each has, and all vectors, `[m, d]` fp32.
+
+        A document is never split between blocks.
+        """
         most = max(BLOCK_BYTES // (4 * max(self._width, 1)), 1)
         starts = self._starts
         while first < len(self):
             last = max(int(np.searchsorted(starts, starts[first] + most, "right")) - 1, first + 1)
-            counts = np.diff(starts[first : last + 1])
-            yield Block(first, counts, self._rows(starts[first], starts[last], _WHOLE))
+            yield np.diff(starts[first : last + 1]), self._rows(starts[first], starts[last], _WHOLE)
             first = last
 
     def _rows(self, first: int, last: int, how: dict[str, int] = _FEW) -> np.ndarray:
@@ -169,18 +163,18 @@ def document_scores(
     # numpy's product reads mapped rows as they are, and is about as fast as FAISS's flat index, which keeps a copy
     asked = np.ascontiguousarray(queries, np.float32)
     found = np.empty((len(queries), len(vectors)), np.float32)
-    first = 0
-    for block in vectors.blocks():
-        scores = asked @ block.rows.T
-        last = first + len(block.rows)
+    document = vector = 0
+    for counts, rows in vectors.blocks():
+        scores = asked @ rows.T
         if lengths is not None:
             scores += offsets
-            scores /= lengths[first:last]
-        if len(block.rows) > len(block.counts):
+            scores /= lengths[vector : vector + len(rows)]
+        if len(rows) > len(counts):
             if temperature is None:
-                scores = best_vector(scores, block.counts)
+                scores = best_vector(scores, counts)
             else:
-                scores = all_vectors(scores, block.counts, temperature)
-        found[:, block.first : block.first + len(block.counts)] = scores
-        first = last
+                scores = all_vectors(scores, counts, temperature)
+        found[:, document : document + len(counts)] = scores
+        document += len(counts)
+        vector += len(rows)
     return found

@@ -4,7 +4,6 @@ import unicodedata
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from bm25s.tokenization import Tokenizer
@@ -27,13 +26,6 @@ class Cut:
     ids: np.ndarray  #: the number of each word that is kept, int32 `[kept]`. Stop words are not
     places: np.ndarray  #: the place of each of these among all words, `[kept]`
     starts: np.ndarray  #: the first character of all words, `[words]`
-
-
-class AskedWord(NamedTuple):
-    """A word of a query: as the index has it, such as a stem, and as it was typed, in lower case."""
-
-    word: str
-    form: str
 
 
 class Words:
@@ -79,29 +71,28 @@ class Words:
         places = np.flatnonzero(ids != NO_WORD)
         return Cut(ids[places], places, starts)
 
-    def of_query(self, text: str) -> list[AskedWord]:
-        """The words of a query, also those that no document has.
+    def of_query(self, text: str) -> list[tuple[str, str]]:
+        """The words of a query, also those that no document has, each with its form: as typed, in lower case.
 
-        >>> [asked.word for asked in Words("eng-Latn").of_query("The lamps were lit.")]
-        ['lamp', 'were', 'lit']
+        >>> Words("eng-Latn").of_query("The lamps were lit.")
+        [('lamp', 'lamps'), ('were', 'were'), ('lit', 'lit')]
         """
         starts, ends = word_borders(text)
         found = []
         for form in map(self._lower, _slices(text, starts, ends)):
             word = self._word(form)
             if word is not None:
-                found.append(AskedWord(word, form))
+                found.append((word, form))
         return found
 
     def forms(self) -> list[str]:
         """The form of each word that was read most often: people write it, and models know it, unlike the stem."""
-        most = np.full(len(self), -1, np.int64)
+        forms = list(self._form_numbers)
         names = [""] * len(self)
-        for form, number in self._form_numbers.items():
-            word = self._word_of_form[number]
-            if word != NO_WORD and self._times_read[number] > most[word]:
-                most[word] = self._times_read[number]
-                names[word] = form
+        # the form that is read most often, and of those the first one, is written last
+        for number in np.argsort(-np.array(self._times_read), kind="stable")[::-1].tolist():
+            if self._word_of_form[number] != NO_WORD:
+                names[self._word_of_form[number]] = forms[number]
         return names
 
     def _new_form(self, text: str) -> int:

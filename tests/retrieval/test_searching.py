@@ -102,15 +102,15 @@ def test_several_vectors_run_in_mteb_with_documents_in_chunks_of_bytes(folder, m
     monkeypatch.setattr(passes, "CALL_BYTES", 4 * 32 * 32 * 5)
     model = mteb.get_model(f"{folder}{tail}", device="cpu")
     calls = []
-    encode = passes.Pass._append_part
+    encode = passes.Pass._encode
 
     def noting(*args):
-        calls.append(1)
-        encode(*args)
+        calls.append(len(args[2]))
+        return encode(*args)
 
-    monkeypatch.setattr(passes.Pass, "_append_part", noting)
+    monkeypatch.setattr(passes.Pass, "_encode", noting)
     check(run(model, corpus(0)), expected(folder, tail, corpus(0)), 1e-5)
-    assert len(calls) == 3  # of 12 documents, 5 in a call
+    assert calls == [5, 5, 2, 3]  # documents in three calls, and the queries
 
 
 @pytest.mark.parametrize("tail", ["", ":fuse=words", ":vectors=4"])
