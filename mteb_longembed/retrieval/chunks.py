@@ -36,7 +36,8 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Passage]:
             start = made.metadata.get("start_index", -1)
             chunks.append((start, start + len(made.page_content)))
     else:
-        for piece in chunker(text):
+        pieces = chunker(text)
+        for piece in pieces if isinstance(pieces, Iterable) else [pieces]:
             made = piece
             is_object = hasattr(made, "start_index")
             chunks.append((made.start_index, made.end_index) if is_object else made)

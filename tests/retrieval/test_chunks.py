@@ -65,7 +65,7 @@ def test_what_cannot_be_chunked_is_refused(folder):
         longembed.search(str(folder), chunker=(ranges, "v/1"), device="cpu")
     with pytest.raises(InputError, match=r"^a chunker must be a function or a splitter, got 3"):
         longembed.search(str(folder), chunker=(3, "v1"), device="cpu")
-    for result in ("ab", ["ab"], [(0, 1, 2)], [(0, "1")]):
+    for result in (3, "ab", ["ab"], [(0, 1, 2)], [(0, "1")]):
         with pytest.raises(InputError, match=r"^a chunk must be \(start, end\) with 0 <= start"):
             apply_chunker(lambda text, result=result: result, "a b c")
     splitter = LikeLangChain()
