@@ -91,13 +91,16 @@ def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
 LISTING = """
 import gc, sys
 from mteb_longembed import cli
-cli.main(["list", "models"])
+for what in ("models", "strategies"):
+    cli.main(["list", what])
 kept = [[] for _ in range(1_000_000)]  # as imports make them
 print(sum(generation["collections"] for generation in gc.get_stats()), *sys.modules, file=sys.stderr)
 """
 
 
-def test_the_listing_of_models_imports_neither_torch_nor_mteb_and_a_million_objects_are_seldom_searched_for_garbage():
+def test_listings_import_neither_torch_nor_mteb_and_a_million_objects_are_seldom_searched_for_garbage() -> (
+    None
+):
     done = subprocess.run([sys.executable, "-c", LISTING], capture_output=True, text=True, check=True)
     n_searches, *modules = done.stderr.split()
     assert not {"torch", "transformers", "mteb", "numpy"} & set(modules)

@@ -29,9 +29,7 @@ def strategies() -> Part:
     from dataclasses import fields
 
     from mteb_longembed.encoders.strategies import STRATEGIES
-    from mteb_longembed.names import spell
-    from mteb_longembed.retrieval.bm25_settings import BM25Settings
-    from mteb_longembed.retrieval.settings import SearchSettings
+    from mteb_longembed.names import BM25_SETTINGS, SEARCH_SETTINGS, spell
 
     lines = ["Strategies, for names such as e5-base+ntk@4096:logn=off"]
     data: list[dict[str, object]] = []
@@ -47,9 +45,10 @@ def strategies() -> Part:
             lines.append(f"  {'':<12}{f'{name}={text}':<20}{meaning[name]}")
         parameters = {name: str(default) for name, default in defaults.items()}
         data.append({"strategy": key, "title": title, "parameters": parameters})
-    for title, settings in (("any", SearchSettings), ("bm25", BM25Settings)):
-        names = " ".join(f"{field.name}=" for field in fields(settings))
-        lines.append(f"  {title:<10}{names} (docs/search.md)")
+    # those of a BM25 beside its model
+    of_models = ["vectors", *(name for name in SEARCH_SETTINGS if name != "neighbours")]
+    for title, settings in (("any", of_models), ("bm25", BM25_SETTINGS)):
+        lines.append(f"  {title:<10}{' '.join(f'{name}=' for name in settings)} (docs/adapt.md)")
     return "\n".join(lines), data
 
 
