@@ -154,7 +154,7 @@ FRAME = pd.DataFrame([ROW])
             {1: {"d1": 1.0}, "1": {"d1": 2.0}},
             "a document must be there once for a query, got query 1, document d1",
         ),
-        (pd.DataFrame([{**ROW, "query": None}]), "row 1: the ids .* must not be empty, got query nan"),
+        (pd.DataFrame([{**ROW, "query": None}]), "row 1: the ids .* must not be empty, got query (nan|None)"),
         (pd.DataFrame({"query": ["q0"], "score": [1.0]}), "needs a column document, got query, score"),
         ({"q0": ["d1", "d2"]}, "each query needs a dict of documents with their scores, got a list"),
         (None, "the run mine: expected a file, .* a table with to_pandas.. or rows, got a NoneType"),
