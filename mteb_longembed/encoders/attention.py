@@ -142,7 +142,7 @@ def long_attention(
     causal = module.is_causal if is_causal is None else is_causal
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     # in an extended model, a window that is at least as large as the trained length had no effect in training
-    least = strategy.target_len if strategy.KEY == "none" else strategy.trained_len
+    least = strategy.trained_len if strategy.extends else strategy.target_len
     window = None
     if sliding_window is not None and sliding_window < least:
         window = sliding_window

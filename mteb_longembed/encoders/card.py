@@ -72,7 +72,7 @@ def _facts(model: Any) -> dict[str, str]:
     if trunk.base_revision and not trunk.base_name.startswith("local/"):
         base += f" at commit `{trunk.base_revision}`"
     made_of = f"{base}, for inputs of up to {strategy.target_len} tokens."
-    if strategy.KEY != "none":
+    if strategy.extends:
         made_of = (
             f"{base}, which was trained on inputs of up to {strategy.trained_len} tokens, extended to "
             f"{strategy.target_len} tokens by the strategy `{strategy.KEY}`."

@@ -94,7 +94,7 @@ def check_exportable(checkpoint: Checkpoint) -> None:
         raise _several_vectors()
     positions = checkpoint.base.positions
     config = copy.deepcopy(checkpoint.base.config)
-    if checkpoint.strategy.KEY != "none":
+    if checkpoint.strategy.extends:
         _plain_rope(positions, checkpoint.strategy, config)
     if positions is not ABSOLUTE:
         _take_longer_inputs(positions, config, checkpoint.strategy)
@@ -157,7 +157,7 @@ def _plain_transformer(
     state = {
         key.replace("rotary_emb.base.", "rotary_emb."): value for key, value in inner.state_dict().items()
     }
-    if strategy.KEY != "none":
+    if strategy.extends:
         rope = _plain_rope(positions, strategy, config)
         table = first.table
         if rope is None and table is not None:
@@ -237,7 +237,7 @@ def _lost_in(positions: Positions, strategy: Strategy) -> list[str]:
     """One sentence for each difference between the plain checkpoint and the extended model."""
     lo = strategy.trained_len
     lost = []
-    if strategy.KEY != "none" and not strategy.changes(lo, rotary=positions is ROTARY):
+    if strategy.extends and not strategy.changes(lo, rotary=positions is ROTARY):
         rows = torch.arange(lo, dtype=torch.float32)[:, None]
         # in a table, `rp` leaves the first rows as they are
         if positions is not ABSOLUTE or not torch.equal(strategy.long_rows(rows)[:lo], rows):

@@ -150,7 +150,7 @@ def extend(
                 f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
             )
     trunk = base[0]
-    if isinstance(trunk, LongTransformer) and trunk.strategy.KEY != "none":
+    if isinstance(trunk, LongTransformer) and trunk.strategy.extends:
         raise InputError(f"the model is extended already (by {trunk.strategy.KEY}): extend its base instead.")
     described = base_of_loaded(base, digest(base))
     if isinstance(base, LongSentenceTransformer) and base.checkpoint is not None:

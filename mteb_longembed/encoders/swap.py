@@ -105,7 +105,7 @@ def check_fit(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
             raise IncompatibleError(
                 f"{strategy.KEY}'s {parameter.name} has no effect on {model}: it changes {only} ones; leave it out."
             )
-    if positions == ABSOLUTE and strategy.KEY == "none" and strategy.target_len > strategy.trained_len:
+    if positions == ABSOLUTE and not strategy.extends and strategy.target_len > strategy.trained_len:
         raise IncompatibleError(
             f"with the strategy none, a model with absolute positions takes at most its {strategy.trained_len} "
             f"trained positions, got a target length of {strategy.target_len} tokens: use pcw, gp, rp, pi or ntk; its "

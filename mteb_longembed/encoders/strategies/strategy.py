@@ -88,6 +88,11 @@ class Strategy:
         return {name: value for name, value in values.items() if value != getattr(plain, name)}
 
     @property
+    def extends(self) -> bool:
+        """Whether it brings long documents into the trained range: by other positions, or in windows."""
+        return self.MOVES or self.CUTS
+
+    @property
     def scale(self) -> int:
         """`s = ceil(Lt / Lo)`."""
         return math.ceil(self.target_len / self.trained_len)
