@@ -170,9 +170,8 @@ class ZooEntry:
     """A base model, and the facts that its own files do not say."""
 
     hub_id: str  #: its name on the hub; its name in mteb's registry if `kind` is `mteb`
-    revision: str | None = (
-        None  #: pinned commit; None means the branch `main`, and the commit found there is recorded
-    )
+    #: pinned commit; None means the branch `main`, and the commit found there is recorded
+    revision: str | None = None
     #: the longest input in tokens that the model was trained on, if its files do not say it or say it wrongly
     trained_len: int | None = None
     #: text before a query; None means the prompt of the model's own files, if there is one
@@ -186,9 +185,8 @@ class ZooEntry:
     #: the factor by which the position table is interpolated already. Inputs of at most `trained_len` tokens read
     #: every `interpolation`-th row
     interpolation: int | None = None
-    bundled: str | None = (
-        None  #: folder inside `mteb_longembed/models`, for weights that ship with this package
-    )
+    #: folder inside `mteb_longembed/models`, for weights that ship with this package
+    bundled: str | None = None
     #: `hub` for models whose weights can be extended; `mteb` for models that only mteb can run
     kind: Literal["hub", "mteb"] = "hub"
 

@@ -214,9 +214,8 @@ def candidates_of(
         return [replace(named(base), is_named=True)], []
     if target is not None:
         covering = read_tokens("the target", target)
-    if not has_checkpoint(
-        base
-    ):  # a model of mteb's own, and windows around it where mteb names its tokenizer
+    if not has_checkpoint(base):
+        # a model of mteb's own, and windows around it where mteb names its tokenizer
         try:
             return [named(base), named(f"{base}+pcw@{covering or '32k'}", base)], []
         except InputError as error:

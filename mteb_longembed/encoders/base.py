@@ -145,9 +145,8 @@ class Base:
     name: str  #: a hub id or `local/NAME`
     files: Files  #: the files themselves
     config: PretrainedConfig  #: transformers' configuration
-    max_seq_length: object = (
-        None  #: the longest input in tokens by sentence-transformers' settings, as it stands there
-    )
+    #: the longest input in tokens by sentence-transformers' settings, as it stands there
+    max_seq_length: object = None
     modules: Sequence[Mapping[str, str]] = ()  #: the entries of modules.json, as `Files.modules` gives them
     entry: ZooEntry | None = None  #: that of the zoo
     pooling: str | None = None  #: the pooling's mode; several are joined by `+`
@@ -155,9 +154,8 @@ class Base:
     runs_code: bool = False  #: whether the repository brings code of its own, and it may run
     adapter_of: Files | None = None  #: the files of the base, if these are only an adapter of PEFT
     saved: Json | None = None  #: the setting of our first module, if we saved the model
-    vectors: Vectors | None = (
-        None  #: as a model that we saved has them; None for one vector for each document
-    )
+    #: as a model that we saved has them; None for one vector for each document
+    vectors: Vectors | None = None
     digest: str | None = None  #: of a loaded model
 
     @property

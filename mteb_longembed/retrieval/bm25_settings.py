@@ -23,9 +23,8 @@ VERSION = "p4"
 class BM25Settings:
     """What a name such as `bm25:window=200,query=sentences` or `bm25@512` asks for."""
 
-    window: Annotated[int, Field(ge=2), "words"] | None = (
-        None  #: words of a window; None: whole documents only
-    )
+    #: words of a window; None: whole documents only
+    window: Annotated[int, Field(ge=2), "words"] | None = None
     query: Literal["sentences"] | None = None  #: `sentences` asks each sentence of a query on its own
     #: how windows make a document's score: all of them (`softmax`), or the best one (`max`); None: all
     score: Join | None = None
