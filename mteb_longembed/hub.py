@@ -86,6 +86,8 @@ def translate_hub_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, HTTPError) as error:
+        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
+            raise  # this machine's own, such as a full disk
         refused: BaseException | None = error
         while not isinstance(refused, HfHubHTTPError | FileMetadataError | HTTPError | None):
             refused = refused.__cause__ or refused.__context__

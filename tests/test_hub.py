@@ -1,10 +1,12 @@
 """A hub that does not answer is found out once, quickly, and what is in the cache still loads."""
 
+import errno
 import itertools
 import logging
 import socket
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -129,6 +131,16 @@ def test_what_a_hub_answers_is_one_sentence_with_its_own_words_and_a_retry_works
     assert str(error.value).endswith(".")
     empty_hub.fault = None
     assert longembed.load("somebody/tiny+pi@64:trained_len=16").encode("aa bb").shape == (32,)
+
+
+def test_a_full_disk_is_not_called_a_refusal_of_the_hub() -> None:
+    refused = huggingface_hub.errors.HfHubHTTPError(
+        "503", response=SimpleNamespace(headers={}, request=None, status_code=503)
+    )
+    full = OSError(errno.ENOSPC, "No space left on device")
+    full.__context__ = refused
+    with pytest.raises(OSError, match="No space left"), hub.translate_hub_errors():
+        raise full
 
 
 def test_a_hub_that_was_gone_is_asked_again_in_the_next_minute(monkeypatch, empty_hub) -> None:
