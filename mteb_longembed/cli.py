@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from . import __version__
+from .commands import add_arguments
 from .errors import INTERRUPTED, LongEmbedError
 
 #: Name -> one line of help. Each has a module in `commands`.
@@ -95,5 +96,5 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     for name, help_line in COMMANDS.items():
         command = commands.add_parser(name, help=help_line)
         if arguments and name == arguments[0]:
-            importlib.import_module("mteb_longembed.commands").add_arguments(command, _module(name))
+            add_arguments(command, _module(name))
     return parser.parse_args(arguments)
