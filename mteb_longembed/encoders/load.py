@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, cast, overload
+from typing import Any, Literal, cast
 
 import torch
-from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import processors
@@ -46,51 +46,6 @@ _CLASSES = {
 }
 #: Weights that an embedding model may lack: heads that it never runs.
 _HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
-Similarity = Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanmaxsim"]
-
-
-class LoadOptions(TypedDict, total=False):
-    """The keywords of `load` other than `vectors`."""
-
-    revision: str | None
-    device: str | None
-    trust_remote_code: bool
-    truncate_dim: int | None
-    prompts: Mapping[str, str] | None
-    similarity_fn_name: Similarity | None
-    model_kwargs: Mapping[str, object] | None
-
-
-@overload
-def extend(
-    base: str | Path | SentenceTransformer,
-    strategy: str = "none",
-    target_len: int | None = None,
-    trained_len: int | None = None,
-    *,
-    revision: str | None = None,
-    dtype: str | None = None,
-    device: str | None = None,
-    trust_remote_code: bool = False,
-    vectors: None = None,
-    **params: object,
-) -> SentenceTransformer: ...
-
-
-@overload
-def extend(
-    base: str | Path | SentenceTransformer,
-    strategy: str = "none",
-    target_len: int | None = None,
-    trained_len: int | None = None,
-    *,
-    revision: str | None = None,
-    dtype: str | None = None,
-    device: str | None = None,
-    trust_remote_code: bool = False,
-    vectors: int | str,
-    **params: object,
-) -> MultiVectorEncoder: ...
 
 
 def extend(
@@ -105,10 +60,10 @@ def extend(
     trust_remote_code: bool = False,
     vectors: int | str | None = None,
     **params: object,
-) -> SentenceTransformer | MultiVectorEncoder:
+) -> SentenceTransformer:
     """Extend a base model to longer inputs. The result is an ordinary `SentenceTransformer`.
 
-    With `vectors` the result is a `MultiVectorEncoder`, which gives a document several vectors.
+    With `vectors` it is a `MultiVectorEncoder`, which gives a document several vectors; type checkers do not see that.
 
     Source: Zhu et al. 2024, arXiv:2404.12096. The docstring of each strategy gives the strategy's own source.
 
@@ -139,16 +94,13 @@ def extend(
         raise InputError(
             f"extend takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
+    is_loaded = isinstance(base, SentenceTransformer)
     general = revision, dtype, trust_remote_code, vectors
-    source = "" if isinstance(base, SentenceTransformer) else str(base)
-    spec = ModelSpec(source, strategy, target_len, trained_len, *general, params=params)
+    spec = ModelSpec("" if is_loaded else str(base), strategy, target_len, trained_len, *general, params=params)
     if not isinstance(base, SentenceTransformer):
-        return load_checkpoint(open_checkpoint(spec), device)
-    for key, value in (("revision", spec.revision), ("dtype", spec.dtype)):
-        if value is not None:
-            raise InputError(
-                f"{key} can be set only when a base is loaded, got {value!r} with a loaded model: set it when you load."
-            )
+        return cast("SentenceTransformer", load_checkpoint(open_checkpoint(spec), device))
+    if revision is not None or dtype is not None:
+        raise InputError("revision and dtype can be set only when a base is loaded: set them when you load it.")
     trunk = base[0]
     if isinstance(trunk, LongTransformer) and trunk.strategy.extends:
         raise InputError(f"the model is extended already (by {trunk.strategy.KEY}): extend its base instead.")
@@ -159,19 +111,7 @@ def extend(
         if not base.is_unchanged():
             name = base.identity().base
             described = replace(described, name=name, digest=digest(base))
-    return _finished(copy.deepcopy(base), checkpoint_of(described, spec), device)
-
-
-@overload
-def load(
-    name: str | Path, *, vectors: None = None, **options: Unpack[LoadOptions]
-) -> SentenceTransformer: ...
-
-
-@overload
-def load(
-    name: str | Path, *, vectors: int | Literal["window"], **options: Unpack[LoadOptions]
-) -> MultiVectorEncoder: ...
+    return cast("SentenceTransformer", _finished(copy.deepcopy(base), checkpoint_of(described, spec), device))
 
 
 def load(
@@ -183,9 +123,9 @@ def load(
     vectors: int | str | None = None,
     truncate_dim: int | None = None,
     prompts: Mapping[str, str] | None = None,
-    similarity_fn_name: Similarity | None = None,
+    similarity_fn_name: Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanmaxsim"] | None = None,
     model_kwargs: Mapping[str, object] | None = None,
-) -> SentenceTransformer | MultiVectorEncoder:
+) -> SentenceTransformer:
     """Load an extended model by its name (`e5-base+ntk@4096`), or a saved one from a folder or a hub repository.
 
     Args:
@@ -193,7 +133,7 @@ def load(
         revision: commit, branch or tag of the repository on the hub.
         device: where the model goes. Default: the best device of this machine.
         trust_remote_code: run the base repository's own model code. A model that we saved never needs it.
-        vectors: as in `extend`, and as `vectors` in a name. Type checkers see a `MultiVectorEncoder` only with it.
+        vectors: as in `extend`, and as `vectors` in a name.
         truncate_dim: as sentence-transformers takes it, like the next three. With one of them the model is
             `local/NAME`.
         prompts: texts by their names; the others stay.
@@ -209,16 +149,14 @@ def load(
         )
     loading = dict(model_kwargs or {})
     dtype = str(loading.pop("dtype", loading.pop("torch_dtype", "auto"))).removeprefix("torch.")
-    given = {
-        "revision": revision,
-        "dtype": None if dtype in ("auto", "None") else dtype,
-        "trust_remote_code": trust_remote_code or None,
-        "vectors": vectors,
-    }
-    chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     spec = ModelSpec.parse(str(name))
-    if chosen:
-        spec = replace(spec, **chosen)
+    spec = replace(
+        spec,
+        revision=revision or spec.revision,
+        dtype=spec.dtype if dtype in ("auto", "None") else dtype,
+        trust_remote_code=trust_remote_code or spec.trust_remote_code,
+        vectors=spec.vectors if vectors is None else vectors,
+    )
     model = load_checkpoint(open_checkpoint(spec), device, loading)
     if loading:
         # what these settings change is not known, so the name does not hold
@@ -228,7 +166,7 @@ def load(
         model.similarity_fn_name = similarity_fn_name
     if truncate_dim is not None:
         model.cut_dimensions(truncate_dim)
-    return model
+    return cast("SentenceTransformer", model)
 
 
 def load_checkpoint(
@@ -241,35 +179,37 @@ def load_checkpoint(
     """
     base = checkpoint.base
     with _translated_errors(base.path):
-        kwargs = _options(base, checkpoint.spec.dtype, model_kwargs)
         if base.saved is None:
-            loaded = load_base(base, device, kwargs)
-            _check(loaded[0], base.path)
-            return _finished(loaded, checkpoint, device)
+            return _finished(load_base(base, device, checkpoint.spec.dtype, model_kwargs), checkpoint, device)
         owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
-        model: LongModel = owner._load_with_module_classes(base.path, _CLASSES, device=device, **kwargs)
+        options = _options(base, checkpoint.spec.dtype, model_kwargs)
+        model: LongModel = owner._load_with_module_classes(base.path, _CLASSES, device=device, **options)
         _check(model[0], base.path)
-        _name_the_document_prompt(model)
-        model.remember(checkpoint)
-        return model
+    _name_the_document_prompt(model)
+    model.remember(checkpoint)
+    return model
 
 
 def _options(base: Base, dtype: str | None, model_kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What sentence-transformers is given to load a base, without a device."""
+    """What sentence-transformers is given to load the files of a base and no others."""
     computed = {} if dtype is None else {"dtype": getattr(torch, DTYPES[dtype])}
     return {
         "trust_remote_code": base.runs_code,
         "model_kwargs": {**(model_kwargs or {}), **computed},
-        **base.files.load_options(),
+        "revision": base.files.commit,
+        # if the hub does not answer, no file is retried: the small files came from the cache too
+        "local_files_only": base.files.local or not hub_answers(),
     }
 
 
-def load_base(base: Base, device: str | None, kwargs: dict[str, Any] | None = None) -> SentenceTransformer:
+def load_base(
+    base: Base, device: str | None, dtype: str | None = None, model_kwargs: Mapping[str, Any] | None = None
+) -> SentenceTransformer:
     """The base as its files describe it, in sentence-transformers' own classes. The zoo adds what they leave out.
 
     Without a device, it goes to the best one.
     """
-    kwargs = kwargs or _options(base, None, None)
+    kwargs = _options(base, dtype, model_kwargs)
     entry = base.entry or ZooEntry(hub_id=base.name)
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     options: dict[str, Any] = {
@@ -279,18 +219,19 @@ def load_base(base: Base, device: str | None, kwargs: dict[str, Any] | None = No
     if entry.config:
         kwargs["config_kwargs"] = dict(entry.config)
     if base.config.architectures == [E5_ROPE]:
-        kwargs["model_kwargs"] = {**kwargs["model_kwargs"], "key_mapping": KEY_MAPPING}
+        kwargs["model_kwargs"]["key_mapping"] = KEY_MAPPING
     if base.modules or entry.pooling is None:
         model = SentenceTransformer(base.path, **options, **kwargs)
     else:
         inner = Transformer.load(base.path, **kwargs)
         modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
         model = SentenceTransformer(modules=modules, **options)
+    first = cast("Any", model[0])
     if base.config.architectures == [E5_ROPE]:
-        cast("Any", model[0]).model._weight_conversions = []  # it is saved under transformers' names
-    wants_eos = base.files.json("tokenizer_config.json").get("add_eos_token") is True
-    if entry.append_eos or (wants_eos and base.pooling == "lasttoken"):
-        _append_eos(model.tokenizer, says_so=not entry.append_eos)
+        first.model._weight_conversions = []  # it is saved under transformers' names
+    _check(first, base.path)
+    if entry.append_eos:
+        _append_eos(model.tokenizer)
     return model
 
 
@@ -303,28 +244,14 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
         _with_trained_rows(first.model, step)
     first = LongTransformer.made_of(first, checkpoint.strategy, has_long_rows=step is not None)
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
-    made: LongModel
-    if (
-        checkpoint.vectors is None
-        and not first.cuts
-        and type(base) in (SentenceTransformer, LongSentenceTransformer)
-    ):
-        # its head stays as it is
-        base.__class__ = LongSentenceTransformer
-        made = cast("LongSentenceTransformer", base)
-        for module in list(made)[1:]:
-            module.float()
-        if device is not None:
-            made.to(device)
-    else:
-        head = Head.of(base)
-        settings = settings_of(base)
-        if checkpoint.vectors is not None:
-            # the model compares by cosine, unless it says dot
-            similarity = settings.pop("similarity_fn_name")
-            dims = settings["truncate_dim"]
-            head = replace(head, vectors=checkpoint.vectors, normalize=similarity != "dot", dims=dims)
-        made = of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
+    head = Head.of(base)
+    settings = settings_of(base)
+    if checkpoint.vectors is not None:
+        # the model compares by cosine, unless it says dot
+        similarity = settings.pop("similarity_fn_name")
+        dims = settings["truncate_dim"]
+        head = replace(head, vectors=checkpoint.vectors, normalize=similarity != "dot", dims=dims)
+    made = of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
     _name_the_document_prompt(made)
     made.remember(checkpoint)
     return made
@@ -374,29 +301,17 @@ def _name_the_document_prompt(model: BaseModel) -> None:
         model.prompts["document"] = prompt
 
 
-def _append_eos(tokenizer: PreTrainedTokenizerFast, *, says_so: bool) -> None:
-    """Make every input end in the end-of-sequence token, unless the tokenizer's files do so already.
-
-    transformers 5 follows tokenizer.json, and older versions followed `add_eos_token` in tokenizer_config.json.
-    """
+def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Make every input end in the end-of-sequence token, unless the tokenizer's files do so already."""
     eos = tokenizer.eos_token
-    if eos is None or tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
+    if tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id:
         return
-    if says_so:
-        warnings.warn(
-            "the model pools the last token, and its tokenizer_config.json says add_eos_token, but its tokenizer.json "
-            f"adds none: every text gets {eos} at its end, as in training.",
-            stacklevel=4,
-        )
     template = processors.TemplateProcessing(
         single=f"$A {eos}", pair=f"$A $B {eos}", special_tokens=[(eos, tokenizer.eos_token_id)]
     )
     backend = tokenizer.backend_tokenizer
-    processor = backend.post_processor
-    if processor is None:
-        backend.post_processor = template
-    else:
-        backend.post_processor = processors.Sequence([processor, template])
+    before = [] if backend.post_processor is None else [backend.post_processor]
+    backend.post_processor = processors.Sequence([*before, template])
 
 
 def _check(first: Any, path: str) -> None:
@@ -414,9 +329,8 @@ def _check(first: Any, path: str) -> None:
             f"the checkpoint in {path} lacks {len(missing)} weights that the model needs: {shown}."
         )
     rows = getattr(first.model.get_input_embeddings(), "num_embeddings", 0)
-    entries = len(first.tokenizer or ())
-    if 2 * entries < rows:
+    if 2 * len(first.tokenizer or ()) < rows:
         raise ModelError(
-            f"the tokenizer of {first.config.name_or_path} must have at least half as many entries as the model's "
-            f"table has rows ({rows:,}), got {entries:,}: add the tokenizer's own files, such as tokenizer.json."
+            f"the tokenizer of {path} must have at least half as many entries as the model's table has rows "
+            f"({rows:,}), got {len(first.tokenizer or ()):,}: add its own files, such as tokenizer.json."
         )
