@@ -6,14 +6,13 @@ them, refuse or overlook without a word. Both old and new read the form that is 
 
 import copy
 import json
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Transformer
+from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import nn
 from transformers import PretrainedConfig
 
@@ -23,11 +22,10 @@ from mteb_longembed.files import whole_folder
 
 from .base import POOLING_SWITCHES
 from .card import exported_card
-from .checkpoint import Checkpoint
-from .head import Head, routes
+from .head import Head
 from .load import load
 from .model import LongTransformer, check_merged, settings_of
-from .swap import ABSOLUTE, ROTARY, UNKNOWN, Positions, positions_of
+from .swap import ABSOLUTE, ROTARY, UNKNOWN, LongRotary, LongTable, Positions, positions_of
 from .weights import TokenWeights
 
 #: The content of a JSON object.
@@ -36,15 +34,8 @@ Json = dict[str, Any]
 _PROMPTS = (
     "exact vectors of texts with a long prompt or a new one: stock modules count the weights of prompts."
 )
-#: Modules behind a transformer that old versions have under the same name.
-_KNOWN = ("Pooling", "Dense", "Normalize", "WordWeights", "LayerNorm", "Dropout")
 #: Where readers that know only a transformer and its pooling look for the pooling.
 _POOLING = "1_Pooling"
-#: Class of a module -> the settings that its old class takes. Other classes take all of theirs.
-_SETTINGS = {
-    "Dense": ("in_features", "out_features", "bias", "activation_function"),
-    "WordWeights": ("vocab", "word_weights", "unknown_word_weight"),
-}
 #: Model type -> where transformers 4 reads the thetas of its full and of its sliding layers.
 _THETAS = {
     "gemma3_text": ("rope_theta", "rope_local_base_freq"),
@@ -83,88 +74,56 @@ def export(
     else:
         source = load(model, device="cpu", trust_remote_code=trust_remote_code)
     if not isinstance(source, SentenceTransformer):
-        raise _several_vectors()
+        raise IncompatibleError(
+            "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
+            "save_pretrained."
+        )
+    check_merged(source)
+    if not isinstance(source[0], Transformer):
+        raise IncompatibleError(
+            f"export writes a Transformer and what follows it, got a {type(source[0]).__name__}: use save_pretrained."
+        )
     with whole_folder(folder) as unfinished:
-        return _write_plain(source, unfinished, trust_remote_code=trust_remote_code)
+        return _write_plain(source, unfinished)
 
 
-def check_exportable(checkpoint: Checkpoint) -> None:
-    """Raise IncompatibleError if a plain checkpoint of it would be another method. No weights are read."""
-    if checkpoint.vectors is not None:
-        raise _several_vectors()
-    positions = checkpoint.base.positions
-    config = copy.deepcopy(checkpoint.base.config)
-    if checkpoint.strategy.extends:
-        _plain_rope(positions, checkpoint.strategy, config)
-    if positions is not ABSOLUTE:
-        _take_longer_inputs(positions, config, checkpoint.strategy)
-
-
-def _several_vectors() -> IncompatibleError:
-    return IncompatibleError(
-        "several vectors a document cannot be a plain checkpoint: they are pooled by modules of ours; use "
-        "save_pretrained."
-    )
-
-
-def _write_plain(source: SentenceTransformer, folder: Path, *, trust_remote_code: bool) -> list[str]:
+def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
     """Write a model, which is changed, into a folder. Returns what `export` does."""
     first: Any = source[0]
     head = Head.of(source)
     lost = [] if head.weights is None else [_PROMPTS]
     length: int | None = source.max_seq_length
-    trunk: nn.Module = first
-    if isinstance(first, LongTransformer):
-        positions = positions_of(first.config)
-        lost += _lost_in(positions, first.strategy)
-        if positions is ROTARY and _rope_of(first.config).get("rope_type") == "longrope":
-            lost.append(
-                "frequencies by each document's own length: transformers chooses those of a whole batch by its "
-                "longest input."
-            )
+    is_ours = isinstance(first, LongTransformer)
+    if is_ours:
         length = first.strategy.target_len
-        trunk = _plain_transformer(first, positions, folder.parent, trust_remote_code=trust_remote_code)
-    modules = [trunk, *head.modules()]
+        lost += _lost_in(first.config, first.strategy)
+        card = exported_card(source, folder.name, lost)
+        _make_plain(first)
+    modules = [first, *head.modules()]
     if isinstance(head.weights, TokenWeights):
         modules[1] = head.weights.stock()
-    _check_old_readers(modules)
     plain = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
-    if isinstance(first, LongTransformer):
-        plain.save_pretrained(str(folder), create_model_card=False)
-        card = exported_card(source, folder.name, lost)
-        (folder / "README.md").write_text(card, encoding="utf-8")
-    else:
+    if not is_ours:
         plain.model_card_data = source.model_card_data
         cast("Any", plain)._model_card_text = cast("Any", source)._model_card_text
-        plain.save_pretrained(str(folder))
+    plain.save_pretrained(str(folder), create_model_card=not is_ours)
+    if is_ours:
+        (folder / "README.md").write_text(card, encoding="utf-8")
     return lost + _for_old_readers(folder, length)
 
 
 # ---- the strategy in weights and settings -----------------------------------------------------------------------
 
 
-def _plain_transformer(
-    first: LongTransformer, positions: Positions, beside: Path, *, trust_remote_code: bool
-) -> Transformer:
-    """sentence-transformers' own first module, with the strategy in its weights and settings. `first` is changed.
-
-    It is written once to a temporary folder in `beside`.
-    """
-    strategy = first.strategy
-    inner: Any = first.model
+def _make_plain(first: Any) -> None:
+    """Put the strategy of our first module into its weights and settings, and make it sentence-transformers' own."""
+    positions = positions_of(first.config)
+    strategy: Strategy = first.strategy
+    inner = first.model
     config = inner.config
-    tokenizer: Any = first.tokenizer
-    state = {
-        key.replace("rotary_emb.base.", "rotary_emb."): value for key, value in inner.state_dict().items()
-    }
     if strategy.extends:
         rope = _plain_rope(positions, strategy, config)
-        table = first.table
-        if rope is None and table is not None:
-            key = next(name for name in state if name.endswith("position_embeddings.weight"))
-            state[key] = torch.cat([table.weight.detach()[: table.first_row], table.long.detach()])
-            config.max_position_embeddings = len(state[key])
-        elif rope is not None:
+        if rope is not None:
             if "full_attention" in config.rope_parameters:
                 rope = {**config.rope_parameters, "full_attention": rope}
             config.rope_parameters = rope
@@ -174,13 +133,16 @@ def _plain_transformer(
                 config.sliding_window = strategy.target_len
     if positions is not ABSOLUTE:
         _take_longer_inputs(positions, config, strategy)
-    tokenizer.model_max_length = strategy.target_len
-    with tempfile.TemporaryDirectory(dir=beside) as temporary:
-        inner.save_pretrained(temporary, state_dict=state)
-        tokenizer.save_pretrained(temporary)
-        stock: Transformer = Transformer.load(temporary, trust_remote_code=trust_remote_code)
-    stock.max_seq_length = strategy.target_len
-    return stock
+    for name, part in list(inner.named_modules()):
+        if isinstance(part, LongRotary):
+            inner.set_submodule(name, part.base)
+        elif isinstance(part, LongTable):
+            rows = torch.cat([part.weight.detach()[: part.first_row], part.long.detach()])
+            config.max_position_embeddings = len(rows)
+            inner.set_submodule(name, nn.Embedding(*rows.shape, part.padding_idx, _weight=rows))
+    first.tokenizer.model_max_length = strategy.target_len
+    first.max_seq_length = strategy.target_len
+    first.__class__ = Transformer
 
 
 def _plain_rope(positions: Positions, strategy: Strategy, config: PretrainedConfig) -> Json | None:
@@ -233,8 +195,9 @@ def _take_longer_inputs(positions: Positions, config: PretrainedConfig, strategy
     raise _refuse(positions, strategy, f"{reason}; use @{limit} or less, or save_pretrained")
 
 
-def _lost_in(positions: Positions, strategy: Strategy) -> list[str]:
+def _lost_in(config: PretrainedConfig, strategy: Strategy) -> list[str]:
     """One sentence for each difference between the plain checkpoint and the extended model."""
+    positions = positions_of(config)
     lo = strategy.trained_len
     lost = []
     if strategy.extends and not strategy.changes(lo, rotary=positions is ROTARY):
@@ -249,6 +212,11 @@ def _lost_in(positions: Positions, strategy: Strategy) -> list[str]:
         lost.append(
             f"inputs beyond {lo} tokens get no attention scaling: the checkpoint is the model with logn=off."
         )
+    if positions is ROTARY and _rope_of(config).get("rope_type") == "longrope":
+        lost.append(
+            "frequencies by each document's own length: transformers chooses those of a whole batch by its longest "
+            "input."
+        )
     return lost
 
 
@@ -262,29 +230,6 @@ def _refuse(positions: Positions, strategy: Strategy, reason: str) -> Incompatib
 # ---- a form that old and new readers know -----------------------------------------------------------------------
 
 
-def _check_old_readers(modules: Sequence[nn.Module]) -> None:
-    """Raise IncompatibleError for modules that no form of a folder makes old readers run as they are."""
-    first, *others = modules
-    check_merged(first)
-    if not isinstance(first, Transformer):
-        raise IncompatibleError(
-            f"export writes a Transformer and what follows it, got a {type(first).__name__}: use save_pretrained."
-        )
-    for part in [part for module in others for part in routes(module)]:
-        kind = type(part).__name__
-        if kind not in _KNOWN:
-            raise IncompatibleError(f"old readers have no {kind}: use save_pretrained.")
-        if not isinstance(part, Dense):
-            continue
-        if part.use_residual:
-            raise IncompatibleError("old readers have no Dense with use_residual: use save_pretrained.")
-        if {part.module_input_name, part.module_output_name} != {"sentence_embedding"}:
-            raise IncompatibleError(
-                f"old readers have no Dense of {part.module_input_name}, only of sentence_embedding: use "
-                "save_pretrained."
-            )
-
-
 def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
     """Rewrite the files of a folder that `save_pretrained` of a SentenceTransformer has just written.
 
@@ -293,10 +238,16 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
     """
     modules: list[Json] = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     for module in modules:
-        if module["type"].endswith(".Pooling") and not (folder / _POOLING).exists():
+        kind = module["type"].rpartition(".")[2]
+        if kind == "Pooling" and not (folder / _POOLING).exists():
             (folder / module["path"]).rename(folder / _POOLING)
             module["path"] = _POOLING
-        module["type"] = _rewrite_module(folder / module["path"], module["type"])
+        if kind == "Pooling":
+            _change(folder / module["path"] / "config.json", _pooling_with_switches)
+        elif kind == "Dense":
+            _change(folder / module["path"] / "config.json", _dense_without_names)
+        if module["type"].startswith("sentence_transformers.") and kind != "Router":
+            module["type"] = f"sentence_transformers.models.{kind}"
     _write(folder / "modules.json", modules)
     # an old Transformer takes no other settings
     length = {} if max_seq_length is None else {"max_seq_length": max_seq_length}
@@ -305,31 +256,16 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
     if max_seq_length is not None:
         _change(folder / "tokenizer.json", lambda content: _cut_at(content, max_seq_length))
     _change(folder / "tokenizer_config.json", lambda content: _old_tokenizer(content, max_seq_length))
-    unknown = []
-    if any(module["type"].endswith(".Router") for module in modules):
-        unknown.append(
-            "support for sentence-transformers before 6, which lacks the Router that example queries need."
-        )
     config: Json = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     full = (config.get("rope_parameters") or {}).get("full_attention", {})
     if full.get("rope_type", "default") != "default" and "rope_scaling" not in config:
-        unknown.append(
-            f"the extension in transformers before 5.0, whose {config['model_type']} has no rope scaling."
-        )
-    return unknown
+        return [f"the extension in transformers before 5.0, whose {config['model_type']} has no rope scaling."]
+    return []
 
 
-def _rewrite_module(folder: Path, reference: str) -> str:
-    """Rewrite the settings of a module. Returns its class by the name that old and new readers know."""
-    name = reference.rpartition(".")[2]
-    if name == "Router" or not reference.startswith("sentence_transformers."):
-        return reference
-    file = folder / "config.json"
-    if name == "Pooling":
-        _change(file, _pooling_with_switches)
-    if name in _SETTINGS:
-        _change(file, lambda content: {key: content[key] for key in _SETTINGS[name]})
-    return f"sentence_transformers.models.{name}"
+def _dense_without_names(dense: Json) -> Json:
+    """The settings of a Dense without the names of features that the old class has anyway."""
+    return {key: value for key, value in dense.items() if value != "sentence_embedding"}
 
 
 def _pooling_with_switches(pooling: Json) -> Json:

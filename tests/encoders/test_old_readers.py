@@ -66,16 +66,6 @@ def test_an_adapted_model_has_stock_modules_and_its_pooling_where_readers_look(t
     assert np.abs(stock.encode(texts) - before).max() < 2e-6
 
 
-def test_example_queries_need_a_router_and_a_sentence_says_who_lacks_it(tmp_path) -> None:
-    model = tiny.adapted(tiny.saved("bert", tmp_path), CORPUS, queries=CORPUS)
-    lost = export(model, tmp_path / "plain")
-    assert lost[-1] == (
-        "support for sentence-transformers before 6, which lacks the Router that example queries need."
-    )
-    stock = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
-    assert np.abs(stock.encode_query(CORPUS[:2]) - model.encode_query(CORPUS[:2])).max() < 2e-6
-
-
 ROPE = {"rope_type": "default", "rope_theta": 500.0}
 
 
