@@ -36,7 +36,6 @@ def adapt(
     *,
     weights: Literal["idf", "sif"] | None = "idf",
     whiten: float = 0.5,
-    queries: Iterable[str] | None = None,
     max_tokens: int = MAX_TOKENS,
     seed: int = 0,
     device: str | None = None,
@@ -60,8 +59,6 @@ def adapt(
             stream in random order, `itertools.islice` reads a part of it alone.
         weights: `idf` (`ln((N + 1) / (n + 0.5))` of documents), `sif` (`a / (a + share of the token)`), or None.
         whiten: the power of the map, from 0 (no map) to 1 (full whitening).
-        queries: at least 10 example queries without judgements, such as those of a log. Queries are then centred on
-            their own mean. Never give queries that a score is computed on.
         max_tokens: documents are drawn until they have as many tokens.
         seed: of this draw.
         device: where the model goes. Default: the best device of this machine.
@@ -78,13 +75,6 @@ def adapt(
     if weights is not None and weights not in RULES:
         raise InputError(f"weights must be one of {', '.join(RULES)}, or None, got {weights!r}.")
     power = read("whiten", Power, whiten) if whiten else 0.0
-    asked = None
-    if queries is not None:
-        asked = list(read_given("queries", queries))
-        if not power:
-            raise InputError(
-                "queries centre the queries of a map, so they need whiten= above 0: leave them out."
-            )
     model = loaded(base, device)
     card = model.model_card_data
     known_as = str(card.model_name or card.base_model or ("model" if base is model else base))
@@ -98,10 +88,6 @@ def adapt(
     elif weights is not None:
         logger.warning("the model has %s pooling, so tokens get no weights.", head.mode)
     if power:
-        unscaled = head.unscaled()
-        of_queries = None
-        if asked is not None:
-            of_queries = _rows(cast("Any", _uncut(model, unscaled)).encode_query(asked))
         rows = pieces(_uncut(model, head), texts, show=show_progress_bar)
         if len(texts) < FEW_DOCUMENTS or len(rows) < FEW_PIECES:
             logger.warning(
@@ -112,8 +98,8 @@ def adapt(
                 FEW_PIECES,
                 FEW_DOCUMENTS,
             )
-        made_map = Whitening.fit(rows, power, of_queries)
-        head = replace(unscaled, behind=(*unscaled.behind, *made_map.modules()))
+        head = head.unscaled()
+        head = replace(head, behind=(*head.behind, *Whitening.fit(rows, power).modules()))
     made = with_head(model, head, stock=True)
     if power and isinstance(made, SentenceTransformer):
         made.similarity_fn_name = "cosine"

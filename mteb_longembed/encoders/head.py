@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, WordWeights
 from torch import nn
 
@@ -144,26 +143,17 @@ class Head:
         return self.weights is None or all(isinstance(part, Normalize) for part in behind)
 
 
-def routes(module: nn.Module) -> list[nn.Module]:
-    """A module, or all those of a router, which has some for queries and some for documents."""
-    if isinstance(module, Router):
-        return [part for route in module.sub_modules.values() for part in route.children()]
-    return [module]
-
-
 def is_linear(module: nn.Module, feature: str) -> bool:
-    """Whether a module is a linear map of this feature, or one map for queries and one for documents."""
-    for part in routes(module):
-        if not isinstance(part, Dense) or not isinstance(part.activation_function, nn.Identity):
-            return False
-        if {part.module_input_name, part.module_output_name} != {feature}:
-            return False
-    return True
+    """Whether a module is a linear map of this feature."""
+    return (
+        isinstance(module, Dense)
+        and isinstance(module.activation_function, nn.Identity)
+        and {module.module_input_name, module.module_output_name} == {feature}
+    )
 
 
 def _acting_on(module: nn.Module, feature: str) -> nn.Module:
     """A linear map, with the same weights, of another feature."""
     moved = copy.deepcopy(module)
-    for part in routes(moved):
-        part.module_input_name = part.module_output_name = feature  # type: ignore[assignment]
+    moved.module_input_name = moved.module_output_name = feature  # type: ignore[assignment]
     return moved

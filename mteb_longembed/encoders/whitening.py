@@ -6,12 +6,11 @@ from typing import Self
 
 import numpy as np
 import torch
-from sentence_transformers.base.modules import Module, Router
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 from sklearn.covariance import ledoit_wolf_shrinkage
 from torch import nn
 
-from mteb_longembed.errors import InputError, NumberError
+from mteb_longembed.errors import NumberError
 
 logger = logging.getLogger(__name__)
 
@@ -20,8 +19,6 @@ MAX_VECTORS = 50_000
 SEED = 0
 #: The least shrinkage of the covariance towards a sphere. Chapters, proposals and paraphrases lose with more.
 LEAST_SHRINKAGE = 0.01
-#: Example queries that are needed for a mean of their own.
-LEAST_QUERIES = 10
 
 
 def drawn_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
@@ -44,31 +41,20 @@ class Whitening:
     Args:
         mean: `[d]`, of the vectors that the map was fitted on.
         matrix: `[d, d]`.
-        query_mean: `[d]`, of example queries. None: that of the documents.
     """
 
     mean: np.ndarray
     matrix: np.ndarray
-    query_mean: np.ndarray | None = None
 
     @classmethod
-    def fit(cls, vectors: np.ndarray, power: float, queries: np.ndarray | None = None) -> Self:
-        """The whitening of vectors `[n, d]` of the corpus, and perhaps of vectors of example queries `[m, d]`.
+    def fit(cls, vectors: np.ndarray, power: float) -> Self:
+        """The whitening of vectors `[n, d]` of the corpus.
 
         With fewer than two vectors, or only equal ones, it is the identity.
 
         Raises:
             NumberError: if a number is not finite.
-            InputError: if there are too few example queries.
         """
-        query_mean = None
-        if queries is not None:
-            check_finite(queries)
-            if len(queries) < LEAST_QUERIES:
-                raise InputError(
-                    f"a mean of queries needs at least {LEAST_QUERIES} of them, got {len(queries)}."
-                )
-            query_mean = queries.mean(0, dtype=np.float64).astype(np.float32)
         check_finite(vectors)
         rows = vectors.astype(np.float64)
         n, width = rows.shape
@@ -89,38 +75,20 @@ class Whitening:
         directions *= np.sign(largest)
         # numpy's stand by rising variance
         matrix = directions[:, ::-1] * values[::-1] ** (-power / 2)
-        return cls(mean.astype(np.float32), matrix.astype(np.float32), query_mean)
+        return cls(mean.astype(np.float32), matrix.astype(np.float32))
 
-    def documents(self, rows: np.ndarray) -> np.ndarray:
-        """The mapped vectors of documents `[n, d]`, which the cosine compares."""
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """The mapped vectors `[n, d]` of documents or queries, which the cosine compares."""
         return (rows - self.mean) @ self.matrix
 
-    def queries(self, rows: np.ndarray) -> np.ndarray:
-        """The mapped vectors of queries `[n, d]`."""
-        mean = self.mean
-        if self.query_mean is not None:
-            mean = self.query_mean
-        return (rows - mean) @ self.matrix
-
     def modules(self) -> list[nn.Module]:
-        """A Dense, or a Router of two if queries have a mean of their own, and a Normalize."""
-        linear: Module = _dense(self.mean, self.matrix)
-        if self.query_mean is not None:
-            linear = Router.for_query_document(
-                query_modules=[_dense(self.query_mean, self.matrix)], document_modules=[linear]
-            )
-        return [linear, Normalize()]
-
-
-def _dense(mean: np.ndarray, matrix: np.ndarray) -> Dense:
-    """`x -> (x - mean) matrix`."""
-    width = len(matrix)
-    module = Dense(width, width, bias=True, activation_function=nn.Identity())
-    module.linear.load_state_dict(
-        {"weight": torch.from_numpy(matrix.T.copy()), "bias": torch.from_numpy(-mean @ matrix)}
-    )
-    module.requires_grad_(False)
-    return module
+        """A Dense, `x -> (x - mean) matrix`, and a Normalize."""
+        width = len(self.matrix)
+        dense = Dense(width, width, bias=True, activation_function=nn.Identity())
+        bias = torch.from_numpy(-self.mean @ self.matrix)
+        dense.linear.load_state_dict({"weight": torch.from_numpy(self.matrix.T.copy()), "bias": bias})
+        dense.requires_grad_(False)
+        return [dense, Normalize()]
 
 
 def check_finite(rows: np.ndarray) -> None:

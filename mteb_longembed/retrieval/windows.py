@@ -113,9 +113,9 @@ class Windows:
         offsets: np.ndarray | float = 0.0
         if self._map is not None:
             # what a map does to all vectors of documents is done to those of queries
-            shift = self._map.documents(np.zeros((1, asked.shape[1]), np.float32))
+            shift = self._map(np.zeros((1, asked.shape[1]), np.float32))
             offsets = asked @ shift.T
-            asked = asked @ (self._map.documents(np.eye(asked.shape[1], dtype=np.float32)) - shift).T
+            asked = asked @ (self._map(np.eye(asked.shape[1], dtype=np.float32)) - shift).T
         return document_scores(self._ready, asked, temperature, offsets, self._lengths)
 
     @property
@@ -143,7 +143,7 @@ class Windows:
             lengths = [self._lengths]
             for _, rows in self._ready.blocks(self._n_measured):
                 if self._map is not None:
-                    rows = self._map.documents(rows)
+                    rows = self._map(rows)
                 lengths.append(np.maximum(np.linalg.norm(rows, axis=1), 1e-12).astype(np.float32))
             self._lengths = np.concatenate(lengths)
             self._n_measured = len(self._ready)
@@ -151,14 +151,14 @@ class Windows:
     def _mapped(self, rows: np.ndarray) -> np.ndarray:
         """Vectors of documents as they are compared, `[n, d]`."""
         if self._map is not None:
-            rows = self._map.documents(rows)
+            rows = self._map(rows)
         return unit(rows) if self._scales else rows
 
     def _asked(self, queries: Sequence[str]) -> np.ndarray:
         """Vectors of queries as they are compared, `[queries, d]`."""
         rows = self.encoded.query_rows(self.head, queries)
         if self._map is not None:
-            rows = self._map.queries(rows)
+            rows = self._map(rows)
         return unit(rows) if self._scales else rows
 
     # ---- passages ----------------------------------------------------------------------------------------

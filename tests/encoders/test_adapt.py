@@ -221,8 +221,6 @@ def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(plain,
         (CORPUS, {"weights": "tfidf"}, "^weights must be one of sif, idf, or None, got 'tfidf'"),
         (CORPUS, {"whiten": 2}, "^whiten must be a number above 0 and at most 1 .such as 0.5., got 2"),
         (CORPUS, {"whiten": -0.5}, "^whiten must be a number above 0"),
-        (CORPUS, {"queries": {1: "a"}}, "^queries must be texts in a list .*, got a dict"),
-        (CORPUS, {"queries": QUERIES}, "^a mean of queries needs at least 10 of them, got 3"),
     ],
 )
 def test_what_cannot_be_fitted_is_one_sentence(plain: Path, documents, settings, message) -> None:
@@ -285,20 +283,6 @@ def test_other_poolings_get_no_weights_and_a_message_says_so(tmp_path, caplog) -
         model = tiny.adapted(folder, CORPUS)
     assert "the model has cls pooling, so tokens get no weights" in caplog.text
     assert "WordWeights" not in [type(part).__name__ for part in model]
-
-
-def test_example_queries_have_a_mean_of_their_own(plain: Path, tmp_path: Path) -> None:
-    queries = [f"{word} cc" for word in tiny.WORDS[:12]]
-    model = tiny.adapted(plain, CORPUS, queries=queries, weights=None)
-    other = tiny.adapted(plain, CORPUS, weights=None)
-    assert gap(model.encode_document(TEXTS), other.encode_document(TEXTS)) < ROUNDING
-    # the mean of the mapped examples is near 0, as that of documents is
-    assert np.linalg.norm(model.encode_query(queries).mean(0)) < np.linalg.norm(
-        other.encode_query(queries).mean(0)
-    )
-    model.save_pretrained(str(tmp_path / "saved"))
-    stock = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
-    assert gap(stock.encode_query(QUERIES), model.encode_query(QUERIES)) < ROUNDING
 
 
 @pytest.mark.parametrize("corpus", [["one text"], ["the same"] * 5])
@@ -380,12 +364,10 @@ def test_vectors_of_words_and_of_two_routes_are_whitened(plain: Path) -> None:
         assert np.abs(got @ got.T - want @ want.T).max() < 1e-4
 
 
-def test_few_documents_are_told_and_queries_need_a_map(plain: Path, caplog) -> None:
+def test_few_documents_are_told(plain: Path, caplog) -> None:
     with caplog.at_level("WARNING"):
         tiny.adapted(str(plain), CORPUS[:5])
     assert "with fewer than 50 pieces or 12 documents do not count on a gain" in caplog.text
-    with pytest.raises(InputError, match=r"^queries centre the queries of a map, so they need whiten="):
-        tiny.adapted(str(plain), CORPUS, whiten=0, queries=QUERIES * 4)
 
 
 def test_a_dense_with_an_activation_is_told_or_exact(tmp_path: Path, caplog) -> None:

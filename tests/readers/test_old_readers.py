@@ -46,9 +46,9 @@ EXTENDED = [
     "bert+pi", "bert+ntk", "roberta+pi", "llama+pi", "llama+ntk", "llama+yarn", "linear+pi", "partial+pi",
     "gemma+pi", "gemma+ntk", "modernbert+ntk", "modernbert+pi",
 ]  # fmt: skip
-ADAPTED = ["adapted", "adapted with prompts", "adapted and extended", "adapted with queries"]
+ADAPTED = ["adapted", "adapted with prompts", "adapted and extended"]
 #: What old versions cannot open or do, and a word of the sentence that says so.
-SAID = {"modernbert+pi": "rope scaling", "adapted with queries": "Router"}
+SAID = {"modernbert+pi": "rope scaling"}
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,6 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     prompted = tiny.saved("bert", tmp_path_factory.mktemp("prompted"), prompts=tiny.PROMPTS)
     keep("adapted with prompts", tiny.adapted(prompted, CORPUS), TEXTS, tiny.PROMPTS["query"])
     keep("adapted and extended", tiny.adapted("mini-ape+pi@1k:logn=off", CORPUS), [*TEXTS, LONG])
-    keep("adapted with queries", tiny.adapted("mini-ape", CORPUS, queries=TEXTS * 3), TEXTS)
     return made
 
 
