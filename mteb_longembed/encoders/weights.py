@@ -1,6 +1,6 @@
 """Corpus weights: how much each token counts in a text's vector, by how rare it is in the corpus that is searched."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -41,24 +41,6 @@ class TokenCounts:
     documents: np.ndarray
     n_documents: int
 
-    @classmethod
-    def of(cls, documents: Iterable[Ids], vocabulary: int) -> Self:
-        """Count the tokens of documents, given as their token ids.
-
-        >>> counts = TokenCounts.of([np.array([1, 1, 2]), np.array([2])], vocabulary=4)
-        >>> counts.tokens.tolist(), counts.documents.tolist(), counts.n_tokens
-        ([0, 2, 2, 0], [0, 1, 2, 0], 4)
-        """
-        tokens = np.zeros(vocabulary, np.int64)
-        in_documents = np.zeros(vocabulary, np.int64)
-        n_documents = 0
-        for ids in documents:
-            occurrences = np.bincount(ids, minlength=vocabulary)
-            tokens += occurrences
-            in_documents += occurrences > 0
-            n_documents += 1
-        return cls(tokens, in_documents, n_documents)
-
     @property
     def n_tokens(self) -> int:
         """How many tokens were counted."""
@@ -74,7 +56,7 @@ def sif(counts: TokenCounts) -> np.ndarray:
     Differs: the vectors are those of a transformer, the counts are those of the corpus that is searched, and no
         principal component is removed.
 
-    >>> sif(TokenCounts.of([np.array([1] * 9_999 + [2])], vocabulary=4)).round(4).tolist()
+    >>> sif(TokenCounts(np.array([0, 9_999, 1, 0]), np.array([0, 1, 1, 0]), n_documents=1)).round(4).tolist()
     [0.5, 0.0001, 0.5, 0.5]
     """
     share = np.maximum(counts.tokens, 1) / max(counts.n_tokens, 1)
@@ -86,7 +68,7 @@ def idf(counts: TokenCounts) -> np.ndarray:
 
     A token that the corpus lacks counts like one that is in one document.
 
-    >>> idf(TokenCounts.of([np.array([1]), np.array([1, 2])], vocabulary=4)).round(3).tolist()
+    >>> idf(TokenCounts(np.array([0, 2, 1, 0]), np.array([0, 2, 1, 0]), n_documents=2)).round(3).tolist()
     [0.693, 0.182, 0.693, 0.693]
     """
     rarity = np.log((counts.n_documents + 1) / (np.maximum(counts.documents, 1) + 0.5))
@@ -105,36 +87,38 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
     """
     tokenizer: Any = model.tokenizer
     first: Any = model[0]
+    vocabulary = max(first.model.get_input_embeddings().num_embeddings, len(tokenizer))
     prompts = [text for text in model.prompts.values() if text]
-    always = np.concatenate([np.zeros(0, np.int32), *_plain_ids(tokenizer, prompts)])
-
-    def read() -> Iterable[Ids]:
-        with tqdm(total=len(texts), desc="Counting tokens", unit=" documents", disable=not show) as bar:
-            for start in range(0, len(texts), _AT_ONCE):
-                for ids in content_ids(model, texts[start : start + _AT_ONCE]):
-                    bar.update()
-                    yield np.concatenate([ids, always])
-
-    return TokenCounts.of(read(), max(first.model.get_input_embeddings().num_embeddings, len(tokenizer)))
+    always = np.concatenate([np.zeros(0, np.int32), *_plain_ids(tokenizer, prompts, None)])
+    tokens = np.zeros(vocabulary, np.int64)
+    documents = np.zeros(vocabulary, np.int64)
+    with tqdm(total=len(texts), desc="Counting tokens", unit=" documents", disable=not show) as bar:
+        for start in range(0, len(texts), _AT_ONCE):
+            for ids in content_ids(model, texts[start : start + _AT_ONCE]):
+                occurrences = np.bincount(np.concatenate([ids, always]), minlength=vocabulary)
+                tokens += occurrences
+                documents += occurrences > 0
+                bar.update()
+    return TokenCounts(tokens, documents, len(texts))
 
 
 def content_ids(model: BaseModel, texts: Sequence[str]) -> list[Ids]:
     """The ids of each text's own tokens, as far as the model reads it behind its prompt."""
     tokenizer: Any = model.tokenizer
-    room = None
-    if model.max_seq_length is not None:
-        room = max(model.max_seq_length - len(tokenizer(document_prompt(model))["input_ids"]), 0)
+    if model.max_seq_length is None:
+        return _plain_ids(tokenizer, texts, None)
+    room = max(model.max_seq_length - len(tokenizer(document_prompt(model))["input_ids"]), 0)
     cutter = cutter_of(tokenizer)
-    if room is not None and cutter is not None:
+    if cutter is not None:
         return cutter.contents(texts, room)
-    return [row[:room] for row in _plain_ids(tokenizer, texts)]
+    return _plain_ids(tokenizer, texts, room)
 
 
-def _plain_ids(tokenizer: Any, texts: Sequence[str]) -> list[Ids]:
+def _plain_ids(tokenizer: Any, texts: Sequence[str], room: int | None) -> list[Ids]:
     if not texts:
         return []
     rows = tokenizer(list(texts), add_special_tokens=False, truncation=False)["input_ids"]
-    return [np.array(row, np.int32) for row in rows]
+    return [np.array(row[:room], np.int32) for row in rows]
 
 
 def document_prompt(model: BaseModel) -> str:
