@@ -284,8 +284,6 @@ def entry_of(base: str) -> ZooEntry | None:
 
 #: The longest name that we read, in characters. Real hub ids and folders with parameters are much shorter.
 MAX_LENGTH = 1000
-#: A target length after a base that has no strategy.
-_TARGET_ALONE = re.compile(r"(?P<base>[^+]+)@(?P<target>[0-9]+[kK]?)")
 #: A name with a strategy. A key has no slash, as a folder's name may have, and no digit at its start, as `1e+5` has.
 _EXTENDED = re.compile(
     r"(?P<base>.+)\+(?P<strategy>([^0-9+@:,/\\][^+@:,/\\]*)?)(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?",
@@ -312,8 +310,8 @@ def is_extended_name(text: str) -> bool:
     >>> is_extended_name("e5-base"), is_extended_name("bm25"), is_extended_name("./c++/model")
     (True, False, False)
     """
-    named = split_name(text)[1] is not None or target_alone(text) is not None or is_bm25_name(text)
-    return named or (text in ZOO and ZOO[text].kind == "hub")
+    is_named = split_name(text)[1] is not None or is_bm25_name(text)
+    return is_named or (text in ZOO and ZOO[text].kind == "hub")
 
 
 def split_name(text: str) -> tuple[str, str | None, str | None, str]:
@@ -422,10 +420,3 @@ def settings_of(text: str) -> dict[str, str]:
     """
     return {} if holds_model(text) else split_settings(text, split_name(text)[3])
 
-
-def target_alone(text: str) -> re.Match[str] | None:
-    """The match of a base with a target length but no strategy, such as `mini-rope@1k`."""
-    match = _TARGET_ALONE.fullmatch(text)
-    if match and (match["base"] in ZOO or match["base"].count("/") == 1):
-        return match
-    return None

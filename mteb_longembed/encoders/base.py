@@ -19,7 +19,7 @@ from transformers import AutoConfig, PretrainedConfig
 from transformers.utils.import_utils import is_peft_available
 
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
-from mteb_longembed.hub import find, hub_answers, translate_hub_errors
+from mteb_longembed.hub import find, translate_hub_errors
 from mteb_longembed.names import Vectors, ZooEntry, entry_of, is_folder, read_vectors
 
 from .e5rope import E5_ROPE
@@ -76,11 +76,6 @@ class Files:
                 return cls(path, file.parent.name)
         return files
 
-    def load_options(self) -> dict[str, str | bool | None]:
-        """The options with which transformers and sentence-transformers load these files and no others."""
-        # if the hub does not answer, no file is retried: the small files came from the cache too
-        return {"revision": self.commit, "local_files_only": self.local or not hub_answers()}
-
     def find(self, name: str) -> Path | None:
         """A file on this machine. None if there is none.
 
@@ -113,10 +108,10 @@ class Files:
         """
         entries: list[Any] = self.json("modules.json", list)
         for entry in entries:
-            inside = (
-                entry.get("path") if isinstance(entry, dict) and isinstance(entry.get("type"), str) else None
-            )
-            if not isinstance(inside, str) or PureWindowsPath(inside).anchor or ".." in inside:
+            known = entry if isinstance(entry, dict) else {}
+            inside = known.get("path")
+            is_inside = isinstance(inside, str) and not PureWindowsPath(inside).anchor and ".." not in inside
+            if not is_inside or not isinstance(known.get("type"), str):
                 raise ModelError(
                     f"modules.json of {self.path} must list modules with a type, and a path inside the model's own "
                     f"folder, got {entry!r:.120}."

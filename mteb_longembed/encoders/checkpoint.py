@@ -20,7 +20,6 @@ from mteb_longembed.names import (
     read_vectors,
     settings_of,
     split_name,
-    target_alone,
 )
 
 from .base import Base, read_base
@@ -99,11 +98,6 @@ class ModelSpec:
         if holds_model(text):
             return cls(text)
         base, strategy, target, _ = split_name(text)
-        if strategy is None and (alone := target_alone(text)):
-            raise InputError(
-                f"a target length needs a strategy before it, got {text!r}: write {alone['base']}+STRATEGY@"
-                f"{alone['target']}, such as {alone['base']}+none@{alone['target']}."
-            )
         if "/" not in base and "\\" not in base and base not in ZOO and not is_folder(base):
             raise UnknownNameError(
                 "base (not an alias, a folder or a hub id such as ORGANISATION/NAME)", base, ZOO
