@@ -282,8 +282,6 @@ def entry_of(base: str) -> ZooEntry | None:
 
 # ---- the grammar ----------------------------------------------------------------------------------------------
 
-#: The longest name that we read, in characters. Real hub ids and folders with parameters are much shorter.
-MAX_LENGTH = 1000
 #: A name with a strategy. A key has no slash, as a folder's name may have, and no digit at its start, as `1e+5` has.
 _EXTENDED = re.compile(
     r"(?P<base>.+)\+(?P<strategy>([^0-9+@:,/\\][^+@:,/\\]*)?)(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?",

@@ -16,7 +16,6 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import AutoConfig, PretrainedConfig
-from transformers.utils.import_utils import is_peft_available
 
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import find, translate_hub_errors
@@ -278,10 +277,6 @@ def _with_adapter(files: Files, subfolder: str) -> tuple[Files, Files | None]:
     base = adapter.get("base_model_name_or_path")
     if not isinstance(base, str):
         return files, None
-    if not is_peft_available():
-        raise ModelError(
-            f"{files.path} has an adapter (LoRA), which needs PEFT: pip install 'mteb-longembed[peft]'."
-        )
     of_base = Files.open(base, adapter.get("revision"))
     return of_base, of_base
 
@@ -303,8 +298,6 @@ def _check_embeds(path: str, types: Sequence[str], config: Json) -> None:
     for name in architectures if isinstance(architectures, list) else ():
         if str(name).endswith(_CLASSIFIERS):
             raise ModelError(f"{path} is not an embedding model: it has no modules.json and is {name}.")
-    if not {"model_type", "auto_map"} & set(config):
-        raise ModelError(f"{path} is not an embedding model: its config.json has no model_type.")
 
 
 def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> PretrainedConfig:

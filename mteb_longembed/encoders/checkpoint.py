@@ -8,7 +8,6 @@ from typing import Any, Literal, Self, cast
 from mteb_longembed.encoders.strategies import Strategy, algorithm_of, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError, UnknownNameError
 from mteb_longembed.names import (
-    MAX_LENGTH,
     SEARCH_SETTINGS,
     ZOO,
     Vectors,
@@ -90,11 +89,6 @@ class ModelSpec:
 
         People may write a colon before the parameters. A canonical name has a comma there, for Windows' folders.
         """
-        if len(text) > MAX_LENGTH:
-            raise InputError(
-                f"a model's name must have at most {MAX_LENGTH:,} characters, got {len(text):,} that start with "
-                f"{text[:40]!r}: shorten the name."
-            )
         if holds_model(text):
             return cls(text)
         base, strategy, target, _ = split_name(text)

@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from mteb_longembed.encoders.strategies import Strategy
-from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.errors import InputError
 from mteb_longembed.sentences import sentence_ends
 
 from .model import LongModelMixin, LongSentenceTransformer
@@ -47,9 +47,9 @@ def encode_spans(
         Normalize), so they can be compared with the model's query embeddings.
 
     Raises:
-        InputError: if a span is empty, holds no token, or ends after the tokens that are read; if the numbers of
-            texts and of lists of spans differ.
-        IncompatibleError: if the base does not average tokens, or its tokenizer gives no offsets.
+        InputError: if a span is empty, holds no token, or ends after the tokens that are read.
+        IncompatibleError: if the base does not average tokens.
+        ValueError: if the numbers of texts and of lists of spans differ.
 
     Example:
         >>> from mteb_longembed import load
@@ -63,10 +63,6 @@ def encode_spans(
         )
     head = model.head
     check_averages("encode_spans", "the base", head.mode)
-    if len(texts) != len(spans):
-        raise InputError(
-            f"every text needs its list of spans, got {len(texts)} texts and {len(spans)} lists."
-        )
     if prompt is None:
         prompt = document_prompt(model)
     embeddings = []
@@ -119,14 +115,8 @@ def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
 
 def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, list[Span]]:
     """Ids of the tokens that are read, and their characters: (0, 0) for prompt and special tokens."""
-    tokenizer = model.tokenizer
-    if not getattr(tokenizer, "is_fast", False):
-        raise IncompatibleError(
-            f"spans need a tokenizer that gives offsets, but {type(tokenizer).__name__} gives none: cut the text "
-            "and encode each piece."
-        )
     options = {"return_offsets_mapping": True, "truncation": True, "max_length": model.trunk.kept_len}
-    read = tokenizer(without_surrogates(prompt + text), return_special_tokens_mask=True, **options)
+    read = model.tokenizer(without_surrogates(prompt + text), return_special_tokens_mask=True, **options)
     # a token that holds characters of both prompt and text belongs to the prompt, as in windows
     shift = len(prompt)
     offsets = [
@@ -160,12 +150,10 @@ def tokens_of(span: Span, offsets: Sequence[Span], number: int, text: str) -> Te
             f"{span}."
         )
     last = max((stop for _, stop in offsets), default=0)
-    if text[max(start, last) : end].strip():
-        raise InputError(
-            f"a span must end within the {last} characters of text {number} that the model reads, got "
-            f"{span}; use a longer target length."
-        )
     places = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
-    if not places:
-        raise InputError(f"a span must hold at least one token, got {span} of text {number}.")
+    if not places or text[max(start, last) : end].strip():
+        raise InputError(
+            f"a span must hold tokens, and end within the {last} characters of text {number} that the model reads, "
+            f"got {span}; use a longer target length if the text is longer."
+        )
     return torch.tensor(places)

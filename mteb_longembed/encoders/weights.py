@@ -10,8 +10,6 @@ from sentence_transformers.sentence_transformer.modules import WordWeights
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import PreTrainedTokenizerBase
 
-from mteb_longembed.errors import InputError
-
 from .tokens import Ids, cutter_of
 from .vectors import BATCH, Features
 
@@ -143,15 +141,7 @@ class TokenWeights(WordWeights):
 
     @classmethod
     def of_corpus(cls, counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBase) -> Self:
-        """A module with the weights of a corpus. An id without a token has a name of its own.
-
-        Raises:
-            InputError: if no token was counted.
-        """
-        if counts.n_tokens == 0:
-            raise InputError(
-                "weights need a corpus with at least 1 token, got 0: give documents that have text."
-            )
+        """A module with the weights of a corpus. An id without a token has a name of its own."""
         weights = RULES[rule](counts).astype(np.float32)
         weights[special_ids(tokenizer)] = NO_WEIGHT
         names = [f"[id {token}]" for token in range(len(weights))]

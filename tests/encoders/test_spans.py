@@ -53,8 +53,8 @@ def test_sentences_are_joined_up_to_a_length():
         ([(3, 3)], r"^a span must be \(start, end\) with 0 <= start < end"),
         ([(-1, 3)], r"^a span must be"),
         ([(0, 10**6)], r"^a span must be"),
-        ([(2, 3)], "^a span must hold at least one token"),
-        ([(450, 452)], "^a span must end within the .* characters of text 0 that the model reads"),
+        ([(2, 3)], "^a span must hold tokens, and end within"),
+        ([(450, 452)], "^a span must hold tokens, and end within the .* characters of text 0"),
     ],
 )
 def test_a_span_that_has_no_vector_is_an_error(base, spans, message):
@@ -70,7 +70,7 @@ def test_models_that_do_not_average_tokens_are_refused(base, tmp_path: Path):
     other = tiny.sentence_transformer("bert", tmp_path, pooling="cls", name="tiny/cls")
     with pytest.raises(IncompatibleError, match="trained with cls pooling"):
         longembed.encode_spans(longembed.extend(other, "pi"), ["ab"], [[(0, 2)]])
-    with pytest.raises(InputError, match="got 1 texts and 2 lists"):
+    with pytest.raises(ValueError, match="longer than argument"):
         longembed.encode_spans(longembed.extend(base, "pi"), ["a"], [[], []])
 
 
