@@ -21,7 +21,7 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.files import whole_folder
 
 from .base import POOLING_SWITCHES
-from .card import exported_card
+from .card import card_of
 from .head import Head
 from .load import load
 from .model import LongTransformer, check_merged, settings_of
@@ -97,7 +97,7 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
     if is_ours:
         length = first.strategy.target_len
         lost += _lost_in(first.config, first.strategy)
-        card = exported_card(source, folder.name, lost)
+        card = card_of(source, folder.name, lost=lost)
         _make_plain(first)
     modules = [first, *head.modules()]
     if isinstance(head.weights, TokenWeights):

@@ -28,7 +28,7 @@ from mteb_longembed.names import split_name
 
 from .attention import Batch, keep_batch, running
 from .batching import Engine
-from .card import extended_card
+from .card import card_of
 from .checkpoint import Checkpoint, saved_strategy
 from .head import Head
 from .identity import Identity, content, digest, state_of
@@ -387,8 +387,7 @@ class LongModelMixin(BaseModel):
     def _create_model_card(self, path: str, model_name: str | None = None, *args: Any) -> None:
         """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""
         repository = model_name or getattr(self.model_card_data, "model_id", None)
-        name = repository or Path(path).resolve().name
-        card = extended_card(cast("Any", self), name, is_repository="/" in (repository or ""))
+        card = card_of(self, repository or Path(path).resolve().name)
         Path(path, "README.md").write_text(card, encoding="utf-8")
 
     def _get_model_config(self) -> dict[str, Any]:
