@@ -105,6 +105,7 @@ def test_the_benchmark_of_mteb_has_its_own_model(address) -> None:
     assert (row["Mean (Task)"], row["Max Tokens"], tasks["Model"]) == ("25.00", "512", "e5-base-v2")
 
 
+@pytest.mark.long
 def test_a_browser_shows_the_row_and_the_mean(address, tmp_path) -> None:
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
@@ -141,8 +142,9 @@ def test_what_cannot_be_shown_is_told_in_one_sentence(tmp_path, capsys) -> None:
 @pytest.mark.parametrize("error", [OSError("taken"), OverflowError("beyond 65535")])
 def test_a_port_that_cannot_be_had_is_told_in_one_sentence(error, tmp_path, monkeypatch, capsys) -> None:
     written(tmp_path, "LongEmbedPasskey", {"test_256": 0.9}, OURS)
-    app = Mock(launch=Mock(side_effect=error))
-    monkeypatch.setattr("mteb_longembed.plugin.leaderboard.make_app", lambda *given: app)
+    # in the place of our module, which imports gradio for seconds
+    page = Mock(make_app=Mock(return_value=Mock(launch=Mock(side_effect=error))))
+    monkeypatch.setitem(sys.modules, "mteb_longembed.plugin.leaderboard", page)
     assert "--port must be free on this machine, got 80" in refused(capsys, tmp_path, "--port", 80)
 
 

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from unittest import mock
 
+import pytest
+
 from tests import tiny
 
 #: A stock model on two subsets of a task, one after the other, with other settings each.
@@ -83,6 +85,7 @@ def _is_of_this_run(key: str) -> bool:
     return key in ("start", "end") or any(word in key for word in ("time", "date", "emission", "seconds"))
 
 
+@pytest.mark.long
 def test_all_files_of_a_stock_model_are_as_without_the_package(tmp_path: Path) -> None:
     model = tiny.saved("bert", tmp_path / "model")
     with_us = _written(tmp_path / "with", model, "with")
