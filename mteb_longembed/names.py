@@ -6,7 +6,6 @@ mteb's registry (2.26) if it knows the model.
 
 import functools
 import json
-import numbers
 import os
 import re
 import types
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mteb_longembed.errors import InputError
 
@@ -26,9 +25,9 @@ from mteb_longembed.errors import InputError
 Power = Annotated[float, Field(gt=0, le=1), "(such as 0.5)"]
 #: How many vectors a document has: one for so many content tokens, or `window`: one for each window that a strategy
 #: cuts. None: one vector.
-Vectors = int | str
-_TOKENS = re.compile(r"(?P<number>[0-9]{1,15})(?P<thousands>[kK]?)")
-_KINDS = {int: "a whole number", float: "a number", bool: "on or off"}
+Vectors = Annotated[int, Field(ge=1), "content token for each vector"] | Literal["window"]
+_THOUSANDS = re.compile(r"([0-9]{1,12})[kK]")
+_KINDS = {int: "a whole number", float: "a number", bool: "on or off", str: "a text"}
 _BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
@@ -95,43 +94,34 @@ def _rule(kind: Any) -> str:
         return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
     if origin is not Annotated:
         return _KINDS[kind]
-    inner, limits, *units = typing.get_args(kind)
+    inner, *notes = typing.get_args(kind)
     bounds = []
-    for limit in limits.metadata:
+    units = [note for note in notes if isinstance(note, str)]
+    for limit in [limit for note in notes for limit in getattr(note, "metadata", ())]:
         bounds += [f"{word} {getattr(limit, key)}" for key, word in _BOUNDS.items() if hasattr(limit, key)]
-    return " ".join([_rule(inner), " and ".join(bounds), *units])
+    return " ".join([_rule(inner), *filter(None, [" and ".join(bounds)]), *units])
+
+
+def _tokens(value: object) -> object:
+    """`4k` is 4096; all other values are read as they are."""
+    match = _THOUSANDS.fullmatch(value) if isinstance(value, str) else None
+    return value if match is None else 1024 * int(match[1])
+
+
+#: A number of tokens: a whole number, or text such as `4096` or `4k`.
+Tokens = Annotated[int, Field(ge=1), "token, such as 4096 or 4k", BeforeValidator(_tokens)]
 
 
 def read_tokens(what: str, value: object) -> int:
-    """A number of tokens: a whole number, or text such as `4096` or `4k`.
+    """A number of tokens.
 
     Raises:
-        InputError: if it is neither of these, or below 1 token.
+        InputError: if it is none, or below 1 token.
 
     >>> read_tokens("the target", "4k")
     4096
     """
-    number = value
-    match = _TOKENS.fullmatch(value) if isinstance(value, str) else None
-    if match:
-        number = int(match["number"])
-        if match["thousands"]:
-            number *= 1024
-    if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < 1:
-        raise InputError(
-            f"{what} must be a whole number of at least 1 token, such as 4096 or 4k, got {value!r}."
-        )
-    return int(number)
-
-
-def read_vectors(value: object) -> Vectors | None:
-    """The value of `vectors` in a name, a call or a saved folder.
-
-    Raises:
-        InputError: if it is neither a number of tokens nor `window`.
-    """
-    number = Annotated[int, Field(ge=1), "content token for each vector"]
-    return read("vectors", number | Literal["window"] | None, value)
+    return int(read(what, Tokens, value))
 
 
 def spell(value: object) -> str:
@@ -417,4 +407,3 @@ def settings_of(text: str) -> dict[str, str]:
     {'fuse': 'words', 'size': '64'}
     """
     return {} if holds_model(text) else split_settings(text, split_name(text)[3])
-

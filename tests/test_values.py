@@ -63,7 +63,7 @@ def test_a_value_of_another_kind_gets_one_sentence(annotation, value, message) -
 def test_tokens_are_numbers_or_thousands_and_others_get_one_sentence() -> None:
     for text, tokens in (("4096", 4096), ("4k", 4096), ("32K", 32768), (512, 512)):
         assert read_tokens("the target", text) == tokens
-    for other in ("", "4x", "-4", "4.5k", "many", 0, -1, 4.0, True, None, "9" * 400):
+    for other in ("", "4x", "-4", "4.5k", "many", 0, -1, 4.5, True, None):
         with pytest.raises(InputError, match=r"^the target must be a whole number of at least 1 token"):
             read_tokens("the target", other)
 

@@ -148,7 +148,9 @@ class Candidate:
         """The candidate of a base in a compute type. The base stays the base."""
         if self.model is None:
             return self
-        return replace(_of_model(replace(self.model, dtype=dtype), self.search, self.base), kind=self.kind)
+        return replace(
+            _of_model(replace(self.model, dtype=cast("Any", dtype)), self.search, self.base), kind=self.kind
+        )
 
 
 def named(name: str, base: str = "") -> Candidate:

@@ -19,7 +19,7 @@ from transformers import AutoConfig, PretrainedConfig
 
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import find, translate_hub_errors
-from mteb_longembed.names import Vectors, ZooEntry, entry_of, is_folder, read_vectors
+from mteb_longembed.names import Vectors, ZooEntry, entry_of, is_folder, read
 
 from .e5rope import E5_ROPE
 from .swap import Positions, allowed_len, positions_of
@@ -238,7 +238,7 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
         runs_code=runs_code,
         adapter_of=adapter_of,
         saved=_saved(transformer.get("longembed"), files.path) if are_ours else None,
-        vectors=read_vectors(pooling.get("vectors")) if are_ours else None,
+        vectors=read("vectors", Vectors | None, pooling.get("vectors")) if are_ours else None,
     )
 
 

@@ -59,7 +59,7 @@ def _link(base: str) -> str:
     return f"[{base}](https://huggingface.co/{base})"
 
 
-def _card(template: str, tags: Sequence[str], made_from: str, **values: object) -> str:
+def _card(template: str, tags: Sequence[str], made_from: str, **values: Any) -> str:
     data = ModelCardData(
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",

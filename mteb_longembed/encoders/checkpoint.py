@@ -3,20 +3,22 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import BeforeValidator
 
 from mteb_longembed.encoders.strategies import Strategy, algorithm_of, get_strategy
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError, UnknownNameError
 from mteb_longembed.names import (
     SEARCH_SETTINGS,
     ZOO,
+    Tokens,
     Vectors,
     holds_model,
     is_folder,
     name_of,
     read,
-    read_tokens,
-    read_vectors,
+    read_fields,
     settings_of,
     split_name,
 )
@@ -29,7 +31,9 @@ from .vectors import check_averages
 Settings = Mapping[str, object]
 #: Short spellings of compute types -> torch's names.
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-_SHORT: dict[str | None, str] = {full: short for short, full in DTYPES.items()}
+_SHORT: dict[object, str] = {full: short for short, full in DTYPES.items()}
+#: A compute type by its short spelling; torch's is read too.
+DType = Annotated[Literal["fp32", "fp16", "bf16"], BeforeValidator(lambda text: _SHORT.get(text, text))]
 #: The parameters that every name may set after the colon, whatever its strategy.
 OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors")
 
@@ -43,11 +47,11 @@ class ModelSpec:
 
     base: str  #: an alias, a hub id or a folder; empty for a loaded model
     strategy: str = "none"  #: registry key
-    target_len: int | str | None = None  #: longest input of the extended model in tokens
-    trained_len: int | str | None = None  #: longest input in tokens that the base was trained on
+    target_len: Tokens | None = None  #: longest input of the extended model
+    trained_len: Tokens | None = None  #: longest input that the base was trained on
     revision: str | None = None  #: commit, branch or tag of the base on the hub
-    dtype: str | None = None  #: compute type
-    trust_remote_code: bool | str = False  #: whether code of the base's repository may run
+    dtype: DType | None = None  #: compute type
+    trust_remote_code: bool = False  #: whether code of the base's repository may run
     vectors: Vectors | None = None  #: content tokens for each vector, or `window`
     params: Settings = field(default_factory=dict)  #: the strategy's own parameters
 
@@ -61,48 +65,41 @@ class ModelSpec:
                 )
             if key not in declared:
                 raise UnknownNameError(f"parameter of {self.strategy}", key, declared)
-        given = {key: value for key, value in self.params.items() if value is not None}
-        params = {key: read(f"{self.strategy}'s {key}", declared[key], value) for key, value in given.items()}
-        self._keep("params", params)
-        self._keep(
-            "dtype", read("dtype", Literal[tuple(DTYPES)] | None, _SHORT.get(self.dtype or "", self.dtype))
-        )
-        for name, what in (("trained_len", "trained_len"), ("target_len", "the target")):
-            if getattr(self, name) is not None:
-                self._keep(name, read_tokens(what, getattr(self, name)))
-        self._keep("trust_remote_code", read("trust_remote_code", bool, self.trust_remote_code))
-        self._keep("vectors", read_vectors(self.vectors))
+        params = {}
+        for key, value in self.params.items():
+            if value is not None:
+                params[key] = read(f"{self.strategy}'s {key}", declared[key], value)
+        object.__setattr__(self, "params", params)  # the instance is frozen for others
+        read_fields(self)
         if self.vectors == "window" and not self.kind.CUTS:
             raise IncompatibleError(
                 f"vectors={self.vectors} needs a strategy that cuts windows, got {self.strategy}; use pcw, or "
                 "vectors=N."
             )
 
-    def _keep(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)  # the instance is frozen for others
-
     @classmethod
-    def parse(cls, text: str, without: Iterable[str] = ()) -> Self:
+    def parse(cls, text: str, without: Iterable[str] = (), **general: Any) -> Self:
         """Read the name of a model. A folder that holds a model is a base, whatever signs are in its name.
 
         Settings of search are none of a model: `retrieval.settings.read_name` reads these and leaves them out here.
+        `general` are settings beside the name, which win over those in it.
 
         People may write a colon before the parameters. A canonical name has a comma there, for Windows' folders.
         """
         if holds_model(text):
-            return cls(text)
+            return cls(text, **general)
         base, strategy, target, _ = split_name(text)
         if "/" not in base and "\\" not in base and base not in ZOO and not is_folder(base):
             raise UnknownNameError(
                 "base (not an alias, a folder or a hub id such as ORGANISATION/NAME)", base, ZOO
             )
         if strategy is None:
-            return cls(base)
+            return cls(base, **general)
         params: dict[str, Any] = settings_of(text)
         for key in without:
             del params[key]
-        general = {key: params.pop(key) for key in OF_EVERY_NAME if key in params}
-        return cls(base, strategy, target, params=params, **general)
+        written = {key: params.pop(key) for key in OF_EVERY_NAME if key in params}
+        return cls(base, strategy, cast("Any", target), params=params, **{**written, **general})
 
     def __str__(self) -> str:
         """The name. For the specification of a checkpoint it is the canonical one.
@@ -238,7 +235,7 @@ def strategy_of(spec: ModelSpec, trained_len: int | None, base: str) -> Strategy
             f"{base} does not say how many tokens it was trained on: give trained_len, such as :trained_len=512."
         )
     kind = spec.kind
-    target = int(spec.target_len or kind.default_target_len(length))
+    target = spec.target_len or kind.default_target_len(length)
     return kind(trained_len=length, target_len=target, **cast("dict[str, Any]", spec.params))
 
 

@@ -139,7 +139,8 @@ def _make_plain(first: Any) -> None:
         elif isinstance(part, LongTable):
             rows = torch.cat([part.weight.detach()[: part.first_row], part.long.detach()])
             config.max_position_embeddings = len(rows)
-            inner.set_submodule(name, nn.Embedding(*rows.shape, part.padding_idx, _weight=rows))
+            table = nn.Embedding(len(rows), rows.shape[1], part.padding_idx, _weight=rows)
+            inner.set_submodule(name, table)
     first.tokenizer.model_max_length = strategy.target_len
     first.max_seq_length = strategy.target_len
     first.__class__ = Transformer
@@ -259,7 +260,9 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
     config: Json = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     full = (config.get("rope_parameters") or {}).get("full_attention", {})
     if full.get("rope_type", "default") != "default" and "rope_scaling" not in config:
-        return [f"the extension in transformers before 5.0, whose {config['model_type']} has no rope scaling."]
+        return [
+            f"the extension in transformers before 5.0, whose {config['model_type']} has no rope scaling."
+        ]
     return []
 
 

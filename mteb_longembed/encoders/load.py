@@ -94,13 +94,15 @@ def extend(
         raise InputError(
             f"extend takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
-    is_loaded = isinstance(base, SentenceTransformer)
-    general = revision, dtype, trust_remote_code, vectors
-    spec = ModelSpec("" if is_loaded else str(base), strategy, target_len, trained_len, *general, params=params)
+    source = "" if isinstance(base, SentenceTransformer) else str(base)
+    settings: Any = revision, dtype, trust_remote_code, vectors, params
+    spec = ModelSpec(source, strategy, target_len, trained_len, *settings)
     if not isinstance(base, SentenceTransformer):
         return cast("SentenceTransformer", load_checkpoint(open_checkpoint(spec), device))
     if revision is not None or dtype is not None:
-        raise InputError("revision and dtype can be set only when a base is loaded: set them when you load it.")
+        raise InputError(
+            "revision and dtype can be set only when a base is loaded: set them when you load it."
+        )
     trunk = base[0]
     if isinstance(trunk, LongTransformer) and trunk.strategy.extends:
         raise InputError(f"the model is extended already (by {trunk.strategy.KEY}): extend its base instead.")
@@ -123,7 +125,8 @@ def load(
     vectors: int | str | None = None,
     truncate_dim: int | None = None,
     prompts: Mapping[str, str] | None = None,
-    similarity_fn_name: Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanmaxsim"] | None = None,
+    similarity_fn_name: Literal["cosine", "dot", "euclidean", "manhattan", "maxsim", "meanmaxsim"]
+    | None = None,
     model_kwargs: Mapping[str, object] | None = None,
 ) -> SentenceTransformer:
     """Load an extended model by its name (`e5-base+ntk@4096`), or a saved one from a folder or a hub repository.
@@ -149,14 +152,13 @@ def load(
         )
     loading = dict(model_kwargs or {})
     dtype = str(loading.pop("dtype", loading.pop("torch_dtype", "auto"))).removeprefix("torch.")
-    spec = ModelSpec.parse(str(name))
-    spec = replace(
-        spec,
-        revision=revision or spec.revision,
-        dtype=spec.dtype if dtype in ("auto", "None") else dtype,
-        trust_remote_code=trust_remote_code or spec.trust_remote_code,
-        vectors=spec.vectors if vectors is None else vectors,
-    )
+    given: dict[str, Any] = {
+        "revision": revision,
+        "dtype": None if dtype in ("auto", "None") else dtype,
+        "trust_remote_code": trust_remote_code or None,
+        "vectors": vectors,
+    }
+    spec = ModelSpec.parse(str(name), **{key: value for key, value in given.items() if value is not None})
     model = load_checkpoint(open_checkpoint(spec), device, loading)
     if loading:
         # what these settings change is not known, so the name does not hold

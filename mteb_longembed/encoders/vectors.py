@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
-from mteb_longembed.names import Vectors, read_vectors
+from mteb_longembed.names import Vectors, read
 
 from .self_extend import to_device
 
@@ -156,7 +156,7 @@ class LongPooling(Pooling):
 
     def __init__(self, *args: Any, vectors: Vectors | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.vectors = read_vectors(vectors)
+        self.vectors: Vectors | None = read("vectors", Vectors | None, vectors)
         #: What of the arguments of `encode` the forward pass takes: queries have one vector.
         self.forward_kwargs = set() if vectors is None else {"task"}
 

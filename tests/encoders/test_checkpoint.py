@@ -168,7 +168,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
         ({"strategy": "nkt"}, UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'"),
         ({"params": {"g": "banana"}}, InputError, "^se's g must be a whole number"),
         ({"params": {"sigma": 2}}, UnknownNameError, "unknown parameter of se 'sigma'"),
-        ({"target_len": "long"}, InputError, "^the target must be a whole number of at least 1 token"),
+        ({"target_len": "long"}, InputError, "^target_len must be a whole number of at least 1 token"),
         ({"trained_len": 0}, InputError, "^trained_len must be a whole number .* got 0"),
         ({"vectors": "banana"}, InputError, f"^vectors must be {VECTORS}, got 'banana'"),
         ({"vectors": 0}, InputError, f"^vectors must be {VECTORS}, got 0"),

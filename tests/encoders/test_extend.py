@@ -87,7 +87,11 @@ def test_a_saved_model_takes_nothing_on_top(base, tmp_path):
         (lambda b: extend(b, "pi", 8), InputError, r"at least the trained length of 16 tokens, got 8"),
         (lambda b: extend(b, "none", 64), InputError, r"at most its 16 trained positions.*use pcw, gp"),
         (lambda b: extend(extend(b, "gp"), "pi"), InputError, r"extended already \(by gp\)"),
-        (lambda b: extend(b, "gp", revision="main"), InputError, "revision and dtype can be set only when a base is"),
+        (
+            lambda b: extend(b, "gp", revision="main"),
+            InputError,
+            "revision and dtype can be set only when a base is",
+        ),
         (lambda b: extend("no-such/dir/at-all", "gp"), ModelError, "neither a folder that exists nor a hub"),
         (lambda b: extend("ada-002", "pcw"), ModelError, r"mteb\.get_model"),
     ],

@@ -180,7 +180,7 @@ def test_the_device_number_of_mteb_run_counts_accelerators(online) -> None:
     ("name", "kind", "message"),
     [
         ("e5-base+nkt", UnknownNameError, "^unknown strategy 'nkt': did you mean 'ntk'"),
-        ("e5-base+ntk@long", InputError, "^the target must be"),
+        ("e5-base+ntk@long", InputError, "^target_len must be"),
         ("e5-base+se", IncompatibleError, "^se does not fit intfloat/e5-base-v2, a model with absolute"),
         ("org/missing+ntk", HubError, "'org/missing'"),
     ],
