@@ -1,19 +1,33 @@
-"""What a name asks for, and the model that it makes of a base: known before any weights load."""
+"""The model that a name asks for: from the name and the small files of its base, before any weights load."""
 
-from collections.abc import Iterable, Mapping
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BeforeValidator
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Transformer
+from transformers import AutoConfig, PretrainedConfig
 
 from mteb_longembed.encoders.strategies import Strategy, algorithm_of, get_strategy
-from mteb_longembed.errors import IncompatibleError, InputError, ModelError, UnknownNameError
+from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError, UnknownNameError
+from mteb_longembed.hub import find, translate_hub_errors
 from mteb_longembed.names import (
     SEARCH_SETTINGS,
     ZOO,
     Tokens,
     Vectors,
+    ZooEntry,
+    entry_of,
     holds_model,
     is_folder,
     name_of,
@@ -23,10 +37,30 @@ from mteb_longembed.names import (
     split_name,
 )
 
-from .base import Base, read_base
-from .swap import check_fit
+from .e5rope import E5_ROPE
+from .swap import Positions, allowed_len, check_fit, positions_of
 from .vectors import check_averages
 
+#: The content of a JSON object.
+Json = dict[str, Any]
+#: The class of the first module of a model that we saved.
+TRUNK = "mteb_longembed.encoders.model.LongTransformer"
+#: Parts of the class names of modules that do not give one dense vector for each text.
+_OTHER_MODELS = ("cross_encoder", "SparseEncoder", "Splade", "pylate.", "multi_vector_encoder.")
+#: Heads of models that classify and do not embed.
+_CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+#: The endings of files that determine a model's embeddings.
+_HASHED = (".safetensors", ".bin", ".json", ".txt", ".model")
+#: The switches of older folders of sentence-transformers, one for each mode of a pooling.
+POOLING_SWITCHES = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
 #: Checked values by the names of their parameters.
 Settings = Mapping[str, object]
 #: Short spellings of compute types -> torch's names.
@@ -36,6 +70,9 @@ _SHORT: dict[object, str] = {full: short for short, full in DTYPES.items()}
 DType = Annotated[Literal["fp32", "fp16", "bf16"], BeforeValidator(lambda text: _SHORT.get(text, text))]
 #: The parameters that every name may set after the colon, whatever its strategy.
 OF_EVERY_NAME = ("dtype", "revision", "trained_len", "trust_remote_code", "vectors")
+
+
+# ---- what a name asks for --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -133,6 +170,322 @@ class ModelSpec:
     def kind(self) -> type[Strategy]:
         """The class of the strategy."""
         return get_strategy(self.strategy)
+
+
+# ---- what files say --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a folder, or of one commit of a repository."""
+
+    path: str  #: a folder, or a hub id; empty for a model that has no files
+    commit: str | None = None  #: of the repository; None for a folder
+    local: bool = False  #: whether they are in a folder
+
+    @classmethod
+    def open(cls, path: str, revision: str | None = None) -> Files:
+        """The files of a folder, or of a repository at the commit that a branch or tag has now."""
+        if is_folder(path):
+            if revision is not None:
+                raise InputError(
+                    f"only a model on the hub has a revision to choose, got {revision!r} with the folder of {path}."
+                )
+            return cls(str(Path(path).resolve()), local=True)
+        if path.startswith((".", "/", "~")) or path.count("/") != 1:
+            raise ModelError(
+                f"{path!r} is neither a folder that exists nor a hub id of the form ORGANISATION/NAME."
+            )
+        files = cls(path, revision)
+        if revision is None or not _COMMIT.fullmatch(revision):
+            # the folder of a file in the hub's cache is named by the commit
+            file = files.find("modules.json") or files.find("config.json")
+            if file and _COMMIT.fullmatch(file.parent.name):
+                return cls(path, file.parent.name)
+        return files
+
+    def find(self, name: str) -> Path | None:
+        """A file on this machine. None if there is none.
+
+        Raises:
+            HubError: if there is no such repository, or it cannot be reached and is not in the cache.
+        """
+        if not self.local:
+            return find(self.path, name, self.commit)
+        file = Path(self.path, name)
+        return file if file.is_file() else None
+
+    def json(self, name: str, kind: type = dict) -> Any:
+        """The content of a JSON file, an object or a list. It is empty if there is no such file."""
+        file = self.find(name)
+        if file is None:
+            return kind()
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise ModelError(f"{name} of {self.path} cannot be read as JSON: {str(error)[:80]}.") from error
+        if not isinstance(content, kind):
+            raise ModelError(f"{name} of {self.path} must hold a {kind.__name__}, got {str(content)[:80]!r}.")
+        return content
+
+    def modules(self) -> list[dict[str, str]]:
+        """The entries of modules.json: a class (`type`) and a folder (`path`) each. None of them without such a file.
+
+        Raises:
+            ModelError: if it does not list modules inside its folder.
+        """
+        entries: list[Any] = self.json("modules.json", list)
+        for entry in entries:
+            known = entry if isinstance(entry, dict) else {}
+            inside = known.get("path")
+            is_inside = isinstance(inside, str) and not PureWindowsPath(inside).anchor and ".." not in inside
+            if not is_inside or not isinstance(known.get("type"), str):
+                raise ModelError(
+                    f"modules.json of {self.path} must list modules with a type, and a path inside the model's own "
+                    f"folder, got {entry!r:.120}."
+                )
+        return entries
+
+    def hashed(self, folders: Iterable[str], *, code: bool) -> str:
+        """40 hex digits over the weights and settings in some of its folders, by their names; with code if it runs.
+
+        What else lies there, such as an export in `onnx/`, is another model. All weights are read.
+        """
+        endings = (*_HASHED, ".py") if code else _HASHED
+        digest = hashlib.sha256()
+        for file in sorted(file for folder in folders for file in Path(self.path, folder).glob("*")):
+            if file.name.endswith(endings) and file.is_file():
+                digest.update(os.fsencode(file.relative_to(self.path)) + b"\0")
+                with open(file, "rb") as stream:  # noqa: PTH123 - the name may be no text
+                    digest.update(hashlib.file_digest(stream, "sha256").digest())
+        return digest.hexdigest()[:40]
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base. What its files do not say is None."""
+
+    name: str  #: a hub id or `local/NAME`
+    files: Files  #: the files themselves
+    config: PretrainedConfig  #: transformers' configuration
+    #: the longest input in tokens by sentence-transformers' settings, as it stands there
+    max_seq_length: object = None
+    modules: Sequence[Mapping[str, str]] = ()  #: the entries of modules.json, as `Files.modules` gives them
+    entry: ZooEntry | None = None  #: that of the zoo
+    pooling: str | None = None  #: the pooling's mode; several are joined by `+`
+    similarity: str | None = None  #: by sentence-transformers' name
+    runs_code: bool = False  #: whether the repository brings code of its own, and it may run
+    adapter_of: Files | None = None  #: the files of the base, if these are only an adapter of PEFT
+    saved: Json | None = None  #: the setting of our first module, if we saved the model
+    #: as a model that we saved has them; None for one vector for each document
+    vectors: Vectors | None = None
+    digest: str | None = None  #: of a loaded model
+
+    @property
+    def path(self) -> str:
+        """What to load: a folder or a hub id."""
+        return self.files.path
+
+    @cached_property
+    def revision(self) -> str | None:
+        """The commit on the hub, a hash of the local files, or the digest of a loaded model."""
+        if self.digest is not None or not self.files.local:
+            return self.digest or self.files.commit
+        folders = {"", *(module["path"] for module in self.modules)}
+        found = self.files.hashed(folders, code=self.runs_code)
+        if self.adapter_of is None:
+            return found
+        other = self.adapter_of.commit or self.adapter_of.hashed([""], code=False)
+        return hashlib.sha256(f"{found} {other}".encode()).hexdigest()[:40]
+
+    @property
+    def positions(self) -> Positions:
+        """How positions enter the model."""
+        return positions_of(self.config)
+
+    @property
+    def origin(self) -> str:
+        """The name of the base that the model was made from; its own, unless we saved it."""
+        return self.name if self.saved is None else str(self.saved["base"])
+
+    @cached_property
+    def trained_len(self) -> int | None:
+        """The longest input in tokens that the base was trained on."""
+        if self.saved is not None:
+            return int(self.saved["trained_len"])
+        if self.entry is not None and self.entry.trained_len is not None:
+            return self.entry.trained_len
+        lengths = [self.max_seq_length, allowed_len(self.config)]
+        # 10**9 and more stand for "no limit"
+        return min((n for n in lengths if isinstance(n, int) and 0 < n < 10**9), default=None)
+
+
+def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Base:
+    """What the small files of a base say. What the zoo knows stands above or beside it.
+
+    Raises:
+        HubError, ModelError: if the files cannot be read, or are not those of an embedding model.
+    """
+    entry = entry_of(name)
+    if entry is not None and entry.kind != "hub":
+        raise ModelError(
+            f"{name} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
+            f"mteb run -m {name}."
+        )
+    path = name
+    pooled = None
+    if entry is not None:
+        path = entry.path
+        revision = revision or entry.revision
+        pooled = entry.pooling
+    files = Files.open(path, revision)
+    modules = files.modules()
+    types = [module["type"] for module in modules]
+    subfolder = f"{modules[0]['path']}/" if modules and modules[0]["path"] else ""
+    config_files, adapter_of = _with_adapter(files, subfolder)
+    inner = "" if adapter_of else subfolder
+    raw = config_files.json(f"{inner}config.json")
+    _check_embeds(files.path, types, raw)
+    transformer = files.json(f"{subfolder}sentence_bert_config.json")
+    are_ours = TRUNK in types
+    is_foreign = "auto_map" in raw or not all(kind.startswith("sentence_transformers.") for kind in types)
+    runs_code = trust_remote_code and is_foreign and not are_ours and raw.get("model_type") != E5_ROPE
+    pooling = {}
+    for module in reversed(modules):
+        if module["type"].endswith("Pooling"):
+            pooling = files.json(f"{module['path']}/config.json")
+    own_name = local_name(files.path) if files.local else files.path
+    return Base(
+        name=entry.hub_id if entry else own_name,
+        files=files,
+        config=_config(raw, config_files, inner, runs_code=runs_code),
+        max_seq_length=transformer.get("max_seq_length"),
+        modules=modules,
+        entry=entry,
+        pooling=_pooling_mode(pooling) or pooled,
+        similarity=files.json("config_sentence_transformers.json").get("similarity_fn_name"),
+        runs_code=runs_code,
+        adapter_of=adapter_of,
+        saved=_saved(transformer.get("longembed"), files.path) if are_ours else None,
+        vectors=read("vectors", Vectors | None, pooling.get("vectors")) if are_ours else None,
+    )
+
+
+def base_of_loaded(model: SentenceTransformer, digest: str) -> Base:
+    """What a loaded model says about itself: its user's name for it or `local/NAME`, with its digest as revision."""
+    first = model[0]
+    if not isinstance(first, Transformer):
+        raise ModelError(
+            f"the model starts with a {type(first).__name__}, but only a Transformer can be extended."
+        )
+    card = model.model_card_data
+    source = str(first.config.name_or_path or "")
+    path = source or str(card.base_model or "")
+    if not card.model_name and not path:
+        raise InputError(
+            "the loaded model has no name, so its results could be mistaken for another's: set "
+            "model.model_card_data.model_name first."
+        )
+    second = list(model)[1:2] or [first]
+    return Base(
+        name=card.model_name or local_name(path),
+        files=Files(source),
+        config=first.config,
+        max_seq_length=model.max_seq_length,
+        pooling=_pooling_mode(vars(second[0])),
+        similarity=model.similarity_fn_name,
+        digest=digest,
+    )
+
+
+def _with_adapter(files: Files, subfolder: str) -> tuple[Files, Files | None]:
+    """The files that hold config.json; and once more if these are the base's, because `files` are only an adapter."""
+    if files.find(f"{subfolder}config.json") is not None:
+        return files, None
+    adapter = files.json(f"{subfolder}adapter_config.json")
+    base = adapter.get("base_model_name_or_path")
+    if not isinstance(base, str):
+        return files, None
+    of_base = Files.open(base, adapter.get("revision"))
+    return of_base, of_base
+
+
+def _check_embeds(path: str, types: Sequence[str], config: Json) -> None:
+    """Raise ModelError for a model that does not give one dense vector for each text."""
+    shown = f" (its modules: {', '.join(types)})" if types else ""
+    if not config:
+        raise ModelError(
+            f"{path} has no config.json{shown}, so it is not a transformers model and cannot be extended."
+        )
+    if any(name in kind for name in _OTHER_MODELS for kind in types):
+        raise ModelError(
+            f"{path} must give one dense vector for each text{shown}: use it with mteb as it is."
+        )
+    if types:
+        return
+    architectures = config.get("architectures")
+    for name in architectures if isinstance(architectures, list) else ():
+        if str(name).endswith(_CLASSIFIERS):
+            raise ModelError(f"{path} is not an embedding model: it has no modules.json and is {name}.")
+
+
+def _config(raw: Json, files: Files, folder: str, *, runs_code: bool) -> PretrainedConfig:
+    """transformers' configuration.
+
+    Raises:
+        ModelError: if transformers does not know or accept it, or if it needs code that may not run.
+    """
+    try:
+        with contextlib.nullcontext() if files.local else translate_hub_errors():
+            return AutoConfig.from_pretrained(
+                files.path, trust_remote_code=runs_code, revision=files.commit, subfolder=folder.rstrip("/")
+            )
+    except LongEmbedError:
+        raise
+    except Exception as error:  # transformers raises errors of many kinds for configurations
+        words = " ".join(str(error).split())[:160]
+        why = f"has a config.json that transformers does not accept: {type(error).__name__}: {words}"
+        if "auto_map" in raw and not runs_code and isinstance(error, (ValueError, KeyError, ImportError)):
+            why = "brings its own model code, which runs only if you ask for it: pass trust_remote_code=True"
+        raise ModelError(f"{files.path} {why}.") from error
+
+
+def _pooling_mode(settings: Json) -> str | None:
+    """The mode of a pooling; several are joined by `+`. None if it says none."""
+    modes = settings.get("pooling_mode") or [
+        name for key, name in POOLING_SWITCHES.items() if settings.get(key)
+    ]
+    if isinstance(modes, str):
+        return modes
+    return "+".join(map(str, modes)) or None
+
+
+def _saved(setting: object, path: str) -> Json:
+    """The setting of our first module, if it has what a description needs."""
+    keys = {"strategy", "trained_len", "target_len", "base", "base_revision"}
+    if not isinstance(setting, dict) or not keys <= set(setting):
+        raise ModelError(
+            f"sentence_bert_config.json of {path} must hold a strategy with its lengths, and its base, got "
+            f"{str(setting)[:80]!r}."
+        )
+    return setting
+
+
+def is_saved(name: str, revision: str | None) -> bool:
+    """Whether a repository on the hub has a model that we saved. False for one that cannot be read."""
+    try:
+        return TRUNK in [module["type"] for module in Files.open(name, revision).modules()]
+    except LongEmbedError:
+        return False
+
+
+def local_name(path: str | Path) -> str:
+    """`local/NAME` for a folder. It is never a path, and every system allows it in a folder name."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(path).resolve().name).strip("-.") or "model"
+    return f"local/{stem}"
+
+
+# ---- the model that both make ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

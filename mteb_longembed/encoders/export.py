@@ -20,8 +20,8 @@ from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.files import whole_folder
 
-from .base import POOLING_SWITCHES
 from .card import card_of
+from .checkpoint import POOLING_SWITCHES
 from .head import Head
 from .load import load
 from .model import LongTransformer, check_merged, settings_of

@@ -23,8 +23,7 @@ from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
 from mteb_longembed.names import ZooEntry
 
-from .base import Base, base_of_loaded
-from .checkpoint import DTYPES, Checkpoint, ModelSpec, checkpoint_of, open_checkpoint
+from .checkpoint import DTYPES, Base, Checkpoint, ModelSpec, base_of_loaded, checkpoint_of, open_checkpoint
 from .e5rope import E5_ROPE, KEY_MAPPING
 from .head import Head
 from .identity import digest

@@ -11,8 +11,7 @@ from mteb.models.model_implementations import MODEL_REGISTRY
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.models.models_protocols import MTEBModels
 
-from mteb_longembed.encoders.base import Base
-from mteb_longembed.encoders.checkpoint import Checkpoint, open_checkpoint
+from mteb_longembed.encoders.checkpoint import Base, Checkpoint, open_checkpoint
 from mteb_longembed.encoders.load import load_checkpoint
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.errors import InputError

@@ -11,9 +11,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.encoders import base as bases
-from mteb_longembed.encoders.base import base_of_loaded
-from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec, checkpoint_of, open_checkpoint
+from mteb_longembed.encoders.checkpoint import (
+    Checkpoint,
+    Files,
+    ModelSpec,
+    base_of_loaded,
+    checkpoint_of,
+    open_checkpoint,
+)
 from mteb_longembed.encoders.load import extend, load
 from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
@@ -179,7 +184,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
     ],
 )
 def test_a_wrong_value_is_told_before_the_base_is_read(asked, error, message, monkeypatch) -> None:
-    monkeypatch.setattr(bases.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
+    monkeypatch.setattr(Files, "open", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(error, match=message):
         open_checkpoint(ModelSpec("x", **{"strategy": "se", **asked}))
 

@@ -164,7 +164,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, tmp_path, monkeypatch)
     inner.save_pretrained(where, state_dict={**inner.state_dict(), **rows})
     grown.tokenizer.save_pretrained(where)
     entry = names.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
-    known = "mteb_longembed.encoders.base.entry_of"
+    known = "mteb_longembed.encoders.checkpoint.entry_of"
     monkeypatch.setattr(known, lambda name: entry if name == str(where) else None)
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):
         extend(where, "gp")
