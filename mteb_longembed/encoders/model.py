@@ -23,7 +23,6 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.strategies import Strategy, algorithm_of
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
-from mteb_longembed.files import whole_folder
 from mteb_longembed.names import split_name
 
 from .attention import Batch, keep_batch, running
@@ -374,15 +373,6 @@ class LongModelMixin(BaseModel):
         if not self.has_several_vectors:
             return torch.stack(arrays)
         return arrays
-
-    def save(self, path: str, *args: Any, **kwargs: Any) -> None:
-        """Write the model into a folder, as `save_pretrained` does. A new folder is there when it is complete.
-
-        Raises:
-            StorageError: if the disk refuses a file.
-        """
-        with whole_folder(Path(path)) as folder:
-            super().save(str(folder), *args, **kwargs)
 
     def _create_model_card(self, path: str, model_name: str | None = None, *args: Any) -> None:
         """Write our own card. sentence-transformers' card would say "finetuned" and load the model with stock code."""
