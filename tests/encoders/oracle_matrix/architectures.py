@@ -30,7 +30,6 @@ PARTS = {
     "global_head_dim": 8, "num_global_key_value_heads": 2, "hidden_size_per_layer_input": 4,
     "vocab_size_per_layer_input": 500, "index_topk": 64, "index_n_heads": 2, "index_head_dim": 8,
 }  # fmt: skip
-_MROPE = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [2, 1, 1]}
 #: What a tiny model of an architecture needs beside them.
 SPECIAL: dict[str, dict] = {
     **{kind: {"max_position_embeddings": tiny.TRAINED + 2} for kind in ("camembert", "xlm-roberta-xl")},
@@ -44,13 +43,6 @@ SPECIAL: dict[str, dict] = {
         "relative_attention_num_buckets": 12, "relative_attention_max_distance": 40,
     },
     **{kind: {"query_pre_attn_scalar": 8} for kind in ("gemma2", "gemma3_text")},
-    **{
-        kind: {"rope_parameters": _MROPE}
-        for kind in (
-            "glm4v_text", "glm4v_moe_text", "glm_image_text", "glm_ocr_text", "qwen2_vl_text", "qwen2_5_vl_text",
-            "qwen3_vl_text", "qwen3_vl_moe_text",
-        )
-    },
 }  # fmt: skip
 #: Behind a model type that has sliding and full layers: the sliding ones see fewer tokens than the trained length.
 SLIDING = "sliding"
