@@ -260,7 +260,7 @@ def _tokenizer_of(base: str) -> Any:
     """The tokenizer of a base; no weights are read. `InputError` if the model is extended already."""
     checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
     files = checkpoint.base.files
-    if checkpoint.base.saved is not None:
+    if checkpoint.base.made is not None:
         raise InputError(f"{base} is extended already, so nothing is left to compare: give the base instead.")
     return AutoTokenizer.from_pretrained(
         checkpoint.base.path,

@@ -146,7 +146,7 @@ def loaded(base: str | Path | Model, device: str | None) -> Model:
     spec = ModelSpec.parse(str(base))
     if ModelSpec(spec.base, revision=spec.revision) == spec:
         described = open_checkpoint(spec).base
-        if described.saved is None:
+        if described.made is None:
             return load_base(described, device)
     return load(base, device=device)
 

@@ -33,8 +33,8 @@ from mteb_longembed.names import (
     name_of,
     read,
     read_fields,
-    settings_of,
     split_name,
+    split_settings,
 )
 
 from .e5rope import E5_ROPE
@@ -125,14 +125,14 @@ class ModelSpec:
         """
         if holds_model(text):
             return cls(text, **general)
-        base, strategy, target, _ = split_name(text)
+        base, strategy, target, settings = split_name(text)
         if "/" not in base and "\\" not in base and base not in ZOO and not is_folder(base):
             raise UnknownNameError(
                 "base (not an alias, a folder or a hub id such as ORGANISATION/NAME)", base, ZOO
             )
         if strategy is None:
             return cls(base, **general)
-        params: dict[str, Any] = settings_of(text)
+        params: dict[str, Any] = split_settings(text, settings)
         for key in without:
             del params[key]
         written = {key: params.pop(key) for key in OF_EVERY_NAME if key in params}
@@ -276,7 +276,8 @@ class Base:
     similarity: str | None = None  #: by sentence-transformers' name
     runs_code: bool = False  #: whether the repository brings code of its own, and it may run
     adapter_of: Files | None = None  #: the files of the base, if these are only an adapter of PEFT
-    saved: Json | None = None  #: the setting of our first module, if we saved the model
+    made: Strategy | None = None  #: the strategy inside, if we saved the model
+    origin: str | None = None  #: the name of the base that it was made from then
     #: as a model that we saved has them; None for one vector for each document
     vectors: Vectors | None = None
     digest: str | None = None  #: of a loaded model
@@ -303,16 +304,11 @@ class Base:
         """How positions enter the model."""
         return positions_of(self.config)
 
-    @property
-    def origin(self) -> str:
-        """The name of the base that the model was made from; its own, unless we saved it."""
-        return self.name if self.saved is None else str(self.saved["base"])
-
     @cached_property
     def trained_len(self) -> int | None:
         """The longest input in tokens that the base was trained on."""
-        if self.saved is not None:
-            return int(self.saved["trained_len"])
+        if self.made is not None:
+            return self.made.trained_len
         if self.entry is not None and self.entry.trained_len is not None:
             return self.entry.trained_len
         lengths = [self.max_seq_length, allowed_len(self.config)]
@@ -348,6 +344,7 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
     _check_embeds(files.path, types, raw)
     transformer = files.json(f"{subfolder}sentence_bert_config.json")
     are_ours = TRUNK in types
+    setting = transformer.get("longembed", {})
     is_foreign = "auto_map" in raw or not all(kind.startswith("sentence_transformers.") for kind in types)
     runs_code = trust_remote_code and is_foreign and not are_ours and raw.get("model_type") != E5_ROPE
     pooling = {}
@@ -366,7 +363,8 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
         similarity=files.json("config_sentence_transformers.json").get("similarity_fn_name"),
         runs_code=runs_code,
         adapter_of=adapter_of,
-        saved=_saved(transformer.get("longembed"), files.path) if are_ours else None,
+        made=saved_strategy(setting, f"sentence_bert_config.json of {files.path}") if are_ours else None,
+        origin=setting["base"] if are_ours else None,
         vectors=read("vectors", Vectors | None, pooling.get("vectors")) if are_ours else None,
     )
 
@@ -460,17 +458,6 @@ def _pooling_mode(settings: Json) -> str | None:
     return "+".join(map(str, modes)) or None
 
 
-def _saved(setting: object, path: str) -> Json:
-    """The setting of our first module, if it has what a description needs."""
-    keys = {"strategy", "trained_len", "target_len", "base", "base_revision"}
-    if not isinstance(setting, dict) or not keys <= set(setting):
-        raise ModelError(
-            f"sentence_bert_config.json of {path} must hold a strategy with its lengths, and its base, got "
-            f"{str(setting)[:80]!r}."
-        )
-    return setting
-
-
 def is_saved(name: str, revision: str | None) -> bool:
     """Whether a repository on the hub has a model that we saved. False for one that cannot be read."""
     try:
@@ -534,8 +521,8 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         IncompatibleError: if the strategy, a parameter or the vectors do not fit the base.
         InputError: if a length breaks its rule, or if the base is extended already.
     """
-    if base.saved is not None:
-        return _as_saved(base, spec)
+    if base.made is not None:
+        return _as_saved(base, base.made, spec)
     if spec.vectors is not None and base.similarity not in (None, "cosine", "dot"):
         raise IncompatibleError(
             f"several vectors are compared by cosine or dot product, and {base.name} compares by "
@@ -593,24 +580,23 @@ def strategy_of(spec: ModelSpec, trained_len: int | None, base: str) -> Strategy
 
 
 def saved_strategy(setting: dict[str, Any], where: str) -> Strategy:
-    """The strategy in the setting of a model that we saved.
+    """The strategy in the setting of a model that we saved, which also names its base.
 
     Raises:
         ModelError: if it is none of ours, or breaks a rule.
     """
-    values = dict(setting)
-    for key in ("base", "base_revision", "has_long_rows"):
-        values.pop(key, None)
     try:
+        values = {**setting}
+        for key in ("base", "base_revision"):
+            del values[key]
+        values.pop("has_long_rows", None)
         return get_strategy(values.pop("strategy"))(**values)
     except (TypeError, KeyError, ValueError) as error:
         raise ModelError(f"{where} must hold a strategy with its parameters ({error}).") from error
 
 
-def _as_saved(base: Base, spec: ModelSpec) -> Checkpoint:
+def _as_saved(base: Base, strategy: Strategy, spec: ModelSpec) -> Checkpoint:
     """A model that we saved. It takes a compute type, and of all other settings only those that it has."""
-    assert base.saved is not None
-    strategy = saved_strategy(base.saved, base.path)
     full = ModelSpec(
         base.name,
         strategy.KEY,

@@ -180,7 +180,7 @@ def load_checkpoint(
     """
     base = checkpoint.base
     with _translated_errors(base.path):
-        if base.saved is None:
+        if base.made is None:
             return _finished(load_base(base, device, checkpoint.spec.dtype, model_kwargs), checkpoint, device)
         owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
         options = _options(base, checkpoint.spec.dtype, model_kwargs)

@@ -313,7 +313,7 @@ class LongModelMixin(BaseModel):
         self.checkpoint = checkpoint
         card: Any = self.model_card_data
         card.model_name = checkpoint.name
-        card.base_model = checkpoint.base.origin
+        card.base_model = checkpoint.base.origin or checkpoint.base.name
         if not checkpoint.base.files.local:
             card.base_model_revision = checkpoint.base.revision
         self.built_state = state_of(self)

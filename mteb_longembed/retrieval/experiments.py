@@ -48,7 +48,7 @@ def model_meta(
     `find` returns mteb's own entry of a name, or None. Then the hub describes the base, or its configuration.
     """
     base = checkpoint.base
-    origin = base.origin
+    origin = base.origin or base.name
     known = find(origin) or _described_by_files(base)
     kind = "dense"
     if settings.fuse:
@@ -82,7 +82,7 @@ def model_meta(
     if isinstance(known.embed_dim, int):
         # mteb may cut embeddings to any width, as sentence-transformers does
         fields["embed_dim"] = range(1, known.embed_dim + 1)
-    if base.saved is not None and not base.files.local:
+    if base.made is not None and not base.files.local:
         fields["reference"] = f"https://huggingface.co/{base.name}"
     return known.model_copy(update=fields)
 

@@ -163,7 +163,7 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
     assert by_name.strategy == loaded.strategy and by_name.name == loaded.name == "local/model+se@64,g=7"
     extend(folder, "se", 64, g=7, device="cpu").save_pretrained(str(tmp_path / "saved"))
     saved = open_checkpoint(ModelSpec(str(tmp_path / "saved")))
-    assert saved.base.saved and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
+    assert saved.base.made and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
     assert load(tmp_path / "saved", device="cpu").checkpoint == saved
 
 
