@@ -13,7 +13,6 @@ from pathlib import Path
 from types import ModuleType
 
 from . import __version__
-from .commands import add_arguments
 from .errors import INTERRUPTED, LongEmbedError
 
 #: Name -> one line of help. Each has a module in `commands`.
@@ -96,5 +95,6 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     for name, help_line in COMMANDS.items():
         command = commands.add_parser(name, help=help_line)
         if arguments and name == arguments[0]:
-            add_arguments(command, _module(name))
+            command.description = _module(name).__doc__
+            _module(name).add_arguments(command)
     return parser.parse_args(arguments)

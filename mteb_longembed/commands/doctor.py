@@ -1,4 +1,4 @@
-"""`mteb-longembed doctor`: what this machine has, and what is wrong with it."""
+"""Show versions, the hub, devices and caches. The exit status is 1 if there is a problem, otherwise 0."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from mteb_longembed.commands import JSON, Options
+from mteb_longembed.commands import JSON
 
 Section = dict[str, Any]
 
@@ -26,10 +26,11 @@ _WIDTH = 768
 _ROUNDS = 20
 #: A type is worth its smaller precision from so many times the speed on. Passes gain less than products do.
 _PAYS = 2.0
-DESCRIPTION = (
-    "Show versions, the hub, devices and caches. The exit status is 1 if there is a problem, otherwise 0."
-)
-OPTIONS: Options = {"": [JSON]}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("--json", action="store_true", help=JSON)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -134,29 +135,17 @@ def _gain(dtype: Any) -> float:
 
 
 def caches() -> Section:
-    """The folders of models, results and embeddings, each with its size."""
+    """The folders of models, results and embeddings."""
     from huggingface_hub import constants
 
     from mteb_longembed.encoders.store import EmbeddingStore
 
     store = EmbeddingStore.from_environment(os.environ)
     folders = {
-        "models (HF_HOME)": Path(constants.HF_HUB_CACHE),
+        "models (HF_HOME)": constants.HF_HUB_CACHE,
         # mteb's own rule: to import mteb takes seconds
-        "results of mteb (MTEB_CACHE)": Path(os.environ.get("MTEB_CACHE") or Path.home() / ".cache" / "mteb"),
+        "results of mteb (MTEB_CACHE)": os.environ.get("MTEB_CACHE") or str(Path.home() / ".cache" / "mteb"),
     }
     if store is not None:
-        folders["embeddings"] = store.folder
-    return {name: f"{folder}, {_mebibytes(folder):,.0f} MiB" for name, folder in folders.items()}
-
-
-def _mebibytes(folder: Path) -> float:
-    """The size of all files in a folder."""
-    total = 0
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_size  # noqa: PTH118  a Path each is slow
-            except OSError:  # another process may remove it at any moment
-                continue
-    return total / 2**20
+        folders["embeddings"] = str(store.folder)
+    return folders

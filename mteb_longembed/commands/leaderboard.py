@@ -1,4 +1,7 @@
-"""`mteb-longembed leaderboard`: mteb's own leaderboard of a folder of results, in a browser."""
+"""Show a folder of results in mteb's own leaderboard: LongEmbed+, NanoLongEmbed and mteb's LongEmbed.
+
+It runs on this machine only and needs no network. Example: mteb-longembed leaderboard results/
+"""
 
 import argparse
 import logging
@@ -6,23 +9,24 @@ import os
 import warnings
 from pathlib import Path
 
-from mteb_longembed.commands import Options
 from mteb_longembed.errors import InputError, LongEmbedError
 
 HOST = "127.0.0.1"
 #: Ours, and mteb's own with the published data.
 BENCHMARKS = ["LongEmbed+", "NanoLongEmbed", "LongEmbed"]
-DESCRIPTION = (
-    "Show a folder of results in mteb's own leaderboard: LongEmbed+, NanoLongEmbed and mteb's LongEmbed. It runs on "
-    "this machine only and needs no network."
-)
-EPILOG = "example: mteb-longembed leaderboard results/"
-OPTIONS: Options = {
-    "": [
-        ("results", {"type": Path, "metavar": "RESULTS"}, "a folder that `mteb run` wrote (its default is results/)"),
-        ("--port", {"type": int, "default": 7860, "metavar": "N"}, "the port of the page (default: 7860)"),
-    ],
-}  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument(
+        "results",
+        type=Path,
+        metavar="RESULTS",
+        help="a folder that `mteb run` wrote (its default is results/)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=7860, metavar="N", help="the port of the page (default: 7860)"
+    )
 
 
 def main(args: argparse.Namespace) -> int:

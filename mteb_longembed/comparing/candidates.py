@@ -28,11 +28,23 @@ BM25 = "bm25:window=200"
 BM25_BY_SENTENCE = "bm25:window=200,query=sentences"
 #: BM25 on the first tokens only: how much text must a model read?
 BEGINNINGS = (512, 2048)
-#: From one pass over windows: one vector, the best window, all windows; plain and adapted to the corpus.
-FORMS = ("", "vectors=window", "score=softmax,vectors=window")
-ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
-#: What is tried first of a base: words, and all vectors with them, adapted and plain (experiments/ways.md).
-FUSED = "fuse=words"
+#: What is tried on one pass over windows. First words, with adapted and plain vectors (experiments/ways.md); then one
+#: vector, the best window, and all windows, as they are and adapted to the corpus.
+WINDOWS = (
+    "fuse=words,score=softmax,vectors=window,weights=idf,whiten=0.5",
+    "fuse=words,score=softmax,vectors=window",
+    "",
+    "vectors=window",
+    "score=softmax,vectors=window",
+    "whiten=0.5",
+    "vectors=window,whiten=0.5",
+    "score=softmax,vectors=window,whiten=0.5",
+    "weights=idf,whiten=0.5",
+    "vectors=window,weights=idf,whiten=0.5",
+    "score=softmax,vectors=window,weights=idf,whiten=0.5",
+)
+#: The same where one window holds all documents.
+ONE_WINDOW = ("fuse=words,weights=idf,whiten=0.5", "fuse=words", "whiten=0.5", "weights=idf,whiten=0.5")
 #: Strategies that cut no windows. By default the first one that fits is tried.
 POSITIONS = tuple(key for key, kind in STRATEGIES.items() if not kind.CUTS)
 
@@ -248,32 +260,14 @@ def _tails(checkpoint: Checkpoint, key: str, target: int | str | None, covering:
     trained_len = checkpoint.strategy.trained_len
     if key == "pcw":
         reach = covering or Strategy.default_target_len(trained_len)
-        return _window_tails(reach, trained_len, checkpoint.base.pooling in (None, "mean"))
+        stem, settings = (f"pcw@{reach}", WINDOWS) if reach > trained_len else ("none", ONE_WINDOW)
+        averages = checkpoint.base.pooling in (None, "mean")
+        return [f"{stem}:{one}".rstrip(":") for one in settings if averages or "weights=" not in one]
     if target is None and key == "none" and checkpoint.base.positions is not ABSOLUTE:
         target = Strategy.default_target_len(trained_len)  # plain extrapolation
     if target is None:
         return [key]
     return [f"{key}@{target}"]
-
-
-def _window_tails(reach: int, trained_len: int, averages: bool) -> list[str]:
-    """What follows the base in the names of one pass over windows; of one window, the base itself is adapted."""
-    forms: Sequence[str] = FORMS
-    stem = f"pcw@{reach}"
-    if reach <= trained_len:
-        forms = FORMS[:1]
-        stem = "none"
-    settings = [(FUSED, forms[-1])]
-    if averages:
-        settings.insert(0, (FUSED, f"{forms[-1]},{ADAPTED[-1]}"))
-    for adapted in ADAPTED:
-        if averages or "weights=" not in adapted:
-            settings += [(form, adapted) for form in forms]
-    tails = []
-    for one in settings:
-        parts = sorted(filter(None, ",".join(one).split(",")))
-        tails.append(f"{stem}:{','.join(parts)}".rstrip(":"))
-    return tails
 
 
 def is_name(text: str) -> bool:

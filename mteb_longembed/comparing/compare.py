@@ -4,7 +4,7 @@ import hashlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer
 
 from mteb_longembed.data.sources import Data
 from mteb_longembed.data.task import OwnData, is_known_task
 from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
-from mteb_longembed.errors import INTERRUPTED, InputError
+from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
@@ -29,7 +30,6 @@ from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import sentences
 from mteb_longembed.statistics.resampling import N_RESAMPLES, SEED
 
-from .bar import RunBar
 from .cache import Cache
 from .candidates import (
     BM25_BY_SENTENCE,
@@ -44,12 +44,11 @@ from .candidates import (
     with_chunkers,
 )
 from .costs import Lengths, document_lengths, tokens_of_words
-from .notes import Note, cautions
 from .options import Options
 from .ranked import Ranked, RunSource, read_run
-from .run import CandidateError, Done, Runner
+from .run import Done, Runner
 from .summary import by_split, resamples_of, summarise
-from .verdict import Advice, Setting, advise
+from .verdict import Advice, Note, Setting, advise, cautions
 
 #: Queries with so many sentences on average are also asked sentence by sentence.
 _SENTENCES = 2.0
@@ -115,8 +114,8 @@ class Comparison:
 
 
 def say_on_stderr(sentence: str) -> None:
-    """Print a sentence for people, apart from results."""
-    print(printable(sentence), file=sys.stderr)
+    """Print a sentence for people, apart from results and beside a bar."""
+    tqdm.write(printable(sentence), file=sys.stderr)
 
 
 @silence("mteb_longembed.encoders.batching")  # the table says how much each candidate reads
@@ -176,14 +175,12 @@ def compare(
     if not candidates:
         raise InputError("compare needs at least one candidate, got none.")
     runner = Runner(Cache(folder), splits, candidates, chosen.device)
-    with RunBar(show=show) as bar, shared_bar(bar):
 
-        def leave_out(text: str) -> None:
-            notes.append(Note("left out", text))
-            bar.clear()
-            on_message(text)
+    def leave_out(text: str) -> None:
+        notes.append(Note("left out", text))
+        on_message(text)
 
-        done, is_complete = _run_all(runner, lengths, bar, leave_out, bm25=chosen.bm25)
+    done, is_complete = _run_all(runner, lengths, leave_out, bm25=chosen.bm25, show=show)
     runner.free()
     if runner.cache.refused:
         notes.append(Note("caution", f"Finished work is not kept: {runner.cache.refused}"))
@@ -270,11 +267,18 @@ def _tokenizer_of(base: str) -> Any:
 
 
 def _run_all(
-    runner: Runner, lengths: Lengths, bar: RunBar, leave_out: Callable[[str], None], *, bm25: bool
+    runner: Runner, lengths: Lengths, leave_out: Callable[[str], None], *, bm25: bool, show: bool
 ) -> tuple[list[Done], bool]:
     """Run all candidates, and then those that depend on which is best; and whether nobody interrupted that."""
     done: list[Done] = []
     begun: set[str] = set()
+    # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
+    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": not show}
+    # a file of output gets a line now and then
+    if not sys.stderr.isatty():
+        options["mininterval"] = 30.0
+    # its total is not yet known, so nothing is shown before the first candidate
+    bar = tqdm(total=0, delay=1e-9, **options)
 
     def run(candidates: Sequence[Candidate], n_of_words: int) -> None:
         """Run some candidates. The first one of a pass reads its documents, and its words have so many tokens."""
@@ -286,17 +290,22 @@ def _run_all(
         bar.total += tokens.total()
         for candidate in candidates:
             bar.set_description_str(f"Comparing, {labels[candidate.id]}", refresh=False)
-            bar.begin(tokens.pop(candidate.passes, 0))
+            end = bar.n + tokens.pop(candidate.passes, 0)
             try:
                 done.append(runner.run(candidate))
-            except CandidateError as error:
-                leave_out(f"{candidate.id} is left out: {error}")
-            bar.finish()
+            except Exception as error:  # whatever the reason, such as an API's rate limit: the others can run
+                reason = str(error).partition("\n")[0]
+                if not isinstance(error, (LongEmbedError, ImportError, OSError)):
+                    reason = f"{type(error).__name__}: {reason}"
+                leave_out(f"{candidate.id} is left out: {reason}")
+            # what was expected is an estimate, and earlier runs may have read it
+            bar.update(end - bar.n)
 
     try:
-        run(runner.candidates, tokens_of_words(runner.splits))
-        if bm25 and any(one.candidate.kind == "bm25" for one in done):
-            run(_further(done, runner.splits, leave_out), 0)  # words are those of before
+        with bar, shared_bar(bar):
+            run(runner.candidates, tokens_of_words(runner.splits))
+            if bm25 and any(one.candidate.kind == "bm25" for one in done):
+                run(_further(done, runner.splits, leave_out), 0)  # words are those of before
     except KeyboardInterrupt:
         left = {one.id for one in runner.candidates} - {one.candidate.id for one in done}
         leave_out(f"{len(left):,} candidates and fusions have not run: {INTERRUPTED}")
@@ -344,7 +353,7 @@ def _comparison(
     """What the candidates that have run say."""
     scores = pd.concat([one.scores for one in done], ignore_index=True)
     candidates = [one.candidate for one in done]
-    summary = summarise(scores, candidates, {one.candidate.id: one.costs for one in done})
+    summary = summarise(scores, candidates, {one.candidate.id: asdict(one.cost) for one in done})
     tasks = list(dict.fromkeys(split.label[0] for split in splits))
     own = splits[0].task
     corpus = None

@@ -46,7 +46,6 @@ class Cost:
         speed_spread: how far the rounds in which that was measured lay apart, as a share of it.
         bytes: mean bytes of a document's vectors, as they are stored.
         device: where the speeds were measured. Only speeds of one device are compared.
-        share_encoded: the share of the documents that these queries had encoded, where words choose them; else None.
     """
 
     tokens: int = 0
@@ -59,7 +58,6 @@ class Cost:
     speed_spread: float = 0.0
     bytes: float | None = None
     device: str = ""
-    share_encoded: float | None = None
 
 
 def drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:

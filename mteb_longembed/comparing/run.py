@@ -2,10 +2,9 @@
 
 import gc
 import math
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 from typing import Any, cast
@@ -37,10 +36,6 @@ from .costs import Cost, chunk_texts, count, count_words_of, sample, share_of_wo
 _ROUNDS = 3
 
 
-class CandidateError(LongEmbedError):
-    """A candidate cannot run; the others can."""
-
-
 @dataclass(frozen=True)
 class Done:
     """A candidate that has run.
@@ -48,12 +43,12 @@ class Done:
     Args:
         candidate: the candidate.
         scores: one row for each query, see `evaluate`.
-        costs: the fields of `Cost`, and the seconds of this run.
+        cost: what it costs.
     """
 
     candidate: Candidate
     scores: pd.DataFrame
-    costs: dict[str, Any]
+    cost: Cost
 
 
 @dataclass
@@ -82,42 +77,20 @@ class Runner:
     _costs: dict[tuple[str, NamedChunker | None], Cost] = field(default_factory=dict)
 
     def run(self, candidate: Candidate) -> Done:
-        """Run all evaluations of a candidate that earlier runs have not finished.
-
-        Raises:
-            CandidateError: if it cannot run, whatever the reason: an API's rate limit too.
-        """
-        try:
-            return self._run(candidate)
-        except Exception as error:
-            reason = str(error).partition("\n")[0]
-            if not isinstance(error, (LongEmbedError, ImportError, OSError)):
-                reason = f"{type(error).__name__}: {reason}"
-            raise CandidateError(reason) from error
-
-    def _run(self, candidate: Candidate) -> Done:
-        began = time.monotonic()
+        """Run all evaluations of a candidate that earlier runs have not finished."""
         cost = self._cost(candidate)
         tables = []
-        n_encoded = 0.0
         for split in self.splits:
             table = self.cache.find(candidate.meta, split)
             if table is None:
-                scorer = self._scorer(candidate, split)
-                score = partial(evaluate, scorer, split, candidate.tolerance)
-                table = self.cache.scores(candidate.meta, split, score)
-                n_encoded += getattr(scorer, "share_encoded", 0.0) * len(split.corpus)
+                table = evaluate(self._scorer(candidate, split), split, candidate.tolerance)
+                self.cache.keep(candidate.meta, split, table)
                 # the pass keeps its vectors, and a scorer has a copy of them
                 del self._scorers[candidate.id, _key(split)]
             tables.append(table.assign(groups=table["query"].map(split.groups)))
-        if candidate.words is not None and candidate.words.rerank is not None:
-            share = n_encoded / sum(len(split.corpus) for split in self.splits)
-            cost = self.cache.cost(
-                candidate.meta, self.splits, self._device, lambda: replace(cost, share_encoded=share)
-            )
         scores = pd.concat(tables, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
-        return Done(candidate, scores, {**asdict(cost), "seconds": time.monotonic() - began})
+        return Done(candidate, scores, cost)
 
     # ---- scorers -----------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, cap
     assert "<dt>Command</dt><dd>mteb-longembed compare " in shown and " --strategies gp " in shown
     assert re.search(r"12; the median has (38|40) tokens, the longest \d\d", shown)
     assert shown.startswith("<!DOCTYPE html>")
-    order = ['<header class="answer">', 'id="standings"', 'id="T_compare"', "How this was made"]
+    order = ['<header class="answer">', 'id="standings"', 'id="table-compare"', "How this was made"]
     places = [shown.index(part) for part in order]
     assert places == sorted(places)
     assert (tmp_path / "figures" / "all.png").is_file()

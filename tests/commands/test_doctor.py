@@ -23,13 +23,11 @@ def offline(monkeypatch, tmp_path):
 def test_everything_is_in_the_json(offline, capsys, monkeypatch) -> None:
     found = {**doctor.versions(), "mteb finds this package": True}
     monkeypatch.setattr(doctor, "versions", lambda: found)
-    (offline / "store").mkdir()
-    (offline / "store" / "rows").write_bytes(bytes(3 * 2**20))
     assert cli.main(["doctor", "--json"]) == 0
     output = json.loads(capsys.readouterr().out)
     assert output["versions"]["torch"] == metadata.version("torch")
     assert output["hub"]["answers"] is False and output["hub"]["offline (HF_HUB_OFFLINE)"] is True
-    assert output["caches"]["embeddings"] == f"{offline / 'store'}, 3 MiB"
+    assert output["caches"]["embeddings"] == str(offline / "store")
     assert output["devices"]["cpu"].endswith("threads")
     assert re.match(r"[0-9]+\.[0-9]{2} times as fast as fp32", output["devices"]["cpu, bf16"])
     assert output["problems"] == []

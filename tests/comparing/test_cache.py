@@ -4,14 +4,11 @@ import json
 import math
 import resource
 import shutil
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import mteb
-import pandas as pd
 import pytest
 
 from mteb_longembed import cli
@@ -114,7 +111,7 @@ def test_scores_that_are_damaged_are_made_again(base, tmp_path) -> None:
     (path,) = (out / "scores").rglob("*.parquet")
     for n_bytes in (100, None):
         whole = bytearray(path.read_bytes())
-        whole[len(whole) // 3] ^= 1
+        whole[40] ^= 1
         path.write_bytes(whole[:n_bytes])
         assert score(run(base, task, out)) == score(first)
     (again,) = (out / "scores").rglob("*.parquet")
@@ -199,26 +196,6 @@ def test_a_sample_and_all_documents_never_share_a_result_and_the_sample_is_said(
     assert part.identity != whole.identity and part.tasks == [f"{whole.tasks[0]}-sample6"]
     assert (part.n_documents, whole.n_documents) == (6, 40)
     assert part.tasks[0] not in part.advice.typed
-
-
-# ---- two at the same time
-
-
-def test_two_at_one_folder_share_their_work(tmp_path) -> None:
-    (split,) = splits_of(beir_task(folder(tmp_path)))
-    made = []
-
-    def evaluate() -> pd.DataFrame:
-        made.append(1)
-        time.sleep(0.2)
-        return pd.DataFrame({"query": ["q0"], "score": [0.5]})
-
-    def kept(_: int) -> pd.DataFrame:
-        return Cache(tmp_path / "out").scores(LEXICAL.meta, split, evaluate)
-
-    with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(kept, range(2))
-    assert first.equals(second) and len(made) == 1
 
 
 def test_a_quiet_call_writes_nothing(base, tmp_path, capfd) -> None:

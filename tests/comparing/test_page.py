@@ -12,7 +12,6 @@ import pytest
 
 from mteb_longembed.comparing.compare import Comparison
 from mteb_longembed.comparing.figure import draw
-from mteb_longembed.comparing.notes import Note
 from mteb_longembed.comparing.page import (
     Table,
     as_json,
@@ -20,7 +19,7 @@ from mteb_longembed.comparing.page import (
     ranking_table,
 )
 from mteb_longembed.comparing.summary import by_split
-from mteb_longembed.comparing.verdict import Advice, Setting
+from mteb_longembed.comparing.verdict import Advice, Note, Setting
 from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, answers, frame, summary
 
 HOSTILE = "../a\x1b[31m|b\n# c $x$ \\input{/etc/passwd} [red]<script>alert(1)</script>[/red] *_`~^&%#{}\u202e"
@@ -115,13 +114,13 @@ def test_nothing_is_loaded_from_elsewhere_and_ids_are_unique(text) -> None:
     parsed = _Ids(text)
     assert all(link.startswith("#") for link in parsed.links)
     assert "default-src 'none'" in text and not re.search(r"@import|url\((?!#)", text)
-    assert len(parsed.ids) == len(set(parsed.ids)) and {"T_compare", "standings"} <= set(parsed.ids)
+    assert len(parsed.ids) == len(set(parsed.ids)) and {"table-compare", "standings"} <= set(parsed.ids)
     referred = {link[1:] for link in parsed.links} | set(re.findall(r"url\(#([^)]+)\)", text))
     assert referred <= set(parsed.ids)
 
 
 def test_the_page_opens_with_its_answer_and_ends_with_its_facts(text) -> None:
-    parts = ['class="answer', 'class="cautions', 'id="standings', 'id="T_compare']
+    parts = ['class="answer', 'class="cautions', 'id="standings', 'id="table-compare']
     places = [text.index(f'{part}"') for part in parts] + [
         text.index(title) for title in ("How this was made", "<dt>Left out")
     ]
@@ -133,7 +132,7 @@ def test_the_page_opens_with_its_answer_and_ends_with_its_facts(text) -> None:
 def test_one_line_under_the_table_signs_the_result(text) -> None:
     signed = comparison().signature
     assert signed.startswith("40 queries in 13 groups | 10,000 resamples, seed 0 | nDCG@10 | mteb-")
-    after = text[text.index('id="T_compare"') :]
+    after = text[text.index('id="table-compare"') :]
     assert after.index(signed) < after.index("To best:")
     plain = json.loads(as_json(comparison()))
     assert (plain["signature"], plain["n_groups"]) == (signed, 13)

@@ -6,14 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import mteb
+import numpy as np
 import pytest
+from mteb.models.model_meta import ModelMeta
+from tqdm.auto import tqdm
 
 import mteb_longembed
 from mteb_longembed.comparing import candidates as naming
+from mteb_longembed.comparing import compare as comparing
 from mteb_longembed.comparing import page as pages
 from mteb_longembed.comparing import run as running
 from mteb_longembed.comparing.candidates import Candidate, candidates_of, named
 from mteb_longembed.comparing.compare import _further
+from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.run import Done
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.encoders.batching import Engine
@@ -21,6 +26,7 @@ from mteb_longembed.errors import INTERRUPTED, InputError
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval import passages as windows_of
 from mteb_longembed.retrieval.chunks import read_chunker
+from mteb_longembed.retrieval.make import make_scorer
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.comparing.frames import LEXICAL, frame
@@ -98,6 +104,27 @@ def test_an_error_of_ours_is_never_called_a_lack_of_words(task, tmp_path, monkey
     monkeypatch.setattr("mteb_longembed.retrieval.passage_bm25.PassageBM25.scores", broken)
     with pytest.raises(InputError, match="ValueError: a bug"):
         compare([LEXICAL], task, tmp_path)
+
+
+def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tmp_path, monkeypatch) -> None:
+    seen: list[tuple[float, float, str]] = []
+
+    class Recorded(tqdm):
+        def update(self, n: float = 1) -> None:
+            super().update(n)
+            seen.append((self.n, self.total, self.desc))
+
+    monkeypatch.setattr(comparing, "tqdm", Recorded)
+    texts = [f"{tiny.text(30, seed).capitalize()}. {tiny.text(30, seed + 99)}." for seed in range(12)]
+    task = beir_task(beir(tmp_path / "data", texts, [text[:40] for text in texts]))
+    found = compare([base], task, tmp_path / "out", bm25=True, show=True, strategies=["pcw", "gp"], target=32)
+    assert not found.texts("left out")
+    (total,) = {total for _, total, _ in seen}
+    assert seen[-1][0] == total
+    # each pass has its part: words, the base, windows and the position strategy
+    ends = {desc: n for n, _, desc in seen}
+    parts = [ends[desc] - before for desc, before in zip(ends, [0, *ends.values()], strict=False)]
+    assert sum(part > 0.1 * total for part in parts) == 4
 
 
 def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(
@@ -180,7 +207,7 @@ def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, ta
 
 def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chunker(task) -> None:
     def done(candidate: Candidate, score: float) -> Done:
-        return Done(candidate, frame({candidate: {("T", "s"): {"q": score}}}), {})
+        return Done(candidate, frame({candidate: {("T", "s"): {"q": score}}}), Cost())
 
     splits = splits_of(task)
     first, second = (named(f"mini-ape+{tail}") for tail in ("pi@1024", "gp@1024"))
@@ -212,6 +239,47 @@ def test_where_queries_have_sentences_each_is_also_asked_on_its_own(base, tmp_pa
     assert {near, by_sentence, "bm25:window=200,query=sentences"} < set(result.summary.index)
     assert not result.texts("left out")
     assert sum(",query=sentences" in name or "fuse=words,query" in name for name in result.summary.index) >= 3
+
+
+class FirstWords:
+    """The best documents of a first scorer, ordered by how many words of the query they begin with."""
+
+    meta = ModelMeta.create_empty(overwrites={"name": "me/first-words", "revision": "1"})
+
+    def __init__(self, first: Any, depth: int = 5) -> None:
+        self.first = first
+        self.depth = depth
+        self.passages = first.passages
+
+    def fit(self, documents: Any) -> None:
+        self.first.fit(documents)
+        self.texts = documents.texts
+
+    def scores(self, queries: Any) -> np.ndarray:
+        scores = self.first.scores(queries)
+        for query, row in zip(queries, scores, strict=True):
+            for number in np.argsort(-row)[: self.depth]:
+                row[number] = 100 + len(set(query.split()) & set(self.texts[number].split()[:6]))
+        return scores
+
+
+class Limited(FirstWords):
+    meta = ModelMeta.create_empty(overwrites={"name": "me/limited", "revision": "1"})
+
+    def scores(self, queries: Any) -> np.ndarray:
+        raise RuntimeError("429: slow down")
+
+
+def test_a_reranker_is_one_class_and_the_error_of_one_candidate_leaves_the_others_running(
+    base, task, tmp_path
+):
+    own = [kind(make_scorer("bm25")) for kind in (FirstWords, Limited)]
+    result = compare([named(f"{base}+none"), *own], task, tmp_path)
+    assert result.summary.loc["me/first-words", "kind"] == "own"
+    assert result.summary.loc["me/first-words", "score"] > 50
+    assert result.texts("left out") == ["me/limited is left out: RuntimeError: 429: slow down"]
+    again = compare([named(f"{base}+none"), FirstWords(make_scorer("bm25"))], task, tmp_path)
+    assert again.scores.equals(result.scores)
 
 
 # ---- passages

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.verdict import Advice, Setting, advise, percent, type_next
+from mteb_longembed.comparing.verdict import Advice, Setting, advise, cautions, percent, type_next
 from mteb_longembed.retrieval.bm25_settings import BM25Settings
-from tests.comparing.frames import BASE, FUSED, GOOD, LEXICAL, OTHER, summary
+from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, OTHER, answers, frame, summary
 
 SETTING = Setting(tasks=["LongEmbedPasskey"], n_queries=50, n_groups=50)
 
@@ -210,3 +210,25 @@ def test_data_in_memory_get_a_line_of_python_and_never_an_unknown_task(candidate
 )
 def test_a_share_that_is_not_all_is_not_written_so(share, text) -> None:
     assert percent(share) == text
+
+
+# ---- cautions
+
+
+@pytest.mark.parametrize(
+    ("cost", "tied", "said"),
+    [
+        ({"longest": 512}, 0, "the longest has 512 tokens, and base reads 512"),
+        ({"share_unknown": 0.9}, 0, "90 % of the documents' tokens are unknown to the tokenizer of base:"),
+        ({}, 3, "base gives documents equal scores where that decides (3 queries): "),
+        ({"longest": 513, "share_unknown": 0.01}, 0, ""),
+    ],
+)
+def test_what_misleads_is_said_where_it_is_true(cost, tied, said) -> None:
+    sentences = [
+        note.text
+        for note in cautions(
+            frame({BASE: {KEY: answers(4, 8)}}, tied), summary({BASE: 4, GOOD: 2}, 8, of={BASE: cost})
+        )
+    ]
+    assert len(sentences) == bool(said) and all(said in sentence for sentence in sentences)
