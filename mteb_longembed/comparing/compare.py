@@ -37,9 +37,9 @@ from .candidates import (
     bm25_candidates,
     candidates_of,
     has_checkpoint,
+    last_part,
     named,
     of_scorer,
-    short_ends,
     short_names,
     with_chunkers,
 )
@@ -328,14 +328,12 @@ def _further(
     means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means
     # of equal ones the first: bases come before what is made of them
     ranked = sorted((one.candidate for one in dense), key=lambda candidate: -means[candidate.id])
-    wanted: list[tuple[Candidate, dict[str, str]]] = [(ranked[0], {"fuse": "words"})]
+    wanted = [(ranked[0], {"fuse": "words"})]
     found = []
     n_of_query = [len(sentences(text)) for split in splits for text in split.judged_queries.values()]
     if sum(n_of_query) >= _SENTENCES * len(n_of_query):
-        found.append(named(BM25_BY_SENTENCE))
-        for one in done:
-            if one.candidate.neighbours:
-                found.append(named(f"{BM25_BY_SENTENCE},neighbours={one.candidate.neighbours}"))
+        near = [one.candidate.neighbours for one in done if one.candidate.neighbours]
+        found = [named(BM25_BY_SENTENCE), *(named(f"{BM25_BY_SENTENCE},neighbours={base}") for base in near)]
         for windows in [one for one in ranked if one.model and one.model.vectors is not None][:1]:
             wanted += [(windows, {"query": "sentences"}), (windows, {"fuse": "words", "query": "sentences"})]
     for candidate, settings in wanted:
@@ -357,21 +355,19 @@ def _comparison(
     tasks = list(dict.fromkeys(split.label[0] for split in splits))
     own = splits[0].task
     corpus = None
-    language = None
-    if isinstance(own, OwnData):
-        language = own.language
-        if isinstance(own.corpus_source, Path):
-            corpus = str(own.corpus_source)
+    if isinstance(own, OwnData) and isinstance(own.corpus_source, Path):
+        corpus = str(own.corpus_source)
     setting = Setting(
         # `mteb run` knows neither the tasks of own data nor a sample, which has a name of its own
         tasks=[task for task in tasks if is_known_task(task)],
         n_queries=len(done[0].scores),
         n_groups=resamples_of(scores, [candidates[0].id]).n_groups,
         corpus=corpus,
-        language=language,
+        language=getattr(own, "language", None),
     )
     notes = [*cautions(scores, summary), *notes]
-    short = [f"{end} is {model}" for model, end in short_ends(candidates).items() if end != model]
+    models = dict.fromkeys(one.base or one.neighbours for one in candidates)
+    short = [f"{last_part(model)} is {model}" for model in models if model != last_part(model)]
     if short:
         notes.append(Note("data", f"Short names: {', '.join(short)}."))
     metrics = list(dict.fromkeys(map(str, chain.from_iterable(split.metrics for split in splits))))

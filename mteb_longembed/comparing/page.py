@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from tabulate import tabulate  # type: ignore[import-untyped]
 
-from mteb_longembed.evaluation.passages import AT, COVERED
+from mteb_longembed.evaluation.evaluate import AT, COVERED
 from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import make_folder, printable, slug, write_file
 

@@ -63,10 +63,12 @@ class Setting:
         >>> Setting(n_queries=1527, n_groups=197).queries
         '1,527 queries in 197 groups'
         """
-        asked = counted(self.n_queries, "query", "queries")
+        asked = f"{self.n_queries:,} queries"
+        if self.n_queries == 1:
+            asked = "1 query"
         if self.n_groups == self.n_queries:
             return asked
-        return f"{asked} in {counted(self.n_groups, 'group', 'groups')}"
+        return f"{asked} in {self.n_groups:,} groups".replace(" 1 groups", " 1 group")
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Advice:
         """The three lines that come first."""
         use = self.use
         if self.typed:
-            use = f"{use} Type: {self.typed}"
+            use += f" Type: {self.typed}"
         return use, self.certainty, self.price
 
 
@@ -119,7 +121,9 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
         verdict = "only"
     elif good:
         recommended = cheapest(good)
-        verdict = "winner" if [row.Index for row in good] == [best.Index] else "good enough"
+        verdict = "good enough"
+        if [row.Index for row in good] == [best.Index]:
+            verdict = "winner"
     typed = ""
     # a scorer or a run of the user's has no name that we load
     if verdict != "nothing" and recommended.kind != "own":
@@ -175,7 +179,9 @@ def gate(scores: pd.DataFrame, setting: Setting, first: str, named: str) -> tupl
         raise InputError(f"a gate needs two runs that have finished, got {first} and {named}.")
     points = resamples_of(scores, [first, named]).difference(first, named).scaled(100)
     is_open = not points.high < 0
-    verdict = "is not surely below" if is_open else "is surely below"
+    verdict = "is surely below"
+    if is_open:
+        verdict = "is not surely below"
     interval = f"{points.mean:+.1f} points (95 % interval {points.low:+.1f} to {points.high:+.1f})"
     return is_open, f"{named} {verdict} {first}: {interval} on {setting.queries}."
 
@@ -188,10 +194,9 @@ def cost(row: Any) -> tuple[float, float]:
     if row.kind == "bm25":
         return 0.0, 0.0
     seconds = row.tokens / float(row.tokens_per_second or math.nan)
-    stored = math.nan
-    if is_number(row.bytes):
-        stored = float(row.bytes)
-    return seconds, stored
+    if not is_number(row.bytes):
+        return seconds, math.nan
+    return seconds, float(row.bytes)
 
 
 def _index(row: Any) -> tuple[float, bool]:
@@ -335,15 +340,3 @@ def percent(share: float) -> str:
     if 0.995 <= share < 1:
         return ">99 %"
     return f"{100 * share:.0f} %"
-
-
-def counted(n: int, one: str, several: str) -> str:
-    """A number and its word.
-
-    >>> counted(1, "query", "queries"), counted(1200, "query", "queries")
-    ('1 query', '1,200 queries')
-    """
-    word = several
-    if n == 1:
-        word = one
-    return f"{n:,} {word}"

@@ -121,10 +121,8 @@ def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tm
     assert not found.texts("left out")
     (total,) = {total for _, total, _ in seen}
     assert seen[-1][0] == total
-    # each pass has its part: words, the base, windows and the position strategy
-    ends = {desc: n for n, _, desc in seen}
-    parts = [ends[desc] - before for desc, before in zip(ends, [0, *ends.values()], strict=False)]
-    assert sum(part > 0.1 * total for part in parts) == 4
+    # words are read first
+    assert "neighbours" in next(desc for n, _, desc in seen if n)
 
 
 def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(
