@@ -59,8 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mteb-longembed: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        resumes = arguments[:1] and arguments[0] in _RESUME
-        print(f"mteb-longembed: {INTERRUPTED if resumes else 'interrupted.'}", file=sys.stderr)
+        sentence = "interrupted."
+        if arguments[0] in _RESUME:
+            sentence = INTERRUPTED
+        print(f"mteb-longembed: {sentence}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `mteb-longembed list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit

@@ -36,7 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Print what was found. The exit status is 1 if there is a problem."""
     sections = {"versions": versions(), "hub": hub(), "devices": devices(), "caches": caches()}
-    found = problems(sections["versions"], sections["hub"])
+    found = []
+    if not sections["versions"]["mteb finds this package"]:
+        found.append(
+            "the mteb command does not find our tasks and models, because mteb_longembed.pth is not installed or "
+            "MTEB_LONGEMBED_AUTOLOAD=0 is set; in Python, import mteb_longembed registers them by hand."
+        )
+    if not sections["hub"]["answers"] and not sections["hub"]["offline (HF_HUB_OFFLINE)"]:
+        found.append(
+            f"the hub at {sections['hub']['address']} does not answer, so only models and data of the cache can be "
+            "used; HF_HUB_OFFLINE=1 says that this is wanted."
+        )
     if args.json:
         print(json.dumps({**sections, "problems": found}, indent=2))
     else:
@@ -54,17 +64,9 @@ def versions() -> Section:
     elsewhere = Path(sys.executable).parent
     command = [sys.executable, "-c", _WATCHES]
     done = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere, check=False)
-    packages = {name: _version(name) for name in _PACKAGES}
+    packages = {name: metadata.version(name) for name in _PACKAGES}
     finds = done.stdout.strip() == "True"
     return {"python": platform.python_version(), **packages, "mteb finds this package": finds}
-
-
-def _version(name: str) -> str | None:
-    """The version of a package, None if it is not installed."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def hub() -> Section:
@@ -80,30 +82,6 @@ def hub() -> Section:
     }
 
 
-def problems(versions: Section, hub: Section) -> list[str]:
-    """One sentence for each problem with what is installed, and with a hub that should answer."""
-    found = []
-    missing = [name for name in _PACKAGES if versions[name] is None]
-    if missing:
-        found.append(f"not installed: {', '.join(missing)}; pip install mteb-longembed installs them.")
-    if _version("mteb-core") is not None:
-        found.append(
-            "mteb-core is installed beside mteb, and both have the same files, so removing one breaks the other: pip "
-            "uninstall both, then pip install mteb."
-        )
-    if not versions["mteb finds this package"]:
-        found.append(
-            "the mteb command does not find our tasks and models, because mteb_longembed.pth is not installed or "
-            "MTEB_LONGEMBED_AUTOLOAD=0 is set; in Python, import mteb_longembed registers them by hand."
-        )
-    if not hub["answers"] and not hub["offline (HF_HUB_OFFLINE)"]:
-        found.append(
-            f"the hub at {hub['address']} does not answer, so only models and data of the cache can be used; "
-            "HF_HUB_OFFLINE=1 says that this is wanted."
-        )
-    return found
-
-
 def devices() -> Section:
     """The devices of this machine."""
     import torch
@@ -111,7 +89,9 @@ def devices() -> Section:
     section: Section = {"cpu": f"{torch.get_num_threads()} threads"}
     for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
         gain = _gain(dtype)
-        advice = f"dtype={name} pays here" if gain >= _PAYS else f"dtype={name} does not pay here"
+        advice = f"dtype={name} does not pay here"
+        if gain >= _PAYS:
+            advice = f"dtype={name} pays here"
         section[f"cpu, {name}"] = f"{gain:.2f} times as fast as fp32 in products of matrices: {advice}"
     kind = torch.accelerator.current_accelerator()
     if kind is not None:

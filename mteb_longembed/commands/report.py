@@ -12,9 +12,8 @@ import pandas as pd
 
 from mteb_longembed import figures
 from mteb_longembed.errors import InputError
-from mteb_longembed.reports import by_length
 from mteb_longembed.reports.results import load_results
-from mteb_longembed.reports.strategies import PUBLIC, by_strategy
+from mteb_longembed.reports.strategies import PUBLIC, by_strategy, draw
 
 
 def _filled(table: pd.DataFrame, missing: str | None) -> pd.DataFrame:
@@ -64,5 +63,5 @@ def main(args: argparse.Namespace) -> int:
         means = ", ".join(f"{name} {mean}" for name, mean in PUBLIC.items())
         print(f"Public means of LongEmbed (docs/tasks.md): {means}")
     if args.figure:
-        figures.write(by_length.draw(results), args.figure)
+        figures.write(draw(results), args.figure)
     return 0

@@ -190,9 +190,8 @@ def count(
         n_tokens += sum(map(len, rows))
         n_vectors += sum(map(len, vector_tokens(model, rows, prompt or None)))
         left = iter(rows)
-        for own, ids in zip(
-            chunks, cutter.contents([prompt + text for text in texts], sys.maxsize), strict=True
-        ):
+        whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
+        for own, ids in zip(chunks, whole, strict=True):
             unknown_here = int(np.count_nonzero(np.equal(ids, unknown)))
             length = len(ids) - n_prompt
             read = 0
@@ -201,14 +200,14 @@ def count(
             n_known += min(read, length - unknown_here)  # chunks may overlap
             n_unknown += unknown_here
             lengths.append(length)
-    n_all = max(sum(lengths), 1)
+    n_all = sum(lengths)
     share_read = 1.0
-    if any(lengths):
+    if n_all:
         share_read = max(n_known, 0) / n_all
     return Cost(
         tokens=n_tokens,
         share_read=share_read,
-        share_unknown=n_unknown / n_all,
+        share_unknown=n_unknown / max(n_all, 1),
         vectors=n_vectors / len(lengths),
         median_len=float(np.median(lengths)) + n_added,
         longest=max(lengths) + n_added,

@@ -97,15 +97,12 @@ def ranking_table(comparison: Comparison) -> Table:
     others = [name for name in comparison.metrics if name in comparison.summary.columns]
     rows = []
     for row in comparison.summary.to_dict("records"):
-        cells = {
-            "candidate": row["label"],
-            metric: _spread(row, "score", "low", "high"),
-            "to best": "same"
-            if row["is_same"]
-            else _spread(row, "to_best", "to_best_low", "to_best_high", "+"),
-            NEAR: percent(row["near_share"]),
-            "standing": row["standing"],
-        }
+        cells = {"candidate": row["label"], metric: _spread(row, "score", "low", "high")}
+        cells["to best"] = _spread(row, "to_best", "to_best_low", "to_best_high", "+")
+        if row["is_same"]:
+            cells["to best"] = "same"
+        cells[NEAR] = percent(row["near_share"])
+        cells["standing"] = row["standing"]
         cells |= {name: _spread(row, name, f"{name} low", f"{name} high") for name in others}
         cells["tokens/s"] = _number(row["tokens_per_second"], 0)
         cells["vectors"] = _number(row["vectors"], 2)

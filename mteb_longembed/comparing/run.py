@@ -5,7 +5,6 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from statistics import median
 from typing import Any, cast
 
@@ -21,7 +20,6 @@ from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
-from mteb_longembed.retrieval.chunks import NamedChunker
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.make import chunked_pass, encoder_in, make_bm25, scorer_of, searching
 from mteb_longembed.retrieval.rows import Pass
@@ -69,12 +67,10 @@ class Runner:
     #: The one model that is loaded, mteb's object, by the name of its pass.
     _loaded: dict[str, Any] = field(default_factory=dict)
     #: The vectors of a pass on a split stay until the end, a scorer until it has scored.
-    _passes: dict[tuple[str, str], Pass] = field(default_factory=dict)
-    _scorers: dict[tuple[str, str], Scorer] = field(default_factory=dict)
+    _passes: dict[tuple[str, tuple[str, str]], Pass] = field(default_factory=dict)
+    _scorers: dict[tuple[str, tuple[str, str]], Scorer] = field(default_factory=dict)
     #: The speed of a pass, how far its rounds lay apart, and the bytes of a vector.
     _speeds: dict[str, tuple[float, float, int]] = field(default_factory=dict)
-    #: By the name of an encoder and its chunker.
-    _costs: dict[tuple[str, NamedChunker | None], Cost] = field(default_factory=dict)
 
     def run(self, candidate: Candidate) -> Done:
         """Run all evaluations of a candidate that earlier runs have not finished."""
@@ -86,7 +82,7 @@ class Runner:
                 table = evaluate(self._scorer(candidate, split), split, candidate.tolerance)
                 self.cache.keep(candidate.meta, split, table)
                 # the pass keeps its vectors, and a scorer has a copy of them
-                del self._scorers[candidate.id, _key(split)]
+                del self._scorers[candidate.id, split.label]
             tables.append(table.assign(groups=table["query"].map(split.groups)))
         scores = pd.concat(tables, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
@@ -96,14 +92,14 @@ class Runner:
 
     def _scorer(self, candidate: Candidate, split: Split) -> Scorer:
         """The scorer of a candidate on a split. Those of the other candidates of its pass are made with it."""
-        place = candidate.id, _key(split)
+        place = candidate.id, split.label
         if place not in self._scorers:
             for other in self.candidates:
                 is_other = other.passes == candidate.passes and other.id != candidate.id
                 if is_other and self.cache.find(other.meta, split) is None:
                     # what is wrong with it is said when it runs
                     with suppress(LongEmbedError):
-                        self._scorers[other.id, _key(split)] = self._made(other, split)
+                        self._scorers[other.id, split.label] = self._made(other, split)
             self._scorers[place] = self._made(candidate, split)
         return self._scorers[place]
 
@@ -124,13 +120,11 @@ class Runner:
         return searching(self._pass(candidate, split), None, SearchSettings(), pieces)
 
     def _pass(self, candidate: Candidate, split: Split) -> Pass:
-        place = candidate.passes, _key(split)
+        place = candidate.passes, split.label
         if place not in self._passes:
+            self._passes[place] = Pass(lambda: self._model(candidate))
             if candidate.chunker is not None:
-                made = chunked_pass(lambda: self._model(candidate), candidate.chunker.cut)
-            else:
-                made = Pass(lambda: self._model(candidate))
-            self._passes[place] = made
+                self._passes[place] = chunked_pass(lambda: self._model(candidate), candidate.chunker.cut)
         return self._passes[place]
 
     def _model(self, candidate: Candidate) -> Any:
@@ -167,12 +161,8 @@ class Runner:
         if candidate.words is not None:
             return Cost(n_of_words, share_read=share_of_words(self.splits, candidate.words.target_len))
         # settings of search change no vector, and no speed of encoding
-        encoder = candidate.encoder, candidate.chunker
-        if encoder not in self._costs:
-            meta = replace(candidate, name=candidate.encoder).meta
-            measured = partial(self._measured, candidate)
-            self._costs[encoder] = self.cache.cost(meta, self.splits, self._device, measured)
-        cost = self._costs[encoder]
+        meta = replace(candidate, name=candidate.encoder).meta
+        cost = self.cache.cost(meta, self.splits, self._device, lambda: self._measured(candidate))
         cost = replace(cost, tokens=cost.tokens + n_of_words)
         # words are added to weighted vectors and to those of the model as it is
         if candidate.search.fuse and candidate.search.weights and cost.vectors and cost.bytes:
@@ -206,7 +196,3 @@ class Runner:
             stored = cost.vectors * n_bytes
         machine = f"{self._device}, {torch.get_num_threads()} threads"
         return replace(cost, tokens_per_second=speed, speed_spread=spread, device=machine, bytes=stored)
-
-
-def _key(split: Split) -> str:
-    return " ".join(split.label)

@@ -68,7 +68,10 @@ class Setting:
             asked = "1 query"
         if self.n_groups == self.n_queries:
             return asked
-        return f"{asked} in {self.n_groups:,} groups".replace(" 1 groups", " 1 group")
+        groups = f"{self.n_groups:,} groups"
+        if self.n_groups == 1:
+            groups = "1 group"
+        return f"{asked} in {groups}"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mteb_longembed.errors import InputError
@@ -59,14 +58,8 @@ def read_metric(text: str) -> Metric:
     return Metric(known, int(rank))
 
 
-@dataclass(frozen=True)
-class Tie:
-    """Documents with equal scores, or one document.
-
-    Args:
-        before: how many documents rank higher.
-        grades: the judgement of each of these documents, 0 without one.
-    """
+class Tie(NamedTuple):
+    """Documents with equal scores, or one document: how many rank higher, and the grade of each, 0 without one."""
 
     before: int
     grades: tuple[int, ...]
@@ -97,14 +90,13 @@ def group_ties(documents: Mapping[str, float], judged: Mapping[str, int], tolera
     order = sorted(documents, key=lambda name: -documents[name])
     room = tolerance * max((abs(score) for score in documents.values()), default=0.0)
     ties: list[Tie] = []
-    group: list[int] = []
     for index, name in enumerate(order):
-        if group and documents[order[index - 1]] - documents[name] > room:
-            ties.append(Tie(index - len(group), tuple(group)))
-            group = []
-        group.append(judged.get(name, 0))
-    if group:
-        ties.append(Tie(len(order) - len(group), tuple(group)))
+        grade = judged.get(name, 0)
+        if ties and documents[order[index - 1]] - documents[name] <= room:
+            before, grades = ties.pop()
+            ties.append(Tie(before, (*grades, grade)))
+        else:
+            ties.append(Tie(index, (grade,)))
     return ties
 
 

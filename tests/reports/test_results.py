@@ -72,8 +72,8 @@ def _with(score):
         ('{"scores": {"test": []}}', "no main_score of one subset"),
         (_with('"ndcg_at_1": 1'), "no main_score of one subset"),
         (_with('"main_score": "high"'), "no main_score of one subset"),
-        (_with('"main_score": 53.2'), "number from 0 to 1, got 53.2"),
-        (_with('"main_score": NaN'), "number from 0 to 1, got nan"),
+        (_with('"main_score": 53.2'), "must be from 0 to 1, got 53.2"),
+        (_with('"main_score": NaN'), "must be from 0 to 1, got nan"),
     ],
 )
 def test_a_broken_file_is_named_and_skipped_and_the_rest_is_read(tmp_path, text, reason):

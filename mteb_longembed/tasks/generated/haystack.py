@@ -2,7 +2,6 @@
 
 import hashlib
 import random
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -74,13 +73,15 @@ class Haystack:
         self.ends = [(0, 0)]  # for each place where a text can be put: characters and units before it
         chars = done = 0
         for sentence in sentences:
-            length = len(sentence.split()) if unit == "words" else len(sentence)
+            length = len(sentence)
+            if unit == "words":
+                length = len(sentence.split())
             if done + length > size:
                 pieces.append(_cut(sentence, size - done, unit))
                 break
             pieces.append(sentence)
-            chars = chars + len(sentence)
-            done = done + length
+            chars += len(sentence)
+            done += length
             self.ends.append((chars, done))
             if done == size:
                 break
@@ -92,10 +93,7 @@ class Haystack:
         """A random place, or the one nearest to `depth` if that is given."""
         if depth is None:
             return draws.below(len(self.ends))
-        target = depth * self.size
-        right = bisect_left(self.ends, target, key=lambda end: end[1])
-        around = [i for i in (right - 1, right) if 0 <= i < len(self.ends)]
-        return min(around, key=lambda i: abs(self.ends[i][1] - target))
+        return min(range(len(self.ends)), key=lambda i: abs(self.ends[i][1] - depth * self.size))
 
     def hide(self, text: str, index: int) -> dict[str, Any]:
         """A document: this text with another text at a place; `depth` says where that begins, from 0 to 1."""

@@ -14,11 +14,9 @@ def _metadata(
     theirs: type[AbsTaskRetrieval], name: str, folder: str, paper: str, description: str, **ours: object
 ) -> LongEmbedMetadata:
     """mteb's metadata of the same data with ours instead."""
-    dataset = {"path": REPOSITORY, "revision": REVISION, "name": folder}
-    reference = f"https://arxiv.org/abs/{paper}"
-    return metadata_of(
-        theirs, name=name, description=description, reference=reference, dataset=dataset, **ours
-    )
+    ours["dataset"] = {"path": REPOSITORY, "revision": REVISION, "name": folder}
+    ours["reference"] = f"https://arxiv.org/abs/{paper}"
+    return metadata_of(theirs, name=name, description=description, **ours)
 
 
 class LongEmbedNarrativeQA(HubRetrieval):
