@@ -82,10 +82,7 @@ def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
     assert [row["strategy"] for row in output["strategies"]] == list(STRATEGIES)
     assert {row["alias"]: row["model"] for row in output["models"]} == {a: e.hub_id for a, e in ZOO.items()}
     assert cli.main(["list", "tasks", "--json"]) == 0
-    output = json.loads(capsys.readouterr().out)
-    assert list(output) == ["tasks"] and [row["task"] for row in output["tasks"]] == [
-        task.metadata.name for task in TASKS
-    ]
+    assert json.loads(capsys.readouterr().out) == {"tasks": output["tasks"]}
 
 
 LISTING = """

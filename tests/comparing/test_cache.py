@@ -128,14 +128,6 @@ def test_a_disk_that_keeps_no_scores_does_not_take_the_answer(base, tmp_path, mo
     assert any("Finished work is not kept: " in text for text in found.texts("caution"))
 
 
-def test_both_splits_of_a_folder_are_compared(base, tmp_path, capsys) -> None:
-    root = folder(tmp_path)
-    (root / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td1\t1\n")
-    assert cli.main(command(base, root, tmp_path / "out", "--json", "--eval-splits", "test", "dev")) == 0
-    output = json.loads(capsys.readouterr().out)
-    assert {row["split"] for row in output["by_split"]} == {"test", "dev"}
-
-
 # ---- equal documents
 
 
@@ -206,38 +198,27 @@ def test_a_quiet_call_writes_nothing(base, tmp_path, capfd) -> None:
 # ---- no traceback
 
 
-def test_a_full_disk_at_the_page_leaves_no_half_page(base, tmp_path) -> None:
-    out = tmp_path / "out"
-    line = command(base, folder(tmp_path), out)
-    assert cli.main(line) == 0
+def test_a_folder_with_a_long_and_odd_name_is_compared_on_both_splits_and_a_full_disk_leaves_no_half_page(
+    base, tmp_path, capsys
+) -> None:
+    name = f"mine+best{'m' * 236}"
+    shutil.copytree(base, tmp_path / name)
+    root, out = folder(tmp_path), tmp_path / "out"
+    (root / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td1\t1\n")
+    line = command(str(tmp_path / name), root, out, "--eval-splits", "test", "dev")
+    assert cli.main([*line, "--json"]) == 0
+    said = capsys.readouterr().out
+    assert {row["split"] for row in json.loads(said)["by_split"]} == {"test", "dev"}
     (path,) = out.rglob("compare.html")
     page = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(page) // 2, limits[1]))
     try:
-        assert cli.main(line) == 2
+        assert cli.main([*line, "--json"]) == 2
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    again = capsys.readouterr()
+    assert json.loads(again.out)["candidates"] == json.loads(said)["candidates"]
+    assert "compare.html' cannot be written" in again.err and "Traceback" not in again.err
     assert path.read_bytes() == page
     assert not list(out.rglob("*.part"))
-
-
-TOO_SHORT = "the target length must be at least the trained length of 16 tokens, got 8"
-
-
-def test_options_that_cannot_be_are_said(base, tmp_path, capsys) -> None:
-    (tmp_path / "file").write_text("")
-    line = ["compare", base, "--data", str(folder(tmp_path)), "--output-folder"]
-    for options, message in (
-        (["out", "--target", "8"], TOO_SHORT),
-        (["out", "--target", "8", "--no-bm25"], TOO_SHORT),
-        (["file", "--no-bm25"], "--output-folder is a folder, but"),
-    ):
-        assert cli.main([*line, str(tmp_path / options[0]), *options[1:]]) == 2
-        assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["m" * 245, "mine+best"])
-def test_a_folder_with_a_long_or_an_odd_name_is_compared(name, base, tmp_path) -> None:
-    shutil.copytree(base, tmp_path / name)
-    assert cli.main(command(str(tmp_path / name), folder(tmp_path), tmp_path / "out")) == 0

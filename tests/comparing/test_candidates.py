@@ -35,6 +35,7 @@ def test_windows_come_from_one_pass_that_reads_what_covers_the_documents(base) -
     assert names[0] == "+none@16" and names[12:] == ["+ntk@128"]
     assert Counter(c.passes.removeprefix(base) for c in found)["+pcw@256"] == 11
     assert not notes
+    assert [c.name for c in bm25_candidates(600)] == ["bm25:window=200", "bm25@512"]
 
 
 def test_one_position_strategy_is_tried_or_all() -> None:
@@ -95,11 +96,6 @@ def test_candidates_that_cannot_be_are_told(base) -> None:
         candidates_of(base, None, 8)
     with pytest.raises(InputError, match=r"^none does not fit .*takes at most its 16 trained positions"):
         candidates_of(base, ["none"], 64)
-
-
-def test_bm25_on_the_first_tokens_takes_part_where_documents_are_longer() -> None:
-    assert [c.name for c in bm25_candidates(600)] == ["bm25:window=200", "bm25@512"]
-    assert [c.name for c in bm25_candidates(9000)] == ["bm25:window=200", "bm25@512", "bm25@2048"]
 
 
 def test_short_names_leave_out_what_all_have_in_common() -> None:

@@ -2,7 +2,6 @@
 
 import gc
 import weakref
-from pathlib import Path
 from typing import Any
 
 import mteb
@@ -97,15 +96,6 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
     assert alone.summary["score"].item() == result.summary.loc[found[-2].id, "score"]
 
 
-def test_an_error_of_ours_is_never_called_a_lack_of_words(task, tmp_path, monkeypatch) -> None:
-    def broken(*_: Any, **__: Any) -> None:
-        raise ValueError("a bug")
-
-    monkeypatch.setattr("mteb_longembed.retrieval.passage_bm25.PassageBM25.scores", broken)
-    with pytest.raises(InputError, match="ValueError: a bug"):
-        compare([LEXICAL], task, tmp_path)
-
-
 def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tmp_path, monkeypatch) -> None:
     seen: list[tuple[float, float, str]] = []
 
@@ -155,6 +145,9 @@ def test_without_a_candidate_and_with_options_that_are_none_there_is_one_sentenc
         compare([], task, tmp_path / "r")
     with pytest.raises(TypeError, match="output"):
         compare([], task, tmp_path / "r", output="here")
+    for options in ({"strategies": ["ntk"]}, {"target": "2k"}):
+        with pytest.raises(InputError, match="need a base, got none: name one, or leave them out"):
+            compare(["mini-ape+gp@1024"], task, tmp_path, **options)
     with pytest.raises(InputError, match=r"got data= and language="):
         mteb_longembed.compare(
             ["bm25"], mteb_longembed.Data(tasks=[task]), language="deu-Latn", folder=tmp_path
@@ -179,12 +172,6 @@ def test_queries_about_one_document_are_one_group_and_a_file_may_say_otherwise(t
     sessions = [{**row, "group": number % 6} for number, row in enumerate(asked)]
     found = mteb_longembed.compare([], corpus=corpus, queries=sessions, qrels=judged, runs=run, **options)
     assert found.setting.queries == "12 queries in 6 groups"
-
-
-def test_bm25_has_one_name_and_is_ours(task, tmp_path) -> None:
-    result = compare(["bm25", named("bm25:window=200")], task, tmp_path)
-    assert list(result.summary["kind"]) == ["bm25", "bm25"]
-    assert result.summary.loc["bm25", "share_read"] == 1
 
 
 def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, task, tmp_path) -> None:
@@ -219,17 +206,11 @@ def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chun
     assert fused.kind == "fusion" and fused.chunker is not None and fused.id.endswith("fuse-words")
 
 
-def two_sentences(folder: Path) -> Path:
-    """Documents, and queries of two sentences: the first and the last words of one."""
-    texts = [tiny.text(60, seed) for seed in range(12)]
-    queries = [
-        f"{' '.join(t.split()[:5]).capitalize()}. {' '.join(t.split()[-5:]).capitalize()}." for t in texts
-    ]
-    return beir(folder, texts, queries)
-
-
 def test_where_queries_have_sentences_each_is_also_asked_on_its_own(base, tmp_path) -> None:
-    root = two_sentences(tmp_path / "data")
+    texts = [tiny.text(60, seed) for seed in range(12)]
+    parts = [text.split() for text in texts]
+    queries = [f"{' '.join(p[:5]).capitalize()}. {' '.join(p[-5:]).capitalize()}." for p in parts]
+    root = beir(tmp_path / "data", texts, queries)
     options: Any = {"bm25": True, "strategies": ["pcw"], "target": 32}
     result = compare([base], beir_task(root), tmp_path / "out", **options)
     near = f"bm25:window=200,neighbours={base}"
@@ -314,11 +295,3 @@ def test_a_word_is_taken_as_a_list_of_one(base, task, tmp_path) -> None:
         base, tasks=[task], strategies="gp", metric="NDCG@10", bm25=False, folder=tmp_path, show=False
     )
     assert len(result.summary) == 2 and result.metrics == ["nDCG@10"]
-
-
-@pytest.mark.parametrize("options", [{"strategies": ["ntk"]}, {"target": "2k"}])
-def test_options_for_bases_are_refused_where_there_is_none(options, task, tmp_path) -> None:
-    with pytest.raises(InputError, match="need a base, got none: name one, or leave them out"):
-        compare(["mini-ape+gp@1024"], task, tmp_path, **options)
-    with pytest.raises(InputError, match="need a base, got none: name one, or leave them out"):
-        compare([], task, tmp_path, runs={"a": {"q0": {"d0": 1.0}}}, **options)
