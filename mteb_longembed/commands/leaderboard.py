@@ -7,6 +7,7 @@ import argparse
 import logging
 import os
 import warnings
+from itertools import chain
 from pathlib import Path
 
 from mteb_longembed.errors import InputError, LongEmbedError
@@ -50,15 +51,16 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"there is no folder {args.results}: give the --output-folder of `mteb run`.")
     with silence():
         benchmarks = mteb.get_benchmarks(BENCHMARKS)
-        tasks = [task for benchmark in benchmarks for task in benchmark.tasks]
+        tasks = list(chain.from_iterable(benchmark.tasks for benchmark in benchmarks))
         try:
             results = ResultCache(args.results).load_results(tasks=tasks, load_experiments="match_name")
         except ValueError as error:  # half a file, or fields of other types
             raise InputError(
                 f"mteb cannot read all results in {args.results}: mteb-longembed report {args.results} names the file."
             ) from error
-        done = {result.task_name for model in results.model_results for result in model.task_results}
-        filled = [one.name for one in benchmarks if done & {task.metadata.name for task in one.tasks}]
+        of_models = chain.from_iterable(model.task_results for model in results.model_results)
+        done = {result.task_name for result in of_models}
+        filled = [one.name for one in benchmarks if any(task.metadata.name in done for task in one.tasks)]
         if not filled:
             raise InputError(
                 f"no results of LongEmbed tasks were found in {args.results}: give the --output-folder of `mteb run`."

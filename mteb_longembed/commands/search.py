@@ -10,6 +10,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,9 +84,10 @@ def main(args: argparse.Namespace) -> int:
         if ignored:
             _note(f"not read: {', '.join(ignored)}.")
     if args.json:
-        rows = {}
+        rows: dict[str, list[dict[str, object]]] = {query: [] for query in hits_of}
         for query, hits in hits_of.items():
-            rows[query] = [{key: getattr(hit, key) for key in _KEYS} for hit in hits]
+            for hit in hits:
+                rows[query].append({key: getattr(hit, key) for key in _KEYS})
         print(json.dumps(rows, indent=2))
     else:
         _print(hits_of, args.language or "eng-Latn", full=args.full)
@@ -97,7 +99,7 @@ def _share_cut(model: ModelMeta, documents: Dataset) -> float:
     from mteb_longembed.data.texts import texts_of
     from mteb_longembed.encoders.tokens import estimated_tokens
 
-    lengths = [estimated_tokens(text) for texts in texts_of(documents) for text in texts]
+    lengths = [estimated_tokens(text) for text in chain.from_iterable(texts_of(documents))]
     most = model.max_tokens or max(lengths, default=0)
     return sum(max(length - most, 0) for length in lengths) / max(sum(lengths), 1)
 

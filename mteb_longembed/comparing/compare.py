@@ -244,9 +244,8 @@ def _prepared(data: Data, options: Options, notes: list[Note]) -> list[Split]:
     for task in data.load():
         for split in splits_of(task, metrics, ignore_identical_ids=options.ignore_identical_ids):
             if options.sample is not None:
-                split, sentence = sampled(split, options.sample)
-                if sentence:
-                    notes.append(Note("data", sentence))
+                split, told = sampled(split, options.sample)
+                notes += [Note("data", text) for text in told]
             splits.append(split)
             notes += [Note("data", text) for text in split.left_out()]
             notes += [Note("caution", text) for text in split.identical_queries()]
@@ -330,7 +329,8 @@ def _further(
     ranked = sorted((one.candidate for one in dense), key=lambda candidate: -means[candidate.id])
     wanted = [(ranked[0], {"fuse": "words"})]
     found = []
-    n_of_query = [len(sentences(text)) for split in splits for text in split.judged_queries.values()]
+    texts = chain.from_iterable(split.judged_queries.values() for split in splits)
+    n_of_query = [len(sentences(text)) for text in texts]
     if sum(n_of_query) >= _SENTENCES * len(n_of_query):
         near = [one.candidate.neighbours for one in done if one.candidate.neighbours]
         found = [named(BM25_BY_SENTENCE), *(named(f"{BM25_BY_SENTENCE},neighbours={base}") for base in near)]

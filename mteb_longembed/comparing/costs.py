@@ -9,9 +9,8 @@ from itertools import chain, islice
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from mteb_longembed.encoders.batching import TOKENS, TOKENS_ELSEWHERE
 from mteb_longembed.encoders.spans import vector_tokens
-from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN, cutter_of
+from mteb_longembed.encoders.tokens import cutter_of
 from mteb_longembed.encoders.weights import document_prompt
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.heads import LongModel
@@ -73,11 +72,6 @@ def drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
         if left <= 0:
             break
     return list(texts)
-
-
-def sample(splits: Sequence[Split], device_type: str) -> list[str]:
-    """The documents with which speeds are measured: about as many as a device runs at a time, often one on a CPU."""
-    return drawn_texts(splits, CHARS_PER_TOKEN * TOKENS.get(device_type, TOKENS_ELSEWHERE))
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ import pandas as pd
 import torch
 from sentence_transformers.util import get_device_name
 
-from mteb_longembed.encoders.batching import no_bar
+from mteb_longembed.encoders.batching import TOKENS, TOKENS_ELSEWHERE, no_bar
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.speed import measure
+from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
@@ -28,7 +29,7 @@ from mteb_longembed.retrieval.settings import SearchSettings
 
 from .cache import Cache
 from .candidates import Candidate
-from .costs import Cost, chunk_texts, count, count_words_of, sample, share_of_words, tokens_of_words
+from .costs import Cost, chunk_texts, count, count_words_of, drawn_texts, share_of_words, tokens_of_words
 
 #: How often a speed is measured.
 _ROUNDS = 3
@@ -180,7 +181,9 @@ class Runner:
             model = heads.raw(model, cast("Any", candidate.model.vectors))
         cost = count(model, self.splits, candidate.target_len, cut)
         if candidate.passes not in self._speeds:
-            texts = sample(self.splits, torch.device(self._device).type)
+            # about as many as a device runs at a time, often one on a CPU
+            n_tokens = TOKENS.get(torch.device(self._device).type, TOKENS_ELSEWHERE)
+            texts = drawn_texts(self.splits, CHARS_PER_TOKEN * n_tokens)
             if cut is not None:
                 texts = chunk_texts(texts, cut)
             if not texts:

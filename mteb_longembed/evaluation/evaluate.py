@@ -21,9 +21,6 @@ AT = (1, 5)
 #: Version of this file's rules. Kept scores of another one are made again.
 VERSION = "e4"
 
-#: Query id -> document id -> score, of the first documents.
-_Ranked = dict[str, dict[str, float]]
-
 
 def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.DataFrame:
     """One row for each judged query: task, split, query, score, is_tied, further metrics.
@@ -45,7 +42,7 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
     scorer.fit(split.documents)
     texts = split.judged_queries
     keys = list(texts)
-    ranked: _Ranked = {}
+    ranked: dict[str, dict[str, float]] = {}  # by query and document, of the first documents
     size = queries_at_once(len(split.documents))
     for start in range(0, len(keys), size):
         asked = keys[start : start + size]
@@ -62,7 +59,8 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
         row: dict[str, Any] = {"task": split.label[0], "split": split.label[1], "query": query}
         row["score"] = expected_score(metric, ties, judged)
         row["is_tied"] = decide_score(ties, metric.rank)
-        row |= {str(metric): expected_score(metric, ties, judged) for metric in others}
+        for metric in others:
+            row[str(metric)] = expected_score(metric, ties, judged)
         rows.append(row)
     table = pd.DataFrame(rows)
     if split.passages:

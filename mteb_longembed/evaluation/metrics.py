@@ -120,9 +120,9 @@ def expected_score(metric: Metric, ties: Sequence[Tie], judged: Mapping[str, int
     if name == "AP":
         return _precision_sum(ties, rank) / n_relevant
     if name == "RR":
-        return _reciprocal_rank(ties, rank)
+        return sum(chance / place for place, chance in _first_relevant(ties, rank).items())
     if name == "Success":
-        return 1 - _none_found(ties, rank)
+        return sum(_first_relevant(ties, rank).values())
     found = sum(tie.n_relevant * tie.n_within(rank) / tie.size for tie in ties)
     if name == "P":
         return found / rank
@@ -147,22 +147,14 @@ def _precision_sum(ties: Sequence[Tie], rank: int) -> float:
     return total
 
 
-def _reciprocal_rank(ties: Sequence[Tie], rank: int) -> float:
+def _first_relevant(ties: Sequence[Tie], rank: int) -> dict[int, float]:
+    """The places up to a rank at which the first relevant document may stand, and the chance of each."""
     tie = next((tie for tie in ties if tie.n_relevant), None)
     if tie is None:
-        return 0.0
-    total = 0.0
+        return {}
+    chances = {}
     for place in range(1, tie.n_within(rank) + 1):
-        # the first relevant one is at this place: all others come after it
+        # all other relevant ones come after it
         chance = math.comb(tie.size - place, tie.n_relevant - 1) / math.comb(tie.size, tie.n_relevant)
-        total += chance / (tie.before + place)
-    return total
-
-
-def _none_found(ties: Sequence[Tie], rank: int) -> float:
-    """The chance that no relevant document is among the first."""
-    chance = 1.0
-    for tie in ties:
-        n_seen = tie.n_within(rank)
-        chance *= math.comb(tie.size - tie.n_relevant, n_seen) / math.comb(tie.size, n_seen)
-    return chance
+        chances[tie.before + place] = chance
+    return chances

@@ -109,10 +109,10 @@ def test_overlap_in_one_document_does_not_hide_what_is_cut_off_from_another(base
 
 def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() -> None:
     parts: list[Any] = [Documents(text=[f"text {i} of {part}" for i in range(9)] * 2) for part in "ab"]
-    drawn = costs.sample(parts, "cpu")
-    assert drawn == costs.sample(parts, "cpu") and len(drawn) == len(set(drawn)) == 18
+    drawn = costs.drawn_texts(parts, 10_000)
+    assert drawn == costs.drawn_texts(parts, 10_000) and len(drawn) == len(set(drawn)) == 18
     long: Any = Documents(text=["word " * 50_000] * 3 + ["other " * 50_000] * 3)
-    assert len(costs.sample([long], "cpu")) == 1
+    assert len(costs.drawn_texts([long], 10_000)) == 1
 
 
 def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base, task, tmp_path, monkeypatch):

@@ -98,8 +98,8 @@ def paragraphs() -> list[str]:
     """The paragraphs of the essays."""
     texts = (path.read_text(encoding="utf-8") for path in sorted((DATA / "essays").glob("*.txt")))
     # one space for any white space inside a paragraph: line ends must not change the content hash
-    parts = (" ".join(part.split()) for text in texts for part in re.split(r"\n\s*\n", text))
-    return [part for part in parts if part]
+    parts = re.split(r"\n\s*\n", "\n\n".join(texts))
+    return [" ".join(part.split()) for part in parts if part.strip()]
 
 
 def split_sentences(paragraph: str) -> list[str]:
