@@ -9,7 +9,6 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 
 from . import __version__
@@ -68,20 +67,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         return 0
     except OSError as error:  # such as a cache that cannot be made while mteb is imported
-        print(f"mteb-longembed: {_refused(error)}", file=sys.stderr)
+        refused = f"the system refuses {error.filename or 'a file'}: {error.strerror or error}."
+        print(f"mteb-longembed: {refused}", file=sys.stderr)
         return 2
 
 
 def _module(command: str) -> ModuleType:
     return importlib.import_module(f"mteb_longembed.commands.{command}")
-
-
-def _refused(error: OSError) -> str:
-    try:
-        Path.cwd()
-    except OSError:
-        return "the working directory does not exist any more: change to another one."
-    return f"the system refuses {error.filename or 'a file'}: {error.strerror or error}."
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
