@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         sentence = "interrupted."
-        if arguments[0] in _RESUME:
+        if arguments and arguments[0] in _RESUME:
             sentence = INTERRUPTED
         print(f"mteb-longembed: {sentence}", file=sys.stderr)
         return 130

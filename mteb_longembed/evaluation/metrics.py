@@ -62,7 +62,7 @@ class Tie(NamedTuple):
     """Documents with equal scores, or one document: how many rank higher, and the grade of each, 0 without one."""
 
     before: int
-    grades: tuple[int, ...]
+    grades: list[int]
 
     @property
     def size(self) -> int:
@@ -93,10 +93,9 @@ def group_ties(documents: Mapping[str, float], judged: Mapping[str, int], tolera
     for index, name in enumerate(order):
         grade = judged.get(name, 0)
         if ties and documents[order[index - 1]] - documents[name] <= room:
-            before, grades = ties.pop()
-            ties.append(Tie(before, (*grades, grade)))
+            ties[-1].grades.append(grade)
         else:
-            ties.append(Tie(index, (grade,)))
+            ties.append(Tie(index, [grade]))
     return ties
 
 
