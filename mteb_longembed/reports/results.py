@@ -35,12 +35,11 @@ _MOVED = {"86ac5a6437198a94ecd666440c78b3e78f258274": "6e346642246bfb4928c560ee0
 def load_results(folders: Sequence[str | Path]) -> tuple[pd.DataFrame, list[str]]:
     """All results of LongEmbed's tasks below the folders, and one sentence for each that was skipped.
 
+    The frame has `COLUMNS`: `score` is the task's main score in percent, `length` the tokens that the split names,
+    `data` the revision of the data. The four real tasks have our names.
+
     Args:
         folders: results of mteb, with any folders in them.
-
-    Returns:
-        A frame with `COLUMNS`: `score` is the task's main score in percent, `length` the tokens that the split names,
-        `data` the revision of the data. The four real tasks have our names.
 
     Raises:
         InputError: if a folder does not exist.

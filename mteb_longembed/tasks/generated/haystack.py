@@ -59,8 +59,6 @@ class Haystack:
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. ", "Here we go. "], size=6)
     >>> hay.text, hay.ends
     ('The grass is green. The sky', [(0, 0), (20, 4)])
-    >>> Haystack(["The grass is green. ", "The sky is blue. "], size=26, unit="characters").text
-    'The grass is green. The'
 
     Args:
         sentences: each with the white space after it; only as many as needed are read.

@@ -110,8 +110,7 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
     """The path of a file and its name for messages: in MTEB_LONGEMBED_DATA if that is set, else from the hub.
 
     Raises:
-        DataError: MTEB_LONGEMBED_DATA is set and has no such file.
-        HubError: the hub cannot be reached, or has no such file.
+        DataError, HubError: the folder, or else the hub, has no such file or cannot be read.
     """
     names = [f"{folder}/{kind}.jsonl", f"{folder}/{kind}.jsonl.gz"]
     if local := os.environ.get(DATA_VARIABLE):
