@@ -9,11 +9,9 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 
 from . import __version__
-from .commands import add_arguments
 from .errors import INTERRUPTED, LongEmbedError
 
 #: Name -> one line of help. Each has a module in `commands`.
@@ -60,27 +58,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mteb-longembed: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        resumes = arguments[:1] and arguments[0] in _RESUME
-        print(f"mteb-longembed: {INTERRUPTED if resumes else 'interrupted.'}", file=sys.stderr)
+        sentence = "interrupted."
+        if arguments and arguments[0] in _RESUME:
+            sentence = INTERRUPTED
+        print(f"mteb-longembed: {sentence}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `mteb-longembed list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         return 0
     except OSError as error:  # such as a cache that cannot be made while mteb is imported
-        print(f"mteb-longembed: {_refused(error)}", file=sys.stderr)
+        refused = f"the system refuses {error.filename or 'a file'}: {error.strerror or error}."
+        print(f"mteb-longembed: {refused}", file=sys.stderr)
         return 2
 
 
 def _module(command: str) -> ModuleType:
     return importlib.import_module(f"mteb_longembed.commands.{command}")
-
-
-def _refused(error: OSError) -> str:
-    try:
-        Path.cwd()
-    except OSError:
-        return "the working directory does not exist any more: change to another one."
-    return f"the system refuses {error.filename or 'a file'}: {error.strerror or error}."
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -96,5 +89,6 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     for name, help_line in COMMANDS.items():
         command = commands.add_parser(name, help=help_line)
         if arguments and name == arguments[0]:
-            add_arguments(command, _module(name))
+            command.description = _module(name).__doc__
+            _module(name).add_arguments(command)
     return parser.parse_args(arguments)

@@ -60,14 +60,6 @@ def test_an_error_of_ours_or_an_interrupt_is_one_sentence_and_a_status(monkeypat
         assert capsys.readouterr().err == f"mteb-longembed: {line}\n"
 
 
-def test_a_folder_that_is_gone_gets_a_sentence(monkeypatch, tmp_path, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(listing, "main", Mock(side_effect=FileNotFoundError(2, "No such file")))
-    tmp_path.rmdir()
-    assert cli.main(["list"]) == 2
-    assert "the working directory does not exist any more" in capsys.readouterr().err
-
-
 def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
     assert cli.main(["list"]) == 0
     shown = capsys.readouterr().out
@@ -82,10 +74,7 @@ def test_list_shows_every_strategy_parameter_alias_and_task(capsys) -> None:
     assert [row["strategy"] for row in output["strategies"]] == list(STRATEGIES)
     assert {row["alias"]: row["model"] for row in output["models"]} == {a: e.hub_id for a, e in ZOO.items()}
     assert cli.main(["list", "tasks", "--json"]) == 0
-    output = json.loads(capsys.readouterr().out)
-    assert list(output) == ["tasks"] and [row["task"] for row in output["tasks"]] == [
-        task.metadata.name for task in TASKS
-    ]
+    assert json.loads(capsys.readouterr().out) == {"tasks": output["tasks"]}
 
 
 LISTING = """

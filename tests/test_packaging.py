@@ -107,7 +107,8 @@ def test_the_tested_set_lies_within_the_ranges(described) -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = [Requirement(line) for line in lines if line[0] != "#"]
     pinned = {pin.name.lower().replace("_", "-"): next(iter(pin.specifier)).version for pin in pins}
-    assert pinned["torch"] == "2.13.0"
+    # PyStemmer 2 and 3 give BM25 different scores
+    assert pinned["torch"] == "2.13.0" and pinned["pystemmer"].startswith("3.")
     for requirement in requirements:
         name = requirement.name.lower().replace("_", "-")
         if name not in ("mteb-longembed", "pip"):
@@ -130,11 +131,3 @@ def test_the_page_on_the_package_index_has_no_link_into_nowhere(described) -> No
     assert "Author: The mteb-longembed developers" in text and "Project-URL: Issues, https://" in text
     page = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     assert not re.findall(r"\]\((?!https://|#)[^)]*\)", page)
-
-
-def test_stems_are_of_one_major_version() -> None:
-    """PyStemmer 2 and 3 give BM25 different scores."""
-    pinned = re.search(r"^PyStemmer==([0-9]+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    assert pinned is not None
-    major = int(pinned[1])
-    assert f"PyStemmer >={major}.0, <{major + 1}\n" in (ROOT / "setup.cfg").read_text()

@@ -1,9 +1,15 @@
-"""`mteb-longembed compare`: which method for long documents is best for a model and data, at what cost."""
+"""Run the ways of embedding long documents that fit a model, on the same data.
+
+The answer says which one is best, which one is nearly as good but cheaper, and what to type next. If the command was
+interrupted, the same command continues from there. Example:
+mteb-longembed compare ./my-model --corpus docs.jsonl --queries questions.jsonl --qrels qrels.tsv
+"""
 
 from __future__ import annotations
 
 import argparse
 import gc
+import inspect
 import re
 import shlex
 import sys
@@ -11,8 +17,8 @@ from pathlib import Path
 from signal import SIGTERM, default_int_handler, signal
 from typing import TYPE_CHECKING
 
-from mteb_longembed.commands import JSON, Options, helps
-from mteb_longembed.comparing.options import Options as Keywords
+from mteb_longembed.commands import JSON
+from mteb_longembed.comparing.options import Options
 from mteb_longembed.data.sources import Data
 from mteb_longembed.errors import InputError
 
@@ -38,52 +44,49 @@ def _run(text: str) -> tuple[str, str]:
     return name, file
 
 
-DESCRIPTION = (
-    "Run the ways of embedding long documents that fit a model, on the same data. The answer says which one is best, "
-    "which one is nearly as good but cheaper, and what to type next. If the command was interrupted, the same command "
-    "continues from there."
-)
-EPILOG = (
-    "examples: mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048;  "
-    "mteb-longembed compare ./my-model --corpus docs.jsonl --queries questions.jsonl --qrels qrels.tsv"
-)
-_DATA = helps(Data)
-_KEYWORDS = helps(Keywords)
-OPTIONS: Options = {
-    "": [("models", {"nargs": "*", "metavar": "MODEL"}, "bases: an alias, a hub id, a folder")],
-    "data": [
-        ("-t --tasks", {"nargs": "+", "metavar": "TASK"}, _DATA["tasks"]),
-        ("-b --benchmarks", {"nargs": "+", "metavar": "NAME"}, _DATA["benchmarks"]),
-        ("--eval-splits", {"nargs": "+", "metavar": "SPLIT"}, _DATA["eval_splits"]),
-        ("--data", {"type": Path, "metavar": "FOLDER"}, _DATA["folder"]),
-        ("--corpus", {"type": Path, "metavar": "FILE_OR_FOLDER"}, _DATA["corpus"]),
-        ("--queries", {"type": Path, "metavar": "FILE"}, _DATA["queries"]),
-        ("--qrels", {"type": Path, "metavar": "FILE"}, _DATA["qrels"]),
-        ("--language", {"metavar": "CODE"}, _DATA["language"]),
-        ("--metric", {"nargs": "+", "metavar": "METRIC"}, _KEYWORDS["metric"]),
-        ("--ignore-identical-ids", {"action": "store_true"}, _KEYWORDS["ignore_identical_ids"]),
-        ("--sample", {"type": int, "metavar": "N"}, _KEYWORDS["sample"]),
-    ],
-    "candidates": [
-        ("--strategies", {"type": _keys, "metavar": "KEY,KEY,..."}, _KEYWORDS["strategies"]),
-        ("--target", {"metavar": "TOKENS"}, _KEYWORDS["target"]),
-        ("--run", {"dest": "runs", "type": _run, "action": "append", "metavar": "NAME=FILE"},
-         "a TREC run file of another program, such as --run elastic=elastic.trec; several times for several"),
-        ("--no-bm25", {"dest": "bm25", "action": "store_false"}, "leave out BM25 and the fusion with BM25"),
-    ],
-    "run": [
-        ("--device", {}, _KEYWORDS["device"]),
-        ("--dtype", {"choices": ("fp32", "bf16", "fp16")}, _KEYWORDS["dtype"]),
-    ],
-    "output": [
-        ("--output-folder", {"dest": "folder", "type": Path, "metavar": "DIR"}, _KEYWORDS["folder"]),
-        ("--figure", {"type": Path, "metavar": "FILE"},
-         "draw the scores with their intervals into FILE: .svg, .png or .pdf"),
-        ("--gate", {"metavar": "NAME"},
-         "end with status 1 if this run is surely below the first --run: a regression test"),
-        JSON,
-    ],
-}  # fmt: skip
+def _helps(options: type) -> dict[str, str]:
+    """What the docstring of a class says of each of its fields."""
+    told = (inspect.getdoc(options) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    lines = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", told, re.MULTILINE)
+    return {name: " ".join(text.split()).rstrip(".").replace("%", "%%") for name, text in lines}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command: the fields of `Data` and `Options`, with the same help, and a few more."""
+    told = _helps(Data)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="bases: an alias, a hub id, a folder")
+    data = parser.add_argument_group("data")
+    data.add_argument("-t", "--tasks", nargs="+", metavar="TASK", help=told["tasks"])
+    data.add_argument("-b", "--benchmarks", nargs="+", metavar="NAME", help=told["benchmarks"])
+    data.add_argument("--eval-splits", nargs="+", metavar="SPLIT", help=told["eval_splits"])
+    data.add_argument("--data", type=Path, metavar="FOLDER", help=told["folder"])
+    data.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=told["corpus"])
+    data.add_argument("--queries", type=Path, metavar="FILE", help=told["queries"])
+    data.add_argument("--qrels", type=Path, metavar="FILE", help=told["qrels"])
+    data.add_argument("--language", metavar="CODE", help=told["language"])
+    told = _helps(Options)
+    data.add_argument("--metric", nargs="+", help=told["metric"])
+    data.add_argument("--ignore-identical-ids", action="store_true", help=told["ignore_identical_ids"])
+    data.add_argument("--sample", type=int, metavar="N", help=told["sample"])
+    candidates = parser.add_argument_group("candidates")
+    candidates.add_argument("--strategies", type=_keys, metavar="KEY,KEY,...", help=told["strategies"])
+    candidates.add_argument("--target", metavar="TOKENS", help=told["target"])
+    run = "a TREC run file of another program, such as --run elastic=elastic.trec; several times for several"
+    candidates.add_argument(
+        "--run", dest="runs", type=_run, action="append", default=[], metavar="NAME=FILE", help=run
+    )
+    words = "leave out BM25 and the fusion with BM25"
+    candidates.add_argument("--no-bm25", dest="bm25", action="store_false", help=words)
+    machine = parser.add_argument_group("run")
+    machine.add_argument("--device", help=told["device"])
+    machine.add_argument("--dtype", choices=("fp32", "bf16", "fp16"), help=told["dtype"])
+    output = parser.add_argument_group("output")
+    output.add_argument("--output-folder", dest="folder", type=Path, metavar="DIR", help=told["folder"])
+    figure = "draw the scores with their intervals into FILE: .svg, .png or .pdf"
+    output.add_argument("--figure", type=Path, metavar="FILE", help=figure)
+    gate = "end with status 1 if this run is surely below the first --run: a regression test"
+    output.add_argument("--gate", metavar="NAME", help=gate)
+    output.add_argument("--json", action="store_true", help=JSON)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -96,11 +99,10 @@ def main(args: argparse.Namespace) -> int:
 
     own = ("command", "figure", "json", "gate", "runs")
     given = {key: value for key, value in vars(args).items() if key not in own and value is not None}
-    runs = args.runs or []
-    names = [name for name, _ in runs]
+    names = [name for name, _ in args.runs]
     if len(set(names)) < len(names):
         raise InputError(f"each --run needs a name of its own, got {', '.join(names)}.")
-    if not args.models and not runs:
+    if not args.models and not names:
         raise InputError("compare needs a model or a --run NAME=FILE, got neither.")
     if args.gate is not None and args.gate not in names[1:]:
         raise InputError(f"--gate needs the name of a --run behind the first one, got {args.gate}.")
@@ -109,15 +111,15 @@ def main(args: argparse.Namespace) -> int:
         from mteb_longembed import figures
         from mteb_longembed.comparing.compare import compare
         from mteb_longembed.comparing.figure import draw
-        from mteb_longembed.comparing.gate import gate
         from mteb_longembed.comparing.page import PAGE, as_json, write_all
+        from mteb_longembed.comparing.verdict import gate
 
         if args.figure:
             figures.prepare(args.figure)  # a wrong name is told now, and not at the end of a long run
         gc.freeze()  # the search for garbage after each candidate need not look through the imports
         before = signal(SIGTERM, default_int_handler)
         try:
-            comparison = compare(**given, runs=dict(runs), show=not args.json)
+            comparison = compare(**given, runs=dict(args.runs), show=not args.json)
         finally:
             signal(SIGTERM, before)
     if args.json:
@@ -125,8 +127,8 @@ def main(args: argparse.Namespace) -> int:
     else:
         _print(comparison)
     sys.stdout.flush()  # a disk may refuse what follows, and the answer is there
-    output = given.get("folder", Keywords.folder)
-    folder = write_all(comparison, Path(output), shlex.join(["mteb-longembed", *sys.argv[1:]]))
+    output = Path(given.get("folder", Options.folder))
+    folder = write_all(comparison, output, shlex.join(["mteb-longembed", *sys.argv[1:]]))
     if args.figure:
         figures.write(draw(comparison), args.figure)
     if not args.json:
@@ -135,7 +137,7 @@ def main(args: argparse.Namespace) -> int:
         return INTERRUPTED_STATUS
     if args.gate is None:
         return 0
-    is_open, sentence = gate(comparison, f"run/{names[0]}", f"run/{args.gate}")
+    is_open, sentence = gate(comparison.scores, comparison.setting, f"run/{names[0]}", f"run/{args.gate}")
     print(sentence, file=sys.stderr)
     return 0 if is_open else 1
 

@@ -1,4 +1,4 @@
-"""`mteb-longembed doctor`: what this machine has, and what is wrong with it."""
+"""Show versions, the hub, devices and caches. The exit status is 1 if there is a problem, otherwise 0."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from mteb_longembed.commands import JSON, Options
+from mteb_longembed.commands import JSON
 
 Section = dict[str, Any]
 
@@ -26,16 +26,27 @@ _WIDTH = 768
 _ROUNDS = 20
 #: A type is worth its smaller precision from so many times the speed on. Passes gain less than products do.
 _PAYS = 2.0
-DESCRIPTION = (
-    "Show versions, the hub, devices and caches. The exit status is 1 if there is a problem, otherwise 0."
-)
-OPTIONS: Options = {"": [JSON]}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("--json", action="store_true", help=JSON)
 
 
 def main(args: argparse.Namespace) -> int:
     """Print what was found. The exit status is 1 if there is a problem."""
     sections = {"versions": versions(), "hub": hub(), "devices": devices(), "caches": caches()}
-    found = problems(sections["versions"], sections["hub"])
+    found = []
+    if not sections["versions"]["mteb finds this package"]:
+        found.append(
+            "the mteb command does not find our tasks and models, because mteb_longembed.pth is not installed or "
+            "MTEB_LONGEMBED_AUTOLOAD=0 is set; in Python, import mteb_longembed registers them by hand."
+        )
+    if not sections["hub"]["answers"] and not sections["hub"]["offline (HF_HUB_OFFLINE)"]:
+        found.append(
+            f"the hub at {sections['hub']['address']} does not answer, so only models and data of the cache can be "
+            "used; HF_HUB_OFFLINE=1 says that this is wanted."
+        )
     if args.json:
         print(json.dumps({**sections, "problems": found}, indent=2))
     else:
@@ -53,17 +64,9 @@ def versions() -> Section:
     elsewhere = Path(sys.executable).parent
     command = [sys.executable, "-c", _WATCHES]
     done = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere, check=False)
-    packages = {name: _version(name) for name in _PACKAGES}
+    packages = {name: metadata.version(name) for name in _PACKAGES}
     finds = done.stdout.strip() == "True"
     return {"python": platform.python_version(), **packages, "mteb finds this package": finds}
-
-
-def _version(name: str) -> str | None:
-    """The version of a package, None if it is not installed."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def hub() -> Section:
@@ -79,30 +82,6 @@ def hub() -> Section:
     }
 
 
-def problems(versions: Section, hub: Section) -> list[str]:
-    """One sentence for each problem with what is installed, and with a hub that should answer."""
-    found = []
-    missing = [name for name in _PACKAGES if versions[name] is None]
-    if missing:
-        found.append(f"not installed: {', '.join(missing)}; pip install mteb-longembed installs them.")
-    if _version("mteb-core") is not None:
-        found.append(
-            "mteb-core is installed beside mteb, and both have the same files, so removing one breaks the other: pip "
-            "uninstall both, then pip install mteb."
-        )
-    if not versions["mteb finds this package"]:
-        found.append(
-            "the mteb command does not find our tasks and models, because mteb_longembed.pth is not installed or "
-            "MTEB_LONGEMBED_AUTOLOAD=0 is set; in Python, import mteb_longembed registers them by hand."
-        )
-    if not hub["answers"] and not hub["offline (HF_HUB_OFFLINE)"]:
-        found.append(
-            f"the hub at {hub['address']} does not answer, so only models and data of the cache can be used; "
-            "HF_HUB_OFFLINE=1 says that this is wanted."
-        )
-    return found
-
-
 def devices() -> Section:
     """The devices of this machine."""
     import torch
@@ -110,7 +89,9 @@ def devices() -> Section:
     section: Section = {"cpu": f"{torch.get_num_threads()} threads"}
     for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
         gain = _gain(dtype)
-        advice = f"dtype={name} pays here" if gain >= _PAYS else f"dtype={name} does not pay here"
+        advice = f"dtype={name} does not pay here"
+        if gain >= _PAYS:
+            advice = f"dtype={name} pays here"
         section[f"cpu, {name}"] = f"{gain:.2f} times as fast as fp32 in products of matrices: {advice}"
     kind = torch.accelerator.current_accelerator()
     if kind is not None:
@@ -134,29 +115,17 @@ def _gain(dtype: Any) -> float:
 
 
 def caches() -> Section:
-    """The folders of models, results and embeddings, each with its size."""
+    """The folders of models, results and embeddings."""
     from huggingface_hub import constants
 
     from mteb_longembed.encoders.store import EmbeddingStore
 
     store = EmbeddingStore.from_environment(os.environ)
     folders = {
-        "models (HF_HOME)": Path(constants.HF_HUB_CACHE),
+        "models (HF_HOME)": constants.HF_HUB_CACHE,
         # mteb's own rule: to import mteb takes seconds
-        "results of mteb (MTEB_CACHE)": Path(os.environ.get("MTEB_CACHE") or Path.home() / ".cache" / "mteb"),
+        "results of mteb (MTEB_CACHE)": os.environ.get("MTEB_CACHE") or str(Path.home() / ".cache" / "mteb"),
     }
     if store is not None:
-        folders["embeddings"] = store.folder
-    return {name: f"{folder}, {_mebibytes(folder):,.0f} MiB" for name, folder in folders.items()}
-
-
-def _mebibytes(folder: Path) -> float:
-    """The size of all files in a folder."""
-    total = 0
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_size  # noqa: PTH118  a Path each is slow
-            except OSError:  # another process may remove it at any moment
-                continue
-    return total / 2**20
+        folders["embeddings"] = str(store.folder)
+    return folders

@@ -1,17 +1,17 @@
-"""`mteb-longembed export`: a plain checkpoint that needs none of our code."""
+"""Write an extended model as a checkpoint that needs none of our code."""
 
 import argparse
 import json
 
-from mteb_longembed.commands import JSON, Options
+from mteb_longembed.commands import JSON
 
-DESCRIPTION = "Write an extended model as a checkpoint that needs none of our code."
-OPTIONS: Options = {"": [
-    ("model", {"metavar": "MODEL"}, "a name such as e5-base+pi@4096, or a folder of ours"),
-    ("folder", {"metavar": "FOLDER"}, "where to write it; must be empty or not exist"),
-    ("--trust-remote-code", {"action": "store_true"}, "run the base's own model code"),
-    JSON,
-]}  # fmt: skip
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("model", metavar="MODEL", help="a name such as e5-base+pi@4096, or a folder of ours")
+    parser.add_argument("folder", metavar="FOLDER", help="where to write it; must be empty or not exist")
+    parser.add_argument("--trust-remote-code", action="store_true", help="run the base's own model code")
+    parser.add_argument("--json", action="store_true", help=JSON)
 
 
 def main(args: argparse.Namespace) -> int:

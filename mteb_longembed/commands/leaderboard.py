@@ -1,28 +1,33 @@
-"""`mteb-longembed leaderboard`: mteb's own leaderboard of a folder of results, in a browser."""
+"""Show a folder of results in mteb's own leaderboard: LongEmbed+, NanoLongEmbed and mteb's LongEmbed.
+
+It runs on this machine only and needs no network. Example: mteb-longembed leaderboard results/
+"""
 
 import argparse
 import logging
 import os
 import warnings
+from itertools import chain
 from pathlib import Path
 
-from mteb_longembed.commands import Options
 from mteb_longembed.errors import InputError, LongEmbedError
 
 HOST = "127.0.0.1"
 #: Ours, and mteb's own with the published data.
 BENCHMARKS = ["LongEmbed+", "NanoLongEmbed", "LongEmbed"]
-DESCRIPTION = (
-    "Show a folder of results in mteb's own leaderboard: LongEmbed+, NanoLongEmbed and mteb's LongEmbed. It runs on "
-    "this machine only and needs no network."
-)
-EPILOG = "example: mteb-longembed leaderboard results/"
-OPTIONS: Options = {
-    "": [
-        ("results", {"type": Path, "metavar": "RESULTS"}, "a folder that `mteb run` wrote (its default is results/)"),
-        ("--port", {"type": int, "default": 7860, "metavar": "N"}, "the port of the page (default: 7860)"),
-    ],
-}  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument(
+        "results",
+        type=Path,
+        metavar="RESULTS",
+        help="a folder that `mteb run` wrote (its default is results/)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=7860, metavar="N", help="the port of the page (default: 7860)"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -46,15 +51,16 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"there is no folder {args.results}: give the --output-folder of `mteb run`.")
     with silence():
         benchmarks = mteb.get_benchmarks(BENCHMARKS)
-        tasks = [task for benchmark in benchmarks for task in benchmark.tasks]
+        tasks = list(chain.from_iterable(benchmark.tasks for benchmark in benchmarks))
         try:
             results = ResultCache(args.results).load_results(tasks=tasks, load_experiments="match_name")
         except ValueError as error:  # half a file, or fields of other types
             raise InputError(
                 f"mteb cannot read all results in {args.results}: mteb-longembed report {args.results} names the file."
             ) from error
-        done = {result.task_name for model in results.model_results for result in model.task_results}
-        filled = [one.name for one in benchmarks if done & {task.metadata.name for task in one.tasks}]
+        of_models = chain.from_iterable(model.task_results for model in results.model_results)
+        done = {result.task_name for result in of_models}
+        filled = [one.name for one in benchmarks if any(task.metadata.name in done for task in one.tasks)]
         if not filled:
             raise InputError(
                 f"no results of LongEmbed tasks were found in {args.results}: give the --output-folder of `mteb run`."

@@ -1,4 +1,4 @@
-"""`mteb-longembed list`: strategies, models and tasks, read from the registries."""
+"""Strategies, aliases of models, and tasks."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from itertools import chain
 
 from tabulate import tabulate  # type: ignore[import-untyped]
 
-from mteb_longembed.commands import JSON, Options
+from mteb_longembed.commands import JSON
 
 #: The text of a part, and its data for JSON.
 Part = tuple[str, Sequence[Mapping[str, object]]]
@@ -83,11 +83,12 @@ def tasks() -> Part:
 
 
 _PARTS = {part.__name__: part for part in (strategies, models, tasks)}
-DESCRIPTION = "Strategies, aliases of models, and tasks."
-OPTIONS: Options = {"": [
-    ("what", {"nargs": "?", "choices": tuple(_PARTS)}, "only this part (default: all)"),
-    JSON,
-]}  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    parser.add_argument("what", nargs="?", choices=tuple(_PARTS), help="only this part (default: all)")
+    parser.add_argument("--json", action="store_true", help=JSON)
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> str:

@@ -1,4 +1,7 @@
-"""`mteb-longembed report`: a table by strategy and a figure by length from folders of results."""
+"""Show what each strategy gains over its base, from the result folders of `mteb run`.
+
+Example: mteb-longembed report results/ --figure by-length.svg
+"""
 
 import argparse
 import sys
@@ -8,14 +11,9 @@ from pathlib import Path
 import pandas as pd
 
 from mteb_longembed import figures
-from mteb_longembed.commands import Options
 from mteb_longembed.errors import InputError
-from mteb_longembed.reports import by_length
 from mteb_longembed.reports.results import load_results
-from mteb_longembed.reports.strategies import PUBLIC, by_strategy
-
-DESCRIPTION = "Show what each strategy gains over its base, from the result folders of `mteb run`."
-EPILOG = "example: mteb-longembed report results/ --figure by-length.svg"
+from mteb_longembed.reports.strategies import PUBLIC, by_strategy, draw
 
 
 def _filled(table: pd.DataFrame, missing: str | None) -> pd.DataFrame:
@@ -30,16 +28,18 @@ FORMATS: dict[str, Callable[[pd.DataFrame], str]] = {
     "markdown": lambda table: _filled(table, None).to_markdown(index=False, floatfmt=".1f", missingval="-"),
     "json": lambda table: table.to_json(orient="records", indent=1),
 }
-OPTIONS: Options = {
-    "": [
-        ("results", {"nargs": "+", "type": Path, "metavar": "RESULTS"},
-         "folders that `mteb run` wrote (its default is results/); subfolders are searched too"),
-        ("--format", {"choices": list(FORMATS), "default": "terminal"}, "format of the table (default: terminal)"),
-        ("--figure", {"type": Path, "metavar": "FILE"},
-         "draw the scores by length of the documents into FILE: .svg, .png or .pdf"),
-        ("--json", {"dest": "format", "action": "store_const", "const": "json"}, "the same as --format json"),
-    ],
-}  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    told = "folders that `mteb run` wrote (its default is results/); subfolders are searched too"
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS", help=told)
+    told = "format of the table (default: terminal)"
+    parser.add_argument("--format", choices=list(FORMATS), default="terminal", help=told)
+    told = "draw the scores by length of the documents into FILE: .svg, .png or .pdf"
+    parser.add_argument("--figure", type=Path, metavar="FILE", help=told)
+    told = "the same as --format json"
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help=told)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -63,5 +63,5 @@ def main(args: argparse.Namespace) -> int:
         means = ", ".join(f"{name} {mean}" for name, mean in PUBLIC.items())
         print(f"Public means of LongEmbed (docs/tasks.md): {means}")
     if args.figure:
-        figures.write(by_length.draw(results), args.figure)
+        figures.write(draw(results), args.figure)
     return 0

@@ -1,4 +1,7 @@
-"""`mteb-longembed search`: the best documents of one's own files for a question."""
+"""Search your own documents for questions.
+
+Their vectors stay in the store of embeddings, so a second call encodes only what is new.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ import json
 import sys
 import textwrap
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mteb_longembed.commands import DEVICE, JSON, Options
+from mteb_longembed.commands import DEVICE, JSON
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
 
@@ -26,24 +30,24 @@ _SHOWN = 240
 _MOST_CUT = 0.1
 #: What JSON shows of a hit.
 _KEYS = ("id", "score", "start", "end", "passage", "words")
-DESCRIPTION = (
-    "Search your own documents. Their vectors stay in the store of embeddings, so a second call encodes only what is "
-    "new."
-)
-OPTIONS: Options = {"": [
-    ("model", {"metavar": "MODEL"}, "any name for mteb run -m, such as mini-rope+pcw@32k:vectors=window"),
-    ("query", {"nargs": "+", "metavar": "QUESTION"}, "questions"),
-    ("--corpus", {"type": Path, "required": True, "metavar": "FILE_OR_FOLDER"},
-     "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"),
-    ("-k", {"type": int, "default": 5}, "documents for a question (default: 5)"),
-    ("--language", {"metavar": "CODE"},
-     "the language of the documents, such as deu or zho-Hans; BM25 cuts words by it (default: English)"),
-    ("--no-passages", {"dest": "passages", "action": "store_false"},
-     "do not look for the best window of a document that has one vector"),
-    ("--full", {"action": "store_true"}, "print whole passages, and not what is around their best sentence"),
-    DEVICE,
-    JSON,
-]}  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    told = "any name for mteb run -m, such as mini-rope+pcw@32k:vectors=window"
+    parser.add_argument("model", metavar="MODEL", help=told)
+    parser.add_argument("query", nargs="+", metavar="QUESTION", help="questions")
+    told = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
+    parser.add_argument("--corpus", type=Path, required=True, metavar="FILE_OR_FOLDER", help=told)
+    parser.add_argument("-k", type=int, default=5, help="documents for a question (default: 5)")
+    told = "the language of the documents, such as deu or zho-Hans; BM25 cuts words by it (default: English)"
+    parser.add_argument("--language", metavar="CODE", help=told)
+    told = "do not look for the best window of a document that has one vector"
+    parser.add_argument("--no-passages", dest="passages", action="store_false", help=told)
+    told = "print whole passages, and not what is around their best sentence"
+    parser.add_argument("--full", action="store_true", help=told)
+    parser.add_argument("--device", help=DEVICE)
+    parser.add_argument("--json", action="store_true", help=JSON)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -80,7 +84,10 @@ def main(args: argparse.Namespace) -> int:
         if ignored:
             _note(f"not read: {', '.join(ignored)}.")
     if args.json:
-        rows = {query: list(map(_plain, hits)) for query, hits in hits_of.items()}
+        rows: dict[str, list[dict[str, object]]] = {query: [] for query in hits_of}
+        for query, hits in hits_of.items():
+            for hit in hits:
+                rows[query].append({key: getattr(hit, key) for key in _KEYS})
         print(json.dumps(rows, indent=2))
     else:
         _print(hits_of, args.language or "eng-Latn", full=args.full)
@@ -92,14 +99,9 @@ def _share_cut(model: ModelMeta, documents: Dataset) -> float:
     from mteb_longembed.data.texts import texts_of
     from mteb_longembed.encoders.tokens import estimated_tokens
 
-    lengths = [estimated_tokens(text) for texts in texts_of(documents) for text in texts]
+    lengths = [estimated_tokens(text) for text in chain.from_iterable(texts_of(documents))]
     most = model.max_tokens or max(lengths, default=0)
     return sum(max(length - most, 0) for length in lengths) / max(sum(lengths), 1)
-
-
-def _plain(hit: Hit) -> dict[str, object]:
-    """A hit in the types of JSON."""
-    return {key: getattr(hit, key) for key in _KEYS}
 
 
 def _print(hits_of: Mapping[str, list[Hit]], language: str, *, full: bool) -> None:

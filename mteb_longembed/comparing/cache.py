@@ -1,6 +1,5 @@
 """What earlier runs have found: each query's scores, and costs, in one output folder."""
 
-import glob
 import hashlib
 import io
 import json
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from filelock import FileLock
 from mteb.models import ModelMeta
 
 from mteb_longembed.errors import StorageError
@@ -25,8 +23,6 @@ from .costs import Cost
 
 #: Folder inside the output folder, with scores by model, revision, split and identity of the data.
 SCORES = "scores"
-#: The lock of an evaluation: a second comparison at the same folder waits for it.
-_LOCK = ".running.lock"
 
 
 class Cache:
@@ -47,35 +43,21 @@ class Cache:
     def find(self, meta: ModelMeta, split: Split) -> pd.DataFrame | None:
         """Each query's scores from an earlier run, as `evaluate` makes them; None if there are none.
 
-        The name of a file has a hash of its content: a file that is damaged does not count.
+        Pages of a file have checksums: a file that is damaged does not count.
         """
-        stem = self._scores(meta, split)
-        for path in sorted(stem.parent.glob(f"{glob.escape(stem.name)}-*.parquet")):
-            try:
-                content = path.read_bytes()
-            except OSError:  # it is made again
-                continue
-            if path.stem == f"{stem.name}-{_digest(content)}":
-                return pd.read_parquet(io.BytesIO(content))
-        return None
+        try:
+            return pd.read_parquet(self._scores(meta, split), page_checksum_verification=True)
+        except (OSError, ValueError):  # there is none, or it is made again
+            return None
 
-    def scores(self, meta: ModelMeta, split: Split, evaluate: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-        """Each query's scores, from an earlier run, or else made now. Another process waits meanwhile.
-
-        If the disk refuses to keep them, that is noted in `refused`.
-        """
-        stem = self._scores(meta, split)
-        make_folder("the folder of scores", stem.parent)
-        with FileLock(stem.parent / _LOCK):
-            scores = self.find(meta, split)
-            if scores is None:
-                scores = evaluate()
-                out = io.BytesIO()
-                scores.to_parquet(out)
-                self._keep(stem.with_name(f"{stem.name}-{_digest(out.getvalue())}.parquet"), out.getvalue())
-        return scores
+    def keep(self, meta: ModelMeta, split: Split, scores: pd.DataFrame) -> None:
+        """Keep each query's scores. If the disk refuses that, it is noted in `refused`."""
+        out = io.BytesIO()
+        scores.to_parquet(out, write_page_checksum=True)
+        self._keep(self._scores(meta, split), out.getvalue())
 
     def _keep(self, path: Path, content: bytes | str) -> None:
+        make_folder("the folder of scores", path.parent)
         try:
             write_file(path, content)
         except StorageError as error:
@@ -94,22 +76,16 @@ class Cache:
             return Cost(**json.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError):  # there is none, it is cut off, or another program wrote it
             found = measured()
-        make_folder("the folder of scores", path.parent)
         self._keep(path, json.dumps(asdict(found)))
         return found
 
     def _scores(self, meta: ModelMeta, split: Split) -> Path:
-        """The path of the scores without the hash of their content and the ending."""
         rule = split.task.ignore_identical_ids
         digest = _hash(split.digest, split.label, *split.metrics, rule, split.passages, VERSION)
-        return self._folder(meta) / f"{slug(split.label[1])}-{digest}"
+        return self._folder(meta) / f"{slug(split.label[1])}-{digest}.parquet"
 
     def _folder(self, meta: ModelMeta) -> Path:
         return self.folder / SCORES / slug(full_name(meta)) / slug(full_revision(meta))
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _hash(*parts: object) -> str:

@@ -28,11 +28,23 @@ BM25 = "bm25:window=200"
 BM25_BY_SENTENCE = "bm25:window=200,query=sentences"
 #: BM25 on the first tokens only: how much text must a model read?
 BEGINNINGS = (512, 2048)
-#: From one pass over windows: one vector, the best window, all windows; plain and adapted to the corpus.
-FORMS = ("", "vectors=window", "score=softmax,vectors=window")
-ADAPTED = ("", "whiten=0.5", "weights=idf,whiten=0.5")
-#: What is tried first of a base: words, and all vectors with them, adapted and plain (experiments/ways.md).
-FUSED = "fuse=words"
+#: What is tried on one pass over windows. First words, with adapted and plain vectors (experiments/ways.md); then one
+#: vector, the best window, and all windows, as they are and adapted to the corpus.
+WINDOWS: tuple[str, ...] = (
+    "fuse=words,score=softmax,vectors=window,weights=idf,whiten=0.5",
+    "fuse=words,score=softmax,vectors=window",
+    "",
+    "vectors=window",
+    "score=softmax,vectors=window",
+    "whiten=0.5",
+    "vectors=window,whiten=0.5",
+    "score=softmax,vectors=window,whiten=0.5",
+    "weights=idf,whiten=0.5",
+    "vectors=window,weights=idf,whiten=0.5",
+    "score=softmax,vectors=window,weights=idf,whiten=0.5",
+)
+#: The same where one window holds all documents.
+ONE_WINDOW = ("fuse=words,weights=idf,whiten=0.5", "fuse=words", "whiten=0.5", "weights=idf,whiten=0.5")
 #: Strategies that cut no windows. By default the first one that fits is tried.
 POSITIONS = tuple(key for key, kind in STRATEGIES.items() if not kind.CUTS)
 
@@ -123,11 +135,9 @@ class Candidate:
     @cached_property
     def model_of_pass(self) -> str:
         """The name that loads the model of its pass."""
-        if self.kind == "api":
-            return self.base
-        if self.model is None:
-            return self.name
-        return typed_name(self.model, left_out=["vectors"])
+        if self.model is not None:
+            return typed_name(self.model, left_out=["vectors"])
+        return self.base or self.name
 
     @property
     def passes(self) -> str:
@@ -250,32 +260,18 @@ def _tails(checkpoint: Checkpoint, key: str, target: int | str | None, covering:
     trained_len = checkpoint.strategy.trained_len
     if key == "pcw":
         reach = covering or Strategy.default_target_len(trained_len)
-        return _window_tails(reach, trained_len, checkpoint.base.pooling in (None, "mean"))
+        stem = f"pcw@{reach}"
+        settings = WINDOWS
+        if reach <= trained_len:
+            stem = "none"
+            settings = ONE_WINDOW
+        averages = checkpoint.base.pooling in (None, "mean")
+        return [f"{stem}:{one}".rstrip(":") for one in settings if averages or "weights=" not in one]
     if target is None and key == "none" and checkpoint.base.positions is not ABSOLUTE:
         target = Strategy.default_target_len(trained_len)  # plain extrapolation
     if target is None:
         return [key]
     return [f"{key}@{target}"]
-
-
-def _window_tails(reach: int, trained_len: int, averages: bool) -> list[str]:
-    """What follows the base in the names of one pass over windows; of one window, the base itself is adapted."""
-    forms: Sequence[str] = FORMS
-    stem = f"pcw@{reach}"
-    if reach <= trained_len:
-        forms = FORMS[:1]
-        stem = "none"
-    settings = [(FUSED, forms[-1])]
-    if averages:
-        settings.insert(0, (FUSED, f"{forms[-1]},{ADAPTED[-1]}"))
-    for adapted in ADAPTED:
-        if averages or "weights=" not in adapted:
-            settings += [(form, adapted) for form in forms]
-    tails = []
-    for one in settings:
-        parts = sorted(filter(None, ",".join(one).split(",")))
-        tails.append(f"{stem}:{','.join(parts)}".rstrip(":"))
-    return tails
 
 
 def is_name(text: str) -> bool:
@@ -328,14 +324,14 @@ def with_chunkers(candidates: Sequence[Candidate], chunkers: Mapping[str, Chunke
 def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
     """What tables call candidates, by their ids: what follows the base, such as `+gp@1024`; `base` for itself.
 
-    With several bases the last parts of each stand before it, as many as tell them apart.
+    With several bases the last part of each stands before it. Where that tells two of them not apart, all have ids.
     """
-    ends = short_ends(candidates)
+    n_models = len({one.base or one.neighbours for one in candidates} - {""})
     labels = {}
     for one in candidates:
         end = ""
-        if len(ends) > 1:
-            end = ends.get(one.base, "")
+        if n_models > 1:
+            end = last_part(one.base)
         label = end + one.name.removeprefix(one.base)
         if one.chunker is not None:
             label = f"{end}+{one.chunker.name}"
@@ -344,19 +340,13 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
         elif one.is_base:
             label = end or "base"
         elif one.neighbours:
-            label = label.replace(one.neighbours, ends[one.neighbours])
+            label = label.replace(one.neighbours, last_part(one.neighbours))
         labels[one.id] = label
     if len(set(labels.values())) < len(labels):
         return dict(zip(labels, labels, strict=True))
     return labels
 
 
-def short_ends(candidates: Sequence[Candidate]) -> dict[str, str]:
-    """The last parts of the path or id of each base and model of neighbours, as many as tell all of them apart."""
-    models = {one.base for one in candidates} | {one.neighbours for one in candidates}
-    parts = {model: re.split(r"[/\\]", model.rstrip("/\\")) for model in sorted(models - {""})}
-    for n in range(1, max(map(len, parts.values()), default=0)):
-        ends = {model: "/".join(of_model[-n:]) for model, of_model in parts.items()}
-        if len(set(ends.values())) == len(ends):
-            return ends
-    return dict(zip(parts, parts, strict=True))
+def last_part(model: str) -> str:
+    """The last part of a path or hub id."""
+    return re.split(r"[/\\]", model.rstrip("/\\"))[-1]

@@ -4,7 +4,7 @@ import hashlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer
 
 from mteb_longembed.data.sources import Data
 from mteb_longembed.data.task import OwnData, is_known_task
 from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
-from mteb_longembed.errors import INTERRUPTED, InputError
+from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
@@ -29,7 +30,6 @@ from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import sentences
 from mteb_longembed.statistics.resampling import N_RESAMPLES, SEED
 
-from .bar import RunBar
 from .cache import Cache
 from .candidates import (
     BM25_BY_SENTENCE,
@@ -37,19 +37,18 @@ from .candidates import (
     bm25_candidates,
     candidates_of,
     has_checkpoint,
+    last_part,
     named,
     of_scorer,
-    short_ends,
     short_names,
     with_chunkers,
 )
 from .costs import Lengths, document_lengths, tokens_of_words
-from .notes import Note, cautions
 from .options import Options
 from .ranked import Ranked, RunSource, read_run
-from .run import CandidateError, Done, Runner
+from .run import Done, Runner
 from .summary import by_split, resamples_of, summarise
-from .verdict import Advice, Setting, advise
+from .verdict import Advice, Note, Setting, advise, cautions
 
 #: Queries with so many sentences on average are also asked sentence by sentence.
 _SENTENCES = 2.0
@@ -115,8 +114,8 @@ class Comparison:
 
 
 def say_on_stderr(sentence: str) -> None:
-    """Print a sentence for people, apart from results."""
-    print(printable(sentence), file=sys.stderr)
+    """Print a sentence for people, apart from results and beside a bar."""
+    tqdm.write(printable(sentence), file=sys.stderr)
 
 
 @silence("mteb_longembed.encoders.batching")  # the table says how much each candidate reads
@@ -176,14 +175,12 @@ def compare(
     if not candidates:
         raise InputError("compare needs at least one candidate, got none.")
     runner = Runner(Cache(folder), splits, candidates, chosen.device)
-    with RunBar(show=show) as bar, shared_bar(bar):
 
-        def leave_out(text: str) -> None:
-            notes.append(Note("left out", text))
-            bar.clear()
-            on_message(text)
+    def leave_out(text: str) -> None:
+        notes.append(Note("left out", text))
+        on_message(text)
 
-        done, is_complete = _run_all(runner, lengths, bar, leave_out, bm25=chosen.bm25)
+    done, is_complete = _run_all(runner, lengths, leave_out, bm25=chosen.bm25, show=show)
     runner.free()
     if runner.cache.refused:
         notes.append(Note("caution", f"Finished work is not kept: {runner.cache.refused}"))
@@ -247,9 +244,8 @@ def _prepared(data: Data, options: Options, notes: list[Note]) -> list[Split]:
     for task in data.load():
         for split in splits_of(task, metrics, ignore_identical_ids=options.ignore_identical_ids):
             if options.sample is not None:
-                split, sentence = sampled(split, options.sample)
-                if sentence:
-                    notes.append(Note("data", sentence))
+                split, told = sampled(split, options.sample)
+                notes += [Note("data", text) for text in told]
             splits.append(split)
             notes += [Note("data", text) for text in split.left_out()]
             notes += [Note("caution", text) for text in split.identical_queries()]
@@ -270,11 +266,18 @@ def _tokenizer_of(base: str) -> Any:
 
 
 def _run_all(
-    runner: Runner, lengths: Lengths, bar: RunBar, leave_out: Callable[[str], None], *, bm25: bool
+    runner: Runner, lengths: Lengths, leave_out: Callable[[str], None], *, bm25: bool, show: bool
 ) -> tuple[list[Done], bool]:
     """Run all candidates, and then those that depend on which is best; and whether nobody interrupted that."""
     done: list[Done] = []
     begun: set[str] = set()
+    # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
+    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": not show}
+    # a file of output gets a line now and then
+    if not sys.stderr.isatty():
+        options["mininterval"] = 30.0
+    # its total is not yet known, so nothing is shown before the first candidate
+    bar = tqdm(total=0, delay=1e-9, **options)
 
     def run(candidates: Sequence[Candidate], n_of_words: int) -> None:
         """Run some candidates. The first one of a pass reads its documents, and its words have so many tokens."""
@@ -286,17 +289,22 @@ def _run_all(
         bar.total += tokens.total()
         for candidate in candidates:
             bar.set_description_str(f"Comparing, {labels[candidate.id]}", refresh=False)
-            bar.begin(tokens.pop(candidate.passes, 0))
+            end = bar.n + tokens.pop(candidate.passes, 0)
             try:
                 done.append(runner.run(candidate))
-            except CandidateError as error:
-                leave_out(f"{candidate.id} is left out: {error}")
-            bar.finish()
+            except Exception as error:  # whatever the reason, such as an API's rate limit: the others can run
+                reason = str(error).partition("\n")[0]
+                if not isinstance(error, (LongEmbedError, ImportError, OSError)):
+                    reason = f"{type(error).__name__}: {reason}"
+                leave_out(f"{candidate.id} is left out: {reason}")
+            # what was expected is an estimate, and earlier runs may have read it
+            bar.update(end - bar.n)
 
     try:
-        run(runner.candidates, tokens_of_words(runner.splits))
-        if bm25 and any(one.candidate.kind == "bm25" for one in done):
-            run(_further(done, runner.splits, leave_out), 0)  # words are those of before
+        with bar, shared_bar(bar):
+            run(runner.candidates, tokens_of_words(runner.splits))
+            if bm25 and any(one.candidate.kind == "bm25" for one in done):
+                run(_further(done, runner.splits, leave_out), 0)  # words are those of before
     except KeyboardInterrupt:
         left = {one.id for one in runner.candidates} - {one.candidate.id for one in done}
         leave_out(f"{len(left):,} candidates and fusions have not run: {INTERRUPTED}")
@@ -319,14 +327,13 @@ def _further(
     means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means
     # of equal ones the first: bases come before what is made of them
     ranked = sorted((one.candidate for one in dense), key=lambda candidate: -means[candidate.id])
-    wanted: list[tuple[Candidate, dict[str, str]]] = [(ranked[0], {"fuse": "words"})]
+    wanted = [(ranked[0], {"fuse": "words"})]
     found = []
-    n_of_query = [len(sentences(text)) for split in splits for text in split.judged_queries.values()]
+    texts = chain.from_iterable(split.judged_queries.values() for split in splits)
+    n_of_query = [len(sentences(text)) for text in texts]
     if sum(n_of_query) >= _SENTENCES * len(n_of_query):
-        found.append(named(BM25_BY_SENTENCE))
-        for one in done:
-            if one.candidate.neighbours:
-                found.append(named(f"{BM25_BY_SENTENCE},neighbours={one.candidate.neighbours}"))
+        near = [one.candidate.neighbours for one in done if one.candidate.neighbours]
+        found = [named(BM25_BY_SENTENCE), *(named(f"{BM25_BY_SENTENCE},neighbours={base}") for base in near)]
         for windows in [one for one in ranked if one.model and one.model.vectors is not None][:1]:
             wanted += [(windows, {"query": "sentences"}), (windows, {"fuse": "words", "query": "sentences"})]
     for candidate, settings in wanted:
@@ -344,25 +351,23 @@ def _comparison(
     """What the candidates that have run say."""
     scores = pd.concat([one.scores for one in done], ignore_index=True)
     candidates = [one.candidate for one in done]
-    summary = summarise(scores, candidates, {one.candidate.id: one.costs for one in done})
+    summary = summarise(scores, candidates, {one.candidate.id: asdict(one.cost) for one in done})
     tasks = list(dict.fromkeys(split.label[0] for split in splits))
     own = splits[0].task
     corpus = None
-    language = None
-    if isinstance(own, OwnData):
-        language = own.language
-        if isinstance(own.corpus_source, Path):
-            corpus = str(own.corpus_source)
+    if isinstance(own, OwnData) and isinstance(own.corpus_source, Path):
+        corpus = str(own.corpus_source)
     setting = Setting(
         # `mteb run` knows neither the tasks of own data nor a sample, which has a name of its own
         tasks=[task for task in tasks if is_known_task(task)],
         n_queries=len(done[0].scores),
         n_groups=resamples_of(scores, [candidates[0].id]).n_groups,
         corpus=corpus,
-        language=language,
+        language=getattr(own, "language", None),
     )
     notes = [*cautions(scores, summary), *notes]
-    short = [f"{end} is {model}" for model, end in short_ends(candidates).items() if end != model]
+    models = dict.fromkeys(one.base or one.neighbours for one in candidates)
+    short = [f"{last_part(model)} is {model}" for model in models if model != last_part(model)]
     if short:
         notes.append(Note("data", f"Short names: {', '.join(short)}."))
     metrics = list(dict.fromkeys(map(str, chain.from_iterable(split.metrics for split in splits))))

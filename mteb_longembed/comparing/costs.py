@@ -9,9 +9,8 @@ from itertools import chain, islice
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from mteb_longembed.encoders.batching import TOKENS, TOKENS_ELSEWHERE
 from mteb_longembed.encoders.spans import vector_tokens
-from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN, cutter_of
+from mteb_longembed.encoders.tokens import cutter_of
 from mteb_longembed.encoders.weights import document_prompt
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.heads import LongModel
@@ -46,7 +45,6 @@ class Cost:
         speed_spread: how far the rounds in which that was measured lay apart, as a share of it.
         bytes: mean bytes of a document's vectors, as they are stored.
         device: where the speeds were measured. Only speeds of one device are compared.
-        share_encoded: the share of the documents that these queries had encoded, where words choose them; else None.
     """
 
     tokens: int = 0
@@ -59,7 +57,6 @@ class Cost:
     speed_spread: float = 0.0
     bytes: float | None = None
     device: str = ""
-    share_encoded: float | None = None
 
 
 def drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
@@ -75,11 +72,6 @@ def drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
         if left <= 0:
             break
     return list(texts)
-
-
-def sample(splits: Sequence[Split], device_type: str) -> list[str]:
-    """The documents with which speeds are measured: about as many as a device runs at a time, often one on a CPU."""
-    return drawn_texts(splits, CHARS_PER_TOKEN * TOKENS.get(device_type, TOKENS_ELSEWHERE))
 
 
 @dataclass(frozen=True)
@@ -192,9 +184,8 @@ def count(
         n_tokens += sum(map(len, rows))
         n_vectors += sum(map(len, vector_tokens(model, rows, prompt or None)))
         left = iter(rows)
-        for own, ids in zip(
-            chunks, cutter.contents([prompt + text for text in texts], sys.maxsize), strict=True
-        ):
+        whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
+        for own, ids in zip(chunks, whole, strict=True):
             unknown_here = int(np.count_nonzero(np.equal(ids, unknown)))
             length = len(ids) - n_prompt
             read = 0
@@ -203,14 +194,14 @@ def count(
             n_known += min(read, length - unknown_here)  # chunks may overlap
             n_unknown += unknown_here
             lengths.append(length)
-    n_all = max(sum(lengths), 1)
+    n_all = sum(lengths)
     share_read = 1.0
-    if any(lengths):
+    if n_all:
         share_read = max(n_known, 0) / n_all
     return Cost(
         tokens=n_tokens,
         share_read=share_read,
-        share_unknown=n_unknown / n_all,
+        share_unknown=n_unknown / max(n_all, 1),
         vectors=n_vectors / len(lengths),
         median_len=float(np.median(lengths)) + n_added,
         longest=max(lengths) + n_added,

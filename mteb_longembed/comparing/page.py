@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
-from pandas.io.formats.style import Styler
 from tabulate import tabulate  # type: ignore[import-untyped]
 
-from mteb_longembed.evaluation.passages import AT, COVERED
+from mteb_longembed.evaluation.evaluate import AT, COVERED
 from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
@@ -73,26 +72,13 @@ class Table:
     def of(cls, key: str, caption: str, rows: Sequence[Mapping[str, str]], **more: Any) -> Table:
         """A table without its empty columns."""
         cells = pd.DataFrame(rows).map(printable).rename(columns=printable)
-        return cls(slug(key), printable(caption), cells.loc[:, (cells != MISSING).any()], **more)
+        return cls(key, printable(caption), cells.loc[:, (cells != MISSING).any()], **more)
 
     def as_text(self) -> str:
         """The table for a terminal."""
         sides = ["left" if title in _WORDS else "right" for title in self.cells]
         rows = tabulate(self.cells, "keys", "simple", showindex=False, disable_numparse=True, colalign=sides)
         return f"{self.caption}\n\n{rows}"
-
-    def as_html(self) -> Markup:
-        """The table as HTML, by pandas. The cells of a row have its standing as their class."""
-        style = Styler(self.cells, uuid=self.key, cell_ids=False).hide(axis="index")
-        to_the_left = [
-            {"selector": "th,td", "props": "text-align: left; white-space: normal; overflow-wrap: anywhere"}
-        ]
-        words = [title for title in _WORDS if title in self.cells]
-        style = style.set_table_styles(dict.fromkeys(words, to_the_left))
-        if self.standings:
-            rows = [[word.replace(" ", "-")] * self.cells.shape[1] for word in self.standings]
-            style = style.set_td_classes(pd.DataFrame(rows, columns=self.cells.columns))
-        return Markup(style.format(escape="html").format_index(escape="html", axis=1).to_html())
 
 
 def tables(comparison: Comparison) -> list[Table]:
@@ -111,15 +97,12 @@ def ranking_table(comparison: Comparison) -> Table:
     others = [name for name in comparison.metrics if name in comparison.summary.columns]
     rows = []
     for row in comparison.summary.to_dict("records"):
-        cells = {
-            "candidate": row["label"],
-            metric: _spread(row, "score", "low", "high"),
-            "to best": "same"
-            if row["is_same"]
-            else _spread(row, "to_best", "to_best_low", "to_best_high", "+"),
-            NEAR: percent(row["near_share"]),
-            "standing": row["standing"],
-        }
+        cells = {"candidate": row["label"], metric: _spread(row, "score", "low", "high")}
+        cells["to best"] = _spread(row, "to_best", "to_best_low", "to_best_high", "+")
+        if row["is_same"]:
+            cells["to best"] = "same"
+        cells[NEAR] = percent(row["near_share"])
+        cells["standing"] = row["standing"]
         cells |= {name: _spread(row, name, f"{name} low", f"{name} high") for name in others}
         cells["tokens/s"] = _number(row["tokens_per_second"], 0)
         cells["vectors"] = _number(row["vectors"], 2)
@@ -211,6 +194,7 @@ def page(comparison: Comparison, command: str = "") -> str:
     )
     template = (files("mteb_longembed.comparing") / "page.html.j2").read_text(encoding="utf-8")
     values = {"picture": picture, "tables": tables(comparison), "facts": facts, "margin": f"{MARGIN:g}"}
+    values["words"] = _WORDS
     return environment.from_string(template).render(comparison=comparison, **values)
 
 

@@ -84,29 +84,23 @@ class Ranked:
         strange = set(self.rankings)
         unknown: set[str] = set()
         without: set[str] = set()
-        short: set[str] = set()
         for split in splits:
             strange -= split.queries.keys()
-            documents = split.documents.numbers.keys()
-            depth = min(max(metric.rank for metric in split.metrics), len(documents))
             for query in split.judged_queries:
                 ranked = self.rankings.get(query, {}).keys()
-                unknown |= ranked - documents
+                unknown |= ranked - split.documents.numbers.keys()
                 if not ranked:
                     without.add(query)
-                elif len(ranked & documents) < depth:
-                    short.add(query)
         found = {
             "queries that the data do not have: they are not counted": strange,
             "documents that the corpus does not have: they are not counted": unknown,
             "queries without a ranking: they score 0": without,
-            "queries with fewer documents than the metric looks at": short,
         }
-        return [
-            f"{self.meta.name} has {len(ids):,} {what}, such as {min(ids)}."
-            for what, ids in found.items()
-            if ids
-        ]
+        told = []
+        for what, ids in found.items():
+            if ids:
+                told.append(f"{self.meta.name} has {len(ids):,} {what}, such as {min(ids)}.")
+        return told
 
 
 # ---- reading -----------------------------------------------------------------------------------------------

@@ -2,11 +2,9 @@
 
 import gc
 import math
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, cast
 
@@ -15,14 +13,14 @@ import pandas as pd
 import torch
 from sentence_transformers.util import get_device_name
 
-from mteb_longembed.encoders.batching import no_bar
+from mteb_longembed.encoders.batching import TOKENS, TOKENS_ELSEWHERE, no_bar
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.speed import measure
+from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
-from mteb_longembed.retrieval.chunks import NamedChunker
 from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.make import chunked_pass, encoder_in, make_bm25, scorer_of, searching
 from mteb_longembed.retrieval.rows import Pass
@@ -31,14 +29,10 @@ from mteb_longembed.retrieval.settings import SearchSettings
 
 from .cache import Cache
 from .candidates import Candidate
-from .costs import Cost, chunk_texts, count, count_words_of, sample, share_of_words, tokens_of_words
+from .costs import Cost, chunk_texts, count, count_words_of, drawn_texts, share_of_words, tokens_of_words
 
 #: How often a speed is measured.
 _ROUNDS = 3
-
-
-class CandidateError(LongEmbedError):
-    """A candidate cannot run; the others can."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +42,12 @@ class Done:
     Args:
         candidate: the candidate.
         scores: one row for each query, see `evaluate`.
-        costs: the fields of `Cost`, and the seconds of this run.
+        cost: what it costs.
     """
 
     candidate: Candidate
     scores: pd.DataFrame
-    costs: dict[str, Any]
+    cost: Cost
 
 
 @dataclass
@@ -74,63 +68,39 @@ class Runner:
     #: The one model that is loaded, mteb's object, by the name of its pass.
     _loaded: dict[str, Any] = field(default_factory=dict)
     #: The vectors of a pass on a split stay until the end, a scorer until it has scored.
-    _passes: dict[tuple[str, str], Pass] = field(default_factory=dict)
-    _scorers: dict[tuple[str, str], Scorer] = field(default_factory=dict)
+    _passes: dict[tuple[str, tuple[str, str]], Pass] = field(default_factory=dict)
+    _scorers: dict[tuple[str, tuple[str, str]], Scorer] = field(default_factory=dict)
     #: The speed of a pass, how far its rounds lay apart, and the bytes of a vector.
     _speeds: dict[str, tuple[float, float, int]] = field(default_factory=dict)
-    #: By the name of an encoder and its chunker.
-    _costs: dict[tuple[str, NamedChunker | None], Cost] = field(default_factory=dict)
 
     def run(self, candidate: Candidate) -> Done:
-        """Run all evaluations of a candidate that earlier runs have not finished.
-
-        Raises:
-            CandidateError: if it cannot run, whatever the reason: an API's rate limit too.
-        """
-        try:
-            return self._run(candidate)
-        except Exception as error:
-            reason = str(error).partition("\n")[0]
-            if not isinstance(error, (LongEmbedError, ImportError, OSError)):
-                reason = f"{type(error).__name__}: {reason}"
-            raise CandidateError(reason) from error
-
-    def _run(self, candidate: Candidate) -> Done:
-        began = time.monotonic()
+        """Run all evaluations of a candidate that earlier runs have not finished."""
         cost = self._cost(candidate)
         tables = []
-        n_encoded = 0.0
         for split in self.splits:
             table = self.cache.find(candidate.meta, split)
             if table is None:
-                scorer = self._scorer(candidate, split)
-                score = partial(evaluate, scorer, split, candidate.tolerance)
-                table = self.cache.scores(candidate.meta, split, score)
-                n_encoded += getattr(scorer, "share_encoded", 0.0) * len(split.corpus)
+                table = evaluate(self._scorer(candidate, split), split, candidate.tolerance)
+                self.cache.keep(candidate.meta, split, table)
                 # the pass keeps its vectors, and a scorer has a copy of them
-                del self._scorers[candidate.id, _key(split)]
+                del self._scorers[candidate.id, split.label]
             tables.append(table.assign(groups=table["query"].map(split.groups)))
-        if candidate.words is not None and candidate.words.rerank is not None:
-            share = n_encoded / sum(len(split.corpus) for split in self.splits)
-            cost = self.cache.cost(
-                candidate.meta, self.splits, self._device, lambda: replace(cost, share_encoded=share)
-            )
         scores = pd.concat(tables, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
-        return Done(candidate, scores, {**asdict(cost), "seconds": time.monotonic() - began})
+        return Done(candidate, scores, cost)
 
     # ---- scorers -----------------------------------------------------------------------------------------
 
     def _scorer(self, candidate: Candidate, split: Split) -> Scorer:
         """The scorer of a candidate on a split. Those of the other candidates of its pass are made with it."""
-        place = candidate.id, _key(split)
+        place = candidate.id, split.label
         if place not in self._scorers:
             for other in self.candidates:
                 is_other = other.passes == candidate.passes and other.id != candidate.id
                 if is_other and self.cache.find(other.meta, split) is None:
                     # what is wrong with it is said when it runs
                     with suppress(LongEmbedError):
-                        self._scorers[other.id, _key(split)] = self._made(other, split)
+                        self._scorers[other.id, split.label] = self._made(other, split)
             self._scorers[place] = self._made(candidate, split)
         return self._scorers[place]
 
@@ -151,13 +121,11 @@ class Runner:
         return searching(self._pass(candidate, split), None, SearchSettings(), pieces)
 
     def _pass(self, candidate: Candidate, split: Split) -> Pass:
-        place = candidate.passes, _key(split)
+        place = candidate.passes, split.label
         if place not in self._passes:
+            self._passes[place] = Pass(lambda: self._model(candidate))
             if candidate.chunker is not None:
-                made = chunked_pass(lambda: self._model(candidate), candidate.chunker.cut)
-            else:
-                made = Pass(lambda: self._model(candidate))
-            self._passes[place] = made
+                self._passes[place] = chunked_pass(lambda: self._model(candidate), candidate.chunker.cut)
         return self._passes[place]
 
     def _model(self, candidate: Candidate) -> Any:
@@ -194,12 +162,8 @@ class Runner:
         if candidate.words is not None:
             return Cost(n_of_words, share_read=share_of_words(self.splits, candidate.words.target_len))
         # settings of search change no vector, and no speed of encoding
-        encoder = candidate.encoder, candidate.chunker
-        if encoder not in self._costs:
-            meta = replace(candidate, name=candidate.encoder).meta
-            measured = partial(self._measured, candidate)
-            self._costs[encoder] = self.cache.cost(meta, self.splits, self._device, measured)
-        cost = self._costs[encoder]
+        meta = replace(candidate, name=candidate.encoder).meta
+        cost = self.cache.cost(meta, self.splits, self._device, lambda: self._measured(candidate))
         cost = replace(cost, tokens=cost.tokens + n_of_words)
         # words are added to weighted vectors and to those of the model as it is
         if candidate.search.fuse and candidate.search.weights and cost.vectors and cost.bytes:
@@ -217,7 +181,9 @@ class Runner:
             model = heads.raw(model, cast("Any", candidate.model.vectors))
         cost = count(model, self.splits, candidate.target_len, cut)
         if candidate.passes not in self._speeds:
-            texts = sample(self.splits, torch.device(self._device).type)
+            # about as many as a device runs at a time, often one on a CPU
+            n_tokens = TOKENS.get(torch.device(self._device).type, TOKENS_ELSEWHERE)
+            texts = drawn_texts(self.splits, CHARS_PER_TOKEN * n_tokens)
             if cut is not None:
                 texts = chunk_texts(texts, cut)
             if not texts:
@@ -233,7 +199,3 @@ class Runner:
             stored = cost.vectors * n_bytes
         machine = f"{self._device}, {torch.get_num_threads()} threads"
         return replace(cost, tokens_per_second=speed, speed_spread=spread, device=machine, bytes=stored)
-
-
-def _key(split: Split) -> str:
-    return " ".join(split.label)

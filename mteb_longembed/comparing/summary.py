@@ -39,7 +39,7 @@ def summarise(
     Args:
         scores: `COLUMNS`, and perhaps further metrics.
         candidates: what they are.
-        costs: by their ids: the fields of `Cost`, and further ones. What is left out costs nothing.
+        costs: by their ids: the fields of `Cost`. What is left out costs nothing.
     """
     by_id = {candidate.id: candidate for candidate in candidates}
     samples = resamples_of(scores, list(by_id))

@@ -1,28 +1,41 @@
-"""Which candidate to use, in three lines: what to use and type, how sure that is, what it costs."""
+"""What a comparison says: which candidate to use, in three lines; what would mislead if nobody said it; a gate."""
 
 import json
 import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from mteb_longembed.errors import InputError
 from mteb_longembed.statistics.resampling import LEAST_GROUPS
 
 from .costs import CLEARLY
-from .summary import BEHIND, GOOD_ENOUGH, LEAST_QUERIES, MARGIN, is_number
+from .summary import BEHIND, GOOD_ENOUGH, LEAST_QUERIES, MARGIN, is_number, resamples_of
 
 #: This many of those that may be best are named, if they are within the margin in at least this share of resamples.
 _NAMED = 3
 _LEAST_SHARE = 0.01
 #: What is cheaper is named beside the highest score if it is within the margin in at least this share of resamples.
 NAMED_SHARE = 0.25
+#: A tokenizer with at least this share of unknown tokens is named.
+UNKNOWN = 0.05
 
 #: `winner`: the highest score is good enough, and no other one. `good enough`: the cheapest of those that are.
 #: `undecided`: these queries do not tell. `only`: there is one candidate. `nothing`: too few queries for any claim.
 Verdict = Literal["winner", "good enough", "undecided", "only", "nothing"]
+
+
+class Note(NamedTuple):
+    """A sentence for people.
+
+    `kind` is `caution` (what the numbers cannot see), `data` (what is not scored), or `left out` (what did not run).
+    """
+
+    kind: Literal["caution", "data", "left out"]
+    text: str
 
 
 @dataclass(frozen=True)
@@ -50,10 +63,15 @@ class Setting:
         >>> Setting(n_queries=1527, n_groups=197).queries
         '1,527 queries in 197 groups'
         """
-        asked = counted(self.n_queries, "query", "queries")
+        asked = f"{self.n_queries:,} queries"
+        if self.n_queries == 1:
+            asked = "1 query"
         if self.n_groups == self.n_queries:
             return asked
-        return f"{asked} in {counted(self.n_groups, 'group', 'groups')}"
+        groups = f"{self.n_groups:,} groups"
+        if self.n_groups == 1:
+            groups = "1 group"
+        return f"{asked} in {groups}"
 
 
 @dataclass(frozen=True)
@@ -83,7 +101,7 @@ class Advice:
         """The three lines that come first."""
         use = self.use
         if self.typed:
-            use = f"{use} Type: {self.typed}"
+            use += f" Type: {self.typed}"
         return use, self.certainty, self.price
 
 
@@ -106,7 +124,9 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
         verdict = "only"
     elif good:
         recommended = cheapest(good)
-        verdict = "winner" if [row.Index for row in good] == [best.Index] else "good enough"
+        verdict = "good enough"
+        if [row.Index for row in good] == [best.Index]:
+            verdict = "winner"
     typed = ""
     # a scorer or a run of the user's has no name that we load
     if verdict != "nothing" and recommended.kind != "own":
@@ -119,6 +139,56 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
     return Advice(verdict, best.Index, recommended.Index, typed, *sentences)
 
 
+# ---- beside the answer
+
+
+def cautions(scores: pd.DataFrame, summary: pd.DataFrame) -> list[Note]:
+    """Facts about models that would mislead if nobody said them."""
+    sentences = []
+    for row in summary[summary["is_base"]].itertuples():
+        if is_number(row.trained_len) and 0 < row.longest <= row.trained_len:
+            sentences.append(
+                f"Your documents are short: the longest has {row.longest:,.0f} tokens, and {row.label} reads "
+                f"{row.trained_len:,.0f}. A longer window changes nothing."
+            )
+        if row.share_unknown >= UNKNOWN:
+            sentences.append(
+                f"{percent(row.share_unknown)} of the documents' tokens are unknown to the tokenizer of {row.label}: "
+                "they count as not read."
+            )
+    n_tied = scores.groupby("candidate")["is_tied"].sum()
+    most = n_tied.idxmax()
+    if n_tied[most]:
+        sentences.append(
+            f"{summary.loc[most, 'label']} gives documents equal scores where that decides ({n_tied[most]:,} queries): "
+            "each such query counts with its mean over all orders of them."
+        )
+    return [Note("caution", sentence) for sentence in sentences]
+
+
+def gate(scores: pd.DataFrame, setting: Setting, first: str, named: str) -> tuple[bool, str]:
+    """Whether a gate is open, and the difference with its interval: closed if all of that lies below 0.
+
+    Args:
+        scores: of a comparison.
+        setting: what it ran on.
+        first: the id of the candidate that is the measure.
+        named: that of the candidate that must not be worse.
+
+    Raises:
+        InputError: if one of them has no scores.
+    """
+    if not {first, named} <= set(scores["candidate"]):
+        raise InputError(f"a gate needs two runs that have finished, got {first} and {named}.")
+    points = resamples_of(scores, [first, named]).difference(first, named).scaled(100)
+    is_open = not points.high < 0
+    verdict = "is surely below"
+    if is_open:
+        verdict = "is not surely below"
+    interval = f"{points.mean:+.1f} points (95 % interval {points.low:+.1f} to {points.high:+.1f})"
+    return is_open, f"{named} {verdict} {first}: {interval} on {setting.queries}."
+
+
 # ---- cost
 
 
@@ -127,10 +197,9 @@ def cost(row: Any) -> tuple[float, float]:
     if row.kind == "bm25":
         return 0.0, 0.0
     seconds = row.tokens / float(row.tokens_per_second or math.nan)
-    stored = math.nan
-    if is_number(row.bytes):
-        stored = float(row.bytes)
-    return seconds, stored
+    if not is_number(row.bytes):
+        return seconds, math.nan
+    return seconds, float(row.bytes)
 
 
 def _index(row: Any) -> tuple[float, bool]:
@@ -224,8 +293,8 @@ def _price(row: Any) -> str:
     parts = []
     if row.neighbours:
         parts.append(f"encodes each word once, about {row.tokens:,.0f} tokens")
-    if is_number(row.share_encoded):
-        parts.append(f"had {percent(row.share_encoded)} of the documents encoded by these queries")
+    if "rerank=" in row.Index:
+        parts.append("encodes the first documents of each query once")
     if is_number(row.tokens_per_second):
         parts.append(f"encodes {row.tokens_per_second:,.0f} tokens a second")
     if is_number(row.bytes):
@@ -274,15 +343,3 @@ def percent(share: float) -> str:
     if 0.995 <= share < 1:
         return ">99 %"
     return f"{100 * share:.0f} %"
-
-
-def counted(n: int, one: str, several: str) -> str:
-    """A number and its word.
-
-    >>> counted(1, "query", "queries"), counted(1200, "query", "queries")
-    ('1 query', '1,200 queries')
-    """
-    word = several
-    if n == 1:
-        word = one
-    return f"{n:,} {word}"

@@ -1,6 +1,6 @@
 """The score of each query: a scorer on a split, in this process, in batches of queries."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,14 @@ from mteb_longembed.retrieval.scorer import Scorer, full_name
 from mteb_longembed.sentences import count_words
 
 from .metrics import TOLERANCE, decide_score, expected_score, group_ties
-from .passages import AT, ShownPassages, score_passages
 from .split import Split
 
+#: A passage answers if it covers this share of the characters of one judged passage.
+COVERED = 0.5
+#: The first k documents whose passages are looked at.
+AT = (1, 5)
 #: Version of this file's rules. Kept scores of another one are made again.
 VERSION = "e4"
-
-#: Query id -> document id -> score, of the first documents.
-_Ranked = dict[str, dict[str, float]]
 
 
 def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.DataFrame:
@@ -42,7 +42,7 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
     scorer.fit(split.documents)
     texts = split.judged_queries
     keys = list(texts)
-    ranked: _Ranked = {}
+    ranked: dict[str, dict[str, float]] = {}  # by query and document, of the first documents
     size = queries_at_once(len(split.documents))
     for start in range(0, len(keys), size):
         asked = keys[start : start + size]
@@ -59,13 +59,13 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
         row: dict[str, Any] = {"task": split.label[0], "split": split.label[1], "query": query}
         row["score"] = expected_score(metric, ties, judged)
         row["is_tied"] = decide_score(ties, metric.rank)
-        row |= {str(metric): expected_score(metric, ties, judged) for metric in others}
+        for metric in others:
+            row[str(metric)] = expected_score(metric, ties, judged)
         rows.append(row)
     table = pd.DataFrame(rows)
     if split.passages:
-        shown = shown_passages(scorer, split, ranked)
-        of_passages = pd.DataFrame.from_dict(score_passages(shown, split.passages), orient="index")
-        table = table.join(of_passages, on="query")
+        of_passages = score_passages(scorer, split, ranked)
+        table = table.join(pd.DataFrame.from_dict(of_passages, orient="index"), on="query")
     return table
 
 
@@ -106,8 +106,14 @@ def first_with_ties(scores: np.ndarray, n: int, tolerance: float = TOLERANCE) ->
         least = lowest
 
 
-def shown_passages(scorer: Scorer, split: Split, ranked: Mapping[str, Mapping[str, float]]) -> ShownPassages:
-    """The best passage of each of the first documents, for each query with a judged passage. All are asked at once."""
+def score_passages(
+    scorer: Scorer, split: Split, ranked: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[str, float]]:
+    """For each query with a judged passage, by the name of a column: passage@k and the tokens of the first k passages.
+
+    passage@k is 1 if, among the best passage of each of the first k documents, one answers. `context@k` is what a
+    reader, or a language model, then gets. All passages are asked at once.
+    """
     documents = split.documents
     queries = [query for query in split.passages if query in ranked]
     first = []
@@ -115,12 +121,26 @@ def shown_passages(scorer: Scorer, split: Split, ranked: Mapping[str, Mapping[st
         order = sorted(ranked[query], key=lambda key: (-ranked[query][key], key))
         first.append([documents.numbers[key] for key in order[: max(AT)]])
     spans = scorer.passages([split.queries[query] for query in queries], first)
-    shown = {}
+    scores: dict[str, dict[str, float]] = {}
     for query, numbers, of_query in zip(queries, first, spans, strict=True):
-        passages = []
+        covers = []
+        n_tokens = []
         for number, (start, end) in zip(numbers, of_query, strict=True):
+            answers = split.passages[query].get(documents.ids[number], ())
+            covers.append(covers_one(start, end, answers))
             # by words, so that it is the same for each candidate, whatever its tokenizer
-            n_tokens = count_words(documents.texts[number][start:end])
-            passages.append((documents.ids[number], start, end, n_tokens))
-        shown[query] = passages
-    return shown
+            n_tokens.append(count_words(documents.texts[number][start:end]))
+        scores[query] = {}
+        for k in AT:
+            scores[query][f"passage@{k}"] = float(any(covers[:k]))
+            scores[query][f"context@{k}"] = float(sum(n_tokens[:k]))
+    return scores
+
+
+def covers_one(start: int, end: int, answers: Sequence[tuple[int, int]]) -> bool:
+    """Whether a passage has at least `COVERED` of the characters of one that answers."""
+    for answer_start, answer_end in answers:
+        shared = min(end, answer_end) - max(start, answer_start)
+        if shared >= COVERED * (answer_end - answer_start):
+            return True
+    return False

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mteb_longembed.errors import InputError
@@ -59,17 +58,11 @@ def read_metric(text: str) -> Metric:
     return Metric(known, int(rank))
 
 
-@dataclass(frozen=True)
-class Tie:
-    """Documents with equal scores, or one document.
-
-    Args:
-        before: how many documents rank higher.
-        grades: the judgement of each of these documents, 0 without one.
-    """
+class Tie(NamedTuple):
+    """Documents with equal scores, or one document: how many rank higher, and the grade of each, 0 without one."""
 
     before: int
-    grades: tuple[int, ...]
+    grades: list[int]
 
     @property
     def size(self) -> int:
@@ -97,14 +90,12 @@ def group_ties(documents: Mapping[str, float], judged: Mapping[str, int], tolera
     order = sorted(documents, key=lambda name: -documents[name])
     room = tolerance * max((abs(score) for score in documents.values()), default=0.0)
     ties: list[Tie] = []
-    group: list[int] = []
     for index, name in enumerate(order):
-        if group and documents[order[index - 1]] - documents[name] > room:
-            ties.append(Tie(index - len(group), tuple(group)))
-            group = []
-        group.append(judged.get(name, 0))
-    if group:
-        ties.append(Tie(len(order) - len(group), tuple(group)))
+        grade = judged.get(name, 0)
+        if ties and documents[order[index - 1]] - documents[name] <= room:
+            ties[-1].grades.append(grade)
+        else:
+            ties.append(Tie(index, [grade]))
     return ties
 
 
@@ -128,9 +119,9 @@ def expected_score(metric: Metric, ties: Sequence[Tie], judged: Mapping[str, int
     if name == "AP":
         return _precision_sum(ties, rank) / n_relevant
     if name == "RR":
-        return _reciprocal_rank(ties, rank)
+        return sum(chance / place for place, chance in _first_relevant(ties, rank).items())
     if name == "Success":
-        return 1 - _none_found(ties, rank)
+        return sum(_first_relevant(ties, rank).values())
     found = sum(tie.n_relevant * tie.n_within(rank) / tie.size for tie in ties)
     if name == "P":
         return found / rank
@@ -155,22 +146,14 @@ def _precision_sum(ties: Sequence[Tie], rank: int) -> float:
     return total
 
 
-def _reciprocal_rank(ties: Sequence[Tie], rank: int) -> float:
+def _first_relevant(ties: Sequence[Tie], rank: int) -> dict[int, float]:
+    """The places up to a rank at which the first relevant document may stand, and the chance of each."""
     tie = next((tie for tie in ties if tie.n_relevant), None)
     if tie is None:
-        return 0.0
-    total = 0.0
+        return {}
+    chances = {}
     for place in range(1, tie.n_within(rank) + 1):
-        # the first relevant one is at this place: all others come after it
+        # all other relevant ones come after it
         chance = math.comb(tie.size - place, tie.n_relevant - 1) / math.comb(tie.size, tie.n_relevant)
-        total += chance / (tie.before + place)
-    return total
-
-
-def _none_found(ties: Sequence[Tie], rank: int) -> float:
-    """The chance that no relevant document is among the first."""
-    chance = 1.0
-    for tie in ties:
-        n_seen = tie.n_within(rank)
-        chance *= math.comb(tie.size - tie.n_relevant, n_seen) / math.comb(tie.size, n_seen)
-    return chance
+        chances[tie.before + place] = chance
+    return chances

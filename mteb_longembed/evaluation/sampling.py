@@ -16,8 +16,8 @@ from .split import Split
 _RANKS = 100
 
 
-def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, str]:
-    """The split with at most so many documents, and a sentence about it; the split itself if it is small enough.
+def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, list[str]]:
+    """The split with at most so many documents, and a sentence about it; the split itself, and none, if it is small.
 
     All judged documents stay. One half of the rest are BM25's best other documents, all queries' first ones before
     the second ones. The other half are drawn with the seed. The task of a sample has a name of its own.
@@ -34,20 +34,17 @@ def sampled(split: Split, n_documents: int, seed: int = 0) -> tuple[Split, str]:
             f"{n_documents:,}."
         )
     if len(ids) <= n_documents:
-        return split, ""
+        return split, []
     kept = _sampled_ids(split, judged & set(ids), n_documents, seed)
-    top_ranked = split.data["top_ranked"]
-    if top_ranked:
-        top_ranked = {query: [key for key in keys if key in kept] for query, keys in top_ranked.items()}
     numbers = [index for index, key in enumerate(ids) if key in kept]
     task = copy.copy(split.task)
-    data: Any = {**split.data, "corpus": split.corpus.select(numbers), "top_ranked": top_ranked}
+    data: Any = {**split.data, "corpus": split.corpus.select(numbers)}
     task.dataset = {split.subset: {split.split: data}}
     # mteb finds results by name: those of a sample must not be found as those of the whole task
     update = {"name": f"{task.metadata.name}-sample{n_documents}"}
     task.metadata = task.metadata.model_copy(update=update)
     sentence = f"{name}: a sample of {len(kept):,} of {len(ids):,} documents: scores are higher than on all."
-    return replace(split, task=task), sentence
+    return replace(split, task=task), [sentence]
 
 
 def _sampled_ids(split: Split, kept: set[str], n_documents: int, seed: int) -> set[str]:

@@ -88,8 +88,9 @@ class Split:
         named = getattr(self.task, "groups", {})
         groups = {}
         for query, documents in self.judged.items():
-            labels = sorted(document for document, grade in documents.items() if grade > 0)
-            groups[query] = [f"group {named[query]}"] if query in named else labels
+            groups[query] = sorted(document for document, grade in documents.items() if grade > 0)
+            if query in named:
+                groups[query] = [f"group {named[query]}"]
         return groups
 
     @cached_property
@@ -102,12 +103,10 @@ class Split:
         sentences = list(getattr(self.task, "unjudged", {}).get(self.split, ()))
         name = ", ".join(self.label)
         n_empty = sum(not text for text in self.documents.texts)
-        asked = len(self.queries)
-        n_unjudged = asked - len(self.judged_queries)
-        if n_unjudged:
-            sentences.append(
-                f"{name}: {n_unjudged:,} of {asked:,} queries have no judgement and are not scored."
-            )
+        n_asked = len(self.queries)
+        n_judged = len(self.judged_queries)
+        if n_judged < n_asked:
+            sentences.append(f"{name}: {n_asked - n_judged:,} of {n_asked:,} queries have no judgement.")
         if n_empty:
             sentences.append(f"{name}: {n_empty:,} of {len(self.corpus):,} documents have no text.")
         return sentences

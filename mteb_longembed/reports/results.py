@@ -35,12 +35,11 @@ _MOVED = {"86ac5a6437198a94ecd666440c78b3e78f258274": "6e346642246bfb4928c560ee0
 def load_results(folders: Sequence[str | Path]) -> tuple[pd.DataFrame, list[str]]:
     """All results of LongEmbed's tasks below the folders, and one sentence for each that was skipped.
 
+    The frame has `COLUMNS`: `score` is the task's main score in percent, `length` the tokens that the split names,
+    `data` the revision of the data. The four real tasks have our names.
+
     Args:
         folders: results of mteb, with any folders in them.
-
-    Returns:
-        A frame with `COLUMNS`: `score` is the task's main score in percent, `length` the tokens that the split names,
-        `data` the revision of the data. The four real tasks have our names.
 
     Raises:
         InputError: if a folder does not exist.
@@ -85,22 +84,17 @@ def _read_results(path: Path) -> list[dict[str, Any]]:
     shared = {**_read_model(path.parent), "task": task, "data": data, "path": printable(str(path))}
     rows = []
     for split, subsets in scores.items():
-        score = 100 * _score(split, subsets)
-        rows.append({**shared, "split": printable(split), "length": split_length(split), "score": score})
+        try:
+            frame = pd.DataFrame(subsets)
+            (value,) = frame.loc[frame["hf_subset"] == "default", "main_score"]
+            score = float(value)
+        except (TypeError, ValueError, KeyError):
+            raise DataError(f"its split {split!r} has no main_score of one subset 'default'.") from None
+        if not 0 <= score <= 1:
+            raise DataError(f"its 'main_score' of split {split!r} must be from 0 to 1, got {score:g}.")
+        row = {"split": printable(split), "length": split_length(split), "score": 100 * score}
+        rows.append({**shared, **row})
     return rows
-
-
-def _score(split: str, subsets: object) -> float:
-    """The main score of the subset `default`, from 0 to 1."""
-    try:
-        frame = pd.DataFrame(subsets)
-        (value,) = frame.loc[frame["hf_subset"] == "default", "main_score"]
-        score = float(value)
-    except (TypeError, ValueError, KeyError):
-        raise DataError(f"its split {split!r} has no main_score of one subset 'default'.") from None
-    if not 0 <= score <= 1:
-        raise DataError(f"its 'main_score' of split {split!r} must be a number from 0 to 1, got {score:g}.")
-    return score
 
 
 def _read_model(folder: Path) -> dict[str, Any]:
@@ -112,22 +106,17 @@ def _read_model(folder: Path) -> dict[str, Any]:
         revision = printable(revision_of(str(meta.get("revision") or folder.name), experiment))
     except (DataError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"model_meta.json beside it says no name and 'experiment_kwargs': {error}.") from None
-    model: dict[str, Any] = {
-        "model": name,
-        "revision": revision,
-        "base": name,
-        "strategy": "none",
-        "target": None,
-    }
+    model = {"model": name, "revision": revision}
     base, strategy, target, _ = split_name(name)
+    n_tokens = None
+    try:
+        if target is not None:
+            n_tokens = read_tokens("the target", target)
+    except InputError:
+        strategy = None  # another name that has a `+` and an `@`
     if strategy is None or not strategy.isalnum():
-        return model
-    if target is not None:
-        try:
-            model["target"] = read_tokens("the target", target)
-        except InputError:
-            return model  # another name that has a `+` and an `@`
-    return {**model, "base": base, "strategy": strategy}
+        return {**model, "base": name, "strategy": "none", "target": None}
+    return {**model, "base": base, "strategy": strategy, "target": n_tokens}
 
 
 def split_length(split: str) -> int | None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset
 
 import mteb_longembed as longembed
 from mteb_longembed import cli
@@ -180,7 +179,6 @@ def test_what_is_not_read_or_has_no_text_is_named(files, tmp_path, capsys) -> No
     assert "not read: 2 .pdf." in shown.err
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_a_pipe_and_a_folder_of_tables_and_texts_are_refused(files, tmp_path, capsys) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "clone").mkdir()
@@ -197,15 +195,3 @@ def test_the_language_of_the_documents_reaches_bm25(files, capsys) -> None:
     line = ["search", "bm25", "钥匙在哪里", "--corpus", str(files[1]), "--language", "zho-Hans", "--json"]
     assert cli.main(line) == 0
     assert json.loads(capsys.readouterr().out)["钥匙在哪里"][0]["id"] == "b"
-
-
-def test_shards_of_parquet_are_searched(files, capsys, tmp_path) -> None:
-    rows = [{"id": key, "text": text} for key, text in read(files[1]).items()]
-    for number in range(2):
-        Dataset.from_list(rows[number::2]).to_parquet(tmp_path / "shards" / f"part-{number}.parquet")
-    call = ["search", "bm25:window=20", QUERY, "--corpus"]
-    outputs = []
-    for corpus in (files[1], tmp_path / "shards"):
-        assert cli.main([*call, str(corpus)]) == 0
-        outputs.append(capsys.readouterr())
-    assert sorted(outputs[0].out.splitlines()) == sorted(outputs[1].out.splitlines()) and not outputs[1].err

@@ -109,10 +109,10 @@ def test_overlap_in_one_document_does_not_hide_what_is_cut_off_from_another(base
 
 def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() -> None:
     parts: list[Any] = [Documents(text=[f"text {i} of {part}" for i in range(9)] * 2) for part in "ab"]
-    drawn = costs.sample(parts, "cpu")
-    assert drawn == costs.sample(parts, "cpu") and len(drawn) == len(set(drawn)) == 18
+    drawn = costs.drawn_texts(parts, 10_000)
+    assert drawn == costs.drawn_texts(parts, 10_000) and len(drawn) == len(set(drawn)) == 18
     long: Any = Documents(text=["word " * 50_000] * 3 + ["other " * 50_000] * 3)
-    assert len(costs.sample([long], "cpu")) == 1
+    assert len(costs.drawn_texts([long], 10_000)) == 1
 
 
 def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base, task, tmp_path, monkeypatch):
@@ -123,28 +123,15 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
         return measure(model, texts)
 
     monkeypatch.setattr(run, "measure", recorded)
-    found = [named(f"{base}+{tail}") for tail in ("none@16", "gp@128", "gp@128:whiten=0.5")]
-    result = compare(found, task, tmp_path, bm25=True)
-    assert [name for name, _ in calls] == ["none"] * 3 + ["gp"] * 3 and len(
-        {texts for _, texts in calls}
-    ) == 1
+    tails = ("none@16", "gp@128", "gp@128:whiten=0.5", "gp@128:fuse=words,weights=idf,whiten=0.5")
+    found = [named(f"{base}+{tail}") for tail in tails]
+    result = compare([*found, named("bm25@20")], task, tmp_path, bm25=True)
+    assert sorted(name for name, _ in calls) == ["gp"] * 3 + ["none"] * 3
+    assert len({texts for _, texts in calls}) == 1
     rows = result.summary[["tokens_per_second", "bytes"]]
-    (fusion,) = result.summary.index[result.summary["kind"] == "fusion"]
-    encoder = named(fusion).encoder
-    assert rows.loc[fusion].equals(rows.loc[encoder])
-    assert rows.loc[found[1].id].equals(rows.loc[found[2].id])
-
-
-def test_bm25_on_the_first_tokens_says_how_much_it_reads(task, tmp_path) -> None:
-    result = compare([named("bm25@20"), named("bm25")], task, tmp_path)
     # 15 of 38 words are 20 tokens
     assert result.summary.loc["bm25@20", "share_read"] == pytest.approx(15 / 38)
-    assert result.summary.loc["bm25", "share_read"] == 1
-
-
-def test_words_beside_weighted_vectors_keep_the_plain_ones_too(base, task, tmp_path) -> None:
-    tails = ("gp@128:fuse=words", "gp@128:fuse=words,whiten=0.5", "gp@128:fuse=words,weights=idf,whiten=0.5")
-    found = [named(f"{base}+{tail}") for tail in tails]
-    summary = compare(found, task, tmp_path, bm25=True).summary
-    assert [summary.loc[one.id, "vectors"] for one in found] == [1, 1, 2]
-    assert [summary.loc[one.id, "bytes"] for one in found] == [128, 128, 256]
+    # words beside weighted vectors keep the plain ones too
+    assert [result.summary.loc[one.id, "vectors"] for one in found] == [1, 1, 1, 2]
+    assert [result.summary.loc[one.id, "bytes"] for one in found] == [128, 128, 128, 256]
+    assert rows.loc[found[1].id].equals(rows.loc[found[2].id])

@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -12,7 +11,6 @@ import pytest
 
 from mteb_longembed.comparing.compare import Comparison
 from mteb_longembed.comparing.figure import draw
-from mteb_longembed.comparing.notes import Note
 from mteb_longembed.comparing.page import (
     Table,
     as_json,
@@ -20,7 +18,7 @@ from mteb_longembed.comparing.page import (
     ranking_table,
 )
 from mteb_longembed.comparing.summary import by_split
-from mteb_longembed.comparing.verdict import Advice, Setting
+from mteb_longembed.comparing.verdict import Advice, Note, Setting
 from tests.comparing.frames import BASE, GOOD, KEY, LEXICAL, answers, frame, summary
 
 HOSTILE = "../a\x1b[31m|b\n# c $x$ \\input{/etc/passwd} [red]<script>alert(1)</script>[/red] *_`~^&%#{}\u202e"
@@ -59,30 +57,17 @@ def comparison(use: str = "Use it.", **changes: Any) -> Comparison:
 # ---- the terminal
 
 
-def test_the_table_says_what_is_known_of_each_candidate() -> None:
+def test_the_table_says_what_is_known_of_each_candidate_and_hostile_names_are_shown_whole() -> None:
     table = ranking_table(comparison())
     columns = ["candidate", "nDCG@10", "to best", "within 2", "standing"]
     assert list(table.cells)[:5] == columns
     assert list(table.cells["standing"]) == ["may be best", "may be best", "behind", "behind"]
     assert table.cells["to best"][0] == "-"
     assert re.fullmatch(r"-2\.5 \[-\d+,\+\d+\]", table.cells["to best"][1])
-    assert table.standings == list(table.cells["standing"])
-
-
-def test_equal_scores_are_called_the_same_and_have_no_interval_beside_that_word() -> None:
-    equal = summary({LONG: 30, SHORT: 30, BASE: 8})
-    cells = ranking_table(comparison(summary=equal)).cells
-    assert list(cells["to best"])[:2] == ["-", "same"]
-
-
-@pytest.fixture
-def hostile() -> Table:
+    equal = ranking_table(comparison(summary=summary({LONG: 30, SHORT: 30, BASE: 8})))
+    assert list(equal.cells["to best"])[:2] == ["-", "same"]
     row = {HOSTILE: HOSTILE, "Score": "1.0 [0,2]", "[2]": "[1]"}
-    return Table.of(f"strategies-{HOSTILE}", HOSTILE, [row], notes=("note",))
-
-
-def test_a_hostile_name_is_shown_whole_is_no_markup_and_has_no_control_characters(hostile) -> None:
-    text = hostile.as_text()
+    text = Table.of("strategies", HOSTILE, [row]).as_text()
     assert all(line.isprintable() for line in text.split("\n"))
     assert "".join(text.split()).count("<script>alert(1)</script>[/red]") == 3  # title, column, cell
 
@@ -115,28 +100,9 @@ def test_nothing_is_loaded_from_elsewhere_and_ids_are_unique(text) -> None:
     parsed = _Ids(text)
     assert all(link.startswith("#") for link in parsed.links)
     assert "default-src 'none'" in text and not re.search(r"@import|url\((?!#)", text)
-    assert len(parsed.ids) == len(set(parsed.ids)) and {"T_compare", "standings"} <= set(parsed.ids)
+    assert len(parsed.ids) == len(set(parsed.ids)) and {"table-compare", "standings"} <= set(parsed.ids)
     referred = {link[1:] for link in parsed.links} | set(re.findall(r"url\(#([^)]+)\)", text))
     assert referred <= set(parsed.ids)
-
-
-def test_the_page_opens_with_its_answer_and_ends_with_its_facts(text) -> None:
-    parts = ['class="answer', 'class="cautions', 'id="standings', 'id="T_compare']
-    places = [text.index(f'{part}"') for part in parts] + [
-        text.index(title) for title in ("How this was made", "<dt>Left out")
-    ]
-    assert places == sorted(places)
-    assert "<dt>Written</dt><dd>2026-01-02 03:04 UTC</dd>" in text
-    assert "compare &lt;b&gt;" in text and "<b>" not in text
-
-
-def test_one_line_under_the_table_signs_the_result(text) -> None:
-    signed = comparison().signature
-    assert signed.startswith("40 queries in 13 groups | 10,000 resamples, seed 0 | nDCG@10 | mteb-")
-    after = text[text.index('id="T_compare"') :]
-    assert after.index(signed) < after.index("To best:")
-    plain = json.loads(as_json(comparison()))
-    assert (plain["signature"], plain["n_groups"]) == (signed, 13)
 
 
 def test_texts_of_others_have_no_control_characters_wherever_they_stand() -> None:
@@ -150,6 +116,7 @@ def test_texts_of_others_have_no_control_characters_wherever_they_stand() -> Non
     text = page(made, odd)
     assert "\x1b" not in text and text.encode()
     assert text.count("a\ufffd[31m\ufffd") == 9
+    assert "compare &lt;b&gt;" in page(made, "compare <b>")
 
 
 def test_json_is_the_frames_and_has_no_nan() -> None:
@@ -157,6 +124,7 @@ def test_json_is_the_frames_and_has_no_nan() -> None:
     rows = pd.DataFrame(plain["candidates"]).set_index("candidate")
     assert rows["score"].to_dict() == pytest.approx(comparison().summary["score"].to_dict())
     assert rows.loc[LEXICAL.id, "tokens_per_second"] != rows.loc[LEXICAL.id, "tokens_per_second"]
+    assert (plain["signature"], plain["n_groups"]) == (comparison().signature, 13)
     assert plain["notes"][0] == {"kind": "data", "text": "one line"}
 
 
@@ -174,20 +142,6 @@ def test_the_figure_has_scores_and_differences_and_shades_what_is_within_two_poi
     def points(axes: Any) -> list[float]:
         return [float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() == "o"]
 
+    assert page(made) == page(made)
     assert points(scores) == pytest.approx(list(made.summary["score"]))
     assert points(differences) == pytest.approx(list(made.summary["to_best"].dropna()))
-
-
-def test_every_text_of_the_figure_lies_inside_it_and_it_is_always_the_same() -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure = draw(comparison())
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    drawn = figure.get_tightbbox(canvas.get_renderer())  # In inches, as the size.
-    width, height = figure.get_size_inches()
-    assert drawn.x0 >= 0 and drawn.x1 <= width and drawn.y0 >= 0 and drawn.y1 <= height
-    labels = [text for axes in figure.axes for text in axes.get_yticklabels()]
-    boxes = [text.get_window_extent(canvas.get_renderer()).padded(-1) for text in labels if text.get_text()]
-    assert not any(first.overlaps(second) for first, second in combinations(boxes, 2))
-    assert page(comparison()) == page(comparison())

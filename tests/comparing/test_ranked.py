@@ -53,10 +53,7 @@ def compared(data: Path, folder: Path, **options: Any) -> Comparison:
 def test_a_run_has_the_scores_that_a_hand_gives_it(data: Path, tmp_path: Path) -> None:
     result = compared(data, tmp_path, runs={"engine": trec(tmp_path / "a.trec", 20)})
     assert result.summary.loc["run/engine", "score"] == pytest.approx(100 * (20 + 10 / np.log2(3)) / 30)
-    (sentence,) = result.texts("data")
-    assert sentence.startswith(
-        "run/engine has 30 queries with fewer documents than the metric looks at, such as q"
-    )
+    assert not result.texts("data")
     assert "Type:" not in result.advice.answer[0]
 
 
@@ -64,17 +61,20 @@ def test_a_run_has_the_scores_that_a_hand_gives_it(data: Path, tmp_path: Path) -
     "kind", ["file", "gzip", "dict", "frame", "index", "polars", "hub", "rows", "stream", "pyterrier", "ranx"]
 )
 def test_runs_of_every_kind_are_read_alike(tmp_path: Path, kind: str) -> None:
-    want = {"q0": {"d1": 2.0, "d2": 0.5}, "q1": {"d2": 1.0}}
-    lines = "q0 Q0 d1 1 2.0 x\nq0 Q0 d2 2 0.5 x\n\nq1\tQ0\td2\t1\t1.0\tx\n"
+    want = {"q0": {"d1": 2.0, "d2": 0.5}, "q1": {"d2": 1.0, "a file.txt": 0.5}}
+    # ranks need not fall with each score; a byte order mark is no part of an id; with tabs ids may have blanks
+    lines = (
+        "\ufeffq0 Q0 d1 1 2.0 x\nq0 Q0 d2 1 0.5 x\n\nq1\tQ0\td2\t1\t1.0\tx\nq1\tQ0\ta file.txt\t2\t.5\tx\r\n"
+    )
     plain = tmp_path / "run.trec"
-    plain.write_text(lines)
+    plain.write_text(lines, encoding="utf-8")
     packed = tmp_path / "run.trec.gz"
     packed.write_bytes(gzip.compress(lines.encode()))
     rows = [(q, d, s) for q, of in want.items() for d, s in of.items()]
     table = pd.DataFrame(rows, columns=["query", "docno", "sim"])
     # PyTerrier's own frames: the text of the query, and the document's place in the index
     theirs = table.rename(columns={"query": "qid", "sim": "score"}).assign(
-        query="who?", docid=[7, 3, 3], rank=0
+        query="who?", docid=[7, 3, 3, 4], rank=0
     )
     given: dict[str, Any] = {
         "file": plain,
@@ -109,12 +109,10 @@ def sigmoid(logit: float) -> float:
     [
         lambda rank: -2.0 * rank,
         lambda rank: sigmoid(20.0 - rank),  # 1 - 2e-9 and so on
-        lambda rank: 10_000_000.0 - rank,
         lambda rank: 1_764_000_000.0 - rank / 1000,  # times in seconds
-        lambda rank: 1e-12 * sigmoid(-rank),
         lambda rank: 9e38 - rank * 1e30,
     ],
-    ids=["logits", "sigmoids", "a large number minus the rank", "times", "tiny", "huge"],
+    ids=["logits", "sigmoids", "times", "huge"],
 )
 def test_one_ranking_has_one_score_however_its_scores_are_written(
     data: Path, tmp_path: Path, rescaled
@@ -125,18 +123,6 @@ def test_one_ranking_has_one_score_however_its_scores_are_written(
         result = compared(data, tmp_path, runs={"engine": run})
     assert result.summary.loc["run/engine", "score"] == pytest.approx(100)
     assert not result.texts("caution")
-
-
-def test_equal_scores_of_a_run_are_said_to_be_its_own(data: Path, tmp_path: Path) -> None:
-    run = {f"q{i}": {f"d{i}": 1.0, f"d{(i + 1) % N}": 1.0} for i in range(N)}
-    (note,) = compared(data, tmp_path, runs={"engine": run}).texts("caution")
-    assert note.startswith("run/engine gives documents equal scores")
-
-
-def test_ids_with_blanks_need_tabs_and_a_byte_order_mark_is_no_part_of_an_id(tmp_path: Path) -> None:
-    file = tmp_path / "run.TREC.GZ"
-    file.write_bytes(gzip.compress("\ufeffmy query\tQ0\ta file.txt\t1\t2.5\tx\nq1 Q0 d1 1 2 x\r\n".encode()))
-    assert read_run("mine", file) == {"my query": {"a file.txt": 2.5}, "q1": {"d1": 2.0}}
 
 
 ROW = {"query": "q0", "document": "d1", "score": 1.0}
@@ -175,13 +161,6 @@ def test_what_is_no_run_is_one_sentence_with_an_example(source: Any, message: st
     assert str(caught.value).count("\n") == 0
 
 
-def test_ranks_that_are_all_equal_or_mostly_right_say_nothing(tmp_path: Path) -> None:
-    for ranks in ((0, 0, 0), (1, 2, 3), (2, 1, 3)):
-        lines = [f"q0 Q0 d{i} {rank} {9 - i} x\n" for i, rank in enumerate(ranks)]
-        (tmp_path / "run.trec").write_text("".join(lines))
-        assert len(read_run("mine", tmp_path / "run.trec")["q0"]) == 3
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -215,7 +194,6 @@ def test_what_a_run_lacks_is_told_once_for_all_splits(tmp_path: Path) -> None:
         "run/mine has 1 queries that the data do not have: they are not counted, such as Q0.",
         "run/mine has 1 documents that the corpus does not have: they are not counted, such as gone.",
         "run/mine has 1 queries without a ranking: they score 0, such as q2.",
-        "run/mine has 1 queries with fewer documents than the metric looks at, such as q0.",
     ]
     splits[1].queries["q1"] = "aa"
     with pytest.raises(InputError, match=r"^queries with one text must have one ranking, got two"):

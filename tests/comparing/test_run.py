@@ -2,18 +2,22 @@
 
 import gc
 import weakref
-from pathlib import Path
 from typing import Any
 
 import mteb
+import numpy as np
 import pytest
+from mteb.models.model_meta import ModelMeta
+from tqdm.auto import tqdm
 
 import mteb_longembed
 from mteb_longembed.comparing import candidates as naming
+from mteb_longembed.comparing import compare as comparing
 from mteb_longembed.comparing import page as pages
 from mteb_longembed.comparing import run as running
 from mteb_longembed.comparing.candidates import Candidate, candidates_of, named
 from mteb_longembed.comparing.compare import _further
+from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.run import Done
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.encoders.batching import Engine
@@ -21,6 +25,7 @@ from mteb_longembed.errors import INTERRUPTED, InputError
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval import passages as windows_of
 from mteb_longembed.retrieval.chunks import read_chunker
+from mteb_longembed.retrieval.make import make_scorer
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.comparing.frames import LEXICAL, frame
@@ -91,13 +96,23 @@ def test_candidates_of_one_pass_encode_each_document_and_each_query_once(
     assert alone.summary["score"].item() == result.summary.loc[found[-2].id, "score"]
 
 
-def test_an_error_of_ours_is_never_called_a_lack_of_words(task, tmp_path, monkeypatch) -> None:
-    def broken(*_: Any, **__: Any) -> None:
-        raise ValueError("a bug")
+def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tmp_path, monkeypatch) -> None:
+    seen: list[tuple[float, float, str]] = []
 
-    monkeypatch.setattr("mteb_longembed.retrieval.passage_bm25.PassageBM25.scores", broken)
-    with pytest.raises(InputError, match="ValueError: a bug"):
-        compare([LEXICAL], task, tmp_path)
+    class Recorded(tqdm):
+        def update(self, n: float = 1) -> None:
+            super().update(n)
+            seen.append((self.n, self.total, self.desc))
+
+    monkeypatch.setattr(comparing, "tqdm", Recorded)
+    texts = [f"{tiny.text(30, seed).capitalize()}. {tiny.text(30, seed + 99)}." for seed in range(12)]
+    task = beir_task(beir(tmp_path / "data", texts, [text[:40] for text in texts]))
+    found = compare([base], task, tmp_path / "out", bm25=True, show=True, strategies=["pcw", "gp"], target=32)
+    assert not found.texts("left out")
+    (total,) = {total for _, total, _ in seen}
+    assert seen[-1][0] == total
+    # words are read first
+    assert "neighbours" in next(desc for n, _, desc in seen if n)
 
 
 def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(
@@ -130,6 +145,9 @@ def test_without_a_candidate_and_with_options_that_are_none_there_is_one_sentenc
         compare([], task, tmp_path / "r")
     with pytest.raises(TypeError, match="output"):
         compare([], task, tmp_path / "r", output="here")
+    for options in ({"strategies": ["ntk"]}, {"target": "2k"}):
+        with pytest.raises(InputError, match="need a base, got none: name one, or leave them out"):
+            compare(["mini-ape+gp@1024"], task, tmp_path, **options)
     with pytest.raises(InputError, match=r"got data= and language="):
         mteb_longembed.compare(
             ["bm25"], mteb_longembed.Data(tasks=[task]), language="deu-Latn", folder=tmp_path
@@ -156,12 +174,6 @@ def test_queries_about_one_document_are_one_group_and_a_file_may_say_otherwise(t
     assert found.setting.queries == "12 queries in 6 groups"
 
 
-def test_bm25_has_one_name_and_is_ours(task, tmp_path) -> None:
-    result = compare(["bm25", named("bm25:window=200")], task, tmp_path)
-    assert list(result.summary["kind"]) == ["bm25", "bm25"]
-    assert result.summary.loc["bm25", "share_read"] == 1
-
-
 def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, task, tmp_path) -> None:
     tails = ("none@16", "pcw@128:size=10,whiten=0.5", "pcw@128:size=10,vectors=window")
     found = [named(f"{base}+{tail}") for tail in tails]
@@ -180,7 +192,7 @@ def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, ta
 
 def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chunker(task) -> None:
     def done(candidate: Candidate, score: float) -> Done:
-        return Done(candidate, frame({candidate: {("T", "s"): {"q": score}}}), {})
+        return Done(candidate, frame({candidate: {("T", "s"): {"q": score}}}), Cost())
 
     splits = splits_of(task)
     first, second = (named(f"mini-ape+{tail}") for tail in ("pi@1024", "gp@1024"))
@@ -194,17 +206,11 @@ def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chun
     assert fused.kind == "fusion" and fused.chunker is not None and fused.id.endswith("fuse-words")
 
 
-def two_sentences(folder: Path) -> Path:
-    """Documents, and queries of two sentences: the first and the last words of one."""
-    texts = [tiny.text(60, seed) for seed in range(12)]
-    queries = [
-        f"{' '.join(t.split()[:5]).capitalize()}. {' '.join(t.split()[-5:]).capitalize()}." for t in texts
-    ]
-    return beir(folder, texts, queries)
-
-
 def test_where_queries_have_sentences_each_is_also_asked_on_its_own(base, tmp_path) -> None:
-    root = two_sentences(tmp_path / "data")
+    texts = [tiny.text(60, seed) for seed in range(12)]
+    parts = [text.split() for text in texts]
+    queries = [f"{' '.join(p[:5]).capitalize()}. {' '.join(p[-5:]).capitalize()}." for p in parts]
+    root = beir(tmp_path / "data", texts, queries)
     options: Any = {"bm25": True, "strategies": ["pcw"], "target": 32}
     result = compare([base], beir_task(root), tmp_path / "out", **options)
     near = f"bm25:window=200,neighbours={base}"
@@ -212,6 +218,47 @@ def test_where_queries_have_sentences_each_is_also_asked_on_its_own(base, tmp_pa
     assert {near, by_sentence, "bm25:window=200,query=sentences"} < set(result.summary.index)
     assert not result.texts("left out")
     assert sum(",query=sentences" in name or "fuse=words,query" in name for name in result.summary.index) >= 3
+
+
+class FirstWords:
+    """The best documents of a first scorer, ordered by how many words of the query they begin with."""
+
+    meta = ModelMeta.create_empty(overwrites={"name": "me/first-words", "revision": "1"})
+
+    def __init__(self, first: Any, depth: int = 5) -> None:
+        self.first = first
+        self.depth = depth
+        self.passages = first.passages
+
+    def fit(self, documents: Any) -> None:
+        self.first.fit(documents)
+        self.texts = documents.texts
+
+    def scores(self, queries: Any) -> np.ndarray:
+        scores = self.first.scores(queries)
+        for query, row in zip(queries, scores, strict=True):
+            for number in np.argsort(-row)[: self.depth]:
+                row[number] = 100 + len(set(query.split()) & set(self.texts[number].split()[:6]))
+        return scores
+
+
+class Limited(FirstWords):
+    meta = ModelMeta.create_empty(overwrites={"name": "me/limited", "revision": "1"})
+
+    def scores(self, queries: Any) -> np.ndarray:
+        raise RuntimeError("429: slow down")
+
+
+def test_a_reranker_is_one_class_and_the_error_of_one_candidate_leaves_the_others_running(
+    base, task, tmp_path
+):
+    own = [kind(make_scorer("bm25")) for kind in (FirstWords, Limited)]
+    result = compare([named(f"{base}+none"), *own], task, tmp_path)
+    assert result.summary.loc["me/first-words", "kind"] == "own"
+    assert result.summary.loc["me/first-words", "score"] > 50
+    assert result.texts("left out") == ["me/limited is left out: RuntimeError: 429: slow down"]
+    again = compare([named(f"{base}+none"), FirstWords(make_scorer("bm25"))], task, tmp_path)
+    assert again.scores.equals(result.scores)
 
 
 # ---- passages
@@ -248,11 +295,3 @@ def test_a_word_is_taken_as_a_list_of_one(base, task, tmp_path) -> None:
         base, tasks=[task], strategies="gp", metric="NDCG@10", bm25=False, folder=tmp_path, show=False
     )
     assert len(result.summary) == 2 and result.metrics == ["nDCG@10"]
-
-
-@pytest.mark.parametrize("options", [{"strategies": ["ntk"]}, {"target": "2k"}])
-def test_options_for_bases_are_refused_where_there_is_none(options, task, tmp_path) -> None:
-    with pytest.raises(InputError, match="need a base, got none: name one, or leave them out"):
-        compare(["mini-ape+gp@1024"], task, tmp_path, **options)
-    with pytest.raises(InputError, match="need a base, got none: name one, or leave them out"):
-        compare([], task, tmp_path, runs={"a": {"q0": {"d0": 1.0}}}, **options)

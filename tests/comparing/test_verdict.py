@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from mteb_longembed.comparing.candidates import Candidate
-from mteb_longembed.comparing.verdict import Advice, Setting, advise, percent, type_next
+from mteb_longembed.comparing.verdict import Advice, Setting, advise, cautions, type_next
 from mteb_longembed.retrieval.bm25_settings import BM25Settings
-from tests.comparing.frames import BASE, FUSED, GOOD, LEXICAL, OTHER, summary
+from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, OTHER, answers, frame, summary
 
 SETTING = Setting(tasks=["LongEmbedPasskey"], n_queries=50, n_groups=50)
 
@@ -161,9 +161,6 @@ def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
     near = Candidate(name, "", "bm25", words=BM25Settings.parse(name))
     found = advice(summary({near: 400, LEXICAL: 400, GOOD: 400}, 500), n_groups=500)
     assert found.recommended == LEXICAL.id
-    made = summary({near: 3_000, LEXICAL: 2_999}, 5_000)
-    found = advice(made, n_groups=5_000)
-    assert found.recommended == LEXICAL.id
     assert advice(summary({near: 400}, 500)).price.startswith("It encodes each word once, about ")
 
 
@@ -205,8 +202,23 @@ def test_data_in_memory_get_a_line_of_python_and_never_an_unknown_task(candidate
     assert typed == (model if candidate is GOOD else search)
 
 
+# ---- cautions
+
+
 @pytest.mark.parametrize(
-    ("share", "text"), [(0, "0 %"), (1e-4, "<1 %"), (0.5, "50 %"), (0.996, ">99 %"), (1, "100 %")]
+    ("cost", "tied", "said"),
+    [
+        ({"longest": 512}, 0, "the longest has 512 tokens, and base reads 512"),
+        ({"share_unknown": 0.9}, 0, "90 % of the documents' tokens are unknown to the tokenizer of base:"),
+        ({}, 3, "base gives documents equal scores where that decides (3 queries): "),
+        ({"longest": 513, "share_unknown": 0.01}, 0, ""),
+    ],
 )
-def test_a_share_that_is_not_all_is_not_written_so(share, text) -> None:
-    assert percent(share) == text
+def test_what_misleads_is_said_where_it_is_true(cost, tied, said) -> None:
+    sentences = [
+        note.text
+        for note in cautions(
+            frame({BASE: {KEY: answers(4, 8)}}, tied), summary({BASE: 4, GOOD: 2}, 8, of={BASE: cost})
+        )
+    ]
+    assert len(sentences) == bool(said) and all(said in sentence for sentence in sentences)

@@ -82,7 +82,7 @@ def test_judged_documents_stay_then_hard_ones_then_drawn_ones(tmp_path) -> None:
 def test_a_sample_leaves_the_task_as_it_is(tmp_path) -> None:
     task = beir_task(folder(tmp_path))
     (whole,) = splits_of(task)
-    part, sentence = sampled(whole, 6)
+    part, (sentence,) = sampled(whole, 6)
     assert isinstance(part, Split) and "a sample of 6 of 40 documents" in sentence
     assert len(task.dataset["default"]["test"]["corpus"]) == len(whole.corpus) == 40
     assert part.task.metadata.name == f"{task.metadata.name}-sample6" and part.digest != whole.digest

@@ -82,9 +82,8 @@ def test_interval_and_words_never_contradict_each_other(first, random) -> None:
         assert interval.low > -0.2 or samples.n_groups == 1
 
 
-@pytest.mark.parametrize("score", [0.0, 0.37, 1.0])
-@pytest.mark.parametrize("n", [2, 500])
-@pytest.mark.parametrize("n_splits", [1, 3])
+@pytest.mark.parametrize("score", [0.0, 0.37])
+@pytest.mark.parametrize(("n", "n_splits"), [(2, 3), (500, 1)])
 def test_no_interval_has_width_0(score, n, n_splits) -> None:
     samples = resample("ab", [[[0.0] * n, [score] * n]] * n_splits)
     for interval in (samples.mean("b"), samples.difference("a", "b")):
@@ -155,12 +154,10 @@ def fewer_resamples(monkeypatch) -> None:
     ("make", "n", "least"),
     [
         (verdicts.like_ndcg, 100, 1.0),
-        (verdicts.right_or_wrong, 50, 1.0),
         (verdicts.a_little, 10, 1.0),
         (verdicts.few_fail, 25, 0.0),
         (verdicts.whole_documents, 15, 1.0),
         (verdicts.JUDGED["3 of 40 documents, whole documents are won"], 120, 1.0),
-        (verdicts.JUDGED["10 of 100 documents, whole documents are won"], 60, 0.0),
     ],
 )
 def test_an_interval_misses_the_truth_about_as_often_as_it_says(make, n, least) -> None:
@@ -169,14 +166,13 @@ def test_an_interval_misses_the_truth_about_as_often_as_it_says(make, n, least) 
 
 
 @pytest.mark.usefixtures("fewer_resamples")
-@pytest.mark.parametrize(("n_candidates", "n"), [(2, 50), (10, 50)])
-def test_equal_candidates_are_called_behind_in_at_most_five_percent(n_candidates, n) -> None:
-    assert verdicts.behind(n_candidates, n, draws=200) <= 5
+def test_equal_candidates_are_called_behind_in_at_most_five_percent() -> None:
+    assert verdicts.behind(10, 50, draws=200) <= 5
 
 
 @pytest.mark.usefixtures("fewer_resamples")
 @pytest.mark.parametrize("kind", verdicts.TWO_POINTS)
-@pytest.mark.parametrize("n", [12, 200])
+@pytest.mark.parametrize("n", [40])
 def test_what_is_truly_two_points_behind_is_called_good_enough_in_at_most_five_percent(kind, n) -> None:
     # 8 % of 300 draws have a chance of 2 % where 5 % are right
     assert verdicts.enough(verdicts.TWO_POINTS[kind], n, draws=300) <= 8

@@ -1,4 +1,4 @@
-"""Three numbers that must not change: the generated data, QMSum's statistics, and BM25's score on QMSum.
+"""Numbers that must not change: the generated data, QMSum's statistics, and BM25's score on QMSum.
 
 QMSum is not part of this project: `LONGEMBED_QMSUM` names a folder with its `corpus.jsonl`, `queries.jsonl` and
 `qrels.jsonl` (also `.jsonl.gz`) from the hub's `dwzhu/LongEmbed`. Without it those tests are left out.
@@ -17,7 +17,10 @@ from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey, LongEmbedQMS
 from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval
 from tests.own_data import bm25
 
-REVISIONS = {LongEmbedPasskey: "g1-b375e51c72dc", LongEmbedNeedle: "g2-81f4a65fbaa5"}
+PARAPHRASE = type(LongEmbedNeedle.variant(kind="paraphrase", n_queries=100))
+#: The splits that revisions cover; longer ones came later.
+COVERED = (*LENGTHS, 65536, 131072)
+LONGEST = (524288, 1048576)
 
 
 def content_hash(task: type[SyntheticRetrieval], lengths: Sequence[int]) -> str:
@@ -33,12 +36,27 @@ def content_hash(task: type[SyntheticRetrieval], lengths: Sequence[int]) -> str:
     return digest.hexdigest()[:12]
 
 
-@pytest.mark.parametrize("task", REVISIONS)
-def test_the_generated_data_are_those_that_results_were_stored_under(task: type[SyntheticRetrieval]) -> None:
+@pytest.mark.parametrize(
+    ("task", "lengths", "digest"),
+    [
+        (LongEmbedPasskey, COVERED, "b375e51c72dc"),
+        (LongEmbedNeedle, COVERED, "81f4a65fbaa5"),
+        (PARAPHRASE, (1024,), "ea85f5df53b0"),
+        (LongEmbedPasskey, (262144,), "24bd7719374e"),
+        (LongEmbedNeedle, (262144,), "0c86db336985"),
+        pytest.param(LongEmbedPasskey, LONGEST, "739ccf1a2af4", marks=pytest.mark.long),
+        pytest.param(LongEmbedNeedle, LONGEST, "1162a295adc6", marks=pytest.mark.long),
+    ],
+)
+def test_the_generated_data_are_those_that_results_were_stored_under(task, lengths, digest) -> None:
     """On failure: a change of the data needs another `generator`, another revision, and a line in the changelog."""
-    assert task.metadata.revision == REVISIONS[task]
-    # longer splits came later, and must not change the revision of old results
-    assert REVISIONS[task] == f"{task.generator}-{content_hash(task, (*LENGTHS, 65536, 131072))}"
+    assert content_hash(task, lengths) == digest
+    if lengths is COVERED:
+        assert task.metadata.revision == f"{task.generator}-{digest}"
+
+
+def test_the_revision_of_paraphrases_is_that_of_stored_results() -> None:
+    assert LongEmbedNeedle.variant(kind="paraphrase").metadata.revision == "g2-d76fd0f708b6"
 
 
 @pytest.fixture

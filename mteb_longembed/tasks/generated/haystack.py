@@ -2,10 +2,9 @@
 
 import hashlib
 import random
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 Unit = Literal["words", "characters"]
@@ -45,21 +44,13 @@ class Draws:
         return list(drawn)
 
 
-class Document(TypedDict, total=False):
-    """A row of a corpus."""
-
-    id: str
-    text: str
-    depth: float  # where the hidden text begins, from 0 to 1
-    n_words: int
-
-
 @dataclass(frozen=True)
 class Hidden:
-    """The text that one document hides, and the query that only this document answers."""
+    """The text that one document hides, the query that only this document answers, and perhaps the answer itself."""
 
     text: str
     query: str
+    answer: str = ""
 
 
 class Haystack:
@@ -68,8 +59,6 @@ class Haystack:
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. ", "Here we go. "], size=6)
     >>> hay.text, hay.ends
     ('The grass is green. The sky', [(0, 0), (20, 4)])
-    >>> Haystack(["The grass is green. ", "The sky is blue. "], size=26, unit="characters").text
-    'The grass is green. The'
 
     Args:
         sentences: each with the white space after it; only as many as needed are read.
@@ -82,13 +71,15 @@ class Haystack:
         self.ends = [(0, 0)]  # for each place where a text can be put: characters and units before it
         chars = done = 0
         for sentence in sentences:
-            length = len(sentence.split()) if unit == "words" else len(sentence)
+            length = len(sentence)
+            if unit == "words":
+                length = len(sentence.split())
             if done + length > size:
                 pieces.append(_cut(sentence, size - done, unit))
                 break
             pieces.append(sentence)
-            chars = chars + len(sentence)
-            done = done + length
+            chars += len(sentence)
+            done += length
             self.ends.append((chars, done))
             if done == size:
                 break
@@ -100,13 +91,10 @@ class Haystack:
         """A random place, or the one nearest to `depth` if that is given."""
         if depth is None:
             return draws.below(len(self.ends))
-        target = depth * self.size
-        right = bisect_left(self.ends, target, key=lambda end: end[1])
-        around = [i for i in (right - 1, right) if 0 <= i < len(self.ends)]
-        return min(around, key=lambda i: abs(self.ends[i][1] - target))
+        return min(range(len(self.ends)), key=lambda i: abs(self.ends[i][1] - depth * self.size))
 
-    def hide(self, text: str, index: int) -> Document:
-        """A document: this text with another text at a place; `depth` says where that is."""
+    def hide(self, text: str, index: int) -> dict[str, Any]:
+        """A document: this text with another text at a place; `depth` says where that begins, from 0 to 1."""
         end, before = self.ends[index]
         return {
             "text": _join(_join(self.text[:end], text), self.text[end:]),
@@ -130,7 +118,7 @@ def _cut(sentence: str, size: int, unit: Unit) -> str:
     return sentence[:size].rpartition(" ")[0]
 
 
-class Corpus(Sequence[Document]):
+class Corpus(Sequence[dict[str, Any]]):
     """The documents of a split. They share one text, and each document is made only when somebody reads it.
 
     >>> hay = Haystack(["The grass is green. ", "The sky is blue. "], size=8)
@@ -143,15 +131,10 @@ class Corpus(Sequence[Document]):
         self.hidden = hidden
         self._ends = ends
 
-    @property
-    def n_chars(self) -> int:
-        """Characters of all documents together, without the spaces around the hidden texts."""
-        return len(self) * len(self._haystack.text) + sum(len(item.text) for item in self.hidden)
-
     def __len__(self) -> int:
         return len(self.hidden)
 
-    def __getitem__(self, index: int) -> Document:  # type: ignore[override]  # no slices
+    def __getitem__(self, index: int) -> dict[str, Any]:  # type: ignore[override]  # no slices
         number = range(len(self))[index]
         item = self.hidden[number]
         return {"id": f"d{number}", **self._haystack.hide(item.text, self._ends[number])}

@@ -1,22 +1,22 @@
 """LongEmbedNeedle: which of a hundred long documents has the fact that answers a question?"""
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from mteb_longembed.tasks.generated.haystack import Draws, Haystack, Hidden
-from mteb_longembed.tasks.generated.synthetic import LENGTHS, Recipe, SyntheticRetrieval, generated
+from mteb_longembed.tasks.generated.synthetic import LENGTHS, SyntheticRetrieval, generated
 
 DATA = Path(__file__).parent / "data"
 #: The kind of needles whose question shares no word with the fact.
 PARAPHRASE = "paraphrase"
-#: The end of what the revision of paraphrases is a hash of. It names the file in which English texts stood once; it
-#: stays, so that results of the same data stay valid.
-_PARAPHRASE_SOURCE = "v1a1e8ba66b79b2fe21859dee6ddd58fe55f759db9d6c88712c64ae51cef722d67"
+#: A hash of the texts of paraphrases as they were when results were first stored: it stays a part of the revision.
+_PARAPHRASES = (
+    "75e69bf9205dde052e47cb7943ae2121546f6ae14f95f36d912736da124fac78"
+    "v1a1e8ba66b79b2fe21859dee6ddd58fe55f759db9d6c88712c64ae51cef722d67"
+)
 
 # Mean characters of the published documents (mteb's descriptive statistics of LEMBNeedleRetrieval). We do not count
 # words, because our words are shorter: with equal words, documents of 16,384 tokens would be 11 percent shorter.
@@ -26,18 +26,6 @@ PUBLISHED_CHARS = dict(zip(LENGTHS, _MEANS, strict=True))
 # A sentence ends at . ! or ? (and a closing quote) before white space and a capital, digit or quote.
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?:[\"'”’)]*)\s+(?=[\"'“‘(]*[A-Z0-9])")
 _SHORT_FORMS = ("Mr.", "Mrs.", "Ms.", "Dr.", "St.", "No.", "vs.", "e.g.", "i.e.")
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One fact that Needle hides, a question about it, and the answer, which only the fact contains.
-
-    A paraphrase has no answer: the question asks for what follows from the fact.
-    """
-
-    fact: str
-    query: str
-    answer: str = ""
 
 
 class LongEmbedNeedle(SyntheticRetrieval):
@@ -60,14 +48,7 @@ class LongEmbedNeedle(SyntheticRetrieval):
         task_subtypes=["Article retrieval", "Question answering"],
     )
     generator = "g2"
-    kinds = (PARAPHRASE,)
-
-    @classmethod
-    def digest_of(cls, recipe: Recipe) -> str:
-        if recipe.kind != PARAPHRASE:
-            return ""
-        texts = map(repr, facts(recipe.kind))
-        return hashlib.sha256("\n\n".join(texts).encode()).hexdigest() + _PARAPHRASE_SOURCE
+    kinds = {"": "", PARAPHRASE: _PARAPHRASES}
 
     @classmethod
     def most_documents(cls) -> int:
@@ -78,7 +59,7 @@ class LongEmbedNeedle(SyntheticRetrieval):
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
         """n of the hundred facts in random order."""
         known = facts(cls.recipe.kind)
-        return [Hidden(known[i].fact, known[i].query) for i in draws.distinct(n, len(known))]
+        return [known[i] for i in draws.distinct(n, len(known))]
 
     @classmethod
     def sentences(cls, draws: Draws) -> Iterator[str]:
@@ -89,29 +70,27 @@ class LongEmbedNeedle(SyntheticRetrieval):
 
     @classmethod
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:
-        """A text that is shorter than a document by a hidden sentence and the space beside it, on average."""
-        taken = sum(len(item.text) + 1 for item in hidden)
-        size = cls.n_chars(length) - round(taken / len(hidden))
-        return Haystack(cls.sentences(draws), size, "characters")
+        """A text that is shorter than a document by a hidden sentence and the space beside it, on average.
 
-    @classmethod
-    def n_chars(cls, length: int) -> int:
-        """The mean of the published documents; for longer splits, as many characters a token as in the longest."""
-        return round(PUBLISHED_CHARS.get(length, PUBLISHED_CHARS[LENGTHS[-1]] / LENGTHS[-1] * length))
+        Documents have the mean of the published ones; in longer splits as many characters a token as in the longest.
+        """
+        n_chars = PUBLISHED_CHARS.get(length, PUBLISHED_CHARS[LENGTHS[-1]] / LENGTHS[-1] * length)
+        taken = sum(len(item.text) + 1 for item in hidden)
+        return Haystack(cls.sentences(draws), round(n_chars) - round(taken / len(hidden)), "characters")
 
 
 @cache
-def facts(kind: str = "") -> Sequence[Fact]:
-    """The hundred facts, or the hundred paraphrases.
+def facts(kind: str = "") -> Sequence[Hidden]:
+    """The hundred facts with their answers, or the hundred paraphrases: these ask for what follows from a fact.
 
     Source of the idea of paraphrases: NoLiMa (https://arxiv.org/abs/2502.05167), section 3. The texts are our own.
     """
     if kind == PARAPHRASE:
         text = (DATA / "paraphrases.tsv").read_text(encoding="utf-8")
-        return tuple(Fact(*line.split("\t")) for line in text.splitlines())
+        return tuple(Hidden(*line.split("\t")) for line in text.splitlines())
     lines = (DATA / "needle_facts.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
-    return tuple(Fact(row["fact"], row["query"], row["answer"]) for row in rows)
+    return tuple(Hidden(row["fact"], row["query"], row["answer"]) for row in rows)
 
 
 @cache
@@ -119,8 +98,8 @@ def paragraphs() -> list[str]:
     """The paragraphs of the essays."""
     texts = (path.read_text(encoding="utf-8") for path in sorted((DATA / "essays").glob("*.txt")))
     # one space for any white space inside a paragraph: line ends must not change the content hash
-    parts = (" ".join(part.split()) for text in texts for part in re.split(r"\n\s*\n", text))
-    return [part for part in parts if part]
+    parts = re.split(r"\n\s*\n", "\n\n".join(texts))
+    return [" ".join(part.split()) for part in parts if part.strip()]
 
 
 def split_sentences(paragraph: str) -> list[str]:

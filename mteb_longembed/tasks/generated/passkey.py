@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 from mteb_longembed.tasks.generated.haystack import Draws, Haystack, Hidden
 from mteb_longembed.tasks.generated.synthetic import SyntheticRetrieval, generated
@@ -16,24 +16,12 @@ _HIDDEN_WORDS = 25
 _WORDS_PER_TOKEN = 0.75
 
 
-@dataclass(frozen=True)
-class Texts:
-    """The names and sentences of Passkey."""
-
-    first_names: Sequence[str]  # of invented people
-    last_names: Sequence[str]
-    filler: Sequence[str]  # sentences that are repeated, each with the white space after it
-    text: str  # the hidden text, with `{person}` and `{key}`
-    query: str  # the question, with `{person}`
-
-
 @cache
-def texts() -> Texts:
-    """What `data/passkey.json` has."""
+def texts() -> dict[str, Any]:
+    """The names of invented people, filler sentences with the white space after each, and the texts to fill in."""
     path = Path(__file__).parent / "data" / "passkey.json"
     data = json.loads(path.read_text(encoding="utf-8"))
-    names = {key: data.pop(key).split() for key in ("first_names", "last_names")}
-    return Texts(**names, **data)
+    return {**data, "first_names": data["first_names"].split(), "last_names": data["last_names"].split()}
 
 
 class LongEmbedPasskey(SyntheticRetrieval):
@@ -59,26 +47,27 @@ class LongEmbedPasskey(SyntheticRetrieval):
     @classmethod
     def most_documents(cls) -> int:
         """The number of different people, at most 10,000."""
-        return min(10_000, len(texts().first_names) * len(texts().last_names))
+        return min(10_000, len(texts()["first_names"]) * len(texts()["last_names"]))
 
     @classmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
         """One pass key for each document; all people and all keys of a split are different."""
         known = texts()
-        people = draws.distinct(n, len(known.first_names) * len(known.last_names))
+        first_names, last_names = known["first_names"], known["last_names"]
+        people = draws.distinct(n, len(first_names) * len(last_names))
         keys = draws.distinct(n, 90_000)
         made = []
         for person, key in zip(people, keys, strict=True):
-            first, last = divmod(person, len(known.last_names))
-            name = f"{known.first_names[first]} {known.last_names[last]}"
-            text = known.text.format(person=name, key=key + 10_000)
-            made.append(Hidden(text, known.query.format(person=name)))
+            first, last = divmod(person, len(last_names))
+            name = f"{first_names[first]} {last_names[last]}"
+            text = known["text"].format(person=name, key=key + 10_000)
+            made.append(Hidden(text, known["query"].format(person=name)))
         return made
 
     @classmethod
     def sentences(cls, draws: Draws) -> Iterator[str]:
         """The filler sentences, repeated without end."""
-        return cycle(texts().filler)
+        return cycle(texts()["filler"])
 
     @classmethod
     def make_haystack(cls, draws: Draws, length: int, hidden: Sequence[Hidden]) -> Haystack:

@@ -7,14 +7,11 @@ where (0 = the beginning).
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar, TypedDict, cast
+from typing import Any, ClassVar, cast
 
-import datasets
 import pyarrow as pa
 from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
@@ -22,17 +19,18 @@ from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 
 from mteb_longembed.data.check import Passages
 from mteb_longembed.data.texts import K_VALUES
-from mteb_longembed.errors import DataError, InputError, UnknownNameError
+from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
 from mteb_longembed.tasks.task_metadata import CITATION, PAPER, LongEmbedMetadata
 
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 LONGER = (65536, 131072, 262144, 524288, 1048576)
+#: The eight splits of the benchmark, then the longer splits, which run only on request.
+SPLITS = tuple(f"test_{length}" for length in LENGTHS + LONGER)
 N_QUERIES = 50
 
 # Digits of a depth in a name, and so of a depth.
 _DEPTH_DIGITS = 9
-_IN_MEMORY = 64 * 2**20  # characters of a corpus; a larger one is written to disk document by document
 _SCHEMA = pa.schema({"id": "string", "text": "string", "depth": "float64", "n_words": "int64"})
 
 
@@ -86,33 +84,19 @@ def generated(module: str, revision: str, **fields: object) -> LongEmbedMetadata
     return LongEmbedMetadata.model_validate({**common, **fields})
 
 
-class SplitData(TypedDict):
-    """The corpus rows, query rows and relevance judgements of a split."""
-
-    corpus: Corpus
-    queries: list[dict[str, str]]
-    relevant_docs: dict[str, dict[str, int]]
-
-
 class SyntheticRetrieval(AbsTaskRetrieval):
     """A generated task. A subclass says which texts are hidden, and in which sentences."""
 
     metadata: LongEmbedMetadata
     generator: ClassVar[str]  # raise it when the same recipe gives other documents
     recipe: ClassVar[Recipe] = Recipe()
-    kinds: ClassVar[Sequence[str]] = ()
+    kinds: ClassVar[Mapping[str, str]] = {"": ""}  # what the texts of each kind add to a revision
     k_values = K_VALUES
-    _folder: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
     @abstractmethod
     def most_documents(cls) -> int:
         """How many documents a split can have at most."""
-
-    @classmethod
-    def digest_of(cls, recipe: Recipe) -> str:
-        """A hash of texts that only this recipe has."""
-        return ""
 
     @classmethod
     @abstractmethod
@@ -130,19 +114,14 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         """The text that the documents of a split share. With it, documents have `length` tokens on average."""
 
     @classmethod
-    def known_splits(cls) -> tuple[str, ...]:
-        """The eight splits of the benchmark, then the longer splits, which run only on request."""
-        return tuple(f"test_{length}" for length in LENGTHS + LONGER)
-
-    @classmethod
-    def generate(cls, split: str) -> SplitData:
-        """Make the data of a split.
+    def generate(cls, split: str) -> dict[str, Any]:
+        """The corpus, rows of queries and relevance judgements of a split.
 
         Raises:
-            UnknownNameError: the split is not in `known_splits()`.
+            UnknownNameError: the split is not in `SPLITS`.
         """
-        if split not in cls.known_splits():
-            raise UnknownNameError(f"split of {cls.metadata.name}", split, cls.known_splits())
+        if split not in SPLITS:
+            raise UnknownNameError(f"split of {cls.metadata.name}", split, SPLITS)
         recipe = cls.recipe
         length = int(split.removeprefix("test_"))
         draws = Draws(f"{cls.generator}/{cls.__name__}/{recipe.seed}/{length}")
@@ -168,51 +147,25 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         return passages
 
     def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
-        """Generate only the wanted splits. A corpus of more than 64 Mi characters goes to the disk.
+        """Generate only the wanted splits.
 
         Raises:
-            UnknownNameError: a split in `eval_splits` is not in `known_splits()`.
-            DataError: the cache of `datasets` has no room for a large corpus.
+            UnknownNameError: a split in `eval_splits` is not in `SPLITS`.
         """
         if self.data_loaded:
             return
         self.dataset = {"default": {}}
         for split in self.eval_splits:
             data = self.generate(split)
-            corpus, is_large = data["corpus"], data["corpus"].n_chars > _IN_MEMORY
-            table = self._on_disk(split, corpus) if is_large else Dataset.from_list(list(corpus))
-            queries = Dataset.from_list(data["queries"])
-            judged = data["relevant_docs"]
+            # one document at a time, so that a large corpus is in memory only once
+            rows = (pa.RecordBatch.from_pylist([row], schema=_SCHEMA) for row in data["corpus"])
             self.dataset["default"][split] = RetrievalSplitData(
-                corpus=table, queries=queries, relevant_docs=judged, top_ranked=None
+                corpus=Dataset(pa.Table.from_batches(rows, _SCHEMA)),
+                queries=Dataset.from_list(data["queries"]),
+                relevant_docs=data["relevant_docs"],
+                top_ranked=None,
             )
         self.data_loaded = True
-
-    def unload_data(self) -> None:
-        """Forget the data, also those on disk."""
-        super().unload_data()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
-
-    def _on_disk(self, split: str, corpus: Corpus) -> Dataset:
-        """The corpus in a file below `HF_DATASETS_CACHE`, written and read with one document in memory at a time."""
-        cache = Path(datasets.config.HF_DATASETS_CACHE)
-        try:
-            cache.mkdir(parents=True, exist_ok=True)
-            self._folder = self._folder or tempfile.TemporaryDirectory(
-                prefix="longembed-", dir=cache, ignore_cleanup_errors=True
-            )
-            path = Path(self._folder.name) / f"{split}.arrow"
-            with path.open("wb") as file, pa.ipc.new_stream(file, _SCHEMA) as writer:
-                for row in corpus:
-                    writer.write_batch(pa.RecordBatch.from_pylist([row], schema=_SCHEMA))
-        except OSError as error:
-            raise DataError(
-                f"{cache}: expected room for a generated corpus, got {error.strerror or error}: set HF_DATASETS_CACHE "
-                "to a folder with more room, or ask for shorter splits or fewer documents."
-            ) from error
-        return Dataset.from_file(str(path))
 
     @classmethod
     def variant(cls, **settings: str | float | None) -> SyntheticRetrieval:
@@ -220,28 +173,19 @@ class SyntheticRetrieval(AbsTaskRetrieval):
 
         Raises:
             InputError: a value is outside its range.
-            UnknownNameError: the task has no such kind.
 
         >>> from mteb_longembed.tasks import LongEmbedNeedle
         >>> LongEmbedNeedle.variant(kind="paraphrase", seed=7).metadata.name
         'LongEmbedNeedle-paraphrase-seed7'
         """
         recipe = Recipe(**cast("dict[str, Any]", settings))
-        if recipe.kind not in ("", *cls.kinds):
-            raise UnknownNameError("kind of needle", recipe.kind, cls.kinds)
-        for key in ("seed", "n_documents", "n_queries"):
-            number = getattr(recipe, key)
-            if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-                raise InputError(f"{key} must be a whole number of at least 0, got {number!r}.")
         if recipe.depth is not None:
-            if not isinstance(recipe.depth, (int, float)) or not 0 <= recipe.depth <= 1:
-                raise InputError(
-                    f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth!r}."
-                )
+            if not 0 <= recipe.depth <= 1:
+                raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
             # the name says all of it
             recipe = replace(recipe, depth=abs(round(recipe.depth, _DEPTH_DIGITS)))
         suffix = recipe.suffix()
-        revision = f"{cls.metadata.revision}{suffix}{cls.digest_of(recipe)}"
+        revision = f"{cls.metadata.revision}{suffix}{cls.kinds[recipe.kind]}"
         digest = hashlib.sha256(revision.encode()).hexdigest()[:12]
         fields = {
             "name": cls.metadata.name + suffix,

@@ -30,8 +30,6 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
 
     >>> find_variant("LongEmbedPasskey-seed7-depth0.5")().metadata.name
     'LongEmbedPasskey-seed7-depth0.5'
-    >>> find_variant("LongEmbedPasskey") is None
-    True
     """
     match = _NAME.fullmatch(name)
     if match is None:

@@ -25,8 +25,6 @@ REPOSITORY = "dwzhu/LongEmbed"
 REVISION = "6e346642246bfb4928c560ee08640dc84d074e8c"
 DATA_VARIABLE = "MTEB_LONGEMBED_DATA"  # a folder with the same layout, used instead of the hub
 
-_ENDINGS = (".jsonl", ".jsonl.gz")
-
 
 def metadata_of(theirs: type[AbsTaskRetrieval], **ours: object) -> LongEmbedMetadata:
     """mteb's metadata of the same documents with ours instead; what decides over scores is never taken from mteb."""
@@ -50,10 +48,7 @@ class Size:
     query_chars: float
 
     def check(self, name: str, documents: Mapping[str, str], queries: Mapping[str, str]) -> None:
-        """Raise DataError if a count differs, or an average length differs by more than one percent.
-
-        `name` is that of the data and their revision.
-        """
+        """Raise DataError if a count differs, or an average length by more than one percent."""
         for what, texts, n, chars in (
             ("documents", documents, self.n_documents, self.document_chars),
             ("queries", queries, self.n_queries, self.query_chars),
@@ -78,8 +73,7 @@ class HubRetrieval(AbsTaskRetrieval):
 
         Raises:
             UnknownNameError: `eval_splits` has a split that is not the task's only split.
-            HubError: the repository or a file cannot be downloaded.
-            DataError: the data are damaged, incomplete or not the published ones.
+            HubError, DataError: a file cannot be downloaded; the data are damaged or not the published ones.
         """
         if self.data_loaded:
             return
@@ -116,12 +110,12 @@ def locate(folder: str, kind: str) -> tuple[Path, str]:
     """The path of a file and its name for messages: in MTEB_LONGEMBED_DATA if that is set, else from the hub.
 
     Raises:
-        DataError: MTEB_LONGEMBED_DATA is set and has no such file.
-        HubError: the hub cannot be reached, or has no such file.
+        DataError, HubError: the folder, or else the hub, has no such file or cannot be read.
     """
-    names = [f"{folder}/{kind}{ending}" for ending in _ENDINGS]
+    names = [f"{folder}/{kind}.jsonl", f"{folder}/{kind}.jsonl.gz"]
     if local := os.environ.get(DATA_VARIABLE):
-        for path in (Path(local).expanduser() / name for name in names):
+        for name in names:
+            path = Path(local).expanduser() / name
             if path.is_file():
                 return path, str(path)
         raise DataError(

@@ -7,36 +7,15 @@ Source: HAKARI-Bench (https://arxiv.org/abs/2606.22778), whose own code reads it
 """
 
 from datasets import Dataset, load_dataset
-from mteb.abstasks.retrieval import AbsTaskRetrieval
-from mteb.tasks.retrieval.eng import (
-    LEMBNarrativeQARetrieval,
-    LEMBNeedleRetrieval,
-    LEMBPasskeyRetrieval,
-    LEMBQMSumRetrieval,
-    LEMBSummScreenFDRetrieval,
-    LEMBWikimQARetrieval,
-)
+from mteb.tasks.retrieval import eng
 
 from mteb_longembed.errors import HubError
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.tasks.real.hub_retrieval import HubRetrieval, Size, metadata_of
-from mteb_longembed.tasks.task_metadata import LongEmbedMetadata
 
 REPOSITORY = "hakari-bench/NanoLongEmbed"
 #: We know no commit of it, so `Size` tells whether the data are those that were published.
 REVISION = "main"
-
-
-def _metadata(theirs: type[AbsTaskRetrieval], split: str, description: str) -> LongEmbedMetadata:
-    """mteb's metadata of the same documents with ours instead."""
-    return metadata_of(
-        theirs,
-        name=f"NanoLongEmbed{split.removeprefix('Nano')}",
-        description=description,
-        reference="https://arxiv.org/abs/2606.22778",
-        dataset={"path": REPOSITORY, "revision": REVISION},
-        eval_splits=[split],
-    )
 
 
 class NanoRetrieval(HubRetrieval):
@@ -67,60 +46,30 @@ def _texts(rows: Dataset) -> dict[str, str]:
     return dict(zip(rows["_id"], rows["text"], strict=True))
 
 
-class NanoLongEmbedNarrativeQA(NanoRetrieval):
-    """200 of NarrativeQA's questions about a whole book or film script."""
-
-    metadata = _metadata(
-        LEMBNarrativeQARetrieval, "NanoNarrativeQA", "355 books and film scripts, 200 questions."
+def _task(theirs: str, split: str, size: Size, what: str) -> type[NanoRetrieval]:
+    """A task: mteb's metadata of the same documents with ours instead."""
+    metadata = metadata_of(
+        getattr(eng, theirs),
+        name=f"NanoLongEmbed{split.removeprefix('Nano')}",
+        description=f"{size.n_documents} {what}, {size.n_queries} queries.",
+        reference="https://arxiv.org/abs/2606.22778",
+        dataset={"path": REPOSITORY, "revision": REVISION},
+        eval_splits=[split],
     )
-    size = Size(355, 326752.9972, 200, 49.315)
-
-
-class NanoLongEmbedSummScreenFD(NanoRetrieval):
-    """200 of SummScreenFD's summaries of television episodes."""
-
-    metadata = _metadata(
-        LEMBSummScreenFDRetrieval, "NanoSummScreenFD", "336 transcripts of episodes, 200 summaries."
-    )
-    size = Size(336, 30854.3273, 200, 600.665)
-
-
-class NanoLongEmbedQMSum(NanoRetrieval):
-    """200 of QMSum's summaries of what was said in a meeting."""
-
-    metadata = _metadata(LEMBQMSumRetrieval, "NanoQMSum", "197 transcripts of meetings, 200 summaries.")
-    size = Size(197, 53335.8173, 200, 446.325)
-
-
-class NanoLongEmbed2WikiMultihopQA(NanoRetrieval):
-    """200 of 2WikiMultihopQA's questions that need two articles."""
-
-    metadata = _metadata(
-        LEMBWikimQARetrieval, "Nano2WikiMultihopQA", "300 collections of articles, 200 questions."
-    )
-    size = Size(300, 37445.6033, 200, 67.515)
-
-
-class NanoLongEmbedPasskey(NanoRetrieval):
-    """The published passkeys of all eight lengths together."""
-
-    metadata = _metadata(LEMBPasskeyRetrieval, "NanoPasskey", "800 documents of eight lengths, 100 queries.")
-    size = Size(800, 28956.68, 100, 37.8)
-
-
-class NanoLongEmbedNeedle(NanoRetrieval):
-    """The published needles of all eight lengths together."""
-
-    metadata = _metadata(LEMBNeedleRetrieval, "NanoNeedle", "800 documents of eight lengths, 98 queries.")
-    size = Size(800, 35246.1175, 98, 58.9898)
+    return type(metadata.name, (NanoRetrieval,), {"metadata": metadata, "size": size, "__module__": __name__})
 
 
 #: In the order of the published splits.
 NANO_TASKS = (
-    NanoLongEmbedNarrativeQA,
-    NanoLongEmbedSummScreenFD,
-    NanoLongEmbedQMSum,
-    NanoLongEmbed2WikiMultihopQA,
-    NanoLongEmbedPasskey,
-    NanoLongEmbedNeedle,
+    _task(
+        "LEMBNarrativeQARetrieval",
+        "NanoNarrativeQA",
+        Size(355, 326752.9972, 200, 49.315),
+        "books and scripts",
+    ),
+    _task("LEMBSummScreenFDRetrieval", "NanoSummScreenFD", Size(336, 30854.3273, 200, 600.665), "episodes"),
+    _task("LEMBQMSumRetrieval", "NanoQMSum", Size(197, 53335.8173, 200, 446.325), "meetings"),
+    _task("LEMBWikimQARetrieval", "Nano2WikiMultihopQA", Size(300, 37445.6033, 200, 67.515), "article sets"),
+    _task("LEMBPasskeyRetrieval", "NanoPasskey", Size(800, 28956.68, 100, 37.8), "texts of eight lengths"),
+    _task("LEMBNeedleRetrieval", "NanoNeedle", Size(800, 35246.1175, 98, 58.9898), "texts of eight lengths"),
 )

@@ -1,12 +1,10 @@
-"""The four tasks with real documents, from `dwzhu/LongEmbed`."""
+"""The four tasks with real documents, from `dwzhu/LongEmbed`.
+
+Source: LongEmbed, section 3.2 (https://arxiv.org/abs/2404.12096); each data set's own paper is its `reference`.
+"""
 
 from mteb.abstasks.retrieval import AbsTaskRetrieval
-from mteb.tasks.retrieval.eng import (
-    LEMBNarrativeQARetrieval,
-    LEMBQMSumRetrieval,
-    LEMBSummScreenFDRetrieval,
-    LEMBWikimQARetrieval,
-)
+from mteb.tasks.retrieval import eng
 
 from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, HubRetrieval, Size, metadata_of
 from mteb_longembed.tasks.task_metadata import LongEmbedMetadata
@@ -16,59 +14,45 @@ def _metadata(
     theirs: type[AbsTaskRetrieval], name: str, folder: str, paper: str, description: str, **ours: object
 ) -> LongEmbedMetadata:
     """mteb's metadata of the same data with ours instead."""
-    dataset = {"path": REPOSITORY, "revision": REVISION, "name": folder}
-    reference = f"https://arxiv.org/abs/{paper}"
-    return metadata_of(
-        theirs, name=name, description=description, reference=reference, dataset=dataset, **ours
-    )
+    ours["dataset"] = {"path": REPOSITORY, "revision": REVISION, "name": folder}
+    ours["reference"] = f"https://arxiv.org/abs/{paper}"
+    return metadata_of(theirs, name=name, description=description, **ours)
 
 
 class LongEmbedNarrativeQA(HubRetrieval):
-    """NarrativeQA: questions about a whole book or film script, with the documents of `dwzhu/LongEmbed`.
-
-    Source: LongEmbed, section 3.2 (https://arxiv.org/abs/2404.12096); https://arxiv.org/abs/1712.07040.
-    """
+    """NarrativeQA: questions about a whole book or film script."""
 
     metadata = _metadata(
-        LEMBNarrativeQARetrieval,
+        eng.LEMBNarrativeQARetrieval,
         "LongEmbedNarrativeQA",
         "narrativeqa",
         "1712.07040",
         "Find the book or film script that a question is about: "
         "355 documents of 50,000 words on average, 10,449 questions.",
-        task_subtypes=["Article retrieval", "Question answering"],
-        annotations_creators="human-annotated",
     )
     size = Size(355, 326752.9972, 10449, 47.8945)
 
 
 class LongEmbedQMSum(HubRetrieval):
-    """QMSum: summaries of what was said in a meeting, with the documents of `dwzhu/LongEmbed`.
-
-    Source: LongEmbed, section 3.2 (https://arxiv.org/abs/2404.12096); https://arxiv.org/abs/2104.05938.
-    """
+    """QMSum: summaries of what was said in a meeting."""
 
     metadata = _metadata(
-        LEMBQMSumRetrieval,
+        eng.LEMBQMSumRetrieval,
         "LongEmbedQMSum",
         "qmsum",
         "2104.05938",
         "Find the meeting transcript that a summary belongs to: "
         "197 documents of 10,000 words on average, 1,527 summaries.",
         license="mit",
-        annotations_creators="human-annotated",
     )
     size = Size(197, 53335.8173, 1527, 433.5029)
 
 
 class LongEmbedSummScreenFD(HubRetrieval):
-    """SummScreenFD: summaries of television episodes, with the documents of `dwzhu/LongEmbed`.
-
-    Source: LongEmbed, section 3.2 (https://arxiv.org/abs/2404.12096); https://arxiv.org/abs/2104.07091.
-    """
+    """SummScreenFD: summaries of television episodes."""
 
     metadata = _metadata(
-        LEMBSummScreenFDRetrieval,
+        eng.LEMBSummScreenFDRetrieval,
         "LongEmbedSummScreenFD",
         "summ_screen_fd",
         "2104.07091",
@@ -80,19 +64,15 @@ class LongEmbedSummScreenFD(HubRetrieval):
 
 
 class LongEmbed2WikiMultihopQA(HubRetrieval):
-    """2WikiMultihopQA: questions that need two articles, with the documents of `dwzhu/LongEmbed`.
-
-    Source: LongEmbed, section 3.2 (https://arxiv.org/abs/2404.12096); https://arxiv.org/abs/2011.01060.
-    """
+    """2WikiMultihopQA: questions that need two articles."""
 
     metadata = _metadata(
-        LEMBWikimQARetrieval,
+        eng.LEMBWikimQARetrieval,
         "LongEmbed2WikiMultihopQA",
         "2wikimqa",
         "2011.01060",
         "Find the collection of encyclopedia articles that answers a two-step question: "
         "300 documents, 300 questions.",
-        task_subtypes=["Article retrieval", "Question answering"],
     )
     size = Size(300, 37445.6033, 300, 67.57)
 

@@ -1,25 +1,69 @@
-"""Variants of the generated tasks by name, for the command line."""
+"""Generated tasks as mteb asks for them: splits, and variants by name."""
 
 import mteb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.tasks import LongEmbedNeedle, LongEmbedPasskey
+from mteb_longembed.tasks.generated.haystack import Draws, Haystack
+from mteb_longembed.tasks.generated.passkey import texts
 from mteb_longembed.tasks.generated.variants import TaskRegistry, find_variant
+
+BOTH = pytest.mark.parametrize("task", [LongEmbedPasskey, LongEmbedNeedle])
+
+
+@given(st.floats(0, 1), st.integers(20, 400))
+def test_fixed_depth_is_met_to_half_a_sentence(depth: float, n_words: int) -> None:
+    haystack = Haystack(texts()["filler"] * (n_words // 19 + 1), n_words)
+    row = haystack.hide("HIDDEN.", haystack.draw_end(Draws("any"), depth))
+    assert abs(row["depth"] - depth) * n_words <= 5
+
+
+@BOTH
+def test_only_the_splits_asked_for_are_made(task, monkeypatch) -> None:
+    made: list[str] = []
+    generate = task.generate
+    monkeypatch.setattr(task, "generate", staticmethod(lambda split: made.append(split) or generate(split)))
+    loaded = task()
+    loaded.filter_eval_splits(["test_512"])
+    loaded.load_data()
+    loaded.load_data()
+    assert made == ["test_512"] == list(loaded.dataset["default"])
+    assert loaded.dataset["default"]["test_512"]["corpus"].to_list() == list(generate("test_512")["corpus"])
+
+
+@BOTH
+def test_an_unknown_split_suggests_the_nearest_length(task) -> None:
+    for wrong, near in (("300", "256"), ("3000000", "1048576"), ("1k", "1024")):
+        message = rf"'test_{wrong}': did you mean 'test_{near}'\? known: test_256, test_512, .*test_1048576\."
+        with pytest.raises(UnknownNameError, match=message):
+            task().filter_eval_splits([f"test_{wrong}"]).load_data()
+
+
+@BOTH
+def test_variants_have_names_revisions_and_data_of_their_own(task) -> None:
+    settings = ({"seed": 1}, {"seed": 2}, {"depth": 0.5}, {"depth": 0.0}, {"n_documents": 60})
+    made = [task(), *(task.variant(**options) for options in settings), task.variant(seed=1, depth=0.5)]
+    assert len({one.metadata.name for one in made}) == len(made)
+    assert len({one.metadata.revision for one in made}) == len(made)
+    assert len({str(list(type(one).generate("test_256")["corpus"])) for one in made}) == len(made)
+    assert type(task.variant()) is task
+    loaded = made[-1].filter_eval_splits(["test_256"])
+    loaded.load_data()
+    assert all(abs(depth - 0.5) < 0.1 for depth in loaded.dataset["default"]["test_256"]["corpus"]["depth"])
+    loaded.unload_data()
+    assert loaded.metadata.name == f"{task.metadata.name}-seed1-depth0.5"
 
 
 @pytest.mark.parametrize(
     "variant",
     [
-        LongEmbedPasskey.variant(seed=7, n_documents=200, depth=0.25),
-        LongEmbedPasskey.variant(depth=0.0),
-        LongEmbedPasskey.variant(depth=0.010010567347),
-        LongEmbedPasskey.variant(depth=1e-5),
-        LongEmbedNeedle.variant(n_documents=60, depth=1.0),
-        LongEmbedNeedle.variant(seed=12345),
         LongEmbedPasskey.variant(seed=7, n_documents=200, depth=0.25, n_queries=200),
-        LongEmbedNeedle.variant(n_queries=100),
-        LongEmbedNeedle.variant(kind="paraphrase"),
+        LongEmbedPasskey.variant(depth=0.010010567347),  # names have nine digits, and so has the depth
+        LongEmbedPasskey.variant(depth=-0.0),
+        LongEmbedNeedle.variant(n_documents=60, depth=1.0),
         LongEmbedNeedle.variant(kind="paraphrase", seed=3, n_documents=60, depth=0.5),
     ],
     ids=lambda variant: variant.metadata.name,
@@ -32,44 +76,7 @@ def test_mteb_finds_a_variant_by_the_name_it_has_in_python(variant) -> None:
     made, wanted = (type(task).generate("test_256") for task in (loaded, variant))
     assert list(made["corpus"]) == list(wanted["corpus"])
     assert made["queries"] == wanted["queries"] and made["relevant_docs"] == wanted["relevant_docs"]
-
-
-def test_depths_have_nine_digits_so_two_names_are_two_places() -> None:
-    names = [
-        LongEmbedPasskey.variant(depth=depth).metadata.name for depth in (0.0100105673, 0.0100105674, -0.0)
-    ]
-    tails = [name.removeprefix("LongEmbedPasskey-depth") for name in names]
-    assert tails == ["0.010010567", "0.010010567", "0"]
-    assert LongEmbedPasskey.variant(depth=0.0100105673).recipe.depth == 0.010010567
-
-
-@pytest.mark.parametrize(
-    ("settings", "rule"),
-    [
-        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-        ({"seed": 7.0}, "seed must be a whole number of at least 0, got 7.0"),
-        ({"n_documents": "60"}, "n_documents must be a whole number of at least 0, got '60'"),
-        ({"depth": "0.5"}, "depth must be from 0 .* got '0.5'"),
-    ],
-)
-def test_settings_that_no_name_can_have_are_told(settings, rule) -> None:
-    with pytest.raises(InputError, match=rule):
-        LongEmbedPasskey.variant(**settings)
-
-
-def test_every_document_can_have_a_query_of_its_own() -> None:
-    made = LongEmbedPasskey.variant(n_documents=200, n_queries=200)
-    data = type(made).generate("test_256")
-    answers = [document for judged in data["relevant_docs"].values() for document in judged]
-    assert len(data["queries"]) == 200
-    assert sorted(answers) == sorted(row["id"] for row in data["corpus"])
-    assert made.metadata.name == "LongEmbedPasskey-docs200-queries200"
-
-
-def test_every_listing_stays_as_it_was() -> None:
-    registry = type(mteb.get_task("LongEmbedPasskey")), mteb.get_tasks(task_types=["Retrieval"])
-    assert registry[0] is LongEmbedPasskey
-    assert not any("-seed" in task.metadata.name for task in registry[1])
+    assert len(made["queries"]) == variant.recipe.n_queries
 
 
 PASSKEY = [
@@ -78,10 +85,10 @@ PASSKEY = [
 
 
 @pytest.mark.parametrize("tail", [*PASSKEY, "QMSum-seed1", "Needle-twohop", "Needle-seed3-paraphrase"])
-def test_other_names_are_no_variants(tail) -> None:
+def test_other_names_are_no_variants_and_no_listing_has_variants(tail) -> None:
     name = f"LongEmbed{tail}"
     assert find_variant(name) is None
-    assert name not in TaskRegistry() and TaskRegistry().get(name, 3) == 3
+    assert name not in TaskRegistry() and TaskRegistry().get(name, 3) == 3 and not list(TaskRegistry())
     with pytest.raises(KeyError):
         mteb.get_task(name)
 
