@@ -45,20 +45,14 @@ class Evidence:
             part.add(documents)
         self.words.add(documents)
 
-    def parts(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The evidence of vectors and that of words with a trust of 1, float32 `[queries, documents]` each."""
-        found = []
-        for part in self.vectors:
-            scores = part.scores(queries)
-            if queries:
-                scores /= np.float32(part.temperature)
-            found.append(scores)
-        return np.mean(found, axis=0), self.words.evidence(queries)
-
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""
-        of_vectors, of_words = self.parts(queries)
-        return of_vectors + np.float32(self.trust) * of_words
+        of_words = self.words.evidence(queries)
+        if not queries:
+            return of_words
+        of_vectors = [part.scores(queries) / np.float32(part.temperature) for part in self.vectors]
+        total: np.ndarray = np.mean(of_vectors, axis=0) + np.float32(self.trust) * of_words
+        return total
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Those of the last vectors."""

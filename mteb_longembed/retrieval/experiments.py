@@ -20,9 +20,8 @@ from mteb_longembed.hub import hub_answers
 from mteb_longembed.names import ZOO, is_bm25_name
 
 from .api_models import check_options, windowed
-from .bm25_settings import BM25Settings
 from .make import loaded_search, meta_of_bm25, search_version
-from .settings import SearchSettings, read_name
+from .settings import BM25Settings, SearchSettings, read_name
 
 _PLAIN = SearchSettings()
 

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
 import mteb
@@ -18,19 +19,18 @@ from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError,
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names import is_bm25_name, is_extended_name, split_name
 
-from .bm25_settings import VERSION, WINDOW, BM25Settings
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder
 from .evidence import Evidence
 from .heads import LongModel, Vectors
 from .mteb_search import ForeignSearch, MTEBSearch
 from .neighbours import Neighbours
-from .passage_bm25 import PassageBM25
+from .passage_bm25 import VERSION, PassageBM25
 from .passages import CutText
 from .reranked import Reranked
 from .rows import Pass, Pieces, similarity_of
 from .scorer import Scorer, full_name, full_revision
-from .settings import TRUST, SearchSettings, read_name, typed_name
+from .settings import TRUST, WINDOW, BM25Settings, SearchSettings, read_name, typed_name
 from .vectors import Join
 from .windows import Windows
 
@@ -38,14 +38,6 @@ from .windows import Windows
 SEARCH_VERSION = "se8"
 #: What stands in a revision before the name of a chunker and its version.
 CHUNKS = "-chunks."
-
-
-@dataclass
-class MultiVectorModel:
-    """A model of ours with several vectors a document, as mteb's encoders hold theirs. It has no `encode`."""
-
-    model: LongMultiVectorEncoder
-    mteb_model_meta: ModelMeta
 
 
 def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = None) -> Scorer:
@@ -83,7 +75,7 @@ def scorer_of(model: Any) -> Scorer:
     if isinstance(model, MTEBSearch):
         return model.scorer
     if hasattr(model, "encode"):
-        return searching(pass_of(model), None, SearchSettings())
+        return searching(Pass(lambda: model), None, SearchSettings())
     if not hasattr(model, "index"):
         raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
     return ForeignSearch(model)
@@ -96,21 +88,18 @@ def encoder_in(model: Any) -> Any:
     return model
 
 
-def pass_of(model: Any) -> Pass:
-    """The pass of an encoder of mteb's, which the pass keeps."""
-    return Pass(lambda: model)
-
-
 def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
     """What mteb runs for a model of ours: an encoder, or a search where the name asks for one."""
     if isinstance(model, LongMultiVectorEncoder):
         model.store = EmbeddingStore.from_environment()
-        inner: Any = MultiVectorModel(model, ModelMeta.from_multi_vector_encoder_model(model))
+        # as mteb's encoders hold theirs, without `encode`
+        meta = ModelMeta.from_multi_vector_encoder_model(model)
+        inner: Any = SimpleNamespace(model=model, mteb_model_meta=meta)
     else:
         inner = LongEncoder(model)
         if not settings:
             return cast("MTEBModels", inner)
-    return cast("MTEBModels", MTEBSearch(searching(pass_of(inner), None, settings)))
+    return cast("MTEBModels", MTEBSearch(searching(Pass(lambda: inner), None, settings)))
 
 
 def searching(
@@ -132,7 +121,6 @@ def searching(
     """
     if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
         return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.encoder)))
-    pieces = pieces or encoded.pieces
     windows = _over_vectors(encoded, vectors, settings, pieces)
     if settings.fuse is None:
         return windows
@@ -188,9 +176,9 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 
     if settings.rerank is not None and split_name(name)[1] is None:
         name += "+pcw@32k:vectors=window"
     encoder = encoder_in(mteb.get_model(name, device=device))
-    if not hasattr(encoder, "encode") and not isinstance(encoder, MultiVectorModel):
+    if not hasattr(encoder, "encode") and not isinstance(encoder, SimpleNamespace):
         raise _no_neighbours(name)
-    encoded = pass_of(encoder)
+    encoded = Pass(lambda: encoder)
     head = encoded.head()
     words = PassageBM25(settings, meta, Neighbours(partial(encoded.text_rows, head)))
     if settings.rerank is None:

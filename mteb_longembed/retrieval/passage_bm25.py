@@ -13,13 +13,16 @@ from scipy import sparse
 from mteb_longembed.sentences import WORDS_PER_TOKEN, query_parts
 from mteb_longembed.word_borders import first_words
 
-from .bm25_settings import BM25Settings
 from .neighbours import SHARE, Neighbours
 from .passages import windows_of
 from .postings import Asked, Postings
 from .scorer import Documents, Span
+from .settings import BM25Settings
+from .vectors import all_vectors, best_vector
 from .words import NO_WORD, Cut, Words
 
+#: Version of this file's algorithm, part of mteb's experiment.
+VERSION = "p4"
 #: Of the query's best window: a window that scores so much less than the document's best counts e times less.
 TEMPERATURE = 0.05
 #: Scores of windows that are in memory at the same time, and words of documents that are counted at the same time.
@@ -98,11 +101,11 @@ class PassageBM25:
         if self.settings.query is not None:
             asked = self._ask(list(chain.from_iterable(parts)))
         scores = self._windows.scores(asked)
-        starts = np.cumsum(self._counts) - self._counts
         if self.settings.score == "max":
-            joined = np.maximum.reduceat(scores, starts, axis=1)
+            joined = best_vector(scores, self._counts)
         else:
-            joined = all_windows(scores, starts, self._counts)
+            highest = np.maximum(scores.max(axis=1, keepdims=True), 1e-9)
+            joined = all_vectors(scores, self._counts, np.float32(TEMPERATURE) * highest)
         ends = np.cumsum(list(map(len, parts)))
         sums = np.add.reduceat(joined, np.append(0, ends[:-1]), axis=0)
         return _scaled(whole) + _scaled(sums)
@@ -282,22 +285,6 @@ def window_borders(n: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
     step = size // 2
     firsts = np.arange(0, max(n - step, 1), step)
     return firsts, np.minimum(firsts + size, n)
-
-
-def all_windows(scores: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The log of the mean exponential of each document's windows, `[queries, documents]`.
-
-    Args:
-        scores: of all windows, at least 0, `[queries, windows]`. They are changed.
-        starts: the first window of each document.
-        counts: the windows of each document.
-    """
-    top = np.maximum(scores.max(axis=1, keepdims=True, initial=0), 1e-9)
-    scores /= top * np.float32(TEMPERATURE)
-    # at most e^20, which is far from float32's end; that of 0 is exactly 1
-    np.exp(scores, out=scores)
-    means = np.add.reduceat(scores, starts, axis=1) / counts
-    return np.log(means).astype(np.float32) * (np.float32(TEMPERATURE) * top)
 
 
 def _scaled(scores: np.ndarray) -> np.ndarray:

@@ -39,8 +39,6 @@ class Head:
         self.rule = rule
         self.step = step
         self.pieces = pieces
-        #: Whether queries are asked of it; a head on which only a map is fitted has none.
-        self.is_asked = False
         self.forget()
 
     def forget(self) -> None:
@@ -73,8 +71,6 @@ class Pass:
         self.is_scaled = self.is_ours and heads.is_scaled(model)
         self.cuts_windows = self.is_ours and model.trunk.cuts and cut is None
         self.is_mean_of_windows = self.cuts_windows and model.head.is_linear
-        #: What cuts a text for an encoder that averages windows (an API); these texts are asked of the inner one.
-        self.pieces: Pieces | None = getattr(encoder, "windows", None) if cut is None else None
         self.heads: list[Head] = []
         self._forget()
 
@@ -91,11 +87,8 @@ class Pass:
 
     @property
     def encoder(self) -> Any:
-        """mteb's encoder; that around which another one averages windows."""
-        encoder = self._load()
-        if self.pieces is not None:
-            return encoder.inner
-        return encoder
+        """mteb's encoder."""
+        return self._load()
 
     @property
     def model(self) -> LongModel:
@@ -179,8 +172,8 @@ class Pass:
         missing = [text for text in dict.fromkeys(texts) if (kind, text) not in head.known]
         if missing:
             # one call gives the vectors of all heads
-            asked = [one for one in self.heads if one is head or one.is_asked]
-            for one, rows in zip(asked, self._encode(asked, missing, kind, self.documents), strict=True):
+            encoded = self._encode(self.heads, missing, kind, self.documents)
+            for one, rows in zip(self.heads, encoded, strict=True):
                 one.known.update({(kind, text): row for text, row in zip(missing, rows, strict=True)})
         found = [head.known[kind, text] for text in texts]
         for one in self.heads:

@@ -52,7 +52,6 @@ class Windows:
             )
         self.encoded = encoded
         self.head = head
-        head.is_asked = True
         self.join = join
         self.whiten = whiten
         self.meta = encoded.meta
