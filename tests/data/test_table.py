@@ -274,21 +274,20 @@ TWICE: dict[str, Any] = {
     "parquet": lambda path: _twice_in_parquet(path / "d.parquet"),
     "csv": lambda path: made(path / "d.csv", "id,text,text\nd1,a,b\n"),
     "tsv": lambda path: made(path / "d.tsv", "id\ttext\ttext\nd1\ta\tb\n"),
-    "jsonl": lambda path: made(path / "d.jsonl", '{"id": "d1", "text": "a", "text": "b"}\n'),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", TWICE)
 def test_a_name_that_occurs_twice_is_refused(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(DataError, match=r"twice\.$|expected each column once"):
+    with pytest.raises(DataError, match="expected each column once"):
         read_documents(TWICE[kind](tmp_path))
 
 
 _CUT = gzip.compress(b"id,text\n" + b"".join(b"d%d,a\n" % i for i in range(900)), mtime=0)[:-12]
 #: Who reads a file, its name, its content, and the rule that its message must name.
 HOSTILE: list[tuple[Any, str, str | bytes, str]] = [
-    (read_documents, "d.tsv", "id\tbody\n1\ta\n", "expected a column text or contents, got id, body"),
-    (read_queries, "d.tsv", "number\tquery\n1\ta\n", "expected a column _id or id or qid or query_id or q_id, got"),
+    (read_documents, "d.tsv", "id\tbody\n1\ta\n", "must be in a column text or contents, got id, body"),
+    (read_queries, "d.tsv", "number\tquery\n1\ta\n", "must be in a column _id or id or qid or query_id or q_id, got"),
     (read_judged, "d.csv", "qid,docid,score\nq1,d1,1.00000001\n", "row 1: the score must be an integer"),
     (read_documents, "d.xlsx", "a", r"its ending must be one of \.jsonl, .*\.parquet, got '\.xlsx'"),
     (read_documents, "d.txt", "d1 0 a 1\n", r"its ending must be one of \.jsonl, .* got '\.txt'"),
