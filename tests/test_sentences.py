@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from mteb_longembed.sentences import is_complete, query_parts, sentence_ends, sentences
+from mteb_longembed.sentences import sentence_ends, sentences
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,6 @@ from mteb_longembed.sentences import is_complete, query_parts, sentence_ends, se
 def test_sentences_are_those_of_unicode_without_its_ends_at_abbreviations(expected: list[str]):
     ends = list(sentence_ends("".join(expected)))
     assert ends == list(itertools.accumulate(map(len, expected[:-1])))
-
-
-def test_each_query_is_its_own_only_part_unless_sentences_are_asked() -> None:
-    queries = ["Where is it? It was here.", "Who?"]
-    assert query_parts(queries, None) == [["Where is it? It was here."], ["Who?"]]
-    assert query_parts(queries, "sentences") == [["Where is it?", "It was here."], ["Who?"]]
 
 
 def test_a_heading_ends_whatever_stands_before_it() -> None:
@@ -77,14 +71,3 @@ def test_line_breaks_are_blanks_but_behind_headings_items_and_blank_lines(
 ) -> None:
     assert sentences(text) == expected
     assert sentences(text.replace("\n", "\r\n")) == expected
-
-
-def test_mails_tables_subtitles_and_programs_hold_no_sentences() -> None:
-    texts = [
-        "> The keeper was not at home when we came.\n> He left.\nSee below.",
-        "| Lamp | It was found. |\n|---|---|\n| Key | It was lost. |",
-        "1\n00:00:01,000 --> 00:00:02,500\n- and then he was\n\n2\n00:00:03,000 --> 00:00:04,000\ngone for ever.",
-        'def find(self):\n    """Find the lamp of the keeper.\n\n    >>> find(3.)\n    """\n    return self.lamp.',
-    ]
-    found = [[sentence for sentence in sentences(text) if is_complete(sentence)] for text in texts]
-    assert found == [["See below."], [], [], []]

@@ -104,7 +104,7 @@ def _plain(hit: Hit) -> dict[str, object]:
 
 def _print(hits_of: Mapping[str, list[Hit]], language: str, *, full: bool) -> None:
     """The hits of each question, with what answers it."""
-    from mteb_longembed.retrieval.excerpt import excerpt
+    from mteb_longembed.retrieval.passages import excerpt
 
     for query, hits in hits_of.items():
         if len(hits_of) > 1:

@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
     name: str
     number: int
-    values: Mapping[str, Any]
+    values: Any
 
 
 def read_table(source: Source, name: str, *, trec: Sequence[str] = ()) -> pd.DataFrame:

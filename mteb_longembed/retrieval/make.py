@@ -13,22 +13,20 @@ from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
-from mteb_longembed.encoders.model import LongMultiVectorEncoder
+from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names import is_bm25_name, is_extended_name, split_name
+from mteb_longembed.names import Vectors, is_extended_name, split_name
 
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder
-from .evidence import Evidence
-from .heads import LongModel, Vectors
+from .evidence import Evidence, Reranked
+from .heads import Pass, Pieces, similarity_of
 from .mteb_search import ForeignSearch, MTEBSearch
 from .neighbours import Neighbours
 from .passage_bm25 import VERSION, PassageBM25
 from .passages import CutText
-from .reranked import Reranked
-from .rows import Pass, Pieces, similarity_of
 from .scorer import Scorer, full_name, full_revision
 from .settings import TRUST, WINDOW, BM25Settings, SearchSettings, read_name, typed_name
 from .vectors import Join
@@ -177,7 +175,10 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 
         name += "+pcw@32k:vectors=window"
     encoder = encoder_in(mteb.get_model(name, device=device))
     if not hasattr(encoder, "encode") and not isinstance(encoder, SimpleNamespace):
-        raise _no_neighbours(name)
+        raise IncompatibleError(
+            f"neighbours needs an encoder, whose vectors of words are compared, got {name!r}, which embeds nothing: "
+            "give another model."
+        )
     encoded = Pass(lambda: encoder)
     head = encoded.head()
     words = PassageBM25(settings, meta, Neighbours(partial(encoded.text_rows, head)))
@@ -187,26 +188,13 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 
 
 
 def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
-    """mteb's description of a BM25 of ours: an experiment on its baseline.
-
-    Raises:
-        IncompatibleError: if the model of its neighbours is a BM25.
-    """
+    """mteb's description of a BM25 of ours: an experiment on its baseline."""
     experiment = {**settings.given, "algorithm": VERSION}
     if settings.neighbours is not None:
-        if settings.neighbours == "bm25" or is_bm25_name(settings.neighbours):
-            raise _no_neighbours(settings.neighbours)
         model = mteb.get_model_meta(settings.neighbours, fetch_from_hf=True)
         experiment["neighbours"] = full_name(model)
         experiment["algorithm"] += f"-{full_revision(model)}"
     return _loading(bm25_s, lambda device: make_bm25(settings, device), experiment_kwargs=experiment)
-
-
-def _no_neighbours(name: str) -> IncompatibleError:
-    return IncompatibleError(
-        f"neighbours needs an encoder, whose vectors of words are compared, got {name!r}, which embeds nothing: "
-        "give another model."
-    )
 
 
 def _loading(known: ModelMeta, make: Callable[[str | None], Scorer], **fields: Any) -> ModelMeta:

@@ -10,13 +10,13 @@ from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
 from scipy import sparse
 
-from mteb_longembed.sentences import WORDS_PER_TOKEN, query_parts
+from mteb_longembed.sentences import WORDS_PER_TOKEN
 from mteb_longembed.word_borders import first_words
 
 from .neighbours import SHARE, Neighbours
 from .passages import windows_of
 from .postings import Asked, Postings
-from .scorer import Documents, Span
+from .scorer import Documents, Span, by_sentence
 from .settings import BM25Settings
 from .vectors import all_vectors, best_vector
 from .words import NO_WORD, Cut, Words
@@ -28,8 +28,6 @@ TEMPERATURE = 0.05
 #: Scores of windows that are in memory at the same time, and words of documents that are counted at the same time.
 _MATRIX = 1 << 24
 _WORDS = 1 << 20
-#: Documents that are fetched at the same time.
-_AT_ONCE = 64
 #: Stands for the end of a text.
 _TO_THE_END = np.iinfo(np.int32).max
 
@@ -93,22 +91,22 @@ class PassageBM25:
         return np.concatenate(found)
 
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
-        asked = self._ask(queries)
-        whole = self._whole.scores(asked)
+        whole = self._whole.scores(self._ask(queries))
         if (self.settings.window is None and self.settings.query is None) or not whole.size:
             return whole
-        parts = query_parts(queries, self.settings.query)
-        if self.settings.query is not None:
-            asked = self._ask(list(chain.from_iterable(parts)))
-        scores = self._windows.scores(asked)
-        if self.settings.score == "max":
-            joined = best_vector(scores, self._counts)
+        if self.settings.query is None:
+            of_windows = self._window_scores(queries)
         else:
-            highest = np.maximum(scores.max(axis=1, keepdims=True), 1e-9)
-            joined = all_vectors(scores, self._counts, np.float32(TEMPERATURE) * highest)
-        ends = np.cumsum(list(map(len, parts)))
-        sums = np.add.reduceat(joined, np.append(0, ends[:-1]), axis=0)
-        return _scaled(whole) + _scaled(sums)
+            of_windows = by_sentence(self._window_scores, queries)
+        return _scaled(whole) + _scaled(of_windows)
+
+    def _window_scores(self, queries: Sequence[str]) -> np.ndarray:
+        """The score of each document from those of its windows, `[queries, documents]`."""
+        scores = self._windows.scores(self._ask(queries))
+        if self.settings.score == "max":
+            return best_vector(scores, self._counts)
+        highest = np.maximum(scores.max(axis=1, keepdims=True), 1e-9)
+        return all_vectors(scores, self._counts, np.float32(TEMPERATURE) * highest)
 
     def evidence(self, queries: Sequence[str]) -> np.ndarray:
         """What the words of each query tell of each document, in nats, float32 `[queries, documents]`.
@@ -229,7 +227,10 @@ class PassageBM25:
         try:
             cuts: list[Cut] = []
             n_words = 0
-            for text in self._texts_from(first):
+            for number in range(first, len(self._documents)):
+                text = self._documents.texts[number]
+                if self.settings.target_len is not None:
+                    text = first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
                 cuts.append(self._words.read(text))
                 n_words += len(cuts[-1].ids)
                 if n_words > _WORDS:
@@ -243,15 +244,6 @@ class PassageBM25:
         self._forms = self._words.forms()
         if self._neighbours is not None:
             self._neighbours.fit(self._forms)
-
-    def _texts_from(self, first: int) -> Iterator[str]:
-        n_documents = len(self._documents)
-        for start in range(first, n_documents, _AT_ONCE):
-            for text in self._documents.texts[start : min(start + _AT_ONCE, n_documents)]:
-                if self.settings.target_len is None:
-                    yield text
-                else:
-                    yield first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
 
     def _count(self, cuts: Sequence[Cut]) -> None:
         if not cuts:

@@ -7,11 +7,10 @@ import numpy as np
 
 from mteb_longembed.encoders.whitening import Whitening, unit
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.sentences import sentences
 
+from .heads import Head, Pass
 from .passages import passages_of, windows_of
-from .rows import Head, Pass
-from .scorer import Documents, Span
+from .scorer import Documents, Span, by_sentence
 from .temperature import N_VECTORS, Temperature, drawn_sentences, spread
 from .vectors import CorpusVectors, Join, document_scores, mean_vectors
 
@@ -94,13 +93,9 @@ class Windows:
         self._prepare()
         if not len(queries):
             return np.zeros((0, len(self._of)), np.float32)
-        if not self._by_sentence:
-            return self._scores(queries)
-        parts = list(map(sentences, queries))
-        counts = np.array(list(map(len, parts)))
-        of_parts = self._scores(list(chain.from_iterable(parts)))
-        sums: np.ndarray = np.add.reduceat(of_parts, np.cumsum(counts) - counts, axis=0)
-        return sums / counts[:, None].astype(np.float32)
+        if self._by_sentence:
+            return by_sentence(self._scores, queries)
+        return self._scores(queries)
 
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
         asked = self._asked(queries)

@@ -18,7 +18,8 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.retrieval.api_models import WindowedEncoder, windowed
+from mteb_longembed.retrieval.encoder import WindowedEncoder
+from mteb_longembed.retrieval.experiments import windowed
 from tests.loopback_server import serving
 from tests.own_data import beir
 

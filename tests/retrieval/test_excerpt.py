@@ -2,7 +2,7 @@
 
 import pytest
 
-from mteb_longembed.retrieval.excerpt import excerpt
+from mteb_longembed.retrieval.passages import excerpt
 
 FILLER = "Nothing of interest happened on that long and quiet day. " * 12
 ANSWER = "Ada Brandt signed the lease of the lighthouse."

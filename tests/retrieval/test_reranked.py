@@ -7,7 +7,7 @@ import pytest
 
 import mteb_longembed as longembed
 from mteb_longembed.errors import InputError
-from mteb_longembed.retrieval import reranked
+from mteb_longembed.retrieval import evidence
 from tests import tiny
 from tests.retrieval.test_searching import QUERIES, corpus
 
@@ -17,7 +17,7 @@ N = 4
 @pytest.fixture
 def both(folder: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """A search that reads the first documents, and the whole fusion."""
-    monkeypatch.setattr(reranked, "N_DRAWN", 3)
+    monkeypatch.setattr(evidence, "N_DRAWN", 3)
     tail = "+pcw@128:size=9,vectors=window"
     first = longembed.search(f"bm25:neighbours={folder}{tail},rerank={N},window=200", device="cpu")
     whole = longembed.search(f"{folder}{tail},fuse=words,score=softmax", device="cpu")

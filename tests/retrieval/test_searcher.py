@@ -20,9 +20,9 @@ from mteb_longembed.encoders import model as encoder_model
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError, StorageError
 from mteb_longembed.retrieval import passages
+from mteb_longembed.retrieval.heads import Pass
 from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.passages import passages_of
-from mteb_longembed.retrieval.rows import Pass
 from mteb_longembed.retrieval.scorer import Documents, Scorer
 from mteb_longembed.retrieval.searcher import Searcher
 from mteb_longembed.retrieval.vectors import CorpusVectors
@@ -360,7 +360,7 @@ def test_a_list_of_questions_gives_the_hits_of_each(folder: Path, tail: str) -> 
 @pytest.mark.parametrize("kind", ["+pi@64", "+pcw@64:size=16,vectors=window", "+pi@64:weights=sif"])
 @pytest.mark.parametrize("number", [0, 2, 5])
 def test_an_add_that_fails_at_any_chunk_changes_nothing(folder, kind, number, monkeypatch) -> None:
-    monkeypatch.setattr("mteb_longembed.retrieval.rows.CALL_BYTES", 1)
+    monkeypatch.setattr("mteb_longembed.retrieval.heads.CALL_BYTES", 1)
     made = Searcher(make_scorer(f"{folder}{kind}", "cpu"))
     made.add(["a", "b"], [DOCUMENTS["d1"], DOCUMENTS["d2"]])
     want = made.search(QUERY)

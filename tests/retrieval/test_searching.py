@@ -12,7 +12,7 @@ from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
 import mteb_longembed as longembed
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
-from mteb_longembed.retrieval import rows as passes
+from mteb_longembed.retrieval import heads as passes
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
