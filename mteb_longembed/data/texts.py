@@ -62,8 +62,7 @@ def texts_of(rows: Dataset) -> Iterator[list[str]]:
     """The documents of a corpus in batches, as models read them: title first."""
     columns = [name for name in ("title", "text") if name in rows.column_names]
     for batch in rows.select_columns(columns).iter(batch_size=64):
-        values = zip(*batch.values(), strict=True)
-        yield [" ".join(value or "" for value in of_row).strip() for of_row in values]
+        yield [" ".join(filter(None, values)).strip() for values in zip(*batch.values(), strict=True)]
 
 
 def query_texts(rows: Dataset, metadata: TaskMetadata) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -199,8 +200,10 @@ class Pass:
         cut: CutText | None = None,
     ) -> list[list[np.ndarray]]:
         """For each head one matrix `[vectors, d]` for each text. What heads have in common is encoded once."""
-        pieces = [[_pieces(text, kind, head.pieces, cut) for text in texts] for head in asked]
-        flat = list(dict.fromkeys(piece for of_head in pieces for of_text in of_head for piece in of_text))
+        pieces = []
+        for head in asked:
+            pieces.append([_pieces(text, kind, head.pieces, cut) for text in texts])
+        flat = list(dict.fromkeys(chain.from_iterable(chain.from_iterable(pieces))))
         if not flat:
             return [[] for _ in asked]
         if self.is_ours:
