@@ -30,9 +30,5 @@ def test_a_text_without_blanks_is_cut_by_characters() -> None:
     assert "阿达签署了灯塔的租约" in shown and 200 <= len(shown.replace("[...]", "").strip()) < 300
 
 
-def test_without_a_word_of_the_question_the_beginning_is_shown() -> None:
-    assert excerpt(FILLER, "zebra", 100, "eng-Latn").startswith("Nothing of interest")
-
-
 def test_a_short_passage_is_shown_whole_with_blanks_for_line_breaks() -> None:
     assert excerpt("One\n\ttwo.\u2029", "one", 240, "eng-Latn") == "One two."

@@ -186,21 +186,6 @@ def test_english_scores_are_those_of_mtebs_baseline() -> None:
         assert row == pytest.approx([expected[key][number] for number in corpus["id"]], abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("language", "texts", "query"),
-    [
-        ("jpn-Jpan", ["東京タワーは高い"], "東京"),
-        ("pol-Latn", ["Wrocław jest piękny", "Kraków jest stary"], "jest"),
-        ("deu-Latn", ["Herr Mu\u0308ller", "Frau Meier"], "Müller"),
-        ("hin-Deva", ["हिन्दी किताब"], "हिन्दी"),
-        ("ara-Arab", ["هذا كِتَاب"], "كتاب"),
-    ],
-)
-def test_a_small_corpus_in_any_language_is_found(language: str, texts: list[str], query: str) -> None:
-    assert fitted(texts, language).scores([query])[0, 0] > 0
-    assert fitted(texts, language, 4).scores([query])[0, 0] > 1.5
-
-
 def test_a_chinese_document_has_windows_of_characters() -> None:
     text = "甲" * 500 + "乙" + "丙" * 499
     ((span, _),) = fitted([text, "丁"], "zho-Hans", 200).passages(["乙"], [[0, 1]])

@@ -89,13 +89,6 @@ def test_words_are_the_same_however_they_are_typed(language: str, one: str, othe
     assert words_of([one], language) == words_of([other], language)
 
 
-def test_places_are_those_in_the_text_as_it_was_given() -> None:
-    text = "  Mu\u0308ller und o\ufb03ce sah 東京。 Dann"
-    cut = Words("deu-Latn").read(text)
-    assert [text[start] for start in cut.starts] == ["M", "u", "o", "s", "東", "京", "D"]
-    assert cut.places.tolist() == [0, 2, 3, 4, 5]  # "und" and "dann" are stop words
-
-
 def test_a_passage_of_a_text_with_ligatures_is_that_of_the_text() -> None:
     texts = [
         "Nothing was there. " * 30 + "The fire\u00adplace of the o\ufb03ce is cold. " + "It rained. " * 50,
