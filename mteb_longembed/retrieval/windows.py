@@ -173,7 +173,9 @@ class Windows:
             best = []
             for number in of_query:
                 spans = self._spans[number]
-                place = int((rows[number] @ query).argmax())
+                place = 0
+                if number in rows:
+                    place = int((rows[number] @ query).argmax())
                 best.append(spans[min(place, len(spans) - 1)])
             found.append(best)
         return found
@@ -193,19 +195,17 @@ class Windows:
         return windows_of(text[: spans[0][1]]) or spans
 
     def _passage_rows(self, shown: set[int]) -> dict[int, np.ndarray]:
-        """The vectors of the passages of documents, as they are compared, `[passages, d]`."""
+        """The vectors of the passages of documents that have several, as they are compared, `[passages, d]`."""
         if self.has_several_vectors:
             return {number: self._mapped(self._ready.document(number)) for number in shown}
         texts = {}
         for number in shown:
             text = self.encoded.documents.texts[number]
-            texts[number] = [text[start:end] for start, end in self._spans[number]]
-        several = {number: parts for number, parts in texts.items() if len(parts) > 1}
-        if several:
+            if len(self._spans[number]) > 1:
+                texts[number] = [text[start:end] for start, end in self._spans[number]]
+        if texts:
             # they are encoded together, and known below
-            self.encoded.text_rows(self.head, list(chain.from_iterable(several.values())))
-        # the only passage of a document needs no vector of its own
-        rows = {number: self._ready.document(number) for number in shown - several.keys()}
-        for number, parts in several.items():
-            rows[number] = self._mapped(self.encoded.text_rows(self.head, parts))
-        return rows
+            self.encoded.text_rows(self.head, list(chain.from_iterable(texts.values())))
+        return {
+            number: self._mapped(self.encoded.text_rows(self.head, parts)) for number, parts in texts.items()
+        }

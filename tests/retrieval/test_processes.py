@@ -2,14 +2,12 @@
 
 import multiprocessing
 import os
-import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.searcher import Searcher
 from tests import tiny
 
@@ -79,10 +77,3 @@ def test_what_a_forked_process_adds_changes_no_other(folder: Path) -> None:
     made.add(["other"], ["beacon"])
     assert child.exitcode == 0 and made.search("lighthouse") == []
     assert made.search("beacon")[0].document == "beacon"
-
-
-def test_a_search_is_not_pickled_and_one_sentence_says_what_to_do() -> None:
-    with pytest.raises(
-        InputError, match=r"a Searcher cannot be pickled, .*: make it in each process, or fork"
-    ):
-        pickle.dumps(longembed.search("bm25"))

@@ -367,3 +367,11 @@ def test_documents_without_words_are_searched(folder: Path, name: str, texts: li
     made = longembed.search(name if name == "bm25" else f"{folder}{name}", device="cpu")
     made.add(["a", "b"], texts)
     assert len(made.search("key")) == (0 if name == "bm25" else 2)
+
+
+def test_documents_that_are_added_one_by_one_stay_in_few_files() -> None:
+    made = longembed.search("bm25")
+    for number in range(20):
+        made.add([f"d{number}"], [f"lamp{number} text"])
+    assert len(made._tables) <= 5
+    assert [made.search(f"lamp{number}")[0].id for number in range(20)] == [f"d{i}" for i in range(20)]
