@@ -145,8 +145,8 @@ class Pass:
             if self.is_ours:
                 check_as_described(self.model)
                 if self._counts is None and any(head.rule for head in self.heads):
-                    texts, _ = draw(map(str.strip, documents.texts), self.model.max_seq_length)
-                    self._counts = count_tokens(cast("Any", self.model), texts)
+                    drawn, _ = draw(map(str.strip, documents.texts), self.model.max_seq_length)
+                    self._counts = count_tokens(cast("Any", self.model), drawn)
                 size = max(CALL_BYTES // max(document_bytes(self.model_of(head)) for head in late), 1)
             for start in range(first, len(documents), size):
                 texts = documents.texts[start : min(start + size, len(documents))]

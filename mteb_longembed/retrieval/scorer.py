@@ -12,7 +12,7 @@ import numpy as np
 from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.texts import ENGLISH
-from mteb_longembed.encoders.spans import Span
+from mteb_longembed.encoders.spans import Span as Span
 from mteb_longembed.names import name_of, revision_of
 from mteb_longembed.sentences import sentences
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
