@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from mteb.models.model_implementations import MODEL_REGISTRY
+from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.models.models_protocols import MTEBModels
 
@@ -21,9 +22,12 @@ from mteb_longembed.hub import hub_answers
 from mteb_longembed.names import ZOO, is_bm25_name
 
 from .encoder import WindowedEncoder
-from .make import loaded_search, meta_of_bm25, search_version
+from .make import loaded_search, meta_of_bm25
+from .passage_bm25 import VERSION
 from .settings import BM25Settings, SearchSettings, read_name
 
+#: Version of this room's algorithms. It is part of the experiment of every name with settings of search.
+SEARCH_VERSION = "se8"
 _PLAIN = SearchSettings()
 
 
@@ -62,7 +66,10 @@ def model_meta(
     elif similarity is None and base.similarity in (None, "cosine", "dot", "euclidean", "manhattan"):
         similarity = ScoringFunction(base.similarity or "cosine")
     experiment = {**checkpoint.experiment, **settings.given}
-    experiment["algorithm"] += search_version(settings)
+    if settings:
+        experiment["algorithm"] += f"-{SEARCH_VERSION}"
+    if settings.fuse:
+        experiment["algorithm"] += f"-bm25_{bm25_s.revision}{VERSION}"
     has_prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
     fields: dict[str, Any] = {
         # what is not true for the model made of a base: packages that its own loader needs, and the like

@@ -32,8 +32,6 @@ from .settings import TRUST, WINDOW, BM25Settings, SearchSettings, read_name, ty
 from .vectors import Join
 from .windows import Windows
 
-#: Version of this room's algorithms. It is part of the experiment of every name with settings of search.
-SEARCH_VERSION = "se8"
 #: What stands in a revision before the name of a chunker and its version.
 CHUNKS = "-chunks."
 
@@ -244,12 +242,3 @@ def chunked_pass(load: Callable[[], Any], cut: CutText) -> Pass:
             f"{model.mteb_model_meta.name}: use another name."
         )
     return Pass(load, cut)
-
-
-def search_version(settings: SearchSettings) -> str:
-    """What a search adds to the version of the algorithms: our version, and that of BM25."""
-    if not settings:
-        return ""
-    if not settings.fuse:
-        return f"-{SEARCH_VERSION}"
-    return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}{VERSION}"

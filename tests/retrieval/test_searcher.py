@@ -1,7 +1,7 @@
 """Search over one's own documents: the scores of mteb, passages of the text, safe in threads and when a call fails."""
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -176,35 +176,36 @@ def test_documents_are_added_without_bars(folder: Path, tail: str, capfd: pytest
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda s: s.add(["d1"], ["x"]), "ids must be new, got 'd1' a second time"),
-        (lambda s: s.add(["x", "x"], ["a", "b"]), "ids must be new, got 'x' a second time"),
-        (lambda s: s.add(["x"], ["a", "b"]), "every document needs an id, got more of one"),
-        (lambda s: s.add(["x"], [None]), "documents must be texts, got a NoneType at place 0"),
-        (lambda s: s.add("ab", ["a", "b"]), "ids must be texts in a list or another iterable, got a str"),
-        (lambda s: s.add(["a\ud800"], ["a"]), "an id must have at least one character and no half ones"),
-        (lambda s: s.add(["x"], pd.DataFrame({"text": ["a"]})), "documents must be .*got a DataFrame: give"),
-        (lambda s: s.add(["x"], Dataset.from_dict({"text": ["a"]})), "documents .*got a Dataset: give"),
-        (lambda s: s.add(["x"], {"x": "a"}), "documents must be texts .*got a dict: give"),
-        (lambda s: s.add(pd.DataFrame({"id": ["x"]}), ["a"]), "ids must be .*got a DataFrame"),
-        (lambda s: s.search({"q": "a"}.keys()), "queries must be texts .*got a dict_keys"),
-        (lambda s: longembed.search("bm25", language="klingon"), "a language must be an ISO 639-3 code"),
-        (lambda s: s.search(" "), "a query must be a text with words"),
-        (lambda s: s.search("a", k=0), "k must be a whole number of at least 1 document, got 0"),
-        (
-            lambda s: Searcher(make_scorer("mini-ape")).search("a"),
-            "search needs documents with text: add some first",
-        ),
-    ],
-)
-def test_wrong_input_is_one_sentence_and_changes_nothing(folder: Path, call: Any, message: str) -> None:
+#: What is wrong, and what is said.
+WRONG: list[tuple[Callable[[Searcher], object], str]] = [
+    (lambda s: s.add(["d1"], ["x"]), "ids must be new, got 'd1' a second time"),
+    (lambda s: s.add(["x", "x"], ["a", "b"]), "ids must be new, got 'x' a second time"),
+    (lambda s: s.add(["x"], ["a", "b"]), "every document needs an id, got more of one"),
+    (lambda s: s.add(["x"], [None]), "documents must be texts, got a NoneType at place 0"),
+    (lambda s: s.add("ab", ["a", "b"]), "ids must be texts in a list or another iterable, got a str"),
+    (lambda s: s.add(["a\ud800"], ["a"]), "an id must have at least one character and no half ones"),
+    (lambda s: s.add(["x"], pd.DataFrame({"text": ["a"]})), "documents must be .*got a DataFrame: give"),
+    (lambda s: s.add(["x"], Dataset.from_dict({"text": ["a"]})), "documents .*got a Dataset: give"),
+    (lambda s: s.add(["x"], {"x": "a"}), "documents must be texts .*got a dict: give"),
+    (lambda s: s.add(pd.DataFrame({"id": ["x"]}), ["a"]), "ids must be .*got a DataFrame"),
+    (lambda s: s.search({"q": "a"}.keys()), "queries must be texts .*got a dict_keys"),
+    (lambda s: longembed.search("bm25", language="klingon"), "a language must be an ISO 639-3 code"),
+    (lambda s: s.search(" "), "a query must be a text with words"),
+    (lambda s: s.search("a", k=0), "k must be a whole number of at least 1 document, got 0"),
+    (
+        lambda s: Searcher(make_scorer("mini-ape")).search("a"),
+        "search needs documents with text: add some first",
+    ),
+]
+
+
+def test_wrong_input_is_one_sentence_and_changes_nothing(folder: Path) -> None:
     made = searcher(f"{folder}+pi@32", {"d1": "a b", "d2": "c d"})
     hits = made.search(QUERY)
-    with pytest.raises(InputError, match=message):
-        call(made)
-    assert made.search(QUERY) == hits
+    for call, message in WRONG:
+        with pytest.raises(InputError, match=message):
+            call(made)
+        assert made.search(QUERY) == hits
 
 
 def test_generators_and_halves_of_characters_are_read(folder: Path) -> None:

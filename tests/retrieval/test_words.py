@@ -40,15 +40,6 @@ def test_latin_words_are_those_of_mtebs_bm25(text: str) -> None:
         assert words_of([text], "eng-Latn") == words_of_mteb([composed])
 
 
-def test_a_document_and_a_query_have_the_same_words() -> None:
-    for language, text in (("eng-Latn", ENGLISH[0]), ("jpn-Jpan", "東京タワーはBM25"), ("hin-Deva", "हिन्दी")):
-        words = Words(language)
-        names = list(words.numbers)
-        ids = words.read(text).ids
-        names = list(words.numbers)
-        assert [names[number] for number in ids] == [word for word, _ in words.of_query(text)]
-
-
 @pytest.mark.parametrize(
     ("language", "text", "expected"),
     [
