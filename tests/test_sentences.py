@@ -1,11 +1,15 @@
-"""The one splitter of sentences, against Unicode's rules."""
+"""The one splitter of sentences, against Unicode's rules, and what a word is."""
 
 import itertools
+import re
 import textwrap
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mteb_longembed.sentences import sentence_ends, sentences
+from mteb_longembed.sentences import count_words, sentence_ends, sentences
+from mteb_longembed.word_borders import n_words
 
 
 @pytest.mark.parametrize(
@@ -71,3 +75,9 @@ def test_line_breaks_are_blanks_but_behind_headings_items_and_blank_lines(
 ) -> None:
     assert sentences(text) == expected
     assert sentences(text.replace("\n", "\r\n")) == expected
+
+
+@given(st.text(st.characters(max_codepoint=0x24F, exclude_categories=["Cf", "Cs"]), max_size=60))
+def test_words_are_runs_of_letters_and_digits(text: str) -> None:
+    assert n_words(text) == len(re.findall(r"\w+", text))
+    assert count_words("甲" * 600) == 800
