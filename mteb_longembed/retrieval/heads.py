@@ -39,7 +39,7 @@ class Head:
     Args:
         rule: of corpus weights.
         step: content tokens for each vector, or `window`; None for one vector a text.
-        pieces: cuts a text before it is encoded.
+        pieces: cuts a text before it is encoded; its vector is the mean of theirs.
     """
 
     def __init__(self, rule: Rule | None, step: Vectors | None, pieces: Pieces | None) -> None:
@@ -77,7 +77,6 @@ class Pass:
         self.has_several_vectors = not hasattr(encoder, "encode")
         self.is_scaled = self.is_ours and is_scaled(model)
         self.cuts_windows = self.is_ours and model.trunk.cuts and cut is None
-        self.is_mean_of_windows = self.cuts_windows and model.head.is_linear
         self.heads: list[Head] = []
         self._forget()
 
@@ -212,9 +211,15 @@ class Pass:
         else:
             encoded = [self._encoded_by_mteb(flat, kind, documents)] * len(asked)
         found = []
-        for of_head, rows in zip(pieces, encoded, strict=True):
+        for head, of_head, rows in zip(asked, pieces, encoded, strict=True):
             known = dict(zip(flat, map(_matrix, rows), strict=True))
-            found.append([np.concatenate([known[piece] for piece in of_text]) for of_text in of_head])
+            matrices = []
+            for of_text in of_head:
+                matrix = np.concatenate([known[piece] for piece in of_text])
+                if head.pieces is not None:
+                    matrix = matrix.mean(axis=0, keepdims=True)
+                matrices.append(matrix)
+            found.append(matrices)
         return found
 
     def _encoded_by_mteb(self, texts: Sequence[str], kind: PromptType, documents: Documents) -> Any:

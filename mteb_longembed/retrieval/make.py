@@ -29,7 +29,6 @@ from .passage_bm25 import VERSION, PassageBM25
 from .passages import CutText
 from .scorer import Scorer, full_name, full_revision
 from .settings import TRUST, WINDOW, BM25Settings, SearchSettings, read_name, typed_name
-from .vectors import Join
 from .windows import Windows
 
 #: What stands in a revision before the name of a chunker and its version.
@@ -134,23 +133,17 @@ def _over_vectors(
     encoded: Pass, vectors: Vectors | None, settings: SearchSettings, pieces: Pieces | None
 ) -> Windows:
     rule = settings.weights
-    join: Join = settings.score or "max"
     fitted_on = None
     scales = encoded.is_scaled or encoded.similarity == "cosine"
     if vectors is not None or encoded.has_several_vectors:
         scales = encoded.is_scaled
         pieces = None
-    elif pieces is not None:
-        join = "mean"
-    elif rule is None and encoded.is_mean_of_windows:
-        join = "mean"
-        vectors = "window"
     elif settings.whiten and encoded.cuts_windows:
         fitted_on = encoded.head(rule, "window")
     return Windows(
         encoded,
         encoded.head(rule, vectors, pieces),
-        join,
+        settings.score or "max",
         scales=scales,
         whiten=settings.whiten,
         fitted_on=fitted_on,

@@ -11,8 +11,8 @@ from mteb_longembed.files import write_at
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
-#: How the vectors of a document give its score: their mean is its one vector, the best one counts, or all of them.
-Join = Literal["mean", "max", "softmax"]
+#: How the vectors of a document give its score: the best one counts, or all of them.
+Join = Literal["max", "softmax"]
 
 
 class CorpusVectors:
@@ -122,13 +122,6 @@ def all_vectors(scores: np.ndarray, counts: np.ndarray, temperature: float | np.
     relative = np.exp((scores - np.repeat(best, counts, axis=1)) / temperature)
     mean = np.add.reduceat(relative, np.cumsum(counts) - counts, axis=1) / counts
     return best + temperature * np.log(mean)
-
-
-def mean_vectors(rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The mean of the vectors of each document, `[documents, d]`."""
-    starts = np.cumsum(counts) - counts
-    means: np.ndarray = np.add.reduceat(rows, starts, axis=0) / counts[:, None]
-    return means.astype(np.float32)
 
 
 def document_scores(
