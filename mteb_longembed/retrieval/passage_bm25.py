@@ -28,6 +28,8 @@ TEMPERATURE = 0.05
 #: Scores of windows that are in memory at the same time, and words of documents that are counted at the same time.
 _MATRIX = 1 << 24
 _WORDS = 1 << 20
+#: Documents that are fetched at the same time.
+_AT_ONCE = 64
 #: Stands for the end of a text.
 _TO_THE_END = np.iinfo(np.int32).max
 
@@ -227,8 +229,7 @@ class PassageBM25:
         try:
             cuts: list[Cut] = []
             n_words = 0
-            for number in range(first, len(self._documents)):
-                text = self._documents.texts[number]
+            for text in self._texts_from(first):
                 if self.settings.target_len is not None:
                     text = first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
                 cuts.append(self._words.read(text))
@@ -244,6 +245,12 @@ class PassageBM25:
         self._forms = self._words.forms()
         if self._neighbours is not None:
             self._neighbours.fit(self._forms)
+
+    def _texts_from(self, first: int) -> Iterator[str]:
+        """The texts of the documents that are not yet read; one by one they would take far longer from the disk."""
+        n_documents = len(self._documents)
+        for start in range(first, n_documents, _AT_ONCE):
+            yield from self._documents.texts[start : min(start + _AT_ONCE, n_documents)]
 
     def _count(self, cuts: Sequence[Cut]) -> None:
         if not cuts:
