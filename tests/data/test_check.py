@@ -53,7 +53,7 @@ def data_sets(draw: st.DrawFn) -> tuple[Rows, Rows, Rows]:
 QUOTED = [{"_id": "7", "title": "T", "text": 'tab-free "quoted", with, commas\u2028'}]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data_sets())
 @example((QUOTED, [{"_id": "7", "text": "?"}], [{"query-id": "7", "corpus-id": "7", "score": 1}]))
 @example((QUOTED, [{"_id": "{", "text": "?"}], [{"query-id": "{", "corpus-id": "7", "score": 1}]))
