@@ -11,10 +11,22 @@ import random
 import sys
 from pathlib import Path
 
+import regex
+
 from mteb_longembed.data.check import read_documents
-from mteb_longembed.sentences import is_complete, sentences
+from mteb_longembed.sentences import sentences
 
 WORDS = (6, 40)
+_MARK_AT_END = regex.compile(r"[\p{SB=ST}\p{SB=AT}][\p{SB=CL}\p{SB=EX}\p{SB=FO}]*$", regex.VERSION1)
+#: What no sentence of prose has: the second half of one, a part of a table, of a program or of a quoted mail.
+_NO_PROSE = regex.compile(
+    r"[-*+•]\s|[\"'“‘(\[]*\p{Ll}|[>|#@]|[\"']{3}|.*(?:\||-->|>>>|\s{4}\S)", regex.DOTALL
+)
+
+
+def is_complete(sentence: str) -> bool:
+    """Whether this is a whole sentence of prose: with a mark at its end, and no half and no part of a table."""
+    return _MARK_AT_END.search(sentence) is not None and _NO_PROSE.match(sentence) is None
 
 
 def main(corpus: str, n: str, folder: str) -> None:

@@ -26,7 +26,7 @@ from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import MARGIN, summarise
 from mteb_longembed.comparing.verdict import Setting, advise, cheapest_named, cost
-from mteb_longembed.retrieval.bm25_settings import BM25Settings
+from mteb_longembed.retrieval.settings import BM25Settings
 from mteb_longembed.statistics import resampling
 
 RESULTS = Path("experiments/regret.csv")

@@ -22,7 +22,7 @@ from mteb_longembed.data.task import files_task
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval.make import make_bm25
-from mteb_longembed.retrieval.passage_bm25 import BM25Settings
+from mteb_longembed.retrieval.settings import BM25Settings
 from mteb_longembed.statistics import resampling
 from mteb_longembed.statistics.resampling import Labels, resample
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Literal
 
 import regex  # type: ignore[import-untyped]
 
@@ -36,11 +35,6 @@ _WORD = regex.compile(r"\s*(\S+)")
 #: Characters of a line that may have been broken because the next word did not fit.
 _NARROW = 40
 _LINE_BREAK = regex.compile(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
-_MARK_AT_END = regex.compile(r"[\p{SB=ST}\p{SB=AT}][\p{SB=CL}\p{SB=EX}\p{SB=FO}]*$", regex.VERSION1)
-#: What no sentence of prose has: the second half of one, a part of a table, of a program or of a quoted mail.
-_NO_PROSE = regex.compile(
-    r"[-*+•]\s|[\"'“‘(\[]*\p{Ll}|[>|#@]|[\"']{3}|.*(?:\||-->|>>>|\s{4}\S)", regex.DOTALL
-)
 #: Ends that are none: an initial (`J. Smith`) and a title (`Dr. Smith`), which has no vowel or is `Prof`.
 _ABBREVIATION = regex.compile(r"\b(?:\p{Lu}[bcdfghjklmnpqrstvwxz]{0,3}|Prof)\. *\Z")
 #: An end that is none of a short piece: the number of a list (`3. Then`).
@@ -114,15 +108,6 @@ def _goes_on(piece: str) -> bool:
     return len(piece.strip()) < _SHORT and _NUMBER.search(end) is not None
 
 
-def is_complete(sentence: str) -> bool:
-    """Whether this is a whole sentence of prose: with a mark at its end, and no half and no part of a table.
-
-    >>> is_complete("Is it?"), is_complete("A heading"), is_complete("| a | b |."), is_complete("found by him.")
-    (True, False, False, False)
-    """
-    return _MARK_AT_END.search(sentence) is not None and _NO_PROSE.match(sentence) is None
-
-
 def sentences(text: str) -> list[str]:
     r"""The sentences of a text, with blanks for line breaks and none at their ends. A text of blanks has one.
 
@@ -149,10 +134,3 @@ def count_words(text: str) -> int:
     4
     """
     return round(n_words(text) / WORDS_PER_TOKEN)
-
-
-def query_parts(queries: Sequence[str], rule: Literal["sentences"] | None) -> list[list[str]]:
-    """What a search asks for each query: its sentences, or without a rule the query itself. Their scores are summed."""
-    if rule is None:
-        return [[query] for query in queries]
-    return [sentences(query) for query in queries]

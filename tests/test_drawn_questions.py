@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mteb_longembed.data.sources import Data
+from mteb_longembed.sentences import sentences
 from tests.own_data import read_passages
 
 RECIPE = Path(__file__).parents[1] / "examples" / "drawn_questions.py"
@@ -33,3 +34,15 @@ def test_drawn_sentences_are_queries_with_the_passage_that_answers(tmp_path, cap
     corpus.write_text('{"id": "a", "text": "short."}\n')
     with pytest.raises(SystemExit, match="no document has a sentence"):
         main(str(corpus), "9", str(tmp_path / "out"))
+
+
+def test_mails_tables_subtitles_and_programs_hold_no_sentences() -> None:
+    is_complete = runpy.run_path(str(RECIPE))["is_complete"]
+    texts = [
+        "> The keeper was not at home when we came.\n> He left.\nSee below.",
+        "| Lamp | It was found. |\n|---|---|\n| Key | It was lost. |",
+        "1\n00:00:01,000 --> 00:00:02,500\n- and then he was\n\n2\n00:00:03,000 --> 00:00:04,000\ngone for ever.",
+        'def find(self):\n    """Find the lamp of the keeper.\n\n    >>> find(3.)\n    """\n    return self.lamp.',
+    ]
+    found = [[sentence for sentence in sentences(text) if is_complete(sentence)] for text in texts]
+    assert found == [["See below."], [], [], []]

@@ -24,7 +24,7 @@ from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from tests import tiny
 
 #: Cases of each target. The nightly run draws new ones (`--hypothesis-profile new-cases`).
-CASES = 25
+CASES = 20
 
 # no large numbers: a base with 10^9 layers or tokens is valid, but takes far too long
 leaves = st.one_of(

@@ -65,13 +65,13 @@ def test_every_nasty_text_is_encoded_as_if_it_were_alone(model: SentenceTransfor
     check(model, NASTY[::-1], "query: ", 5)
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(st.lists(document, min_size=1, max_size=8), prompts, st.integers(1, 9))
 def test_no_document_changes_another(model, texts, prompt, batch_size) -> None:
     check(model, texts, prompt, batch_size)
 
 
-@pytest.mark.parametrize("piece", ["aa bb, ", "x", "日本"])
+@pytest.mark.parametrize("piece", ["aa bb, ", "日本"])
 def test_a_text_of_half_a_megabyte_is_encoded_like_its_beginning(base, piece: str) -> None:
     text = piece * (500_000 // len(piece.encode()))
     model = longembed.extend(base, "pi", target_len=TARGET)

@@ -1,11 +1,15 @@
-"""The one splitter of sentences, against Unicode's rules."""
+"""The one splitter of sentences, against Unicode's rules, and what a word is."""
 
 import itertools
+import re
 import textwrap
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mteb_longembed.sentences import is_complete, query_parts, sentence_ends, sentences
+from mteb_longembed.sentences import count_words, sentence_ends, sentences
+from mteb_longembed.word_borders import n_words
 
 
 @pytest.mark.parametrize(
@@ -26,12 +30,6 @@ from mteb_longembed.sentences import is_complete, query_parts, sentence_ends, se
 def test_sentences_are_those_of_unicode_without_its_ends_at_abbreviations(expected: list[str]):
     ends = list(sentence_ends("".join(expected)))
     assert ends == list(itertools.accumulate(map(len, expected[:-1])))
-
-
-def test_each_query_is_its_own_only_part_unless_sentences_are_asked() -> None:
-    queries = ["Where is it? It was here.", "Who?"]
-    assert query_parts(queries, None) == [["Where is it? It was here."], ["Who?"]]
-    assert query_parts(queries, "sentences") == [["Where is it?", "It was here."], ["Who?"]]
 
 
 def test_a_heading_ends_whatever_stands_before_it() -> None:
@@ -79,12 +77,7 @@ def test_line_breaks_are_blanks_but_behind_headings_items_and_blank_lines(
     assert sentences(text.replace("\n", "\r\n")) == expected
 
 
-def test_mails_tables_subtitles_and_programs_hold_no_sentences() -> None:
-    texts = [
-        "> The keeper was not at home when we came.\n> He left.\nSee below.",
-        "| Lamp | It was found. |\n|---|---|\n| Key | It was lost. |",
-        "1\n00:00:01,000 --> 00:00:02,500\n- and then he was\n\n2\n00:00:03,000 --> 00:00:04,000\ngone for ever.",
-        'def find(self):\n    """Find the lamp of the keeper.\n\n    >>> find(3.)\n    """\n    return self.lamp.',
-    ]
-    found = [[sentence for sentence in sentences(text) if is_complete(sentence)] for text in texts]
-    assert found == [["See below."], [], [], []]
+@given(st.text(st.characters(max_codepoint=0x24F, exclude_categories=["Cf", "Cs"]), max_size=60))
+def test_words_are_runs_of_letters_and_digits(text: str) -> None:
+    assert n_words(text) == len(re.findall(r"\w+", text))
+    assert count_words("甲" * 600) == 800

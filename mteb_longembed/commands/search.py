@@ -106,7 +106,7 @@ def _share_cut(model: ModelMeta, documents: Dataset) -> float:
 
 def _print(hits_of: Mapping[str, list[Hit]], language: str, *, full: bool) -> None:
     """The hits of each question, with what answers it."""
-    from mteb_longembed.retrieval.excerpt import excerpt
+    from mteb_longembed.retrieval.passages import excerpt
 
     for query, hits in hits_of.items():
         if len(hits_of) > 1:

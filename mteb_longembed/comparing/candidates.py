@@ -17,11 +17,10 @@ from mteb_longembed.encoders.swap import ABSOLUTE
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
 from mteb_longembed.names import ZOO, entry_of, holds_model, is_bm25_name, is_extended_name, read_tokens
-from mteb_longembed.retrieval.bm25_settings import BM25Settings
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
 from mteb_longembed.retrieval.scorer import Scorer, full_name
-from mteb_longembed.retrieval.settings import SearchSettings, read_name, typed_name
+from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings, read_name, typed_name
 
 BM25 = "bm25:window=200"
 #: The same, which asks each sentence of a query on its own.

@@ -9,11 +9,11 @@ from itertools import chain, islice
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.spans import vector_tokens
 from mteb_longembed.encoders.tokens import cutter_of
 from mteb_longembed.encoders.weights import document_prompt
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.retrieval.heads import LongModel
 from mteb_longembed.retrieval.passages import CutText
 from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
 from mteb_longembed.word_borders import n_words, word_borders

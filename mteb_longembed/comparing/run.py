@@ -14,16 +14,15 @@ import torch
 from sentence_transformers.util import get_device_name
 
 from mteb_longembed.encoders.batching import TOKENS, TOKENS_ELSEWHERE, no_bar
-from mteb_longembed.encoders.model import LongModelMixin
+from mteb_longembed.encoders.model import LongModel, LongModelMixin
 from mteb_longembed.encoders.speed import measure
 from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
-from mteb_longembed.retrieval.heads import LongModel
+from mteb_longembed.retrieval.heads import Pass
 from mteb_longembed.retrieval.make import chunked_pass, encoder_in, make_bm25, scorer_of, searching
-from mteb_longembed.retrieval.rows import Pass
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
 

@@ -3,13 +3,14 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from mteb_longembed.data.table import QRELS, TREC, Part, Source, ending_of, read_parts, read_table
+from mteb_longembed.data.table import QRELS, TREC, Row, Source, ending_of, read_rows
 from mteb_longembed.errors import DataError
 
 # The names of columns are those of BEIR, of the LongEmbed data set, and plain ones.
@@ -75,7 +76,7 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
     """
     known: set[str] = set()
     columns = {"text": ("text", "contents"), "id": _DOCUMENT}
-    for where, row in _rows(read_parts(source, name or name_of(source, "corpus")), columns, ["title"]):
+    for where, row in _values(read_rows(source, name or name_of(source, "corpus")), columns, ["title"]):
         title = "" if row["title"] is None else _text(row["title"], "title", where)
         yield Document(_new_id(row["id"], where, known), title, _text(row["text"], "text", where))
 
@@ -93,7 +94,7 @@ def read_asked(source: Source, name: str = "") -> Iterator[Query]:
     """
     known: set[str] = set()
     columns = {"text": ("text", "query", "query_text"), "id": _QUERY}
-    for where, row in _rows(read_parts(source, name or name_of(source, "queries")), columns, ["group"]):
+    for where, row in _values(read_rows(source, name or name_of(source, "queries")), columns, ["group"]):
         key = _new_id(row["id"], where, known)
         text = _text(row["text"], "text", where)
         if not text.strip():
@@ -142,12 +143,13 @@ def read_judgement_rows(source: Source, name: str = "") -> Rows:
     """Where each judgement stands, and its query, document, score, and the columns of a passage."""
     name = name or name_of(source, "qrels")
     is_trec = isinstance(source, (str, Path)) and ending_of(Path(source)) in TREC
-    table = read_table(source, name, trec=QRELS if is_trec else ())
+    given = list(read_rows(source, name, trec=QRELS if is_trec else ()))
     columns = {"query": _JUDGED_QUERY, "document": _JUDGED_DOCUMENT}
-    if set(table.columns) - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT, *_PASSAGE}:
+    names = set(chain.from_iterable(row.values for row in given))
+    if names - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT, *_PASSAGE}:
         columns["score"] = _SCORE
     rows = []
-    for where, row in _rows([Part(name, table)], columns, _PASSAGE):
+    for where, row in _values(given, columns, _PASSAGE):
         row["query"] = _id(row["query"], "query id", where)
         row["document"] = _id(row["document"], "document id", where)
         row["score"] = _score(row.get("score", 1), where)
@@ -226,29 +228,26 @@ def name_of(source: Source, kind: str) -> str:
     return f"the {kind}"
 
 
-def _rows(
-    parts: Iterable[Part], columns: Mapping[str, Sequence[str]], optional: Sequence[str]
+def _values(
+    rows: Iterable[Row], columns: Mapping[str, Sequence[str]], optional: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Where each row stands, and its values; None where one is missing.
 
     Args:
-        parts: of a table.
+        rows: of a source.
         columns: the names that each column may have.
-        optional: columns that a table may lack.
+        optional: columns that a row may lack.
     """
-    for part in parts:
-        found = {}
+    for row in rows:
+        where = f"{row.name}, row {row.number}"
+        found = {what: row.values.get(what) for what in optional}
         for what, names in columns.items():
-            present = [name for name in names if name in part.rows]
+            present = [name for name in names if name in row.values]
             if not present:
-                got = ascii(", ".join(map(str, part.rows.columns)))[1:200].rstrip("'")
-                raise DataError(f"{part.name}: expected a column {' or '.join(names)}, got {got}.")
-            found[what] = part.rows[present[0]]
-        for what in optional:
-            found[what] = part.rows.get(what, [None] * len(part.rows))
-        for number, *values in zip(part.rows.index, *found.values(), strict=True):
-            given = [None if _is_missing(value) else value for value in values]
-            yield f"{part.name}, row {number}", dict(zip(found, given, strict=True))
+                got = ascii(", ".join(map(str, row.values)))[1:200].rstrip("'")
+                raise DataError(f"{where}: the {what} must be in a column {' or '.join(names)}, got {got}.")
+            found[what] = row.values[present[0]]
+        yield where, {what: None if _is_missing(value) else value for what, value in found.items()}
 
 
 def _new_id(value: object, where: str, known: set[str]) -> str:

@@ -8,7 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, TypeAlias
 
@@ -43,23 +43,26 @@ _LONGEST = 2**31 - 1
 _ROWS = 256
 
 
-class Part(NamedTuple):
-    """Some rows of a source: what messages call where they stand, and a table with their numbers as its index."""
+class Row(NamedTuple):
+    """A row of a source: what messages call where it stands, its number there, and its values by their columns."""
 
     name: str
-    rows: pd.DataFrame
+    number: int
+    values: Any
 
 
 def read_table(source: Source, name: str, *, trec: Sequence[str] = ()) -> pd.DataFrame:
-    """The rows of a source, with the names of its columns, and numbers of rows for messages as its index.
+    """All rows of a source as a table with their numbers as its index. Arguments and errors as for `read_rows`."""
+    rows = read_rows(source, name, trec=trec)
+    blocks = []
+    while block := list(islice(rows, _ROWS)):
+        numbers = [row.number for row in block]
+        blocks.append(pd.DataFrame([row.values for row in block], numbers, dtype=object))
+    return pd.concat(blocks)
 
-    Arguments and errors as for `read_parts`, which gives the rows of a source that memory does not hold.
-    """
-    return pd.concat([part.rows for part in read_parts(source, name, trec=trec)])
 
-
-def read_parts(source: Source, name: str, *, trec: Sequence[str] = ()) -> Iterator[Part]:
-    """The rows of a source, some after the others. Those of files and streams are never all in memory.
+def read_rows(source: Source, name: str, *, trec: Sequence[str] = ()) -> Iterator[Row]:
+    """The rows of a source, one after the other. Those of files and streams are never all in memory.
 
     Values of text formats are texts. A line of JSON Lines and of TREC's formats counts as a row, also an empty one.
     Names of an index become columns.
@@ -74,32 +77,33 @@ def read_parts(source: Source, name: str, *, trec: Sequence[str] = ()) -> Iterat
             values.
     """
     n_rows = 0
-    for part in _parts(source, name, trec):
-        names = part.rows.columns
-        if names.nlevels > 1 or names[names != ""].has_duplicates:
-            shown = ", ".join(map(str, names))[:100]
-            raise DataError(f"{part.name}: expected each column once, with one name, got {shown!a}.")
-        n_rows += len(part.rows)
-        yield part
+    for row in _rows_of(source, name, trec):
+        if not isinstance(row.values, Mapping):
+            kind = type(row.values).__name__
+            raise DataError(
+                f"{name}, row {row.number}: expected a dict with the names of columns, got a {kind}."
+            )
+        n_rows += 1
+        yield row
     if not n_rows:
         raise DataError(f"{name}: expected rows, got none.")
 
 
-def _parts(source: Any, name: str, trec: Sequence[str]) -> Iterator[Part]:
-    """The parts of any source."""
+def _rows_of(source: Any, name: str, trec: Sequence[str]) -> Iterator[Row]:
+    """The rows of any source."""
     if isinstance(source, Mapping):
-        yield from _numbered(name, [pd.DataFrame(_rows_of_dict(source), dtype=object)])
+        yield from _numbered(name, _of_dict(source))
     elif isinstance(source, (str, Path)) and Path(source).is_dir():
         yield from _of_folder(Path(source), name)
     elif isinstance(source, (str, Path)):
         yield from _of_file(Path(source), name, trec)
     elif hasattr(source, "iter") and hasattr(source, "with_format"):
         # a data set of Hugging Face, perhaps in streaming mode and with a format of its own
-        yield from _numbered(name, source.with_format("arrow").iter(_ROWS))
+        yield from _numbered(name, _of_arrow(source.with_format("arrow").iter(_ROWS)))
     elif isinstance(source, pd.DataFrame) or hasattr(source, "to_pandas"):
-        yield from _numbered(name, [source])
+        yield from _numbered(name, _of_frame(source, name))
     elif isinstance(source, Iterable):
-        yield from _of_rows(name, enumerate(source, start=1))
+        yield from _numbered(name, source)
     else:
         kind = type(source).__name__
         raise DataError(
@@ -107,62 +111,68 @@ def _parts(source: Any, name: str, trec: Sequence[str]) -> Iterator[Part]:
         )
 
 
-def _numbered(name: str, tables: Iterable[Any]) -> Iterator[Part]:
-    """Tables of pandas, Arrow or others, whose rows are numbered through. Named levels of an index are columns."""
-    n_before = 0
-    for table in tables:
-        rows = table
-        if not isinstance(rows, pd.DataFrame):
-            rows = table.to_pandas()
-        if not isinstance(rows, pd.DataFrame):
-            raise DataError(f"{name}: expected a table with columns, got a {type(table).__name__}.")
-        levels = [level for level in rows.index.names if level is not None and level not in rows]
-        rows = rows.reset_index(level=levels)
-        rows.index = pd.RangeIndex(n_before + 1, n_before + len(rows) + 1)
-        n_before += len(rows)
-        yield Part(name, rows)
+def _numbered(name: str, rows: Iterable[Any]) -> Iterator[Row]:
+    for number, values in enumerate(rows, start=1):
+        yield Row(name, number, values)
 
 
-def _of_rows(name: str, rows: Iterable[tuple[int, Any]]) -> Iterator[Part]:
-    """Parts from dicts with their numbers."""
-    numbered = iter(rows)
-    while block := dict(islice(numbered, _ROWS)):
-        for number, row in block.items():
-            if not isinstance(row, Mapping):
-                kind = type(row).__name__
-                raise DataError(
-                    f"{name}, row {number}: expected a dict with the names of columns, got a {kind}."
-                )
-        yield Part(name, pd.DataFrame(list(block.values()), list(block), dtype=object))
+def _of_arrow(tables: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    return chain.from_iterable(table.to_pylist() for table in tables)
 
 
-def _rows_of_dict(source: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+def _of_frame(source: Any, name: str) -> Iterator[dict[str, Any]]:
+    """The rows of a table of pandas, or of another library. Named levels of an index are columns."""
+    frame = source
+    if not isinstance(frame, pd.DataFrame):
+        frame = source.to_pandas()
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"{name}: expected a table with columns, got a {type(source).__name__}.")
+    if frame.columns.nlevels > 1:
+        raise DataError(
+            f"{name}: expected each column once, with one name, got {list(frame.columns)!a:.100}."
+        )
+    _check_once(frame.columns, name)
+    levels = [level for level in frame.index.names if level is not None and level not in frame]
+    frame = frame.reset_index(level=levels)
+    for start in range(0, len(frame), _ROWS):
+        yield from frame.iloc[start : start + _ROWS].to_dict("records")
+
+
+def _check_once(columns: Iterable[Any], name: str) -> None:
+    """Refuse a column that comes twice. One without a name is the index that pandas writes."""
+    names = [column for column in columns if column != ""]
+    if len(set(names)) < len(names):
+        shown = ", ".join(map(str, names))[:100]
+        raise DataError(f"{name}: expected each column once, got {shown!a}.")
+
+
+def _of_dict(source: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for key, value in source.items():
         if not isinstance(value, Mapping):
-            rows.append({"id": key, "text": value})
+            yield {"id": key, "text": value}
         elif isinstance(value.get("text"), str):
-            rows.append({**value, "_id": key})
+            yield {**value, "_id": key}
         else:
-            rows += [{"query-id": key, "corpus-id": other, "score": score} for other, score in value.items()]
-    return rows
+            for other, score in value.items():
+                yield {"query-id": key, "corpus-id": other, "score": score}
 
 
-def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Part]:
+def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
     """The rows of a file, in TREC's format if there are columns of it."""
     if not path.is_file():  # a pipe can be read only once
         raise DataError(f"{name}: expected a regular file or a folder, found none.")
     ending = ending_of(path)
     with _told(name, path):
         if trec:
-            yield from _of_rows(name, _trec_rows(path, name, trec))
+            yield from _trec_rows(path, name, trec)
         elif ending == ".jsonl":
-            yield from _of_rows(name, _json_rows(path, name))
+            yield from _json_rows(path, name)
         elif ending == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
-                yield from _numbered(name, file.iter_batches(_ROWS))
+                _check_once(file.schema_arrow.names, name)
+                yield from _numbered(name, _of_arrow(file.iter_batches(_ROWS)))
         elif ending in _SEPARATED:
-            yield from _of_rows(name, _separated_rows(path, name, ending))
+            yield from _separated_rows(path, name, ending)
         else:
             raise DataError(f"{name}: its ending must be one of {', '.join(ENDINGS)}, got {ending!r}.")
 
@@ -190,24 +200,23 @@ def _opened(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", newline="")
 
 
-def _separated_rows(path: Path, name: str, ending: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """The number and the values of each row of a CSV or TSV file. pandas fills rows that are too short, unsaid."""
+def _separated_rows(path: Path, name: str, ending: str) -> Iterator[Row]:
+    """The rows of a CSV or TSV file. pandas fills rows that are too short, unsaid."""
     csv.field_size_limit(_LONGEST)
     with _opened(path) as file:
         reader = csv.DictReader(file, strict=True, **_SEPARATED[ending])
         columns = list(filter(None, reader.fieldnames or ()))
-        if len(set(columns)) < len(columns):
-            raise DataError(f"{name}: expected each column once, got {', '.join(columns)[:100]!a}.")
-        for number, row in enumerate(reader, start=1):
-            if None in row or None in row.values():
+        _check_once(columns, name)
+        for row in _numbered(name, reader):
+            if None in row.values or None in row.values.values():
                 raise DataError(
-                    f"{name}, row {number}: expected {len(columns)} values ({', '.join(columns)[:100]})."
+                    f"{name}, row {row.number}: expected {len(columns)} values ({', '.join(columns)[:100]})."
                 )
-            yield number, row
+            yield row
 
 
-def _trec_rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The number and the values of each line of TREC's formats, with white space between them, or else tabs."""
+def _trec_rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[Row]:
+    """The lines of TREC's formats, with white space between values, or else tabs."""
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             values = line.split()
@@ -218,30 +227,21 @@ def _trec_rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[
                     f"{name}, row {number}: expected {len(columns)} values ({', '.join(columns)}), got {len(values)}."
                 )
             if values:
-                yield number, dict(zip(columns, values, strict=True))
+                yield Row(name, number, dict(zip(columns, values, strict=True)))
 
 
-def _json_rows(path: Path, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The number and the object of each line. pandas' own reader cannot say which line is wrong."""
+def _json_rows(path: Path, name: str) -> Iterator[Row]:
+    """The object of each line. pandas' own reader cannot say which line is wrong."""
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line, object_pairs_hook=_once)
+                values = json.loads(line)
             except (ValueError, RecursionError) as error:
                 reason = str(error).replace("line 1 ", "")  # json knows only this line
                 raise DataError(f"{name}, row {number}: expected one JSON object, got: {reason}.") from None
-            yield number, row
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object whose names occur once. Without this the last value of a name would count."""
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        again = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"{again[:60]!a} twice")
-    return row
+            yield Row(name, number, values)
 
 
 def ending_of(path: Path) -> str:
@@ -253,7 +253,7 @@ def ending_of(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _of_folder(folder: Path, name: str) -> Iterator[Part]:
+def _of_folder(folder: Path, name: str) -> Iterator[Row]:
     """The texts of a folder, or the rows of its shards. One with both is refused: it may be a clone of a data set."""
     files = _visible(folder)
     texts = [file for file in files if ending_of(file) in TEXTS]
@@ -269,16 +269,13 @@ def _of_folder(folder: Path, name: str) -> Iterator[Part]:
         )
     for file in tables:
         yield from _of_file(file, f"{name}/{file.relative_to(folder).as_posix()}", ())
-    yield from _of_rows(name, enumerate(_texts(folder, name, texts), start=1))
-
-
-def _texts(folder: Path, name: str, texts: Sequence[Path]) -> Iterator[dict[str, str]]:
-    """A row for each text file of a folder; its id is the path in the folder, such as `library/argparse.txt`."""
-    for file in texts:
-        # macOS may write the letters of a name in parts (NFD); tables usually have whole letters (NFC)
+    for number, file in enumerate(texts, start=1):
+        # the id is the path in the folder, such as `library/argparse.txt`. macOS may write the letters of a name in
+        # parts (NFD); tables usually have whole letters (NFC)
         inner = unicodedata.normalize("NFC", file.relative_to(folder).as_posix())
         with _told(f"{name}/{inner}", file):
-            yield {"id": inner, "text": file.read_bytes().decode("utf-8-sig")}
+            text = file.read_bytes().decode("utf-8-sig")
+        yield Row(name, number, {"id": inner, "text": text})
 
 
 def _visible(folder: Path) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from datasets import Dataset
@@ -60,13 +60,9 @@ def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | N
 
 def texts_of(rows: Dataset) -> Iterator[list[str]]:
     """The documents of a corpus in batches, as models read them: title first."""
-    for batch in text_columns(rows).iter(batch_size=64):
-        yield [joined(values) for values in zip(*batch.values(), strict=True)]
-
-
-def text_columns(rows: Dataset) -> Dataset:
-    """The columns of a corpus that models read: the title, if it has one, and the text."""
-    return rows.select_columns([name for name in ("title", "text") if name in rows.column_names])
+    columns = [name for name in ("title", "text") if name in rows.column_names]
+    for batch in rows.select_columns(columns).iter(batch_size=64):
+        yield [" ".join(filter(None, values)).strip() for values in zip(*batch.values(), strict=True)]
 
 
 def query_texts(rows: Dataset, metadata: TaskMetadata) -> list[str]:
@@ -88,8 +84,3 @@ def language_of(metadata: TaskMetadata, subset: str) -> str:
     if len(codes) == 1:
         return next(iter(codes.values()))
     return ENGLISH
-
-
-def joined(values: Iterable[str | None]) -> str:
-    """Title and text, as models read them."""
-    return " ".join(value or "" for value in values).strip()

@@ -6,26 +6,21 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import Any
 
+from mteb_longembed.encoders.spans import Span
 from mteb_longembed.errors import InputError
 
-from .passages import CutText, Passage
+from .passages import CutText
 
-
-class TextSplitter(Protocol):
-    """LangChain's splitters, which need `add_start_index=True`."""
-
-    def create_documents(self, texts: list[str]) -> Iterable[object]: ...
-
-
-#: A splitter, or a function to `(start, end)` in characters or objects with `start_index` and `end_index` (Chonkie's).
-Cutter = Callable[[str], Iterable[object]] | TextSplitter
+#: A function to `(start, end)` in characters or objects with `start_index` and `end_index` (Chonkie's), or a splitter
+#: of LangChain, which needs `add_start_index=True`.
+Cutter = Callable[[str], Iterable[object]] | Any
 #: It may have a version.
 Chunker = Cutter | tuple[Cutter, str]
 
 
-def apply_chunker(chunker: Cutter, text: str) -> list[Passage]:
+def apply_chunker(chunker: Cutter, text: str) -> list[Span]:
     """Start and end of each chunk that has text, in characters. A text without a chunk is one chunk."""
     first = len(text) - len(text.lstrip())
     text = text.strip()  # as mteb hands it to encoders

@@ -2,27 +2,31 @@
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 from mteb.models.model_implementations import MODEL_REGISTRY
+from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.models.models_protocols import MTEBModels
 
-from mteb_longembed.encoders.checkpoint import Base, Checkpoint, open_checkpoint
+from mteb_longembed.encoders.checkpoint import Base, Checkpoint, ModelSpec, open_checkpoint, strategy_of
 from mteb_longembed.encoders.load import load_checkpoint
 from mteb_longembed.encoders.model import LongModel
-from mteb_longembed.errors import InputError
+from mteb_longembed.encoders.strategies import ALGORITHM
+from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.hub import hub_answers
 from mteb_longembed.names import ZOO, is_bm25_name
 
-from .api_models import check_options, windowed
-from .bm25_settings import BM25Settings
-from .make import loaded_search, meta_of_bm25, search_version
-from .settings import SearchSettings, read_name
+from .encoder import WindowedEncoder
+from .make import loaded_search, meta_of_bm25
+from .passage_bm25 import VERSION
+from .settings import BM25Settings, SearchSettings, read_name
 
+#: Version of this room's algorithms. It is part of the experiment of every name with settings of search.
+SEARCH_VERSION = "se8"
 _PLAIN = SearchSettings()
 
 
@@ -61,7 +65,10 @@ def model_meta(
     elif similarity is None and base.similarity in (None, "cosine", "dot", "euclidean", "manhattan"):
         similarity = ScoringFunction(base.similarity or "cosine")
     experiment = {**checkpoint.experiment, **settings.given}
-    experiment["algorithm"] += search_version(settings)
+    if settings:
+        experiment["algorithm"] += f"-{SEARCH_VERSION}"
+    if settings.fuse:
+        experiment["algorithm"] += f"-bm25_{bm25_s.revision}{VERSION}"
     has_prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
     fields: dict[str, Any] = {
         # what is not true for the model made of a base: packages that its own loader needs, and the like
@@ -148,3 +155,46 @@ def _load(
         model.cut_dimensions(embed_dim)
         model.remember(checkpoint)  # mteb adds it to the experiment
     return loaded_search(model, settings)
+
+
+def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> ModelMeta:
+    """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models. It takes no settings of search."""
+    if not spec.kind.CUTS:
+        raise IncompatibleError(
+            f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
+        )
+    foreign = {*spec.experiment, *settings} - {"strategy", "target_len", "trained_len", "logn"}
+    if foreign:
+        raise IncompatibleError(
+            f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "
+            f"{', '.join(sorted(foreign))}: leave it out."
+        )
+    known = int(base.max_tokens) if base.max_tokens else None
+    strategy = strategy_of(spec, known, str(base.name))
+    experiment = {"strategy": spec.strategy, "target_len": strategy.target_len, "algorithm": ALGORITHM}
+    if strategy.trained_len != known:
+        experiment["trained_len"] = strategy.trained_len
+
+    def load(
+        name: str,
+        revision: str | None = None,
+        device: str | None = None,
+        embed_dim: int | None = None,
+        **options: Any,
+    ) -> WindowedEncoder:
+        check_options(name, experiment, options)
+        inner = base.load_model(device=device, embed_dim=embed_dim)
+        return WindowedEncoder(inner, strategy.trained_len, strategy.target_len)
+
+    fields = {"loader": load, "loader_kwargs": {}, "max_tokens": strategy.target_len}
+    return base.model_copy(update={"experiment_kwargs": experiment, **fields})
+
+
+def check_options(name: str, experiment: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raise InputError for an option that mteb gives to a loader, and that is not in the experiment of its model."""
+    for key, value in options.items():
+        if experiment.get(key) != value:
+            raise InputError(
+                f"what changes a model is part of its name, got {key}={value} beside {name}: write it into the name, "
+                "or leave it out."
+            )

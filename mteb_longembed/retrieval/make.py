@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
 import mteb
@@ -12,40 +13,26 @@ from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
-from mteb_longembed.encoders.model import LongMultiVectorEncoder
+from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names import is_bm25_name, is_extended_name, split_name
+from mteb_longembed.names import Vectors, is_extended_name, split_name
 
-from .bm25_settings import VERSION, WINDOW, BM25Settings
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder
-from .evidence import Evidence
-from .heads import LongModel, Vectors
+from .evidence import Evidence, Reranked
+from .heads import Pass, Pieces, similarity_of
 from .mteb_search import ForeignSearch, MTEBSearch
 from .neighbours import Neighbours
-from .passage_bm25 import PassageBM25
+from .passage_bm25 import VERSION, PassageBM25
 from .passages import CutText
-from .reranked import Reranked
-from .rows import Pass, Pieces, similarity_of
 from .scorer import Scorer, full_name, full_revision
-from .settings import TRUST, SearchSettings, read_name, typed_name
-from .vectors import Join
+from .settings import TRUST, WINDOW, BM25Settings, SearchSettings, read_name, typed_name
 from .windows import Windows
 
-#: Version of this room's algorithms. It is part of the experiment of every name with settings of search.
-SEARCH_VERSION = "se8"
 #: What stands in a revision before the name of a chunker and its version.
 CHUNKS = "-chunks."
-
-
-@dataclass
-class MultiVectorModel:
-    """A model of ours with several vectors a document, as mteb's encoders hold theirs. It has no `encode`."""
-
-    model: LongMultiVectorEncoder
-    mteb_model_meta: ModelMeta
 
 
 def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = None) -> Scorer:
@@ -83,7 +70,7 @@ def scorer_of(model: Any) -> Scorer:
     if isinstance(model, MTEBSearch):
         return model.scorer
     if hasattr(model, "encode"):
-        return searching(pass_of(model), None, SearchSettings())
+        return searching(Pass(lambda: model), None, SearchSettings())
     if not hasattr(model, "index"):
         raise ModelError(f"search needs a model that embeds or searches, got {model.mteb_model_meta.name}.")
     return ForeignSearch(model)
@@ -96,21 +83,18 @@ def encoder_in(model: Any) -> Any:
     return model
 
 
-def pass_of(model: Any) -> Pass:
-    """The pass of an encoder of mteb's, which the pass keeps."""
-    return Pass(lambda: model)
-
-
 def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
     """What mteb runs for a model of ours: an encoder, or a search where the name asks for one."""
     if isinstance(model, LongMultiVectorEncoder):
         model.store = EmbeddingStore.from_environment()
-        inner: Any = MultiVectorModel(model, ModelMeta.from_multi_vector_encoder_model(model))
+        # as mteb's encoders hold theirs, without `encode`
+        meta = ModelMeta.from_multi_vector_encoder_model(model)
+        inner: Any = SimpleNamespace(model=model, mteb_model_meta=meta)
     else:
         inner = LongEncoder(model)
         if not settings:
             return cast("MTEBModels", inner)
-    return cast("MTEBModels", MTEBSearch(searching(pass_of(inner), None, settings)))
+    return cast("MTEBModels", MTEBSearch(searching(Pass(lambda: inner), None, settings)))
 
 
 def searching(
@@ -132,7 +116,6 @@ def searching(
     """
     if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
         return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.encoder)))
-    pieces = pieces or encoded.pieces
     windows = _over_vectors(encoded, vectors, settings, pieces)
     if settings.fuse is None:
         return windows
@@ -150,23 +133,17 @@ def _over_vectors(
     encoded: Pass, vectors: Vectors | None, settings: SearchSettings, pieces: Pieces | None
 ) -> Windows:
     rule = settings.weights
-    join: Join = settings.score or "max"
     fitted_on = None
     scales = encoded.is_scaled or encoded.similarity == "cosine"
     if vectors is not None or encoded.has_several_vectors:
         scales = encoded.is_scaled
         pieces = None
-    elif pieces is not None:
-        join = "mean"
-    elif rule is None and encoded.is_mean_of_windows:
-        join = "mean"
-        vectors = "window"
     elif settings.whiten and encoded.cuts_windows:
         fitted_on = encoded.head(rule, "window")
     return Windows(
         encoded,
         encoded.head(rule, vectors, pieces),
-        join,
+        settings.score or "max",
         scales=scales,
         whiten=settings.whiten,
         fitted_on=fitted_on,
@@ -188,9 +165,12 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 
     if settings.rerank is not None and split_name(name)[1] is None:
         name += "+pcw@32k:vectors=window"
     encoder = encoder_in(mteb.get_model(name, device=device))
-    if not hasattr(encoder, "encode") and not isinstance(encoder, MultiVectorModel):
-        raise _no_neighbours(name)
-    encoded = pass_of(encoder)
+    if not hasattr(encoder, "encode") and not isinstance(encoder, SimpleNamespace):
+        raise IncompatibleError(
+            f"neighbours needs an encoder, whose vectors of words are compared, got {name!r}, which embeds nothing: "
+            "give another model."
+        )
+    encoded = Pass(lambda: encoder)
     head = encoded.head()
     words = PassageBM25(settings, meta, Neighbours(partial(encoded.text_rows, head)))
     if settings.rerank is None:
@@ -199,26 +179,13 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 
 
 
 def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
-    """mteb's description of a BM25 of ours: an experiment on its baseline.
-
-    Raises:
-        IncompatibleError: if the model of its neighbours is a BM25.
-    """
+    """mteb's description of a BM25 of ours: an experiment on its baseline."""
     experiment = {**settings.given, "algorithm": VERSION}
     if settings.neighbours is not None:
-        if settings.neighbours == "bm25" or is_bm25_name(settings.neighbours):
-            raise _no_neighbours(settings.neighbours)
         model = mteb.get_model_meta(settings.neighbours, fetch_from_hf=True)
         experiment["neighbours"] = full_name(model)
         experiment["algorithm"] += f"-{full_revision(model)}"
     return _loading(bm25_s, lambda device: make_bm25(settings, device), experiment_kwargs=experiment)
-
-
-def _no_neighbours(name: str) -> IncompatibleError:
-    return IncompatibleError(
-        f"neighbours needs an encoder, whose vectors of words are compared, got {name!r}, which embeds nothing: "
-        "give another model."
-    )
 
 
 def _loading(known: ModelMeta, make: Callable[[str | None], Scorer], **fields: Any) -> ModelMeta:
@@ -268,12 +235,3 @@ def chunked_pass(load: Callable[[], Any], cut: CutText) -> Pass:
             f"{model.mteb_model_meta.name}: use another name."
         )
     return Pass(load, cut)
-
-
-def search_version(settings: SearchSettings) -> str:
-    """What a search adds to the version of the algorithms: our version, and that of BM25."""
-    if not settings:
-        return ""
-    if not settings.fuse:
-        return f"-{SEARCH_VERSION}"
-    return f"-{SEARCH_VERSION}-bm25_{bm25_s.revision}{VERSION}"

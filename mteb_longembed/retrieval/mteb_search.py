@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from datasets import Dataset
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.data.text_table import text_table
-from mteb_longembed.data.texts import joined, language_of, query_texts, text_columns, texts_of
+from mteb_longembed.data.text_table import stored_table, text_table
+from mteb_longembed.data.texts import language_of, query_texts, texts_of
 
 from .scorer import Documents, Scorer, Span, full_name, whole_documents
 
@@ -117,34 +117,10 @@ def best_documents(
 def documents_of(
     corpus: Dataset, metadata: TaskMetadata, subset: str, options: Mapping[str, Any] | None = None
 ) -> Documents:
-    """The documents of a task's corpus."""
-    language = language_of(metadata, subset)
-    return Documents(list(corpus["id"]), _Texts(corpus), language, metadata, options or {})
-
-
-class _Texts(Sequence[str]):
-    """The texts of a corpus as models read them, title first. They stay where mteb keeps its rows."""
-
-    def __init__(self, corpus: Dataset) -> None:
-        self._corpus = text_columns(corpus)
-
-    def __len__(self) -> int:
-        return len(self._corpus)
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[str]: ...
-
-    def __getitem__(self, place: int | slice) -> str | list[str]:
-        places = range(len(self))[place]
-        if isinstance(places, range):
-            return list(chain.from_iterable(texts_of(self._corpus.select(places))))
-        return joined(self._corpus[places].values())
-
-    def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(texts_of(self._corpus))
+    """The documents of a task's corpus, as models read them: title first. Their texts go to a temporary file."""
+    texts = chain.from_iterable(texts_of(corpus))
+    table = stored_table(zip(corpus["id"], texts, strict=True))
+    return Documents(list(table["id"]), table["text"], language_of(metadata, subset), metadata, options or {})
 
 
 class ForeignSearch:

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
 from scipy import sparse
+from sentence_transformers.util import dot_score, semantic_search
 
 from mteb_longembed.encoders.whitening import unit
 
@@ -13,8 +15,6 @@ Encode = Callable[[Sequence[str]], np.ndarray]
 NEAREST = 10
 LEAST = 0.3
 SHARE = 0.5
-#: Cosines that are in memory at the same time.
-_BLOCK = 1 << 24
 
 
 class Neighbours:
@@ -61,11 +61,18 @@ class Neighbours:
             return sparse.csr_array(shape, dtype=np.float32)
         new = [place for place, word in enumerate(words) if word not in self._known]
         if new:
-            asked = [words[place] for place in new]
-            nearest = self._nearest(unit(self._read(asked) - self._mean), own[new])
-            for row, word in enumerate(asked):
-                part = slice(nearest.indptr[row], nearest.indptr[row + 1])
-                self._known[word] = nearest.indices[part], nearest.data[part]
+            rows = unit(self._read([words[place] for place in new]) - self._mean)
+            found = semantic_search(
+                torch.from_numpy(rows),
+                torch.from_numpy(self._unit),
+                top_k=NEAREST + 1,
+                score_function=dot_score,
+            )
+            for place, hits in zip(new, found, strict=True):
+                others = [hit for hit in hits if hit["corpus_id"] != own[place]][:NEAREST]
+                near = [hit for hit in others if hit["score"] > LEAST]
+                numbers = np.array([hit["corpus_id"] for hit in near], int)
+                self._known[words[place]] = numbers, np.array([hit["score"] for hit in near], np.float32)
         numbers, cosines = zip(*(self._known[word] for word in words), strict=True)
         ends = np.cumsum([0, *map(len, numbers)])
         return sparse.csr_array((np.concatenate(cosines), np.concatenate(numbers), ends), shape)
@@ -75,21 +82,3 @@ class Neighbours:
         if new:
             self._vectors.update(zip(new, np.asarray(self._encode(new), np.float32), strict=True))
         return np.stack([self._vectors[word] for word in words])
-
-    def _nearest(self, unit: np.ndarray, own: np.ndarray) -> sparse.csr_array:
-        """The neighbours of these vectors, without the words themselves, a block of vectors after the other."""
-        n_words = len(self._words)
-        nearest = min(NEAREST, n_words)
-        size = max(_BLOCK // n_words, 1)
-        parts = []
-        for start in range(0, len(unit), size):
-            cosines = unit[start : start + size] @ self._unit.T
-            numbers = own[start : start + size]
-            known = np.flatnonzero(numbers >= 0)
-            cosines[known, numbers[known]] = -1
-            columns = np.argpartition(-cosines, nearest - 1, axis=1)[:, :nearest].ravel()
-            rows = np.repeat(np.arange(len(cosines)), nearest)
-            values = cosines[rows, columns]
-            near = values > LEAST
-            parts.append(sparse.csr_array((values[near], (rows[near], columns[near])), cosines.shape))
-        return sparse.vstack(parts, format="csr")

@@ -10,16 +10,19 @@ from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
 from scipy import sparse
 
-from mteb_longembed.sentences import WORDS_PER_TOKEN, query_parts
+from mteb_longembed.sentences import WORDS_PER_TOKEN
 from mteb_longembed.word_borders import first_words
 
-from .bm25_settings import BM25Settings
 from .neighbours import SHARE, Neighbours
 from .passages import windows_of
 from .postings import Asked, Postings
-from .scorer import Documents, Span
+from .scorer import Documents, Span, by_sentence
+from .settings import BM25Settings
+from .vectors import all_vectors, best_vector
 from .words import NO_WORD, Cut, Words
 
+#: Version of this file's algorithm, part of mteb's experiment.
+VERSION = "p4"
 #: Of the query's best window: a window that scores so much less than the document's best counts e times less.
 TEMPERATURE = 0.05
 #: Scores of windows that are in memory at the same time, and words of documents that are counted at the same time.
@@ -90,22 +93,22 @@ class PassageBM25:
         return np.concatenate(found)
 
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
-        asked = self._ask(queries)
-        whole = self._whole.scores(asked)
+        whole = self._whole.scores(self._ask(queries))
         if (self.settings.window is None and self.settings.query is None) or not whole.size:
             return whole
-        parts = query_parts(queries, self.settings.query)
-        if self.settings.query is not None:
-            asked = self._ask(list(chain.from_iterable(parts)))
-        scores = self._windows.scores(asked)
-        starts = np.cumsum(self._counts) - self._counts
-        if self.settings.score == "max":
-            joined = np.maximum.reduceat(scores, starts, axis=1)
+        if self.settings.query is None:
+            of_windows = self._window_scores(queries)
         else:
-            joined = all_windows(scores, starts, self._counts)
-        ends = np.cumsum(list(map(len, parts)))
-        sums = np.add.reduceat(joined, np.append(0, ends[:-1]), axis=0)
-        return _scaled(whole) + _scaled(sums)
+            of_windows = by_sentence(self._window_scores, queries)
+        return _scaled(whole) + _scaled(of_windows)
+
+    def _window_scores(self, queries: Sequence[str]) -> np.ndarray:
+        """The score of each document from those of its windows, `[queries, documents]`."""
+        scores = self._windows.scores(self._ask(queries))
+        if self.settings.score == "max":
+            return best_vector(scores, self._counts)
+        highest = np.maximum(scores.max(axis=1, keepdims=True), 1e-9)
+        return all_vectors(scores, self._counts, np.float32(TEMPERATURE) * highest)
 
     def evidence(self, queries: Sequence[str]) -> np.ndarray:
         """What the words of each query tell of each document, in nats, float32 `[queries, documents]`.
@@ -227,6 +230,8 @@ class PassageBM25:
             cuts: list[Cut] = []
             n_words = 0
             for text in self._texts_from(first):
+                if self.settings.target_len is not None:
+                    text = first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
                 cuts.append(self._words.read(text))
                 n_words += len(cuts[-1].ids)
                 if n_words > _WORDS:
@@ -242,13 +247,10 @@ class PassageBM25:
             self._neighbours.fit(self._forms)
 
     def _texts_from(self, first: int) -> Iterator[str]:
+        """The texts of the documents that are not yet read; one by one they would take far longer from the disk."""
         n_documents = len(self._documents)
         for start in range(first, n_documents, _AT_ONCE):
-            for text in self._documents.texts[start : min(start + _AT_ONCE, n_documents)]:
-                if self.settings.target_len is None:
-                    yield text
-                else:
-                    yield first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
+            yield from self._documents.texts[start : min(start + _AT_ONCE, n_documents)]
 
     def _count(self, cuts: Sequence[Cut]) -> None:
         if not cuts:
@@ -282,22 +284,6 @@ def window_borders(n: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
     step = size // 2
     firsts = np.arange(0, max(n - step, 1), step)
     return firsts, np.minimum(firsts + size, n)
-
-
-def all_windows(scores: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The log of the mean exponential of each document's windows, `[queries, documents]`.
-
-    Args:
-        scores: of all windows, at least 0, `[queries, windows]`. They are changed.
-        starts: the first window of each document.
-        counts: the windows of each document.
-    """
-    top = np.maximum(scores.max(axis=1, keepdims=True, initial=0), 1e-9)
-    scores /= top * np.float32(TEMPERATURE)
-    # at most e^20, which is far from float32's end; that of 0 is exactly 1
-    np.exp(scores, out=scores)
-    means = np.add.reduceat(scores, starts, axis=1) / counts
-    return np.log(means).astype(np.float32) * (np.float32(TEMPERATURE) * top)
 
 
 def _scaled(scores: np.ndarray) -> np.ndarray:

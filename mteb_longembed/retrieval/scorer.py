@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.texts import ENGLISH
+from mteb_longembed.encoders.spans import Span as Span
 from mteb_longembed.names import name_of, revision_of
+from mteb_longembed.sentences import sentences
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata
-
-#: Start and end of a passage in characters of its document. The end is excluded.
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +54,15 @@ class Documents:
 def whole_documents(documents: Documents, numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
     """The passages of a scorer that knows of none: all of each document."""
     return [[(0, len(documents.texts[number])) for number in of_query] for of_query in numbers]
+
+
+def by_sentence(scores: Callable[[Sequence[str]], np.ndarray], queries: Sequence[str]) -> np.ndarray:
+    """The mean score of the sentences of each query, each asked on its own, float32 `[queries, documents]`."""
+    parts = list(map(sentences, queries))
+    counts = np.array(list(map(len, parts)))
+    of_parts = scores(list(chain.from_iterable(parts)))
+    sums: np.ndarray = np.add.reduceat(of_parts, np.cumsum(counts) - counts, axis=0)
+    return sums / counts[:, None].astype(np.float32)
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, NoReturn, overload
+from typing import Any, overload
 
 from datasets import Dataset, concatenate_datasets
 
@@ -47,7 +47,7 @@ class Searcher:
     """Documents, and the scorer that finds them. `search` makes one. Their texts are in a temporary file.
 
     Threads may share it: one call runs at a time. So may processes that are forked from this one, each of which has its
-    own from then on. An `add` that fails changes nothing.
+    own from then on; it cannot be pickled. An `add` that fails changes nothing.
 
     Args:
         scorer: what scores documents. It gets the documents of this searcher, and no others.
@@ -82,12 +82,6 @@ class Searcher:
 
     def __len__(self) -> int:
         return len(self._documents) + len(self.empty)
-
-    def __reduce__(self) -> NoReturn:
-        raise InputError(
-            "a Searcher cannot be pickled, because its texts and vectors are files of this process: make it in each "
-            "process, or fork after add."
-        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({full_name(self.scorer.meta)}, {len(self):,} documents)"

@@ -1,26 +1,51 @@
-"""What a name asks of a search: fusion with BM25, corpus weights, whitening, how scores are made."""
+"""What a name asks of a search: fusion with BM25, corpus weights, whitening, how scores are made; and of BM25 alone."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal, cast
 
+from mteb.models.model_implementations.bm25 import bm25_s
 from pydantic import Field
 
 from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import SEARCH_SETTINGS, Power, read_fields, settings_of
+from mteb_longembed.names import (
+    BM25_SETTINGS,
+    SEARCH_SETTINGS,
+    Power,
+    bm25_settings,
+    read_fields,
+    read_tokens,
+    settings_of,
+)
 
 #: What a nat of words counts beside one of vectors; experiments/ways.md says how it was chosen.
 TRUST = 1.0
+#: Words of a window of BM25. Neighbouring windows share half of them.
+WINDOW = 200
 
 
 @dataclass(frozen=True)
-class SearchSettings:
-    """Settings that change a search and no model. Values may be given as text; they are kept typed.
+class _Settings:
+    """Values of a name, which may be given as text and are kept typed. None stands for the default."""
 
-    None stands for the default.
-    """
+    @property
+    def given(self) -> dict[str, Any]:
+        """The settings that are not their defaults."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+    def _leave_out(self, name: str, default: object) -> None:
+        """A default that is given is as none, so that a search has one name."""
+        if getattr(self, name) == default:
+            object.__setattr__(self, name, None)  # the instance is frozen for others
+
+
+@dataclass(frozen=True)
+class SearchSettings(_Settings):
+    """Settings that change a search and no model."""
 
     fuse: Literal["words"] | None = None  #: `words` adds the evidence of words to that of vectors
     trust: Annotated[float, Field(gt=0)] | None = None  #: what the evidence of words counts
@@ -35,28 +60,17 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         read_fields(self)
-        if self.score == "max":
-            self._keep("score", None)
+        self._leave_out("score", "max")
+        self._leave_out("trust", TRUST)
         if self.trust is not None and self.fuse is None:
             raise InputError(f"trust needs fuse=words, got trust={self.trust:g} without it.")
         if self.temperature is not None and self.fuse is None and self.score is None:
             raise InputError(
                 f"temperature needs fuse=words or score=softmax, got temperature={self.temperature:g} without them."
             )
-        if self.trust == TRUST:
-            self._keep("trust", None)
-
-    def _keep(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)  # the instance is frozen for others
 
     def __bool__(self) -> bool:
         return bool(self.given)
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The settings that are not their defaults."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {key: value for key, value in values.items() if value is not None}
 
     def check_fits(self, checkpoint: Checkpoint) -> None:
         """Refuse settings that a model cannot have. No weights are read.
@@ -72,6 +86,51 @@ class SearchSettings:
         if self.weights is not None:
             base = checkpoint.base
             check_averages(f"weights={self.weights}", base.name, base.pooling)
+
+
+@dataclass(frozen=True)
+class BM25Settings(_Settings):
+    """What a name such as `bm25:window=200,query=sentences` or `bm25@512` asks for."""
+
+    #: words of a window; None: whole documents only
+    window: Annotated[int, Field(ge=2), "words"] | None = None
+    query: Literal["sentences"] | None = None  #: `sentences` asks each sentence of a query on its own
+    #: how windows make a document's score: all of them (`softmax`), or the best one (`max`); None: all
+    score: Literal["max", "softmax"] | None = None
+    neighbours: str | None = None  #: the model by whose vectors words have neighbours, as it is typed
+    #: of so many documents that words find first the windows count too. This model reads them when they are first
+    #: asked for
+    rerank: Annotated[int, Field(ge=2), "documents"] | None = None
+    target_len: int | None = None  #: only so many tokens of each document are read; None: all of it
+
+    def __post_init__(self) -> None:
+        read_fields(self, "bm25's ")
+        if self.window is None and self.score is not None:
+            raise InputError(f"score={self.score} needs windows, such as bm25:window=200,score={self.score}.")
+        if self.rerank is not None and self.neighbours is None:
+            raise InputError(
+                f"rerank needs a model that reads documents, got rerank={self.rerank} without one: add "
+                "neighbours=MODEL."
+            )
+        self._leave_out("score", "softmax")
+
+    @classmethod
+    def parse(cls, text: str) -> BM25Settings:
+        """Read a name.
+
+        Raises:
+            InputError: if a value breaks its rule.
+        """
+        if text in ("bm25", bm25_s.name):
+            return cls()
+        target, settings = bm25_settings(text)
+        for key in settings:
+            if key not in BM25_SETTINGS:
+                raise InputError(f"bm25 takes {', '.join(BM25_SETTINGS)}, got {key} in {text!r}.")
+        length = None
+        if target is not None:
+            length = read_tokens("the target", target)
+        return cls(**cast("dict[str, Any]", settings), target_len=length)
 
 
 def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:

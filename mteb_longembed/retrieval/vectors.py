@@ -1,6 +1,5 @@
 """The vectors of a corpus in a temporary file, one or several for each document, and exact search over them."""
 
-import mmap
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
@@ -12,13 +11,8 @@ from mteb_longembed.files import write_at
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
-#: How a few rows are mapped, and how a block is that is read as a whole: Linux maps its pages at once, which is faster.
-_FEW: dict[str, int] = {"access": mmap.ACCESS_READ}
-_WHOLE = _FEW
-if hasattr(mmap, "MAP_POPULATE"):
-    _WHOLE = {"flags": mmap.MAP_SHARED | mmap.MAP_POPULATE, "prot": mmap.PROT_READ}
-#: How the vectors of a document give its score: their mean is its one vector, the best one counts, or all of them.
-Join = Literal["mean", "max", "softmax"]
+#: How the vectors of a document give its score: the best one counts, or all of them.
+Join = Literal["max", "softmax"]
 
 
 class CorpusVectors:
@@ -94,20 +88,15 @@ class CorpusVectors:
         starts = self._starts
         while first < len(self):
             last = max(int(np.searchsorted(starts, starts[first] + most, "right")) - 1, first + 1)
-            yield np.diff(starts[first : last + 1]), self._rows(starts[first], starts[last], _WHOLE)
+            yield np.diff(starts[first : last + 1]), self._rows(starts[first], starts[last])
             first = last
 
-    def _rows(self, first: int, last: int, how: dict[str, int] = _FEW) -> np.ndarray:
+    def _rows(self, first: int, last: int) -> np.ndarray:
         """Some neighbouring vectors, `[m, d]`, on disk: mapped, so that they are neither copied nor kept."""
-        size = 4 * self._width
-        start = int(first) * size
         if last == first:
             return np.zeros((0, self._width), np.float32)
-        # where a map may begin
-        rest = start % mmap.ALLOCATIONGRANULARITY
-        length = int(last) * size - start + rest
-        mapped = mmap.mmap(self._file.fileno(), length, offset=start - rest, **how)
-        return np.frombuffer(mapped, np.float32, offset=rest).reshape(-1, self._width)
+        shape = (int(last - first), self._width)
+        return np.memmap(self._file, np.float32, "r", 4 * int(first) * self._width, shape)
 
 
 def best_vector(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -120,7 +109,7 @@ def best_vector(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.maximum.reduceat(scores, starts, axis=1)
 
 
-def all_vectors(scores: np.ndarray, counts: np.ndarray, temperature: float) -> np.ndarray:
+def all_vectors(scores: np.ndarray, counts: np.ndarray, temperature: float | np.ndarray) -> np.ndarray:
     """The score of each document from those of its vectors, of which all count: `T ln(mean(exp(score / T)))`.
 
     It lies between the mean and the best score. A document with several good places beats one with a single one. A
@@ -133,13 +122,6 @@ def all_vectors(scores: np.ndarray, counts: np.ndarray, temperature: float) -> n
     relative = np.exp((scores - np.repeat(best, counts, axis=1)) / temperature)
     mean = np.add.reduceat(relative, np.cumsum(counts) - counts, axis=1) / counts
     return best + temperature * np.log(mean)
-
-
-def mean_vectors(rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The mean of the vectors of each document, `[documents, d]`."""
-    starts = np.cumsum(counts) - counts
-    means: np.ndarray = np.add.reduceat(rows, starts, axis=0) / counts[:, None]
-    return means.astype(np.float32)
 
 
 def document_scores(

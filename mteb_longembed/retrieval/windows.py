@@ -7,13 +7,12 @@ import numpy as np
 
 from mteb_longembed.encoders.whitening import Whitening, unit
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.sentences import sentences
 
+from .heads import Head, Pass
 from .passages import passages_of, windows_of
-from .rows import Head, Pass
-from .scorer import Documents, Span
+from .scorer import Documents, Span, by_sentence
 from .temperature import N_VECTORS, Temperature, drawn_sentences, spread
-from .vectors import CorpusVectors, Join, document_scores, mean_vectors
+from .vectors import Join, document_scores
 
 
 class Windows:
@@ -22,7 +21,7 @@ class Windows:
     Args:
         encoded: the pass whose vectors these are.
         head: gives the vectors.
-        join: `mean`: a document's one vector is the mean of them; `max`, `softmax`: of their scores.
+        join: `max`: the best vector gives the score of a document; `softmax`: all of them.
         scales: whether vectors are compared by the cosine.
         whiten: the power of a map that is fitted on vectors of the corpus. None for no map.
         fitted_on: the head whose vectors the map is fitted on, if it is another one.
@@ -52,7 +51,6 @@ class Windows:
             )
         self.encoded = encoded
         self.head = head
-        head.is_asked = True
         self.join = join
         self.whiten = whiten
         self.meta = encoded.meta
@@ -65,10 +63,8 @@ class Windows:
         self._forget()
 
     def _forget(self) -> None:
-        self._of = self.head.vectors
+        self._vectors = self.head.vectors
         self._map: Whitening | None = None
-        #: The vectors that are compared: with `mean`, the one of each document, not yet mapped.
-        self._ready = CorpusVectors() if self.join == "mean" else self._of
         #: The length of each vector as it is compared; none where all are 1.
         self._lengths = np.zeros(0, np.float32)
         self._n_measured = 0
@@ -77,10 +73,9 @@ class Windows:
 
     @property
     def has_several_vectors(self) -> bool:
-        """Whether a document has several vectors when it is compared."""
+        """Whether a document has several vectors."""
         encoded = self.encoded
-        several = self.head.step is not None or encoded.cut is not None or encoded.has_several_vectors
-        return several and self.join != "mean"
+        return self.head.step is not None or encoded.cut is not None or encoded.has_several_vectors
 
     def fit(self, documents: Documents) -> None:
         """Encode documents, unless the pass knows them."""
@@ -94,14 +89,10 @@ class Windows:
         """The score of each document for each query, float32 `[queries, documents]`."""
         self._prepare()
         if not len(queries):
-            return np.zeros((0, len(self._of)), np.float32)
-        if not self._by_sentence:
-            return self._scores(queries)
-        parts = list(map(sentences, queries))
-        counts = np.array(list(map(len, parts)))
-        of_parts = self._scores(list(chain.from_iterable(parts)))
-        sums: np.ndarray = np.add.reduceat(of_parts, np.cumsum(counts) - counts, axis=0)
-        return sums / counts[:, None].astype(np.float32)
+            return np.zeros((0, len(self._vectors)), np.float32)
+        if self._by_sentence:
+            return by_sentence(self._scores, queries)
+        return self._scores(queries)
 
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
         asked = self._asked(queries)
@@ -109,44 +100,41 @@ class Windows:
         if self.join == "softmax" and self.has_several_vectors:
             temperature = self.temperature
         if not self._scales:
-            return document_scores(self._ready, asked, temperature)
+            return document_scores(self._vectors, asked, temperature)
         offsets: np.ndarray | float = 0.0
         if self._map is not None:
             # what a map does to all vectors of documents is done to those of queries
             shift = self._map(np.zeros((1, asked.shape[1]), np.float32))
             offsets = asked @ shift.T
             asked = asked @ (self._map(np.eye(asked.shape[1], dtype=np.float32)) - shift).T
-        return document_scores(self._ready, asked, temperature, offsets, self._lengths)
+        return document_scores(self._vectors, asked, temperature, offsets, self._lengths)
 
     @property
     def temperature(self) -> float:
         """That of the scores. A mean over sentences has it too."""
         self._prepare()
-        return self._temperature.at(len(self._ready), self._spread)
+        return self._temperature.at(len(self._vectors), self._spread)
 
     def _spread(self) -> float:
         asked = self._asked(drawn_sentences(self.encoded.documents.texts))
-        return spread(asked @ self._mapped(self._ready.drawn(N_VECTORS)).T)
+        return spread(asked @ self._mapped(self._vectors.drawn(N_VECTORS)).T)
 
     def _prepare(self) -> None:
         """Fit the map, if there is none yet, and measure the vectors that are new."""
-        if self._of is not self.head.vectors:
+        if self._vectors is not self.head.vectors:
             self._forget()
-        if not len(self._of):
+        if not len(self._vectors):
             raise InputError("search needs an indexed corpus: call fit with documents first.")
         if self.whiten is not None and self._map is None:
             self._map = Whitening.fit(self._fitted_on.vectors.drawn(), self.whiten)
-        if self.join == "mean":
-            for counts, rows in self._of.blocks(len(self._ready)):
-                self._ready.append(mean_vectors(rows, counts))
-        if self._scales and self._n_measured < len(self._ready):
+        if self._scales and self._n_measured < len(self._vectors):
             lengths = [self._lengths]
-            for _, rows in self._ready.blocks(self._n_measured):
+            for _, rows in self._vectors.blocks(self._n_measured):
                 if self._map is not None:
                     rows = self._map(rows)
                 lengths.append(np.maximum(np.linalg.norm(rows, axis=1), 1e-12).astype(np.float32))
             self._lengths = np.concatenate(lengths)
-            self._n_measured = len(self._ready)
+            self._n_measured = len(self._vectors)
 
     def _mapped(self, rows: np.ndarray) -> np.ndarray:
         """Vectors of documents as they are compared, `[n, d]`."""
@@ -179,7 +167,9 @@ class Windows:
             best = []
             for number in of_query:
                 spans = self._spans[number]
-                place = int((rows[number] @ query).argmax())
+                place = 0
+                if number in rows:
+                    place = int((rows[number] @ query).argmax())
                 best.append(spans[min(place, len(spans) - 1)])
             found.append(best)
         return found
@@ -199,19 +189,17 @@ class Windows:
         return windows_of(text[: spans[0][1]]) or spans
 
     def _passage_rows(self, shown: set[int]) -> dict[int, np.ndarray]:
-        """The vectors of the passages of documents, as they are compared, `[passages, d]`."""
+        """The vectors of the passages of documents that have several, as they are compared, `[passages, d]`."""
         if self.has_several_vectors:
-            return {number: self._mapped(self._ready.document(number)) for number in shown}
+            return {number: self._mapped(self._vectors.document(number)) for number in shown}
         texts = {}
         for number in shown:
             text = self.encoded.documents.texts[number]
-            texts[number] = [text[start:end] for start, end in self._spans[number]]
-        several = {number: parts for number, parts in texts.items() if len(parts) > 1}
-        if several:
+            if len(self._spans[number]) > 1:
+                texts[number] = [text[start:end] for start, end in self._spans[number]]
+        if texts:
             # they are encoded together, and known below
-            self.encoded.text_rows(self.head, list(chain.from_iterable(several.values())))
-        # the only passage of a document needs no vector of its own
-        rows = {number: self._ready.document(number) for number in shown - several.keys()}
-        for number, parts in several.items():
-            rows[number] = self._mapped(self.encoded.text_rows(self.head, parts))
-        return rows
+            self.encoded.text_rows(self.head, list(chain.from_iterable(texts.values())))
+        return {
+            number: self._mapped(self.encoded.text_rows(self.head, parts)) for number, parts in texts.items()
+        }

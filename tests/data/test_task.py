@@ -79,7 +79,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["stream", "file"])
 def test_documents_are_on_disk_and_never_in_memory_as_a_whole(form: str, tmp_path: Path) -> None:
-    n, text = 4_000, "word " * 1_000
+    n, text = 2_000, "word " * 1_000
     source: Any = ({"id": f"d{number}", "text": f"{number} {text}"} for number in range(n))
     if form == "file":
         rows, source = source, tmp_path / "docs.jsonl"
@@ -96,7 +96,7 @@ def test_documents_are_on_disk_and_never_in_memory_as_a_whole(form: str, tmp_pat
         tracemalloc.stop()
     assert split.documents.texts[n - 1] == f"{n - 1} {text}".strip()
     # some hundred documents at a time, and the ids
-    assert peak + pyarrow.total_allocated_bytes() - before < 0.4 * n * len(text)
+    assert peak + pyarrow.total_allocated_bytes() - before < 0.5 * n * len(text)
 
 
 def test_what_can_be_read_only_once_is_read_again_from_what_was_kept() -> None:

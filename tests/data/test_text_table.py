@@ -1,40 +1,26 @@
-"""Texts on disk: what runs that were killed have left goes, and what another process uses stays."""
+"""Texts on disk: a file without a name, so that a run leaves nothing behind, however it ends."""
 
-import os
-import subprocess
-import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from mteb_longembed.data import text_table
+import pytest
+
 from mteb_longembed.data.text_table import stored_table
 
-KEEP = """
-import os, sys
-from mteb_longembed.data.text_table import stored_table
-table = stored_table([("a", "text")])
-print("ready", flush=True)
-sys.stdin.read()
-"""
 
-
-def folders(root: Path) -> list[Path]:
-    return sorted(root.glob("mteb-longembed-texts-*"))
-
-
-def test_a_killed_runs_texts_are_cleared_at_the_next_start(tmp_path: Path, monkeypatch) -> None:
+def test_texts_on_disk_leave_no_file_behind(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(text_table, "_YOUNG", 0.0)
-    env = {**os.environ, "TMPDIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", KEEP], env=env, **pipes) as other:
-        assert other.stdout is not None and other.stdout.readline() == b"ready\n"
-        (of_other,) = folders(tmp_path)
-        own = stored_table([("b", "mine")])
-        assert of_other in folders(tmp_path) and len(folders(tmp_path)) == 2
-        other.kill()
-    further = stored_table([("c", "more")])
-    assert of_other not in folders(tmp_path) and len(folders(tmp_path)) == 2
-    assert own["text"][0] == "mine" and further["text"][0] == "more"
-    del own, further
-    assert folders(tmp_path) == []
+    rows = [(f"d{number}", f"text {number}") for number in range(700)]
+    table = stored_table(iter(rows))
+    assert list(tmp_path.iterdir()) == []
+    assert list(zip(table["id"], table["text"], strict=True)) == rows and len(stored_table([])) == 0
+
+
+def test_what_goes_wrong_while_rows_are_read_is_not_called_a_full_disk() -> None:
+    def rows() -> Iterator[tuple[str, str]]:
+        yield "a", "text"
+        raise ConnectionError("gone")
+
+    with pytest.raises(ConnectionError, match="gone"):
+        stored_table(rows())

@@ -18,7 +18,12 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.retrieval.api_models import WindowedEncoder, windowed
+from mteb_longembed.retrieval.encoder import WindowedEncoder
+from mteb_longembed.retrieval.experiments import windowed
+from mteb_longembed.retrieval.heads import Pass
+from mteb_longembed.retrieval.make import make_scorer, searching
+from mteb_longembed.retrieval.scorer import Documents
+from mteb_longembed.retrieval.settings import SearchSettings
 from tests.loopback_server import serving
 from tests.own_data import beir
 
@@ -132,6 +137,17 @@ def test_what_does_not_fit_is_said_in_one_sentence():
         windowed(base, ModelSpec.parse(f"{ADA}+pcw")).load_model(algorithm="le1")
     with pytest.raises(InputError, match="give trained_len, such as :trained_len=512"):
         windowed(base.model_copy(update={"max_tokens": None}), ModelSpec.parse(f"{ADA}+pcw"))
+
+
+def test_windows_in_the_pass_of_their_model_score_as_the_name_does(asked):
+    of_name = make_scorer("ada-002+pcw@60:trained_len=20")
+    pieces = mteb.get_model("ada-002+pcw@60:trained_len=20").windows
+    of_pass = searching(Pass(lambda: mteb.get_model(ADA)), None, SearchSettings(), pieces)
+    texts = [document(12), document(80, 1), document(40, 2)]
+    for scorer in (of_name, of_pass):
+        scorer.fit(Documents(["a", "b", "c"], texts))
+    assert len(pieces(texts[1])) > 1
+    assert of_pass.scores(texts) == pytest.approx(of_name.scores(texts), abs=1e-6)
 
 
 def test_a_comparison_asks_for_each_text_once_for_the_model_and_for_windows_around_it(asked, tmp_path):

@@ -1,13 +1,9 @@
 """Extended models behind mteb's encoder protocol."""
 
-import logging
 from pathlib import Path
 
 import mteb
-import numpy as np
 import pytest
-from mteb.models.search_encoder_index import FaissSearchIndex
-from mteb.models.search_wrappers import SearchEncoderWrapper
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
@@ -47,33 +43,3 @@ def test_a_run_with_the_store_filled_encodes_nothing_and_scores_the_same(encoder
     assert encoded > 0
     assert evaluate(encoder, tmp_path / "second") == first
     assert (counts.rows_encoded, counts.rows_read >= encoded) == (encoded, True)
-
-
-@pytest.mark.parametrize(("level", "shown"), [(logging.CRITICAL, False), (logging.INFO, True)])
-def test_verbosity_0_asks_for_silence(encoder, monkeypatch, level, shown, tmp_path) -> None:
-    asked: list[object] = []
-    original = type(encoder.model)._inference
-
-    def listen(self: object, inputs: list[str], **kwargs: object) -> object:
-        asked.append(kwargs["show_progress_bar"])
-        return original(self, inputs, **kwargs)
-
-    encoder.model._inference = listen.__get__(encoder.model)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    logger = logging.getLogger("mteb")
-    monkeypatch.setattr(logger, "level", level)
-    logger.manager._clear_cache()
-    task = LongEmbedPasskey().filter_eval_splits(["test_256"])
-    mteb.evaluate(encoder, [task], cache=mteb.ResultCache(tmp_path))
-    logger.manager._clear_cache()
-    assert asked == [shown, shown]
-
-
-def test_faiss_search_equals_exact_search(encoder: LongEncoder, tmp_path: Path) -> None:
-    pytest.importorskip("faiss")
-    exact = evaluate(encoder, tmp_path / "exact")["test_256"][0]
-    indexed = SearchEncoderWrapper(encoder, index_backend=FaissSearchIndex(encoder))
-    scores = evaluate(indexed, tmp_path / "faiss")["test_256"][0]
-    for name, value in exact.items():
-        if isinstance(value, float):
-            assert np.isclose(scores[name], value, atol=1e-6, equal_nan=True), name

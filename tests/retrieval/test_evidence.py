@@ -1,4 +1,4 @@
-"""Vectors and words in one score: equal to the formula in loops, whatever the scale of the vectors."""
+"""Vectors and words in one score: equal to the formula in loops, also where words find the first documents."""
 
 import math
 from collections.abc import Sequence
@@ -9,12 +9,15 @@ import pytest
 from mteb.models.model_implementations.bm25 import bm25_s
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.bm25_settings import BM25Settings
+from mteb_longembed.errors import InputError
+from mteb_longembed.retrieval import evidence
 from mteb_longembed.retrieval.evidence import Evidence
 from mteb_longembed.retrieval.neighbours import Neighbours
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
-from mteb_longembed.retrieval.temperature import LEAST, N_SENTENCES, drawn_sentences, spread
+from mteb_longembed.retrieval.settings import BM25Settings
+from mteb_longembed.retrieval.temperature import LEAST, spread
+from tests import tiny
 from tests.own_data import words_of
 from tests.retrieval.test_neighbours import Model
 from tests.retrieval.test_passage_bm25 import DOCUMENTS, QUERIES, VOCABULARY, slow_matches, slow_scores
@@ -22,6 +25,7 @@ from tests.retrieval.test_searching import QUERIES as ASKED
 from tests.retrieval.test_searching import WHERE, corpus
 
 SIZE = 4
+N_FIRST = 4
 
 
 class Fixed:
@@ -82,16 +86,16 @@ def test_the_score_is_that_of_the_formula(near: bool, trust: float) -> None:
         of_vectors = [(v / 0.2 + 3 * v / 0.4) / 2 for v in np.linspace(0, 1, len(DOCUMENTS))]
         want = [v + trust * w for v, w in zip(of_vectors, of_words, strict=True)]
         assert row == pytest.approx(want, abs=1e-4)
-    first, second = scorer.parts(QUERIES)
-    assert first + np.float32(trust) * second == pytest.approx(got, abs=1e-6)
 
 
 @pytest.mark.parametrize(
     ("tail", "plain"),
     [
         ("+pi@128:", None),
-        ("+pcw@128:score=softmax,size=9,vectors=window,", None),
-        ("+pcw@128:size=9,vectors=window,whiten=0.5,", "+pcw@128:size=9,vectors=window,"),
+        (
+            "+pcw@128:score=softmax,size=9,vectors=window,whiten=0.5,",
+            "+pcw@128:score=softmax,size=9,vectors=window,",
+        ),
         ("+pcw@128:vectors=window,weights=idf,", "+pcw@128:vectors=window,"),
     ],
 )
@@ -127,28 +131,6 @@ def test_the_temperature_is_the_spread_of_scores_whatever_the_model(width: float
     assert spread(np.ones((2, 3))) == LEAST
 
 
-def test_two_draws_give_nearly_one_temperature() -> None:
-    draw = np.random.default_rng(1)
-    texts = [
-        ". ".join(" ".join(draw.choice(VOCABULARY, 7)).capitalize() for _ in range(30)) for _ in range(40)
-    ]
-    texts[3] = "  "
-    vectors = {word: draw.normal(size=8) for word in VOCABULARY}
-
-    def rows(parts: Sequence[str]) -> np.ndarray:
-        made = np.stack([sum(vectors[word.strip(".").lower()] for word in part.split()) for part in parts])
-        return made / np.linalg.norm(made, axis=1, keepdims=True)
-
-    windows = rows([text for text in texts if text.strip()])
-    found = []
-    for seed in range(2):
-        asked = drawn_sentences(texts, seed)
-        assert len(asked) > 0.9 * N_SENTENCES and all(0 < len(sentence) < 80 for sentence in asked)
-        found.append(spread(rows(asked) @ windows.T))
-    assert abs(found[0] - found[1]) < 0.1 * found[0]
-    assert drawn_sentences(texts, 0) == drawn_sentences(texts, 0) != drawn_sentences(texts, 1)
-
-
 def test_a_temperature_of_ones_own_counts(folder: Any) -> None:
     name = f"{folder}+pcw@128:size=9,score=softmax,vectors=window"
     found = {}
@@ -176,3 +158,62 @@ def test_the_temperature_is_found_anew_when_there_are_twice_as_many_documents(fo
     whole.add(documents["id"], documents["text"])
     whole.search(ASKED["text"][0])
     assert whole.scorer.vectors[0].temperature == pytest.approx(found[2], rel=1e-5)  # type: ignore[attr-defined]
+
+
+# ---- words find the first documents, and only these are encoded ---------------------------------------------
+
+
+@pytest.fixture
+def both(folder: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """A search that reads the first documents, and the whole fusion."""
+    monkeypatch.setattr(evidence, "N_DRAWN", 3)
+    tail = "+pcw@128:size=9,vectors=window"
+    first = longembed.search(f"bm25:neighbours={folder}{tail},rerank={N_FIRST},window=200", device="cpu")
+    whole = longembed.search(f"{folder}{tail},fuse=words,score=softmax", device="cpu")
+    return first, whole
+
+
+def test_the_first_documents_have_the_score_of_the_fusion_and_the_others_follow_by_words(both) -> None:
+    first, whole = both
+    documents = corpus(0, 30)
+    for searcher in both:
+        searcher.add(documents["id"], documents["text"])
+    queries = ASKED["text"]
+    words = first.scorer.words.scores(queries)
+    got = first.scorer.scores(queries)
+    assert whole.scorer.vectors[0].temperature > 0
+    whole.scorer.vectors[0]._temperature = first.scorer._temperature
+    want = whole.scorer.scores(queries)
+    for row, by_words in enumerate(words):
+        order = np.argsort(-by_words, kind="stable")
+        assert got[row, order[:N_FIRST]] == pytest.approx(want[row, order[:N_FIRST]], abs=1e-3)
+        others = got[row, order[N_FIRST:]]
+        assert others.max() <= got[row, order[:N_FIRST]].min() and (np.diff(others) <= 0).all()
+
+
+def test_only_documents_that_are_asked_for_are_encoded_and_each_once(both, encoded) -> None:
+    first, _ = both
+    documents = corpus(0, 30)
+    first.add(documents["id"], documents["text"])
+    assert first.scorer.share_encoded == 0
+    first.search(ASKED["text"][0])
+    share = first.scorer.share_encoded
+    assert N_FIRST / 30 <= share <= (N_FIRST + 3) / 30
+    n = len(encoded)
+    first.search(ASKED["text"][0])
+    assert first.scorer.share_encoded == share and len(encoded) == n
+    first.add(["new"], [ASKED["text"][0]])
+    assert first.search(ASKED["text"][0], k=1)[0].id == "new"
+    assert first.scorer.share_encoded <= (share * 30 + 1) / 31 + 1e-9
+
+
+def test_its_model_is_a_base_or_a_name(folder: Any) -> None:
+    searcher = longembed.search(f"bm25:window=200,neighbours={folder},rerank=2", device="cpu")
+    searcher.add(["a", "b", "c"], [tiny.text(30, seed) for seed in range(3)])
+    assert len(searcher.search(tiny.text(5, 1))) == 3
+    with pytest.raises(InputError, match="rerank needs a model that reads documents, got rerank=50 without"):
+        longembed.search("bm25:window=200,rerank=50")
+    with pytest.raises(
+        InputError, match="bm25's rerank must be a whole number of at least 2 documents, got '1'"
+    ):
+        longembed.search(f"bm25:window=200,neighbours={folder},rerank=1")

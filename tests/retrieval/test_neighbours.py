@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from mteb_longembed.retrieval import neighbours as module
 from mteb_longembed.retrieval.neighbours import Neighbours
 
 
@@ -38,9 +37,7 @@ def slow_neighbours(model: Model, corpus: list[str], word: str) -> dict[str, flo
 CORPUS = [f"word{number}" for number in range(40)]
 
 
-@pytest.mark.parametrize("block", [1, 3 * 40, 1 << 24])
-def test_neighbours_are_those_of_nested_loops(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BLOCK", block)
+def test_neighbours_are_those_of_nested_loops() -> None:
     model = Model()
     neighbours = Neighbours(model)
     neighbours.fit(CORPUS)

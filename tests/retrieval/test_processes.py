@@ -2,22 +2,19 @@
 
 import multiprocessing
 import os
-import pickle
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.searcher import Searcher
 from tests import tiny
 
-#: Words, windows, one vector, and a fusion.
-NAMES = ["bm25:window=20", "+pcw@64:size=16,vectors=window", "+pi@64", "+pi@64:fuse=words"]
+#: Words, windows, and a fusion.
+NAMES = ["bm25:window=20", "+pcw@64:size=16,vectors=window", "+pi@64:fuse=words"]
 DOCUMENTS = {f"d{i}": f"{tiny.text(20 + 9 * i, i)}. Document {i}." for i in range(30)}
-QUESTIONS = [tiny.text(6, seed) for seed in range(15)]
+QUESTIONS = [tiny.text(6, seed) for seed in range(8)]
 
 
 @pytest.fixture(params=NAMES)
@@ -48,7 +45,7 @@ def wrong(searcher: Searcher, want: object, rounds: int) -> int:
 def test_eight_threads_get_the_answers_of_one(searcher: Searcher) -> None:
     want = answers(searcher)
     with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(lambda _: wrong(searcher, want, 1), range(24))) == 0
+        assert sum(pool.map(lambda _: wrong(searcher, want, 1), range(12))) == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -58,12 +55,12 @@ def test_forked_processes_get_the_answers_of_one(searcher: Searcher) -> None:
     results = context.SimpleQueue()
 
     def ask() -> None:
-        results.put(wrong(searcher, want, 10))
+        results.put(wrong(searcher, want, 4))
 
     children = [context.Process(target=ask) for _ in range(3)]
     for child in children:
         child.start()
-    here = wrong(searcher, want, 10)
+    here = wrong(searcher, want, 4)
     for child in children:
         child.join(120)
         assert child.exitcode == 0
@@ -80,19 +77,3 @@ def test_what_a_forked_process_adds_changes_no_other(folder: Path) -> None:
     made.add(["other"], ["beacon"])
     assert child.exitcode == 0 and made.search("lighthouse") == []
     assert made.search("beacon")[0].document == "beacon"
-
-
-@pytest.mark.parametrize(
-    "send",
-    [
-        pickle.dumps,
-        lambda made: multiprocessing.get_context("spawn").Process(target=answers, args=(made,)).start(),
-    ],
-)
-def test_a_search_is_not_pickled_and_one_sentence_says_what_to_do(
-    searcher: Searcher, send: Callable[[object], object]
-) -> None:
-    with pytest.raises(
-        InputError, match=r"a Searcher cannot be pickled, .*: make it in each process, or fork"
-    ):
-        send(searcher)

@@ -1,5 +1,6 @@
-"""Names with search parameters, in mteb: scores equal loops over vectors, and state does not survive an index."""
+"""Names with search parameters, in mteb: scores equal slow definitions, also those that are fitted on their corpus."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,16 @@ from datasets import Dataset
 from mteb.models.models_protocols import EncoderProtocol, SearchProtocol
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.model import with_head
+from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.errors import IncompatibleError
-from mteb_longembed.retrieval import rows as passes
+from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.retrieval import heads as passes
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 from tests import tiny
+from tests.encoders.test_adapt import slow_whitening
 
 WHERE: dict[str, Any] = {
     "task_metadata": LongEmbedPasskey.metadata, "hf_split": "test_256", "hf_subset": "default",
@@ -37,15 +41,35 @@ def run(model: Any, documents: Dataset, top_k: int = 5, **options: Any) -> dict[
     return model.search(QUERIES, top_k=top_k, **WHERE, **options)
 
 
-def expected(folder: Path, tail: str, documents: Dataset) -> dict[str, dict[str, float]]:
-    """The score of every document by the definition, in loops, from the model's own `encode`."""
-    model = longembed.load(f"{folder}{tail}", device="cpu")
-    rows = [np.atleast_2d(np.asarray(v)) for v in model.encode_document(documents["text"])]
-    queries = np.stack([np.atleast_2d(np.asarray(v))[0] for v in model.encode_query(QUERIES["text"])])
-    scores = {}
-    for name, query in zip(QUERIES["id"], queries, strict=True):
-        pairs = zip(documents["id"], rows, strict=True)
-        scores[name] = {i: max(float(row @ query) for row in vectors) for i, vectors in pairs}
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def slow_scores(
+    folder: Path, tail: str, documents: Dataset, power: float | None = None, rule: str = "max"
+) -> dict[str, dict[str, float]]:
+    """Every score by the definition, in loops. With one vector of `pcw` the map is fitted on its windows."""
+    model: Any = longembed.load(f"{folder}{tail}", device="cpu")
+    plain: Any = with_head(model, model.head.unscaled())
+    vectors = [np.atleast_2d(np.asarray(rows)) for rows in plain.encode_document(documents["text"])]
+    fitted_on = vectors
+    if "pcw" in tail and "vectors" not in tail:
+        of_windows = with_head(plain, replace(plain.head, vectors="window", normalize=False))
+        fitted_on = list(map(np.asarray, of_windows.encode_document(documents["text"])))
+    mean, matrix = np.zeros(32), np.eye(32)
+    if power is not None:
+        mean, matrix = slow_whitening(np.concatenate(fitted_on), power)
+    asked = [np.atleast_2d(np.asarray(rows))[0] for rows in plain.encode_query(QUERIES["text"])]
+    scores: dict[str, dict[str, float]] = {}
+    for name, query in zip(QUERIES["id"], asked, strict=True):
+        q = unit((query - mean) @ matrix)
+        of_documents = {}
+        for key, rows in zip(documents["id"], vectors, strict=True):
+            cosines = unit((rows - mean) @ matrix) @ q
+            of_documents[key] = float(cosines.max())
+            if rule == "softmax":
+                of_documents[key] = float(0.05 * np.log(np.exp(cosines / 0.05).mean()))
+        scores[name] = of_documents
     return scores
 
 
@@ -58,16 +82,6 @@ def check(got: dict[str, dict], want: dict[str, dict], error: float, top_k: int 
             assert abs(score - scores[document]) < error
         bound = sorted(scores.values(), reverse=True)[len(got[query]) - 1]
         assert min(scores[document] for document in got[query]) > bound - error
-
-
-@pytest.mark.parametrize("tail", ["+pi@128:vectors=4", "+pcw@128:size=9,vectors=window"])
-def test_scores_are_those_of_the_definition_for_every_corpus(folder, tail, monkeypatch):
-    # many blocks, so that the best documents come from several
-    monkeypatch.setattr(corpus_vectors, "BLOCK_BYTES", 4 * 32 * 30)
-    model = longembed.search(f"{folder}{tail}", device="cpu").protocol
-    for seed in (0, 50):
-        documents = corpus(seed)
-        check(run(model, documents), expected(folder, tail, documents), 2e-3)  # half precision on disk
 
 
 def test_a_search_has_mtebs_search_protocol_and_no_encode(folder):
@@ -109,7 +123,7 @@ def test_several_vectors_run_in_mteb_with_documents_in_chunks_of_bytes(folder, m
         return encode(*args)
 
     monkeypatch.setattr(passes.Pass, "_encode", noting)
-    check(run(model, corpus(0)), expected(folder, tail, corpus(0)), 1e-5)
+    check(run(model, corpus(0)), slow_scores(folder, tail, corpus(0)), 1e-5)
     assert calls == [5, 5, 2, 3]  # documents in three calls, and the queries
 
 
@@ -140,3 +154,122 @@ def test_a_base_that_compares_by_distance_has_no_map(tmp_path):
     file.write_text(file.read_text().replace('"cosine"', '"euclidean"'))
     with pytest.raises(IncompatibleError, match="compared by cosine or dot product, got euclidean"):
         longembed.search(f"{tmp_path / 'model'}+pi@128:whiten=0.5", device="cpu")
+
+
+SEVERAL_SENTENCES = Dataset.from_dict(
+    {"id": ["q0", "q1"], "text": ["Aa bb cc. Dd aa? Never seen!", tiny.text(7, 3).capitalize()]}
+)
+
+
+@pytest.mark.parametrize(
+    ("tail", "settings", "with_store"),
+    [
+        ("+pi@128:vectors=4", "", False),
+        ("+pcw@128:size=9,vectors=window", "", True),
+        ("+none:", "whiten=0.5", False),
+        ("+pi@128:", "whiten=0.5", True),
+        ("+pcw@128:size=9", ",whiten=0.5", False),
+        ("+pcw@128:size=9", ",whiten=0.5", True),
+        ("+pcw@128:vectors=window", ",whiten=0.5", False),
+        ("+pi@128:vectors=4", ",whiten=0.5", True),
+        ("+pcw@128:size=9,vectors=window", ",score=softmax,temperature=0.05,whiten=0.5", False),
+    ],
+)
+def test_scores_are_those_of_the_definition_for_every_corpus(
+    folder, tail, settings, with_store, tmp_path, monkeypatch
+) -> None:
+    if with_store:
+        monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path))
+    # many blocks, so that the best documents come from several
+    monkeypatch.setattr(corpus_vectors, "BLOCK_BYTES", 4 * 32 * 30)
+    model: Any = longembed.search(f"{folder}{tail}{settings}", device="cpu").protocol
+    rule = "softmax" if "softmax" in settings else "max"
+    power = 0.5 if "whiten" in settings else None
+    for seed in (0, 50):  # the second corpus has a map of its own
+        documents = corpus(seed)
+        got = run(model, documents)
+        check(got, slow_scores(folder, tail.rstrip(":"), documents, power, rule), 2e-4)
+
+
+def test_whitening_encodes_nothing_more_than_plain_vectors(folder, tmp_path, encoded) -> None:
+    model: Any = longembed.search(f"{folder}+pcw@128:whiten=0.5", device="cpu").protocol
+    embedder = model.scorer.encoded.model
+    embedder.store = EmbeddingStore(tmp_path)
+    model.index(corpus(0), **WHERE)
+    n_tokens = sum(len(embedder.tokenizer(f"passage : {text}")["input_ids"]) for text in corpus(0)["text"])
+    assert embedder.store.counts.tokens_encoded <= n_tokens
+
+
+@pytest.mark.parametrize("tail", ["weights=idf,whiten=0.5", "weights=sif"])
+def test_weights_and_map_stay_when_documents_are_added_and_a_new_search_fits_anew(folder, tail) -> None:
+    name = f"{folder}+pi@128:{tail}"
+    first, more = corpus(0), corpus(50)
+    searcher = longembed.search(name, device="cpu")
+    searcher.add(first["id"], first["text"])
+    before = {hit.id: hit.score for hit in searcher.search("aa bb", k=40)}
+    searcher.add(more["id"], more["text"])
+    after = {hit.id: hit.score for hit in searcher.search("aa bb", k=40)}
+    assert {key: after[key] for key in before} == pytest.approx(before, abs=1e-6)
+    whole = longembed.search(name, device="cpu")
+    whole.add([*first["id"], *more["id"]], [*first["text"], *more["text"]])
+    want = {hit.id: hit.score for hit in whole.search("aa bb", k=40)}
+    assert want != pytest.approx(after, abs=1e-4)
+
+
+def test_one_document_is_searched_without_a_map(folder, caplog) -> None:
+    searcher = longembed.search(f"{folder}+pi@128:whiten=0.5", device="cpu")
+    searcher.add(["a"], ["one text"])
+    with caplog.at_level("WARNING"):
+        assert [hit.id for hit in searcher.search("one")] == ["a"]
+    assert "whitening needs two different vectors of documents, got 1: it changes nothing" in caplog.text
+
+
+# ---- queries by sentence -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", ["max", "softmax"])
+def test_the_score_is_the_mean_over_the_sentences(folder, score) -> None:
+    tail = f"+pcw@128:size=9,score={score},vectors=window"
+    whole: Any = longembed.search(f"{folder}{tail}", device="cpu").protocol
+    parts: Any = longembed.search(f"{folder}{tail},query=sentences", device="cpu").protocol
+    for model in (whole, parts):
+        model.index(corpus(0), **WHERE)
+    want = dict.fromkeys(corpus(0)["id"], 0.0)
+    for sentence in ("Aa bb cc.", "Dd aa?", "Never seen!"):
+        asked = Dataset.from_dict({"id": ["s"], "text": [sentence]})
+        for key, value in whole.search(asked, top_k=12, **WHERE)["s"].items():
+            want[key] += value / 3
+    got = parts.search(SEVERAL_SENTENCES, top_k=12, **WHERE)
+    assert got["q0"] == pytest.approx(want, abs=1e-5)
+    # a query of one sentence is unchanged
+    assert got["q1"] == pytest.approx(whole.search(SEVERAL_SENTENCES, top_k=12, **WHERE)["q1"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("tail", "message"),
+    [
+        ("+pi@128:query=sentences", "^query=sentences asks for places in a document, so it needs vectors="),
+        ("+pi@128:vectors=4,query=words", "^query must be sentences, got 'words'"),
+    ],
+)
+def test_queries_by_sentence_need_several_vectors_and_all_scores(folder, tail, message) -> None:
+    with pytest.raises(InputError, match=message):
+        longembed.search(f"{folder}{tail}")
+
+
+@pytest.mark.parametrize(
+    ("tail", "rule"), [("+pcw@64", "idf"), ("+pcw@64:vectors=window", "idf"), ("+gp@64:vectors=4", None)]
+)
+def test_what_adapt_makes_and_saves_searches_as_the_name_does(folder, tail, rule, tmp_path) -> None:
+    texts = [tiny.text(10 + 7 * i, i) for i in range(12)]
+    ids = [f"d{i}" for i in range(12)]
+    queries = [" ".join(text.split()[2:9]) for text in texts]
+    settings = "whiten=0.5" if rule is None else f"weights={rule},whiten=0.5"
+    adapted: Any = longembed.adapt(f"{folder}{tail}", texts, weights=rule, show_progress_bar=False)
+    adapted.save_pretrained(str(tmp_path / "saved"))
+    scores = []
+    for name in (f"{folder}{tail}{',' if ':' in tail else ':'}{settings}", str(tmp_path / "saved")):
+        searcher = longembed.search(name, passages=False)
+        searcher.add(ids, texts)
+        scores.append(searcher.scorer.scores(queries))
+    assert scores[1] == pytest.approx(scores[0], abs=1e-4)

@@ -40,15 +40,6 @@ def test_latin_words_are_those_of_mtebs_bm25(text: str) -> None:
         assert words_of([text], "eng-Latn") == words_of_mteb([composed])
 
 
-def test_a_document_and_a_query_have_the_same_words() -> None:
-    for language, text in (("eng-Latn", ENGLISH[0]), ("jpn-Jpan", "東京タワーはBM25"), ("hin-Deva", "हिन्दी")):
-        words = Words(language)
-        names = list(words.numbers)
-        ids = words.read(text).ids
-        names = list(words.numbers)
-        assert [names[number] for number in ids] == [word for word, _ in words.of_query(text)]
-
-
 @pytest.mark.parametrize(
     ("language", "text", "expected"),
     [
@@ -87,13 +78,6 @@ def test_marks_belong_to_letters_and_scripts_without_blanks_are_cut(language, te
 )
 def test_words_are_the_same_however_they_are_typed(language: str, one: str, other: str) -> None:
     assert words_of([one], language) == words_of([other], language)
-
-
-def test_places_are_those_in_the_text_as_it_was_given() -> None:
-    text = "  Mu\u0308ller und o\ufb03ce sah 東京。 Dann"
-    cut = Words("deu-Latn").read(text)
-    assert [text[start] for start in cut.starts] == ["M", "u", "o", "s", "東", "京", "D"]
-    assert cut.places.tolist() == [0, 2, 3, 4, 5]  # "und" and "dann" are stop words
 
 
 def test_a_passage_of_a_text_with_ligatures_is_that_of_the_text() -> None:
