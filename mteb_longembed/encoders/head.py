@@ -131,12 +131,6 @@ class Head:
         return [*maps, self.weights.stock(), modules[1], *behind]
 
     @property
-    def is_linear(self) -> bool:
-        """Whether a text's one vector, before it is scaled, is a linear map of the mean of its tokens."""
-        plain = self.vectors is None and self.weights is None
-        return plain and all(is_linear(part, _OF_TEXTS) for part in self.unscaled().behind)
-
-    @property
     def has_exact_stock(self) -> bool:
         """Whether `stock_modules` give the same vectors of every text, whatever its prompt."""
         behind = [part for part in self.behind if not is_linear(part, _OF_TEXTS)]

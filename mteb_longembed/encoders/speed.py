@@ -14,17 +14,6 @@ from .weights import document_prompt
 _WARM = 1.25
 
 
-def duration(seconds: float) -> str:
-    """A time in words: seconds, and from two minutes on minutes.
-
-    >>> duration(119), duration(600)
-    ('119 seconds', '10 minutes')
-    """
-    if seconds < 120:
-        return f"{seconds:,.0f} seconds"
-    return f"{seconds / 60:,.0f} minutes"
-
-
 def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
     """The tokens of documents that a model encodes in a second, and the bytes of one vector.
 
