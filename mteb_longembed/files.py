@@ -92,15 +92,10 @@ def write_at(file: BinaryIO, place: int, data: bytes, what: str) -> None:
             rest = rest[n:]
             place += n
     except OSError as error:
-        raise no_room(what, error) from error
-
-
-def no_room(what: str, error: OSError) -> StorageError:
-    """The error of a temporary file that cannot be written."""
-    return StorageError(
-        f"{what} cannot be written to {tempfile.gettempdir()} ({error.strerror or error}): free disk space there, or "
-        "set TMPDIR to another folder."
-    )
+        raise StorageError(
+            f"{what} cannot be written to {tempfile.gettempdir()} ({error.strerror or error}): free disk space there, "
+            "or set TMPDIR to another folder."
+        ) from error
 
 
 @contextlib.contextmanager
