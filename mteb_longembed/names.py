@@ -96,10 +96,11 @@ def _rule(kind: Any) -> str:
         return _KINDS[kind]
     inner, *notes = typing.get_args(kind)
     bounds = []
+    for note in notes:
+        for limit in getattr(note, "metadata", ()):
+            bounds += [f"{word} {getattr(limit, key)}" for key, word in _BOUNDS.items() if hasattr(limit, key)]
     units = [note for note in notes if isinstance(note, str)]
-    for limit in [limit for note in notes for limit in getattr(note, "metadata", ())]:
-        bounds += [f"{word} {getattr(limit, key)}" for key, word in _BOUNDS.items() if hasattr(limit, key)]
-    return " ".join([_rule(inner), *filter(None, [" and ".join(bounds)]), *units])
+    return " ".join(filter(None, [_rule(inner), " and ".join(bounds), *units]))
 
 
 def _tokens(value: object) -> object:
