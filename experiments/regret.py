@@ -26,8 +26,8 @@ from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.summary import MARGIN, summarise
 from mteb_longembed.comparing.verdict import Setting, advise, cheapest_named, cost
+from mteb_longembed.evaluation import resampling
 from mteb_longembed.retrieval.settings import BM25Settings
-from mteb_longembed.statistics import resampling
 
 RESULTS = Path("experiments/regret.csv")
 RUNS = Path("experiments/default_run.csv")

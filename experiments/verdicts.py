@@ -19,12 +19,12 @@ import pandas as pd
 from experiments.measuring import write_part
 from mteb_longembed.comparing.summary import ENOUGH_SHARE, MARGIN
 from mteb_longembed.data.task import files_task
+from mteb_longembed.evaluation import resampling
 from mteb_longembed.evaluation.evaluate import evaluate
+from mteb_longembed.evaluation.resampling import Labels, resample
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval.make import make_bm25
 from mteb_longembed.retrieval.settings import BM25Settings
-from mteb_longembed.statistics import resampling
-from mteb_longembed.statistics.resampling import Labels, resample
 
 RESULTS = Path("experiments/verdicts.csv")
 PAGE = Path("experiments/verdicts.md")

@@ -98,7 +98,9 @@ def _rule(kind: Any) -> str:
     bounds = []
     for note in notes:
         for limit in getattr(note, "metadata", ()):
-            bounds += [f"{word} {getattr(limit, key)}" for key, word in _BOUNDS.items() if hasattr(limit, key)]
+            bounds += [
+                f"{word} {getattr(limit, key)}" for key, word in _BOUNDS.items() if hasattr(limit, key)
+            ]
     units = [note for note in notes if isinstance(note, str)]
     return " ".join(filter(None, [_rule(inner), " and ".join(bounds), *units]))
 

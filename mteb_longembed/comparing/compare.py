@@ -21,6 +21,7 @@ from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
 from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError
 from mteb_longembed.evaluation.metrics import read_metric
+from mteb_longembed.evaluation.resampling import N_RESAMPLES, SEED
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import make_folder, printable
@@ -28,7 +29,6 @@ from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import sentences
-from mteb_longembed.statistics.resampling import N_RESAMPLES, SEED
 
 from .cache import Cache
 from .candidates import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from mteb_longembed.statistics.resampling import LEAST_GROUPS, Resamples, resample
+from mteb_longembed.evaluation.resampling import LEAST_GROUPS, Resamples, resample
 
 from .candidates import Candidate, short_names
 from .costs import Cost

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.statistics.resampling import LEAST_GROUPS
+from mteb_longembed.evaluation.resampling import LEAST_GROUPS
 
 from .costs import CLEARLY
 from .summary import BEHIND, GOOD_ENOUGH, LEAST_QUERIES, MARGIN, is_number, resamples_of

@@ -1,1 +1,1 @@
-"""What an evaluation is: a scorer on a split, metrics, scores by query, ties, and passages that answer."""
+"""What an evaluation is: a scorer on a split, metrics, scores by query, ties, passages that answer, and intervals."""

@@ -10,8 +10,8 @@ from scipy import stats
 
 from experiments import verdicts
 from mteb_longembed.errors import DataError
-from mteb_longembed.statistics import resampling
-from mteb_longembed.statistics.resampling import Interval, Resamples, resample
+from mteb_longembed.evaluation import resampling
+from mteb_longembed.evaluation.resampling import Interval, Resamples, resample
 
 
 def candidates(*scores: list[float], labels: list[list[str]] | None = None) -> Resamples:
