@@ -51,13 +51,6 @@ def test_what_is_lost_is_said_and_stands_in_the_model_card(tmp_path, capsys):
         assert sentence in out and sentence in card
 
 
-def test_the_given_model_stays_as_it_is(tmp_path):
-    ours = extend(folder_of("mistral", tmp_path), "ntk", LT, LO, device="cpu")
-    original = ours.encode(LONG)
-    export(ours, tmp_path / "plain")
-    assert np.array_equal(ours.encode(LONG), original)
-
-
 @pytest.mark.parametrize(
     ("name", "key", "message"),
     [
