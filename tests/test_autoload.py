@@ -88,7 +88,7 @@ names = ["mteb", "mteb_longembed"] * 8
 threads = [threading.Thread(target=__import__, args=(name,)) for name in names]
 [t.start() for t in threads]; [t.join() for t in threads]
 """
-    for _ in range(5):
+    for _ in range(3):
         assert set(imports_seen(code, ROOT, stand_in)) == {WHOLE}
 
 
@@ -125,34 +125,20 @@ print(*sorted(set(sys.modules) - before))
     assert python(code, ROOT).stdout.split() == ["mteb_longembed", "mteb_longembed.autoload"]
 
 
-def startup(folder: Path, code: str, **env: str) -> subprocess.CompletedProcess:
-    """Run `code` after Python has read the `.pth` files of a folder, as it does at its start."""
-    return python(f"import site, sys; site.addsitedir({str(folder)!r}); {code}", ROOT, **env)
-
-
-@pytest.fixture
-def site_folder(tmp_path) -> Path:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    (folder / "mteb_longembed.pth").write_bytes((ROOT / "mteb_longembed.pth").read_bytes())
-    return folder
-
-
-def test_the_pth_file_is_one_line_that_imports_us(site_folder) -> None:
-    assert (ROOT / "mteb_longembed.pth").read_text().count("\n") == 1
-    assert startup(site_folder, "print('mteb_longembed' in sys.modules)").stdout == "True\n"
-
-
-def test_autoload_is_switched_off_by_the_environment_and_on_by_hand(site_folder) -> None:
-    off = {"MTEB_LONGEMBED_AUTOLOAD": "0"}
-    assert startup(site_folder, "print('mteb_longembed' in sys.modules)", **off).stdout == "False\n"
-    code = "import mteb_longembed; print(type(sys.meta_path[0]).__name__)"
-    assert startup(site_folder, code, **off).stdout == "Watcher\n"
-
-
-def test_a_pth_file_left_behind_does_not_stop_python(site_folder) -> None:
-    done = python(f"import site; site.addsitedir({str(site_folder)!r}); print('fine')")
-    assert done.stdout == "fine\n"
+def test_the_pth_file_is_one_line_that_imports_us_unless_the_environment_says_no(tmp_path) -> None:
+    line = (ROOT / "mteb_longembed.pth").read_text()
+    assert line.count("\n") == 1
+    (tmp_path / "mteb_longembed.pth").write_text(line)
+    code = f"""
+import site, sys
+site.addsitedir({str(tmp_path)!r})  # as Python does at its start
+print("mteb_longembed" in sys.modules)
+"""
+    by_hand = "import mteb_longembed; print(type(sys.meta_path[0]).__name__)"
+    assert python(code, ROOT).stdout == "True\n"
+    assert python(code + by_hand, ROOT, MTEB_LONGEMBED_AUTOLOAD="0").stdout == "False\nWatcher\n"
+    left_behind = python(code, options=("-P",))
+    assert (left_behind.returncode, left_behind.stdout) == (0, "False\n")
 
 
 def test_the_start_file_names_our_entry_point() -> None:

@@ -1,8 +1,17 @@
+"""Names of models, the values in them, and the table of aliases."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
 import pytest
+from mteb.models.model_implementations import MODEL_REGISTRY
+from pydantic import Field
 
 from mteb_longembed.encoders.checkpoint import ModelSpec
-from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.names import ZOO, is_extended_name
+from mteb_longembed.errors import InputError
+from mteb_longembed.names import ZOO, entry_of, is_extended_name, read, read_tokens, spell
 
 
 @pytest.mark.parametrize(
@@ -48,18 +57,6 @@ def test_a_malformed_name_gets_one_sentence(text: str, message: str) -> None:
     assert str(error.value).endswith(".") and "\n" not in str(error.value)
 
 
-def test_an_unknown_alias_names_all_known_ones() -> None:
-    with pytest.raises(UnknownNameError) as error:
-        ModelSpec.parse("mini")
-    assert all(alias in str(error.value) for alias in ZOO)
-
-
-def test_a_folder_without_a_slash_is_a_base(tmp_path, monkeypatch) -> None:
-    (tmp_path / "mine").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert ModelSpec.parse("mine+pi") == ModelSpec("mine", "pi")
-
-
 OURS = ["e5-base+ntk", "a/b+nonsense", "a/b+", "e5-base", "mini-rope", "a/b+ntk@x:y"]
 MTEBS = ["a/b", "bm25", "ada-002", "./c++/model", "voyage (dim=1e+5)", "+ntk", ""]
 
@@ -67,3 +64,138 @@ MTEBS = ["a/b", "bm25", "ada-002", "./c++/model", "voyage (dim=1e+5)", "+ntk", "
 @pytest.mark.parametrize("text", OURS + MTEBS)
 def test_names_are_ours_to_resolve_or_left_to_mteb(text: str) -> None:
     assert is_extended_name(text) == (text in OURS)
+
+
+# ---- values ------------------------------------------------------------------------------------------------
+
+WORDS = Annotated[int, Field(ge=2), "words"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "typed"),
+    [
+        (bool, "off", False),
+        (bool, True, True),
+        (float, "10", 10.0),
+        (float, "1e1", 10.0),
+        (float, 10, 10.0),
+        (int, "10.0", 10),
+        (int, 1e1, 10),
+        (int, np.int64(9), 9),
+        (float, np.float32(0.5), 0.5),
+        (int | None, None, None),
+        (Literal["keep", "scale"], "keep", "keep"),
+        (int | Literal["document"] | None, "document", "document"),
+        (int | Literal["document"] | None, "9", 9),
+    ],
+)
+def test_a_value_gets_the_declared_type_whoever_gave_it(annotation, value, typed) -> None:
+    found = read("x", annotation, value)
+    assert found == typed and type(found) is type(typed)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "message"),
+    [
+        (bool, "maybe", "^ntk's x must be on or off, got 'maybe'"),
+        (bool, 1.5, "^ntk's x must be on or off, got 1.5"),
+        (int, "banana", "^ntk's x must be a whole number, got 'banana'"),
+        (int, "2.5", "^ntk's x must be a whole number, got '2.5'"),
+        (int, True, "^ntk's x must be a whole number, got True"),
+        (float, "nan", "^ntk's x must be a number, got 'nan'"),
+        (float, None, "^ntk's x must be a number, got None"),
+        (float, [1], "^ntk's x must be a number"),
+        (Literal["keep", "scale"], "cut", "^ntk's x must be one of keep, scale, got 'cut'"),
+        (int | Literal["document"], "all", "^ntk's x must be a whole number or document, got 'all'"),
+        (WORDS, "1", "^ntk's x must be a whole number of at least 2 words, got '1'"),
+        (WORDS | Literal["all"], 0, "^ntk's x must be a whole number of at least 2 words or all, got 0"),
+        (
+            Annotated[float, Field(gt=0, le=1)],
+            1.5,
+            "^ntk's x must be a number above 0 and at most 1, got 1.5",
+        ),
+    ],
+)
+def test_a_value_of_another_kind_gets_one_sentence(annotation, value, message) -> None:
+    with pytest.raises(InputError, match=message):
+        read("ntk's x", annotation, value)
+
+
+def test_tokens_are_numbers_or_thousands_and_others_get_one_sentence() -> None:
+    for text, tokens in (("4096", 4096), ("4k", 4096), ("32K", 32768), (512, 512)):
+        assert read_tokens("the target", text) == tokens
+    for other in ("", "4x", "-4", "4.5k", "many", 0, -1, 4.5, True, None):
+        with pytest.raises(InputError, match=r"^the target must be a whole number of at least 1 token"):
+            read_tokens("the target", other)
+
+
+@pytest.mark.parametrize("value", [0.1, 8.0, 1e20, 12.5, 1e-7, True, False, 9, "keep"])
+def test_what_is_spelled_is_read_back(value) -> None:
+    annotation = Literal["keep"] if value == "keep" else type(value)
+    assert read("x", annotation, spell(value)) == value
+
+
+# ---- the zoo -----------------------------------------------------------------------------------------------
+
+PAPER = {
+    "e5-base": "intfloat/e5-base-v2",
+    "e5-rope-base": "dwzhu/e5rope-base",
+    "e5-base-4k": "dwzhu/e5-base-4k",
+    "gte-base": "thenlper/gte-base",
+    "bge-base": "BAAI/bge-base-en-v1.5",
+    "contriever": "facebook/contriever",
+    "gtr-base": "sentence-transformers/gtr-t5-base",
+    "e5-mistral": "intfloat/e5-mistral-7b-instruct",
+    "jina-v2": "jinaai/jina-embeddings-v2-base-en",
+    "nomic-v1": "nomic-ai/nomic-embed-text-v1",
+    "bge-m3": "BAAI/bge-m3",
+    "ada-002": "openai/text-embedding-ada-002",
+    "bm25": "mteb/baseline-bm25s",
+}
+
+
+def test_every_model_of_the_paper_has_its_alias() -> None:
+    assert {alias: ZOO[alias].hub_id for alias in PAPER} == PAPER
+
+
+#: What the files of a model do not say, or say wrongly: by its paper, its card or mteb's registry.
+TRAINED = {
+    "e5-base": 512, "e5-rope-base": 512, "e5-base-4k": 512, "gtr-base": 512, "e5-mistral": 4096, "nomic-v1": 2048,
+    "ada-002": 8191, "nomic-v1.5": 2048, "qwen3-0.6b": 32768, "qwen3-4b": 32768, "qwen3-8b": 32768,
+    "nemotron3-1b": 32768, "nemotron3-8b": 32768, "harrier-270m": 32768, "harrier-0.6b": 32768, "ultrabert": 32768,
+    "mdenseon": 8192, "granite-r2": 8192, "granite-small-r2": 8192, "granite-multi-r2": 8192,
+}  # fmt: skip
+
+
+def test_trained_lengths_are_those_of_the_models() -> None:
+    assert {alias: entry.trained_len for alias, entry in ZOO.items() if entry.trained_len} == TRAINED
+
+
+def test_aliases_are_short_and_each_is_one_entry_with_its_hub_id_at_a_whole_commit() -> None:
+    assert len({entry.hub_id for entry in ZOO.values()}) == len(ZOO)
+    for alias, entry in ZOO.items():
+        assert re.fullmatch(r"[a-z0-9.-]{3,20}", alias)
+        assert entry_of(entry.hub_id) is entry is entry_of(alias)
+        assert not entry.revision or re.fullmatch(r"[0-9a-f]{40}", entry.revision), alias
+    assert entry_of("org/unheard-of") is None
+
+
+def test_a_bundled_model_lies_inside_the_package_with_its_weights() -> None:
+    package = Path(__file__).parents[1] / "mteb_longembed"
+    assert Path(ZOO["mini-rope"].path) == package / "models" / "mini-rope"
+    assert ZOO["e5-base"].path == "intfloat/e5-base-v2"
+    for entry in ZOO.values():
+        assert not entry.bundled or list(Path(entry.path).rglob("*.safetensors"))
+
+
+def test_prompts_and_revisions_are_those_of_mteb() -> None:
+    """mteb may move on; then this tells which entry to look at."""
+    entries = [entry for name in MODEL_REGISTRY if (entry := entry_of(name)) and entry.kind == "hub"]
+    assert len(entries) > 60
+    for entry in entries:
+        meta = MODEL_REGISTRY[entry.hub_id]
+        assert meta.revision == entry.revision, entry.hub_id
+        prompts = meta.loader_kwargs.get("model_prompts", {})
+        query = prompts.get("Retrieval-query") or prompts.get("query")
+        if query:
+            assert entry.query_prompt == query, entry.hub_id

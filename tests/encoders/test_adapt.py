@@ -12,14 +12,16 @@ import pytest
 import torch
 from mteb.models import SentenceTransformerEncoderWrapper
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Dense, Router
+from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 from sklearn.covariance import LedoitWolf
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.adapt import pieces
 from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import draw
-from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A
+from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, RULES, SIF_A, TokenCounts
+from mteb_longembed.encoders.whitening import Whitening
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
@@ -243,6 +245,47 @@ def test_any_iterable_of_texts_is_taken(plain: Path) -> None:
         assert np.array_equal(tiny.adapted(plain, given).encode(TEXTS), want)
 
 
+def test_a_weighed_model_is_not_weighed_again(plain: Path) -> None:
+    model = weigh(plain)
+    with pytest.raises(IncompatibleError, match="has corpus weights already"):
+        weigh(model)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("n", [1, 8, 10_000])
+def test_no_token_that_was_never_seen_counts_more_than_one_seen_once(rule, n) -> None:
+    # token 0: never; token 1: once in one document; token 2: in every document
+    counts = TokenCounts(np.array([0, 1, 2 * n]), np.array([0, 1, n]), n)
+    never, once, common = RULES[rule](counts)
+    assert never <= once
+    assert common <= once
+
+
+def test_an_end_token_that_also_stands_for_unknown_words_has_no_weight(tmp_path: Path) -> None:
+    tokens = tiny.tokenizer()
+    tokens.unk_token = tokens.sep_token  # as in Qwen
+    folder = tiny.transformer("bert", tmp_path, tokens=tokens)
+    model = weigh(longembed.extend(folder, "none", device="cpu"), ["aa bb", "bb cc"])
+    end = model.tokenizer.convert_tokens_to_ids("[SEP]")
+    assert model[1].emb_layer.weight[end].item() == pytest.approx(NO_WEIGHT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("text", "least"), [("", 0.99), ("[MASK] [MASK]", 0.99), ("日本", 0.95)])
+def test_a_text_without_known_words_keeps_the_bases_vector_in_every_precision(dtype, text, least, tmp_path):
+    # unknown words count, and the special tokens around them do not
+    folder = tiny.saved("bert", tmp_path)
+    stock, ours = (
+        SentenceTransformer(str(folder), device="cpu"),
+        longembed.extend(folder, "none", device="cpu"),
+    )
+    for base in (stock.to(dtype), ours.to(dtype)):
+        adapted = weigh(base, ["aa bb", "bb cc"])
+        before, after = (model.encode(text, convert_to_tensor=True).float() for model in (base, adapted))
+        assert torch.isfinite(after).all()
+        assert (before * after).sum() > least
+
+
 # ---- whitening ---------------------------------------------------------------------------------------------
 
 
@@ -257,8 +300,26 @@ def as_unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
-@pytest.mark.parametrize("prompts", [None, tiny.PROMPTS])
+def test_pieces_are_the_windows_that_the_model_cuts_and_text_that_it_reads(folder: Path) -> None:
+    long = [tiny.text(100, 5), tiny.text(7, 6)]
+    counts = {"+none": 2, "+pi@64": 2, "+pcw@64:size=12": 0}
+    strategy = longembed.load(f"{folder}+pcw@64:size=12", device="cpu").trunk.strategy  # type: ignore[attr-defined]
+    counts["+pcw@64:size=12"] = len(strategy.windows(64, 3, 1)) + 1
+    for tail, n in counts.items():
+        model: Any = longembed.load(f"{folder}{tail}", device="cpu")
+        assert len(pieces(model, long)) == n, tail
+
+
+def test_dimensions_stand_by_falling_variance_and_their_signs_are_fixed() -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.standard_normal((500, 8)) * np.array([1, 9, 2, 8, 3, 7, 4, 6])
+    matrix = Whitening.fit(rows, 0.5).matrix
+    variances = ((rows - rows.mean(0)) @ matrix).var(0)
+    assert (np.diff(variances) <= 0).all() and variances[0] > 2 * variances[-1]
+    assert (matrix[np.abs(matrix).argmax(0), np.arange(8)] > 0).all()
+
+
+@pytest.mark.parametrize(("pooling", "prompts"), [("mean", None), ("cls", tiny.PROMPTS)])
 def test_vectors_are_mapped_by_mean_and_covariance_of_what_the_model_reads(
     tmp_path, pooling, prompts, caplog
 ) -> None:
@@ -277,12 +338,20 @@ def test_vectors_are_mapped_by_mean_and_covariance_of_what_the_model_reads(
     assert {type(part).__module__.split(".")[0] for part in stock} == {"sentence_transformers"}
 
 
-def test_other_poolings_get_no_weights_and_a_message_says_so(tmp_path, caplog) -> None:
-    folder = tiny.saved("bert", tmp_path, pooling="cls")
+@pytest.mark.parametrize(
+    ("settings", "documents", "message"),
+    [
+        ({"pooling": "cls"}, CORPUS, "the model has cls pooling, so tokens get no weights"),
+        ({"dense": True, "prompts": tiny.PROMPTS}, CORPUS, "a Dense with an activation behind its pooling"),
+        ({}, CORPUS[:5], "with fewer than 50 pieces or 12 documents do not count on a gain"),
+    ],
+)
+def test_what_limits_a_fit_is_told(settings, documents, message, tmp_path, caplog) -> None:
     with caplog.at_level("WARNING"):
-        model = tiny.adapted(folder, CORPUS)
-    assert "the model has cls pooling, so tokens get no weights" in caplog.text
-    assert "WordWeights" not in [type(part).__name__ for part in model]
+        model = tiny.adapted(tiny.saved("bert", tmp_path, **settings), documents)
+    assert message in caplog.text
+    weighs = "WordWeights" in [type(part).__name__ for part in model]
+    assert weighs == ("pooling" not in settings)
 
 
 @pytest.mark.parametrize("corpus", [["one text"], ["the same"] * 5])
@@ -292,12 +361,6 @@ def test_a_corpus_without_differences_changes_nothing_and_says_so(plain: Path, c
         model = tiny.adapted(plain, corpus, weights=None)
     assert "whitening needs two different vectors of documents" in caplog.text
     assert gap(model.encode(TEXTS), as_unit(base.encode(TEXTS))) < ROUNDING
-
-
-def test_a_weighed_model_is_not_weighed_again(plain: Path) -> None:
-    model = weigh(plain)
-    with pytest.raises(IncompatibleError, match="has corpus weights already"):
-        weigh(model)
 
 
 # ---- one model behind both doors ---------------------------------------------------------------------------
@@ -362,21 +425,6 @@ def test_vectors_of_words_and_of_two_routes_are_whitened(plain: Path) -> None:
         want = as_unit((base.encode_document(TEXTS) - mean) @ matrix)
         got = model.encode_document(TEXTS)
         assert np.abs(got @ got.T - want @ want.T).max() < 1e-4
-
-
-def test_few_documents_are_told(plain: Path, caplog) -> None:
-    with caplog.at_level("WARNING"):
-        tiny.adapted(str(plain), CORPUS[:5])
-    assert "with fewer than 50 pieces or 12 documents do not count on a gain" in caplog.text
-
-
-def test_a_dense_with_an_activation_is_told_or_exact(tmp_path: Path, caplog) -> None:
-    folder = tiny.saved("bert", tmp_path, prompts=tiny.PROMPTS)
-    base = SentenceTransformer(str(folder), device="cpu")
-    bent = SentenceTransformer(modules=[base[0], base[1], Dense(32, 32)], prompts=base.prompts, device="cpu")
-    with caplog.at_level("WARNING"):
-        tiny.adapted(bent, CORPUS)
-    assert "a Dense with an activation behind its pooling" in caplog.text
 
 
 def test_the_card_of_an_adapted_model_keeps_base_and_tag_and_links_no_path(plain, tmp_path) -> None:

@@ -5,8 +5,11 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import mteb_longembed as longembed
+from mteb_longembed.encoders import swap
 from mteb_longembed.encoders.attention import Batch, attend_plain
 from mteb_longembed.encoders.strategies import STRATEGIES
+from tests import tiny
 
 
 def of(lengths: list[int]) -> Batch:
@@ -67,3 +70,23 @@ def test_gradients_of_a_window_equal_the_dense_form():
     want = dense(q, k, v, 0.3, False, 5, 40).pow(2).sum()
     for a, b in zip(torch.autograd.grad(ours, (q, k, v)), torch.autograd.grad(want, (q, k, v)), strict=True):
         assert (a - b).abs().max() < 1e-9
+
+
+@pytest.mark.parametrize("lengths", [(16, 16), (16, 5)])
+def test_tokens_and_gradients_of_mpnet_are_those_of_transformers(lengths, tmp_path, monkeypatch) -> None:
+    base = tiny.sentence_transformer("mpnet", tmp_path, name="tiny/mpnet")
+    calls = []
+    function = swap.scaled_dot_product_attention
+    monkeypatch.setattr(
+        swap, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or function(*a, **k)
+    )
+    mask = (torch.arange(16) < torch.tensor(lengths)[:, None]).long()
+    ids = torch.where(mask.bool(), torch.arange(10, 26), 1)
+    found = []
+    for model in (base[0].model, longembed.extend(base, "none")[0].model):
+        tokens = model(input_ids=ids, attention_mask=mask).last_hidden_state
+        (tokens * mask[..., None]).sin().sum().backward()
+        found.append((tokens[mask.bool()], model.encoder.relative_attention_bias.weight.grad))
+    assert len(calls) == 2  # one for each layer
+    for plain, fused in zip(*found, strict=True):
+        torch.testing.assert_close(fused, plain, atol=1e-4, rtol=1e-4)

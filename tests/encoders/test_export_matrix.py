@@ -18,8 +18,7 @@ from mteb_longembed.encoders.export import export
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import IncompatibleError
 from tests import tiny
-from tests.encoders.test_rotary import GEMMA, GQA, LAYERS, LO, LT
-from tests.encoders.test_rotary_scaling import SCALINGS
+from tests.encoders.test_rotary import GEMMA, GQA, LAYERS, LO, LT, SCALINGS
 from tests.encoders.without_us import without_us
 
 SHORT = [tiny.text(n) for n in (3, LO - 1, LO)]

@@ -42,6 +42,7 @@ def test_the_given_model_stays_as_it_is(base):
     assert np.array_equal(base.encode(TEXTS), want)
 
 
+@pytest.mark.long  # a process of its own for 9 seconds
 def test_another_process_gives_equal_embeddings_of_saved_models_and_equal_digests(folder, tmp_path):
     # one that cuts and one that changes positions; the others are saved in the same way
     models = {strategy: extend(folder, strategy) for strategy in ("pcw", "ntk")}

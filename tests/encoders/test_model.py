@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders import batching as batches
+from mteb_longembed.encoders import batching
 from mteb_longembed.encoders.model import LongSentenceTransformer
-from mteb_longembed.errors import CapacityError, NumberError
+from mteb_longembed.errors import CapacityError, InputError, NumberError
 from tests import tiny
 from tests.limits import same_vectors
 
@@ -74,7 +76,18 @@ def test_other_inputs_than_texts_go_to_sentence_transformers(base: SentenceTrans
         longembed.extend(base, "pi").encode([{"image": 3}])
 
 
-# ---- several processes ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("kind", "key"), [("bert", "pi"), ("qwen3", "ntk"), ("qwen3", "pcw")])
+def test_a_text_beyond_the_target_is_refused_in_one_sentence(kind, key, tmp_path):
+    base = tiny.sentence_transformer(kind, tmp_path, num_key_value_heads=4, name="local/tiny")
+    model = longembed.extend(base, key, 64, 16)
+    model.max_seq_length = 9999
+    with pytest.raises(InputError, match=r"at most 64 tokens, .* got 100: set max_seq_length to at most 64"):
+        model.encode(tiny.text(100))
+    model.max_seq_length = 20
+    assert model.trunk.kept_len == 20
+
+
+# ---- several processes -------------------------------------------------------------------------------------
 
 
 def test_a_pool_of_processes_gives_the_same_embeddings(base: SentenceTransformer) -> None:
@@ -89,7 +102,33 @@ def test_a_pool_of_processes_gives_the_same_embeddings(base: SentenceTransformer
         extended.stop_multi_process_pool(pool)
 
 
-# ---- memory -----------------------------------------------------------------------------------------------
+# ---- batches -----------------------------------------------------------------------------------------------
+
+lengths = st.lists(st.integers(1, 300), max_size=80)
+limits = st.tuples(st.integers(1, 1000), st.integers(1, 40))
+
+
+@given(lengths, limits)
+def test_batches_hold_every_document_once_and_keep_to_their_limits(lengths, limits) -> None:
+    tokens, batch_size = limits
+    batches = batching.plan(lengths, tokens, batch_size)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        lens = [lengths[i] for i in batch]
+        padded = len(batch) * max(lens)
+        assert len(batch) <= batch_size
+        assert len(batch) == 1 or padded <= tokens
+        assert padded <= tokens // 16 or padded <= 1.1 * sum(lens) + 1e-6
+
+
+@given(lengths, limits, st.randoms())
+def test_the_lengths_in_each_batch_do_not_depend_on_the_order_of_documents(lengths, limits, random) -> None:
+    shuffled = random.sample(lengths, len(lengths))
+    first = [[lengths[i] for i in batch] for batch in batching.plan(lengths, *limits)]
+    assert first == [[shuffled[i] for i in batch] for batch in batching.plan(shuffled, *limits)]
+
+
+# ---- memory ------------------------------------------------------------------------------------------------
 
 
 class Allocator:
@@ -116,7 +155,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_its_size_tried_again_by_the_nex
     texts = [tiny.text(64, seed) for seed in range(40)]
     extended = longembed.extend(base, "pi")
     expected = extended.encode(texts)
-    monkeypatch.setitem(batches.TOKENS, "cpu", 2000)
+    monkeypatch.setitem(batching.TOKENS, "cpu", 2000)
     allocator = Allocator(extended, 300, monkeypatch)
     assert np.allclose(extended.encode(texts), expected, atol=1e-5)
     assert sum(allocator.seen) == 40 * 64
@@ -143,8 +182,8 @@ def test_other_errors_are_not_taken_for_lack_of_memory() -> None:
         triton("out of resource: shared memory, Required: 163840"),
         MemoryError(),
     ):
-        assert batches.is_out_of_memory(lack)
-    assert not batches.is_out_of_memory(RuntimeError("shapes do not match"))
+        assert batching.is_out_of_memory(lack)
+    assert not batching.is_out_of_memory(RuntimeError("shapes do not match"))
 
 
 # ---- numbers ----------------------------------------------------------------------------------------------

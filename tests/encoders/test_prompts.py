@@ -1,14 +1,15 @@
 """A prompt has no weight, however it is brought: saved, named or at the call. Directions and lengths are compared."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mteb
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize
 
 import mteb_longembed as longembed
 from tests import tiny
@@ -24,14 +25,6 @@ WAYS: dict[str, Callable[[Any], np.ndarray]] = {
     "at the call": lambda model: model.encode(TEXTS, prompt=PROMPT),
 }
 PROMPTS = {"document": PROMPT, "query": ""}
-
-
-def without_scaling(base: SentenceTransformer) -> SentenceTransformer:
-    """The same model without its Normalize, compared by dot product."""
-    modules = [module for module in base if not isinstance(module, Normalize)]
-    model = SentenceTransformer(modules=modules, prompts=base.prompts, similarity_fn_name="dot", device="cpu")
-    model.model_card_data.model_name = "tiny/unscaled"
-    return model
 
 
 def expected(model: Any) -> np.ndarray:
@@ -63,19 +56,9 @@ def expected(model: Any) -> np.ndarray:
 def test_vectors_of_an_extended_model_have_the_direction_and_length_of_their_own_tokens(
     key, dense, way, tmp_path
 ) -> None:
-    base = tiny.sentence_transformer(
-        "bert", tmp_path, dense=dense, prompts=None if way == "at the call" else PROMPTS
-    )
-    model = longembed.extend(without_scaling(base), key, 16 if key == "none" else 64, 16, device="cpu")
-    weighted = tiny.adapted(model, CORPUS, whiten=0)
-    assert np.allclose(WAYS[way](weighted), expected(weighted), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_shipped_model_without_its_normalize_keeps_its_lengths(way) -> None:
-    prompts = {} if way == "at the call" else PROMPTS
-    model = longembed.load("mini-ape+pi@1k", device="cpu", prompts=prompts, similarity_fn_name="dot")
-    del model[-1]
+    base = tiny.saved("bert", tmp_path, dense=dense, prompts=None if way == "at the call" else PROMPTS)
+    model = longembed.load(f"{base}+{key}", device="cpu", similarity_fn_name="dot")
+    del model[-1]  # its Normalize
     weighted = tiny.adapted(model, CORPUS, whiten=0)
     assert np.allclose(WAYS[way](weighted), expected(weighted), rtol=1e-4, atol=1e-5)
 
@@ -90,3 +73,19 @@ def test_stock_modules_give_the_directions_of_ours(whiten, way, tmp_path: Path) 
     documents = [model.encode_document(CORPUS) for model in (stock, ours)]
     scores = [WAYS[way](model) @ rows.T for model, rows in zip((stock, ours), documents, strict=True)]
     assert np.abs(scores[0] - scores[1]).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", ["passage", "corpus"])
+def test_a_prompt_saved_as_passage_or_corpus_is_that_of_documents(name: str, tmp_path: Path) -> None:
+    base = tiny.saved("bert", tmp_path, prompts={"query": "query : ", name: "passage : "})
+    file = base / "config_sentence_transformers.json"
+    settings = json.loads(file.read_text())
+    settings["prompts"] = {"query": "query : ", "document": "", name: "passage : "}
+    file.write_text(json.dumps(settings))
+    with pytest.warns(UserWarning, match="the prompt of documents is empty, and another one is 'passage : '"):
+        model = longembed.load(f"{base}+pi@64", device="cpu")
+    want = model.encode(TEXTS, prompt="passage : ")
+    assert np.array_equal(model.encode_document(TEXTS), want)
+    with pytest.warns(UserWarning, match="documents get that one"):
+        encoder = mteb.get_model(f"{base}+pi@64", device="cpu")
+    assert encoder.model.prompts["document"] == "passage : "

@@ -39,17 +39,6 @@ def published(hub, tmp_path_factory) -> str:
     return "me/published"
 
 
-def test_a_pushed_model_is_loaded_by_its_hub_id(online) -> None:
-    repository = "me/bert-pcw"
-    model = push("org/bert+pcw@128", repository)
-    loaded = longembed.load(repository, device="cpu")
-    same_vectors(loaded.encode(TEXTS), model.encode(TEXTS))
-    same_vectors(loaded.encode_query(TEXTS), model.encode_query(TEXTS))
-    assert loaded.model_card_data.model_name == repository
-    assert f"mteb run -m {repository} -t" in ModelCard.load(repository).text
-    assert loaded.model_card_data.base_model_revision == commit(online, repository)
-
-
 def test_every_revision_stays_loadable(online) -> None:
     old = push("org/bert+pi@128", "me/moving")
     first = commit(online, "me/moving")
@@ -65,32 +54,36 @@ def test_every_revision_stays_loadable(online) -> None:
         same_vectors(stock.encode(TEXTS), expected.encode(TEXTS))
     by_name = longembed.load(f"me/moving+none:revision={first}", device="cpu")
     same_vectors(by_name.encode(TEXTS), old.encode(TEXTS))
+    second = commit(online, "me/moving")
+    for revision, sha, max_tokens in ((None, second, 64), (first, first, 128), ("main", second, 64)):
+        meta = mteb.get_model_meta("me/moving", revision, fetch_from_hf=True)
+        assert (meta.revision, meta.max_tokens) == (sha, max_tokens)
+    assert mteb.get_model("me/moving", first, device="cpu").mteb_model_meta.revision == first
+
+
+@pytest.mark.parametrize(
+    ("base", "tail", "max_tokens"), [("org/bert", "+pcw@128", 128), ("org/modernbert", "+se@64:g=9", 64)]
+)
+def test_a_pushed_model_is_known_by_its_hub_id_and_its_commit(online, base, tail, max_tokens) -> None:
+    repository = f"me/{base[4:]}-longer"
+    model = push(base + tail, repository)
+    loaded, meta = (
+        longembed.load(repository, device="cpu"),
+        mteb.get_model_meta(repository, fetch_from_hf=True),
+    )
+    assert loaded.model_card_data.model_name == meta.name == repository
+    assert loaded.model_card_data.base_model_revision == meta.revision == commit(online, repository)
+    assert f"mteb run -m {repository} -t" in ModelCard.load(repository).text
+    experiment = {"strategy": "none", "target_len": max_tokens, "algorithm": ALGORITHM}
+    assert (meta.experiment_kwargs, meta.adapted_from, meta.max_tokens) == (experiment, base, max_tokens)
+    in_mteb = mteb.get_model(repository, device="cpu")
+    assert in_mteb.mteb_model_meta.name == repository
+    for same in (loaded, in_mteb.model):
+        same_vectors(same.encode(TEXTS), model.encode(TEXTS))
+        same_vectors(same.encode_query(TEXTS), model.encode_query(TEXTS))
 
 
 # ---- in mteb -----------------------------------------------------------------------------------------------
-
-
-def test_mteb_knows_it_by_the_hub_id_and_its_commit(online) -> None:
-    model = push("org/modernbert+se@64:g=9", "me/modernbert-se")
-    meta = mteb.get_model_meta("me/modernbert-se", fetch_from_hf=True)
-    assert (meta.name, meta.revision) == ("me/modernbert-se", commit(online, "me/modernbert-se"))
-    assert meta.experiment_kwargs == {"strategy": "none", "target_len": 64, "algorithm": ALGORITHM}
-    assert (meta.adapted_from, meta.max_tokens) == ("org/modernbert", 64)
-    loaded = mteb.get_model("me/modernbert-se", device="cpu")
-    assert loaded.mteb_model_meta.name == "me/modernbert-se"
-    same_vectors(loaded.model.encode(TEXTS), model.encode(TEXTS))
-
-
-def test_mteb_takes_any_of_its_revisions(online) -> None:
-    push("org/bert+pi@128", "me/moved")
-    first = commit(online, "me/moved")
-    push("org/bert+gp@64", "me/moved", exist_ok=True)
-    second = commit(online, "me/moved")
-    revisions = (None, first, "main", second)
-    seen = [mteb.get_model_meta("me/moved", revision, fetch_from_hf=True) for revision in revisions]
-    assert [meta.max_tokens for meta in seen] == [64, 128, 64, 64]
-    assert [meta.revision for meta in seen] == [second, first, second, second]
-    assert mteb.get_model("me/moved", first, device="cpu").mteb_model_meta.revision == first
 
 
 def test_search_parameters_are_added_to_a_published_name(online, published) -> None:

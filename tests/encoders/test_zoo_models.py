@@ -10,10 +10,7 @@ from mteb_longembed.names import ZOO
 from tests import miniatures
 from tests.loopback_hub import LoopbackHub
 
-WORDS = [
-    "the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "pack", "my", "box", "with",
-    "five", "dozen", "liquor", "jugs", "aa", "ab", "ac",
-]  # fmt: skip
+WORDS = [*" ".join(miniatures.TEXT[:2]).split(), "aa", "ab", "ac"]
 
 
 @pytest.fixture(scope="module")

@@ -108,9 +108,7 @@ def test_what_the_stock_command_writes_passes_the_checks_of_the_public_results(
         )
         assert described.experiment_name == experiment
         result = TaskResult.from_disk(path)
-        assert task == f"{result.task_name}.json" and result.task_name in {
-            one.metadata.name for one in mteb.get_tasks()
-        }
+        assert task == f"{result.task_name}.json"
         assert result.scores.keys() <= set(mteb.get_task(result.task_name).metadata.eval_splits)
         assert path.with_name("run_settings.jsonl").read_text().count("LongEmbedPasskey") >= 1
         seen.add((meta["name"], revision, experiment, result.task_name))

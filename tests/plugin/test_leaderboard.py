@@ -3,12 +3,10 @@
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from html import unescape
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -103,23 +101,6 @@ def test_our_benchmark_has_a_strategy_beside_its_base(address) -> None:
 def test_the_benchmark_of_mteb_has_its_own_model(address) -> None:
     (row,), (tasks,) = tables(address, "/_update_value_2")
     assert (row["Mean (Task)"], row["Max Tokens"], tasks["Model"]) == ("25.00", "512", "e5-base-v2")
-
-
-@pytest.mark.long
-def test_a_browser_shows_the_row_and_the_mean(address, tmp_path) -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("there is no chromium on this machine")
-    command = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
-    command += ["--virtual-time-budget=30000", "--dump-dom", address]
-    page = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    seen = re.sub(r"<(script|style).*?</\1>", "", page, flags=re.DOTALL)
-    words = [unescape(word).strip() for word in re.split(r"<[^>]*>", seen)]
-    shown = [word for word in words if word]
-    assert {"LongEmbed+, NanoLongEmbed, LongEmbed", "Long-context Retrieval, generated and real"} <= set(
-        shown
-    )
-    assert "|".join(filter(None, ROW)) in "|".join(shown)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *options: object) -> str:

@@ -12,12 +12,6 @@ from mteb.models.model_meta import ModelMeta
 import mteb_longembed as longembed
 from mteb_longembed.errors import InputError
 from mteb_longembed.retrieval.scorer import full_name
-from tests import tiny
-
-
-def test_a_model_that_is_not_ours_keeps_its_name(tmp_path: Path) -> None:
-    base = tiny.sentence_transformer("bert", tmp_path / "base", name="tiny/bert")
-    assert ModelMeta.from_sentence_transformer_model(base).name == "tiny/bert"
 
 
 def test_embeddings_are_cut_to_the_dimensions_asked_for(tmp_path: Path) -> None:

@@ -16,33 +16,13 @@ RUN = """
 import sys
 import mteb
 from mteb.cache import ResultCache
-from mteb.abstasks.retrieval import AbsTaskRetrieval
-from mteb.abstasks.task_metadata import TaskMetadata
-from datasets import Dataset
+from mteb.mocks.mock_tasks.retrieval import MockMultilingualRetrievalTask
 from sentence_transformers import SentenceTransformer
-
-class TwoSubsets(AbsTaskRetrieval):
-    metadata = TaskMetadata(
-        name="TwoSubsets", description="two", reference=None, dataset={"path": "none/two", "revision": "1"},
-        type="Retrieval", category="t2t", modalities=["text"], eval_splits=["test"], main_score="ndcg_at_10",
-        eval_langs={"en": ["eng-Latn"], "de": ["deu-Latn"]}, date=None, domains=None, task_subtypes=None, license=None,
-        annotations_creators=None, dialect=None, sample_creation=None, bibtex_citation=None,
-    )
-
-    def load_data(self, num_proc=None, **kwargs):
-        self.dataset = {}
-        for subset in self.hf_subsets:
-            corpus = Dataset.from_dict({"id": ["a", "b"], "text": ["one two", "three"], "title": ["", ""]})
-            queries = Dataset.from_dict({"id": ["q"], "text": ["three"]})
-            qrels = {"q": {"b": 1}}
-            parts = {"corpus": corpus, "queries": queries, "relevant_docs": qrels, "top_ranked": None}
-            self.dataset[subset] = {"test": parts}
-        self.data_loaded = True
 
 model = SentenceTransformer(sys.argv[1], device="cpu")
 model.model_card_data.model_name = "tiny/bert"
-for subset, size in (("en", 8), ("de", 16), ("en", 4)):
-    task = TwoSubsets().filter_languages(None, hf_subsets=[subset])
+for subset, size in (("eng", 8), ("fra", 16), ("eng", 4)):
+    task = MockMultilingualRetrievalTask().filter_languages(None, hf_subsets=[subset])
     mteb.evaluate(
         model, task, cache=ResultCache(sys.argv[2]), encode_kwargs={"batch_size": size}, show_progress_bar=False,
         prediction_folder=sys.argv[2] + "/predictions",
@@ -90,5 +70,5 @@ def test_all_files_of_a_stock_model_are_as_without_the_package(tmp_path: Path) -
     model = tiny.saved("bert", tmp_path / "model")
     with_us = _written(tmp_path / "with", model, "with")
     without = _written(tmp_path / "without", model, "without")
-    assert any(name.endswith("TwoSubsets.json") for name in with_us)
+    assert any(name.endswith("MockMultilingualRetrievalTask.json") for name in with_us)
     assert with_us == without

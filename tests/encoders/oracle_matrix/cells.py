@@ -45,11 +45,10 @@ def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
     """
     family = architectures.family(name)
     base = architectures.build(name, folder)
-    capped = getattr(base[0].model.config, "attn_logit_softcapping", None) is not None
     outcome = Outcome()
     dtypes: dict[str, torch.dtype] = {}
     for label in labels or [*VARIANTS, "pcw"]:
-        key, params, target = asked(label, family, capped)
+        key, params, target = asked(label, family)
         # the oracles of the other families know the defaults
         if not family.fits(STRATEGIES[key]) or (family is not Rotary and label not in (key, "pcw")):
             continue
@@ -75,14 +74,14 @@ def check(name: str, folder: Path, labels: list[str] | None = None) -> Outcome:
     return outcome
 
 
-def asked(label: str, family: type, capped: bool) -> tuple[str, dict[str, Any], int]:
+def asked(label: str, family: type) -> tuple[str, dict[str, Any], int]:
     """Strategy, parameters and target of a cell."""
     key, params = VARIANTS.get(label, ("pcw", {}))
     if family is Absolute and key == "none":
         return key, {"logn": False}, LO
     if family is Absolute and key == "ntk":
         return key, {**params, "sigma": test_absolute.SIGMA}, LT
-    return key, {**params, "logn": False} if capped and key != "pcw" else dict(params), LT
+    return key, dict(params), LT
 
 
 def in_short(error: Exception) -> str:
@@ -122,7 +121,7 @@ def precision(base: SentenceTransformer, plain: str) -> torch.dtype:
         except Exception as error:
             problem = in_short(error)
             continue
-        if gap < TOLERANCE / 4:  # otherwise the rounding of the stock model alone may be too much (HRM)
+        if gap < TOLERANCE / 4:
             return dtype
         problem = f"{gap:.0e} off the stock model"
     raise NotFollowed(problem)

@@ -182,8 +182,6 @@ class Oracle:
             inv_freq = own_frequencies(rope, inv_freq, self.label, self.n, self.limit)
             changed = frequencies(self.label, inv_freq, rope.get("rope_theta", 1e4), self.n)
             setattr(self.rotary, f"{prefix}inv_freq", changed)
-            if kind is None:  # PhiMoE does not read its buffer: it calls this function each time
-                self.rotary.rope_init_fn = lambda *_: (changed, self.rotary.attention_scaling)
         given = self.turn(self.rotary, x, at, *args, **kwargs)
         if kind in (None, "full_attention") and self._tempered():
             given = tuple(part * (0.1 * math.log(S) + 1) for part in given)
@@ -227,9 +225,6 @@ class Oracle:
         if at is None or not full:
             stock = sys.modules[type(module).__module__].eager_attention_forward
             return stock(module, query, key, value, attention_mask, **kwargs)
-        for name in ("softcap", "s_aux", "position_bias"):
-            if kwargs.get(name) is not None:
-                raise NotFollowed(f"{name} in dense attention")
         groups = query.shape[1] // key.shape[1]
         keys, values = (x.repeat_interleave(groups, 1).double() for x in (self.keys, value))
         scores = query.new_zeros(*query.shape[:2], n, n, dtype=torch.float64)

@@ -10,19 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
+from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import InputError
+from tests.encoders import attention_oracles as oracles
 
 E5 = {"trained_len": 512, "target_len": 4096}
 INV_FREQ = 10_000.0 ** -(torch.arange(0, 64, 2) / 64)
-
-
-@pytest.mark.parametrize("key", STRATEGIES)
-def test_every_strategy_is_documented_and_found_under_its_file_name(key):
-    kind = get_strategy(key)
-    assert key == kind.KEY and dataclasses.is_dataclass(kind)
-    assert "Source:" in kind.__doc__
-    assert kind(trained_len=512, target_len=4096).scale == 8
 
 
 @pytest.mark.parametrize(("trained", "target"), [(1, 8), (16, 15)])
@@ -78,6 +71,41 @@ def test_yarn_changes_long_documents_and_no_frequency_that_does_not_turn():
     assert not torch.equal(yarn.inv_freq(INV_FREQ, 10_000.0), INV_FREQ)
     still = yarn.inv_freq(torch.cat([INV_FREQ[:4], torch.zeros(4)]), 10_000.0)
     assert torch.isfinite(still).all() and not still[4:].any()
+
+
+# ---- relative positions ------------------------------------------------------------------------------------
+
+SELF_EXTEND = STRATEGIES["se"]
+
+
+def test_positions_beyond_the_trained_length_are_warned_of():
+    with pytest.warns(UserWarning, match="reaches relative position 855 at 4096 tokens, beyond .* 512"):
+        SELF_EXTEND(**E5, g=5, w=44)
+    with warnings.catch_warnings(action="error"):
+        SELF_EXTEND(**E5, g=9, w=64)
+        SELF_EXTEND(**E5, g=20, w=100)
+
+
+@given(st.integers(2, 60), st.integers(1, 8))
+def test_the_relative_position_of_a_pair_follows_the_definition(trained, scale):
+    with warnings.catch_warnings(action="ignore"):
+        se = SELF_EXTEND(trained_len=trained, target_len=trained * scale)
+    relative = oracles.self_extend(*se.sizes(se.target_len))
+    tokens = range(min(se.target_len, 40))
+    assert all(se.relative(i, j) == relative(i, j) for i in tokens for j in tokens)
+
+
+@pytest.mark.parametrize("n", [17, 31, 32, 33, 48, 49, 63, 64])
+def test_g_document_takes_group_and_window_from_the_documents_own_length(n):
+    se = SELF_EXTEND(trained_len=16, target_len=64, g="document")
+    assert se.sizes(n) == (-(-n // 16) + 1, 16 // -(-n // 16))
+    relative = oracles.self_extend(*se.sizes(n))
+    assert max(abs(relative(i, j)) for i in range(n) for j in range(n)) <= 16
+
+
+def test_the_default_window_may_be_given_beside_g_document():
+    # a default filled in from the lengths is no choice of the user's
+    assert SELF_EXTEND(**E5, g="document", w=64).sizes(513) == (3, 256)
 
 
 # ---- Table 6 of the paper: its hyperparameters come out of the defaults ------------------------------------
