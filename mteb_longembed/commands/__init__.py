@@ -4,6 +4,5 @@ This is the top room: it may import every other room, and only `cli` imports it,
 functions, so that `--help` and the error for a wrong option come at once.
 """
 
-#: The help of options that several commands have.
+#: The help of an option that several commands have.
 JSON = "print JSON"
-DEVICE = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"

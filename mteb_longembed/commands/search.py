@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mteb_longembed.commands import DEVICE, JSON
+from mteb_longembed.commands import JSON
 from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
 
@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-passages", dest="passages", action="store_false", help=told)
     told = "print whole passages, and not what is around their best sentence"
     parser.add_argument("--full", action="store_true", help=told)
-    parser.add_argument("--device", help=DEVICE)
+    told = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
+    parser.add_argument("--device", help=told)
     parser.add_argument("--json", action="store_true", help=JSON)
 
 

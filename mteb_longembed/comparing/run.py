@@ -122,8 +122,9 @@ class Runner:
     def _pass(self, candidate: Candidate, split: Split) -> Pass:
         place = candidate.passes, split.label
         if place not in self._passes:
-            self._passes[place] = Pass(lambda: self._model(candidate))
-            if candidate.chunker is not None:
+            if candidate.chunker is None:
+                self._passes[place] = Pass(lambda: self._model(candidate))
+            else:
                 self._passes[place] = chunked_pass(lambda: self._model(candidate), candidate.chunker.cut)
         return self._passes[place]
 

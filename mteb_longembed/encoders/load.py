@@ -253,6 +253,8 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
         dims = settings["truncate_dim"]
         head = replace(head, vectors=checkpoint.vectors, normalize=similarity != "dot", dims=dims)
     made = of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
+    if checkpoint.vectors is None:
+        made.model_card_data.add_tags(base.model_card_data.tags or [])
     _name_the_document_prompt(made)
     made.remember(checkpoint)
     return made

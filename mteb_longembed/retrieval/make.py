@@ -165,7 +165,8 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 
     if settings.rerank is not None and split_name(name)[1] is None:
         name += "+pcw@32k:vectors=window"
     encoder = encoder_in(mteb.get_model(name, device=device))
-    if not hasattr(encoder, "encode") and not isinstance(encoder, SimpleNamespace):
+    has_several_vectors = isinstance(getattr(encoder, "model", None), LongMultiVectorEncoder)
+    if not hasattr(encoder, "encode") and not has_several_vectors:
         raise IncompatibleError(
             f"neighbours needs an encoder, whose vectors of words are compared, got {name!r}, which embeds nothing: "
             "give another model."

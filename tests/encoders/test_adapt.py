@@ -432,6 +432,7 @@ def test_the_card_of_an_adapted_model_keeps_base_and_tag_and_links_no_path(plain
     model.save_pretrained(str(tmp_path / "saved"))
     card = (tmp_path / "saved" / "README.md").read_text()
     assert "corpus-adapted" in card and "huggingface.co" not in card and str(plain.parent) not in card
+    assert "corpus-adapted" in longembed.extend(model, "pi", 64).model_card_data.tags
     text = adapted_card("local/x", "intfloat/e5-base-v2", "how")
     assert "base_model: intfloat/e5-base-v2" in text
     assert "(https://huggingface.co/intfloat/e5-base-v2)" in text

@@ -173,12 +173,15 @@ class SyntheticRetrieval(AbsTaskRetrieval):
 
         Raises:
             InputError: a value is outside its range.
+            UnknownNameError: the task has no such kind.
 
         >>> from mteb_longembed.tasks import LongEmbedNeedle
         >>> LongEmbedNeedle.variant(kind="paraphrase", seed=7).metadata.name
         'LongEmbedNeedle-paraphrase-seed7'
         """
         recipe = Recipe(**cast("dict[str, Any]", settings))
+        if recipe.kind not in cls.kinds:
+            raise UnknownNameError(f"kind of {cls.metadata.name}", recipe.kind, filter(None, cls.kinds))
         if recipe.depth is not None:
             if not 0 <= recipe.depth <= 1:
                 raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
