@@ -301,7 +301,8 @@ def is_extended_name(text: str) -> bool:
     >>> is_extended_name("e5-base"), is_extended_name("bm25"), is_extended_name("./c++/model")
     (True, False, False)
     """
-    is_named = split_name(text)[1] is not None or is_bm25_name(text)
+    # an alias with a target but no strategy is an unknown name of ours
+    is_named = split_name(text)[1] is not None or is_bm25_name(text) or text.split("@")[0] in {*ZOO} - {text}
     return is_named or (text in ZOO and ZOO[text].kind == "hub")
 
 

@@ -57,7 +57,7 @@ def test_a_malformed_name_gets_one_sentence(text: str, message: str) -> None:
     assert str(error.value).endswith(".") and "\n" not in str(error.value)
 
 
-OURS = ["e5-base+ntk", "a/b+nonsense", "a/b+", "e5-base", "mini-rope", "a/b+ntk@x:y"]
+OURS = ["e5-base+ntk", "mini-rope@1k", "a/b+nonsense", "a/b+", "e5-base", "mini-rope", "a/b+ntk@x:y"]
 MTEBS = ["a/b", "bm25", "ada-002", "./c++/model", "voyage (dim=1e+5)", "+ntk", ""]
 
 
