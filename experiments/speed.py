@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 ESSAYS = ROOT / "mteb_longembed" / "tasks" / "generated" / "data" / "essays"
 #: What is read -> the end of the name, the tokens that stock reads, and how many texts.
 READINGS = {
-    "512 tokens": ("+none", 512, 24),
+    "512 tokens": ("+none:trained_len=512", 512, 24),
     "windows, 4,096 tokens": ("+pcw@4096", None, 6),
     "4,096 tokens at once": ("+ntk@4096", None, 3),
 }

@@ -33,7 +33,7 @@ texts = [tiny.text(64, seed) for seed in range(8000)]
 expected = model.encode(texts)
 long = "aa " * 2**19  # more than is halved above, so it never fits
 model.trunk.token_ids([long])  # ids are kept: the limit is to be met in the forward pass
-batches.TOKENS["cpu"] = 10**9  # one batch of everything
+batches.TOKENS_A_THREAD = 10**9  # one batch of everything
 threading.stack_size(1 << 20)
 with open("/proc/self/statm") as statm:
     used = int(statm.read().split()[0]) * resource.getpagesize()

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from sentence_transformers.util import get_device_name
 
-from mteb_longembed.encoders.batching import TOKENS, TOKENS_ELSEWHERE, no_bar
+from mteb_longembed.encoders.batching import no_bar, tokens_at_once
 from mteb_longembed.encoders.model import LongModel, LongModelMixin
 from mteb_longembed.encoders.speed import measure
 from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
@@ -181,8 +181,8 @@ class Runner:
             model = heads.raw(model, cast("Any", candidate.model.vectors))
         cost = count(model, self.splits, candidate.target_len, cut)
         if candidate.passes not in self._speeds:
-            # about as many as a device runs at a time, often one on a CPU
-            n_tokens = TOKENS.get(torch.device(self._device).type, TOKENS_ELSEWHERE)
+            # a few batches of a device
+            n_tokens = 3 * tokens_at_once(torch.device(self._device))
             texts = drawn_texts(self.splits, CHARS_PER_TOKEN * n_tokens)
             if cut is not None:
                 texts = chunk_texts(texts, cut)

@@ -20,19 +20,26 @@ from .store import EmbeddingStore, how_it_runs, key_of
 from .tokens import Ids, estimated_tokens
 from .vectors import BOUNDS, Features
 
-#: Tokens of a batch, padding included, by kind of device. On a CPU a thousand are enough for fast matrix products, and
-#: longer documents run alone, without padding or mask. Other devices need larger batches.
-TOKENS = {"cpu": 4096}
+#: Tokens that run together on a CPU for each of torch's threads, padding included. More make its matrix products no
+#: faster, and their memory goes back to the system after each layer. Other devices need larger batches.
+TOKENS_A_THREAD = 1536
 TOKENS_ELSEWHERE = 65_536
 #: Texts that are tokenised together.
 _AT_ONCE = 2048
-#: The largest share of padding in a batch; a batch of less than a sixteenth of the tokens of a full one may have any.
+#: The largest share of padding in a batch; a batch of less than a sixth of the tokens of a full one may have any.
 _WASTE = 0.1
-_SMALL = 16
+_SMALL = 6
 #: The error messages of allocators: CUDA and MPS, their libraries, Triton, torch on CPUs, C++.
 _NO_MEMORY = re.compile(
     r"out of memory|(can't|cannot|failed to) allocate|bad_?alloc|alloc_cpu|alloc_failed|out of resource", re.I
 )
+
+
+def tokens_at_once(device: torch.device) -> int:
+    """How many tokens run together on a device. A longer document runs alone, without padding or mask."""
+    if device.type == "cpu":
+        return TOKENS_A_THREAD * torch.get_num_threads()
+    return TOKENS_ELSEWHERE
 
 
 def plan(lengths: Sequence[int], tokens: int, batch_size: int) -> list[list[int]]:
@@ -162,8 +169,7 @@ class Engine:
         if not missing:
             return
         ids = self.trunk.token_ids(missing, self.prompt, **self.kwargs)
-        tokens = TOKENS.get(self.device.type, TOKENS_ELSEWHERE)
-        for batch in plan([len(row) for row in ids], tokens, self.batch_size):
+        for batch in plan([len(row) for row in ids], tokens_at_once(self.device), self.batch_size):
             yield from self._run({missing[n]: ids[n] for n in batch})
 
     def _run(self, rows: Mapping[str, Ids]) -> Iterator[dict[str, list[Tensor]]]:

@@ -26,7 +26,7 @@ from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.names import split_name
 
 from .attention import Batch, keep_batch, running
-from .batching import Engine
+from .batching import Engine, tokens_at_once
 from .card import card_of
 from .checkpoint import Checkpoint, saved_strategy
 from .head import Head
@@ -37,8 +37,6 @@ from .swap import LongRotary, LongTable, swap
 from .tokens import Ids, cutter_of
 from .vectors import BATCH, BOUNDS, TOKEN_FEATURES, Features, GroupByDocument, TokenBatch, windows_of
 
-#: How many tokens of a document's windows run together.
-AT_ONCE = 16_384
 #: Name of a feature: how many positions a document is moved (`tuning.py`).
 OFFSET = "position_offset"
 #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
@@ -248,7 +246,7 @@ class LongTransformer(Transformer):
         cut["attention_mask"] = to_device((batch.windows >= 0).long(), device)
         sizes = (batch.windows >= 0).sum(1)
         runs = []
-        at_once = max(AT_ONCE // batch.windows.shape[1], 1)
+        at_once = max(tokens_at_once(device) // batch.windows.shape[1], 1)
         for start in range(0, len(sizes), at_once):
             rows = slice(start, start + at_once)
             own = {key: value[rows] for key, value in cut.items()}
