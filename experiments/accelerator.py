@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mteb_longembed.encoders.attention import Batch, running
 from mteb_longembed.encoders.self_extend import attend, attend_band, self_extend, turns_of
-from mteb_longembed.encoders.strategies import Strategy, get_strategy
+from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.encoders.swap import LongRotary, swap
 
 Row = dict[str, Any]
@@ -48,7 +48,7 @@ def extended(
     sizes |= {"num_key_value_heads": width // 64 if kind == "qwen3" else width // 32}
     sizes |= {"vocab_size": 1000, "pad_token_id": 0, "cls_token_id": 1, "sep_token_id": 2}
     model = AutoModel.from_config(AutoConfig.for_model(kind, **sizes)).eval()
-    strategy = get_strategy(key)(trained_len=TRAINED, target_len=TRAINED if key == "none" else target)
+    strategy = STRATEGIES[key](trained_len=TRAINED, target_len=TRAINED if key == "none" else target)
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
     swap(model, strategy)

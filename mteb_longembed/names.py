@@ -48,7 +48,7 @@ def read(name: str, kind: Any, value: object) -> Any:
     """
     given = value
     if isinstance(value, bool):  # which is a number to Python
-        given = spell(value)
+        given = "on" if value else "off"
     try:
         return _adapter(kind).validate_python(given)
     except ValidationError:

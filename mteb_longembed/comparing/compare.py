@@ -259,7 +259,7 @@ def _tokenizer_of(base: str) -> Any:
     if checkpoint.base.made is not None:
         raise InputError(f"{base} is extended already, so nothing is left to compare: give the base instead.")
     return AutoTokenizer.from_pretrained(
-        checkpoint.base.path,
+        files.path,
         revision=None if files.local else checkpoint.base.revision,
         trust_remote_code=checkpoint.base.runs_code,
     )

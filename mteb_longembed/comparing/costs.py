@@ -11,8 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.spans import vector_tokens
-from mteb_longembed.encoders.tokens import cutter_of
-from mteb_longembed.encoders.weights import document_prompt
+from mteb_longembed.encoders.tokens import cutter_of, document_prompt
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.passages import CutText
 from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words

@@ -153,7 +153,7 @@ def long_attention(
             scale *= float(strategy.query_factor(batch.n[0]))
         elif strategy.logn:
             query = scaled_queries(query, batch, causal=causal)
-        if strategy.sizes(batch.longest) is not None:
+        if strategy.GROUPS:
             return _grouped(query, key, value, batch, scale, dropout, causal=causal), None
     out = attend_plain(query, key, value, batch, scale=scale, causal=causal, window=window, dropout=dropout)
     return out.transpose(1, 2).contiguous(), None
@@ -186,7 +186,7 @@ def _grouped(
     parts = []
     for rows, n in zip(documents, batch.lengths, strict=False):
         queries, keys, values = (x[rows, :, :n] for x in (q, k, v))
-        g, w = cast("tuple[int, int]", batch.strategy.sizes(n))
+        g, w = batch.strategy.sizes(n)
         if n <= batch.strategy.trained_len:
             part = _torchs(queries, keys, values, None, scale, causal=causal)
         else:

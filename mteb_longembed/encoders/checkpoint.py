@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PureWindowsPath
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BeforeValidator
@@ -18,7 +19,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import AutoConfig, PretrainedConfig
 
-from mteb_longembed.encoders.strategies import Strategy, algorithm_of, get_strategy
+from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, algorithm_of
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError, UnknownNameError
 from mteb_longembed.hub import find, translate_hub_errors
 from mteb_longembed.names import (
@@ -138,21 +139,13 @@ class ModelSpec:
         written = {key: params.pop(key) for key in OF_EVERY_NAME if key in params}
         return cls(base, strategy, cast("Any", target), params=params, **{**written, **general})
 
-    def __str__(self) -> str:
-        """The name. For the specification of a checkpoint it is the canonical one.
+    def name(self, settings: Settings = MappingProxyType({})) -> str:
+        """The name, perhaps with settings of a search. For the specification of a checkpoint it is the canonical one.
 
-        >>> str(ModelSpec("intfloat/e5-base-v2", "ntk", "4k", params={"sigma": "4"}))
+        >>> ModelSpec("intfloat/e5-base-v2", "ntk", "4k", params={"sigma": "4"}).name()
         'intfloat/e5-base-v2+ntk@4096,sigma=4'
-        >>> str(ModelSpec("me/e5-base-se"))
-        'me/e5-base-se'
-        """
-        return self.with_settings({})
-
-    def with_settings(self, settings: Settings) -> str:
-        """The name with further settings, those of a search.
-
-        >>> ModelSpec("me/e5-base-se").with_settings({"fuse": "words"})
-        'me/e5-base-se+none,fuse=words'
+        >>> ModelSpec("me/e5-base-se").name(), ModelSpec("me/e5-base-se").name({"fuse": "words"})
+        ('me/e5-base-se', 'me/e5-base-se+none,fuse=words')
         """
         experiment = {**self.experiment, **settings}
         if experiment == {"strategy": "none"}:
@@ -168,8 +161,14 @@ class ModelSpec:
 
     @cached_property
     def kind(self) -> type[Strategy]:
-        """The class of the strategy."""
-        return get_strategy(self.strategy)
+        """The class of the strategy.
+
+        Raises:
+            UnknownNameError: if no strategy has this key.
+        """
+        if self.strategy not in STRATEGIES:
+            raise UnknownNameError("strategy", self.strategy, STRATEGIES)
+        return STRATEGIES[self.strategy]
 
 
 # ---- what files say --------------------------------------------------------------------------------------------
@@ -282,11 +281,6 @@ class Base:
     vectors: Vectors | None = None
     digest: str | None = None  #: of a loaded model
 
-    @property
-    def path(self) -> str:
-        """What to load: a folder or a hub id."""
-        return self.files.path
-
     @cached_property
     def revision(self) -> str | None:
         """The commit on the hub, a hash of the local files, or the digest of a loaded model."""
@@ -338,7 +332,10 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
     modules = files.modules()
     types = [module["type"] for module in modules]
     subfolder = f"{modules[0]['path']}/" if modules and modules[0]["path"] else ""
-    config_files, adapter_of = _with_adapter(files, subfolder)
+    adapter_of = None
+    if files.find(f"{subfolder}config.json") is None:
+        adapter_of = _base_of_adapter(files, subfolder)
+    config_files = adapter_of or files
     inner = "" if adapter_of else subfolder
     raw = config_files.json(f"{inner}config.json")
     _check_embeds(files.path, types, raw)
@@ -396,16 +393,13 @@ def base_of_loaded(model: SentenceTransformer, digest: str) -> Base:
     )
 
 
-def _with_adapter(files: Files, subfolder: str) -> tuple[Files, Files | None]:
-    """The files that hold config.json; and once more if these are the base's, because `files` are only an adapter."""
-    if files.find(f"{subfolder}config.json") is not None:
-        return files, None
+def _base_of_adapter(files: Files, subfolder: str) -> Files | None:
+    """The files of the base, if these are only an adapter of PEFT."""
     adapter = files.json(f"{subfolder}adapter_config.json")
     base = adapter.get("base_model_name_or_path")
     if not isinstance(base, str):
-        return files, None
-    of_base = Files.open(base, adapter.get("revision"))
-    return of_base, of_base
+        return None
+    return Files.open(base, adapter.get("revision"))
 
 
 def _check_embeds(path: str, types: Sequence[str], config: Json) -> None:
@@ -484,11 +478,6 @@ class Checkpoint:
     strategy: Strategy  #: with all lengths and parameters
 
     @property
-    def name(self) -> str:
-        """The one name of the model. `names.name_of` gives it from base and experiment too."""
-        return str(self.spec)
-
-    @property
     def vectors(self) -> Vectors | None:
         """Content tokens for each vector, or `window`. None for one vector for each document."""
         return self.base.vectors or self.spec.vectors
@@ -530,7 +519,10 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         )
     if isinstance(spec.vectors, int):
         check_averages(f"vectors={spec.vectors}", base.name, base.pooling)
-    strategy = _strategy_for(base, spec)
+    strategy = strategy_of(spec, base.trained_len, base.name)
+    if base.entry is not None and base.entry.interpolation is not None:
+        strategy = _interpolated(base, spec, base.entry.interpolation)
+    check_fit(base.config, strategy, base.name)
     trained_len = None
     if strategy.trained_len != base.trained_len:
         trained_len = strategy.trained_len
@@ -545,26 +537,21 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         revision=None,
         dtype=dtype,
         trust_remote_code=base.runs_code,
-        params=strategy.settings(),
+        params=strategy.settings,
     )
     return Checkpoint(base, canonical, strategy)
 
 
-def _strategy_for(base: Base, spec: ModelSpec) -> Strategy:
-    """The strategy with all lengths and parameters."""
-    if base.entry is not None and base.entry.interpolation is not None:
-        # its table is interpolated already, by the rule of `pi`
-        trained_len = base.trained_len or 1
-        grown = base.entry.interpolation * trained_len
-        asks_for_more = spec.target_len not in (None, grown) or spec.params or spec.trained_len
-        if spec.strategy != "none" or asks_for_more:
-            raise IncompatibleError(
-                f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
-            )
-        return get_strategy("pi")(trained_len=trained_len, target_len=grown)
-    strategy = strategy_of(spec, base.trained_len, base.name)
-    check_fit(base.config, strategy, base.name)
-    return strategy
+def _interpolated(base: Base, spec: ModelSpec, step: int) -> Strategy:
+    """The strategy of a base whose table is interpolated already, by the rule of `pi`."""
+    trained_len = base.trained_len or 1
+    grown = step * trained_len
+    asks_for_more = spec.target_len not in (None, grown) or spec.params or spec.trained_len
+    if spec.strategy != "none" or asks_for_more:
+        raise IncompatibleError(
+            f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
+        )
+    return STRATEGIES["pi"](trained_len=trained_len, target_len=grown)
 
 
 def strategy_of(spec: ModelSpec, trained_len: int | None, base: str) -> Strategy:
@@ -590,20 +577,21 @@ def saved_strategy(setting: dict[str, Any], where: str) -> Strategy:
         for key in ("base", "base_revision"):
             del values[key]
         values.pop("has_long_rows", None)
-        return get_strategy(values.pop("strategy"))(**values)
+        return STRATEGIES[values.pop("strategy")](**values)
     except (TypeError, KeyError, ValueError) as error:
         raise ModelError(f"{where} must hold a strategy with its parameters ({error}).") from error
 
 
 def _as_saved(base: Base, strategy: Strategy, spec: ModelSpec) -> Checkpoint:
     """A model that we saved. It takes a compute type, and of all other settings only those that it has."""
+    check_fit(base.config, strategy, base.name)
     full = ModelSpec(
         base.name,
         strategy.KEY,
         strategy.target_len,
         dtype=spec.dtype,
         vectors=base.vectors,
-        params=strategy.settings(),
+        params=strategy.settings,
     )
     asked = replace(spec, revision=None, trust_remote_code=False).experiment
     if asked["strategy"] == "none":

@@ -35,8 +35,9 @@ from .model import (
     of_modules,
     settings_of,
 )
+from .tokens import document_prompt
 from .vectors import GroupByDocument, LongPooling
-from .weights import TokenWeights, document_prompt
+from .weights import TokenWeights
 
 #: The classes that a saved model of ours may name, beside those of sentence-transformers.
 _CLASSES = {
@@ -179,13 +180,15 @@ def load_checkpoint(
         ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.
     """
     base = checkpoint.base
-    with _translated_errors(base.path):
+    with _translated_errors(base.files.path):
         if base.made is None:
             return _finished(load_base(base, device, checkpoint.spec.dtype, model_kwargs), checkpoint, device)
         owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
         options = _options(base, checkpoint.spec.dtype, model_kwargs)
-        model: LongModel = owner._load_with_module_classes(base.path, _CLASSES, device=device, **options)
-        _check(model[0], base.path)
+        model: LongModel = owner._load_with_module_classes(
+            base.files.path, _CLASSES, device=device, **options
+        )
+        _check(model[0], base.files.path)
     _name_the_document_prompt(model)
     model.remember(checkpoint)
     return model
@@ -222,15 +225,15 @@ def load_base(
     if base.config.architectures == [E5_ROPE]:
         kwargs["model_kwargs"]["key_mapping"] = KEY_MAPPING
     if base.modules or entry.pooling is None:
-        model = SentenceTransformer(base.path, **options, **kwargs)
+        model = SentenceTransformer(base.files.path, **options, **kwargs)
     else:
-        inner = Transformer.load(base.path, **kwargs)
+        inner = Transformer.load(base.files.path, **kwargs)
         modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
         model = SentenceTransformer(modules=modules, **options)
     first = cast("Any", model[0])
     if base.config.architectures == [E5_ROPE]:
         first.model._weight_conversions = []  # it is saved under transformers' names
-    _check(first, base.path)
+    _check(first, base.files.path)
     if entry.append_eos:
         _append_eos(model.tokenizer)
     return model
@@ -243,17 +246,19 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
     step = None if entry is None else entry.interpolation
     if step is not None:
         _with_trained_rows(first.model, step)
-    first = LongTransformer.made_of(first, checkpoint.strategy, has_long_rows=step is not None)
+    first.__class__ = LongTransformer
+    first.extend(checkpoint.strategy, has_long_rows=step is not None)
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
-    head = Head.of(base)
     settings = settings_of(base)
-    if checkpoint.vectors is not None:
+    head = Head.of(base)
+    vectors = checkpoint.spec.vectors
+    if vectors is not None:
         # the model compares by cosine, unless it says dot
         similarity = settings.pop("similarity_fn_name")
         dims = settings["truncate_dim"]
-        head = replace(head, vectors=checkpoint.vectors, normalize=similarity != "dot", dims=dims)
+        head = replace(head, vectors=vectors, normalize=similarity != "dot", dims=dims)
     made = of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
-    if checkpoint.vectors is None:
+    if vectors is None:
         made.model_card_data.add_tags(base.model_card_data.tags or [])
     _name_the_document_prompt(made)
     made.remember(checkpoint)

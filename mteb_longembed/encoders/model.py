@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -65,20 +65,13 @@ class LongTransformer(Transformer):
         self.base_name = setting.get("base", "")
         self.base_revision = setting.get("base_revision")
         strategy = saved_strategy(setting, "sentence_bert_config.json")
-        self._extend(strategy, has_long_rows=bool(setting.get("has_long_rows")))
+        self.extend(strategy, has_long_rows=bool(setting.get("has_long_rows")))
 
-    @classmethod
-    def made_of(cls, transformer: Transformer, strategy: Strategy, *, has_long_rows: bool = False) -> Self:
-        """A private `Transformer` becomes one of ours, with a strategy inside that has all lengths and parameters.
+    def extend(self, strategy: Strategy, *, has_long_rows: bool = False) -> None:
+        """Put a strategy inside that has all lengths and parameters.
 
         `has_long_rows`: whether the last rows of the table of positions are those of long documents.
         """
-        transformer.__class__ = cls
-        made = cast("Self", transformer)
-        made._extend(strategy, has_long_rows=has_long_rows)
-        return made
-
-    def _extend(self, strategy: Strategy, *, has_long_rows: bool) -> None:
         if self.backend != "torch":
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
         swap(self.model, strategy, has_long_rows=has_long_rows)
@@ -90,8 +83,9 @@ class LongTransformer(Transformer):
         self.cuts = strategy.CUTS
         # flattened batches would hide where a document ends; FlashAttention 2 leaves out padding in each layer
         self.unpad_inputs = False
-        self._words.padding_side = "right"
-        self._words.truncation_side = "right"
+        tokenizer: Any = self.tokenizer
+        tokenizer.padding_side = "right"
+        tokenizer.truncation_side = "right"
         self.max_seq_length = strategy.target_len
 
     @property
@@ -289,7 +283,7 @@ class LongModelMixin(BaseModel):
         """
         checkpoint = self.checkpoint
         if checkpoint is not None:
-            known = checkpoint.name
+            known = checkpoint.spec.name()
             base = checkpoint.base.name
             experiment = checkpoint.experiment
             if self.is_unchanged():
@@ -310,7 +304,7 @@ class LongModelMixin(BaseModel):
         """Note what the model is, when it has just been built, and give it its name."""
         self.checkpoint = checkpoint
         card: Any = self.model_card_data
-        card.model_name = checkpoint.name
+        card.model_name = checkpoint.spec.name()
         card.base_model = checkpoint.base.origin or checkpoint.base.name
         if not checkpoint.base.files.local:
             card.base_model_revision = checkpoint.base.revision

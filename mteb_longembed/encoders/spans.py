@@ -13,10 +13,9 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.sentences import sentence_ends
 
 from .model import LongModelMixin, LongSentenceTransformer
-from .tokens import Ids, without_surrogates
+from .tokens import Ids, document_prompt, without_surrogates
 from .vectors import BOUNDS, Features, check_averages, content, mean_of_groups
 from .vectors import spans as spans_of_tokens
-from .weights import document_prompt
 
 #: Start and end of a span in characters. The end is excluded.
 Span = tuple[int, int]

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .tokens import CHARS_PER_TOKEN
-from .weights import document_prompt
+from .tokens import CHARS_PER_TOKEN, document_prompt
 
 #: The text before the clock starts, in trained lengths.
 _WARM = 1.25

@@ -98,7 +98,7 @@ def check_fit(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
     if not positions.fits(type(strategy)):
         fitting = ", ".join(key for key, other in STRATEGIES.items() if positions.fits(other))
         raise IncompatibleError(f"{strategy.KEY} does not fit {model}; these strategies fit: {fitting}.")
-    given = strategy.settings()
+    given = strategy.settings
     for parameter in fields(strategy):
         only = parameter.metadata.get("only", positions.name)
         if only != positions.name and parameter.name in given:
@@ -121,9 +121,8 @@ def swap(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool = Fa
     """Swap the positions of a private model of transformers in place. `has_long_rows`: as in `LongTable`.
 
     Raises:
-        IncompatibleError, ModelError: if the strategy does not fit the model.
+        IncompatibleError: if the strategy does not fit the model's layers; `check_fit` has asked its configuration.
     """
-    check_fit(model.config, strategy, type(model).__name__)
     is_rotary = positions_of(model.config) == ROTARY
     if is_rotary:
         _swap_rotary(model, strategy)
@@ -137,7 +136,7 @@ def swap(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool = Fa
 
 def _swap_attention(model: PreTrainedModel, strategy: Strategy) -> None:
     own = str(model.config._attn_implementation)
-    inside = strategy.sizes(strategy.target_len) is not None or strategy.logn
+    inside = strategy.GROUPS or strategy.logn
     if "flash" not in own:
         model.set_attn_implementation(ATTENTION)
     elif inside and strategy.target_len > strategy.trained_len:
@@ -319,13 +318,12 @@ def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy
     """Raise IncompatibleError for what rope scaling or sliding layers of a model do not allow."""
     key = strategy.KEY
     base = type(model).__name__
-    in_attention = strategy.sizes(strategy.target_len) is not None
     if strategy.NEEDS_PLAIN_ROPE and rotary.rope_type not in ("default", "linear"):
         raise IncompatibleError(
             f"{key} needs plain rotary frequencies, but {base} already has rope scaling of type {rotary.rope_type}; "
             "use ntk or pi, which work with rope scaling."
         )
-    if in_attention and rotary.rope_type in _BY_LENGTH:
+    if strategy.GROUPS and rotary.rope_type in _BY_LENGTH:
         raise IncompatibleError(
             f"{key} needs the same rotary frequencies at every length, but those of {base} change with the length "
             f"(type {rotary.rope_type}); use pi or ntk."
@@ -340,7 +338,7 @@ def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy
             "itself."
         )
     slide = {window is not None and window < strategy.trained_len for window in windows}
-    if rotary.layer_type is None and not in_attention and len(slide) == 2:
+    if rotary.layer_type is None and not strategy.GROUPS and len(slide) == 2:
         raise IncompatibleError(
             f"{key} would also change the sliding layers of {base}, because they share one rotary module with the "
             "layers of full attention; use pcw (on some of these models se works too)."

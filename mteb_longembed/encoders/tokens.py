@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from sentence_transformers.base import BaseModel
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
@@ -134,6 +135,14 @@ def _made(tokenizer_json: str) -> Cutter | None:
     if any(read.type_ids) or read.ids != [*special[:before], *bare, *special[before:]]:
         return None
     return Cutter(backend, np.array(special[:before], np.int32), np.array(special[before:], np.int32))
+
+
+def document_prompt(model: BaseModel) -> str:
+    """What a model puts before every document."""
+    for name in ("document", "passage", "corpus"):
+        if prompt := model.prompts.get(name):
+            return str(prompt)
+    return ""
 
 
 # ---- texts that are given, and drawn ones -----------------------------------------------------------------------

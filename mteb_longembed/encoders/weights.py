@@ -10,7 +10,7 @@ from sentence_transformers.sentence_transformer.modules import WordWeights
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import PreTrainedTokenizerBase
 
-from .tokens import Ids, cutter_of
+from .tokens import Ids, cutter_of, document_prompt
 from .vectors import BATCH, Features
 
 Rule = Literal["sif", "idf"]
@@ -117,14 +117,6 @@ def _plain_ids(tokenizer: Any, texts: Sequence[str], room: int | None) -> list[I
         return []
     rows = tokenizer(list(texts), add_special_tokens=False, truncation=False)["input_ids"]
     return [np.array(row[:room], np.int32) for row in rows]
-
-
-def document_prompt(model: BaseModel) -> str:
-    """What a model puts before every document."""
-    for name in ("document", "passage", "corpus"):
-        if prompt := model.prompts.get(name):
-            return str(prompt)
-    return ""
 
 
 def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:

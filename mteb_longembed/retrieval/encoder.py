@@ -34,8 +34,8 @@ def check_as_described(model: LongModelMixin) -> None:
     """Raise InputError if a model was changed after mteb described it: its results would bear a wrong name."""
     if model.checkpoint is not None and not model.is_unchanged():
         raise InputError(
-            f"the model was changed after it was loaded as {model.checkpoint.name}, so results may not have that name: "
-            "give mteb the SentenceTransformer itself (the attribute model), which is then local/NAME."
+            f"the model was changed after it was loaded as {model.checkpoint.spec.name()}, so results may not have "
+            "that name: give mteb the SentenceTransformer itself (the attribute model), which is then local/NAME."
         )
 
 

@@ -110,11 +110,11 @@ def meta_of_loaded(model: LongModel, described: ModelMeta) -> ModelMeta:
 
 def _described_by_files(base: Base) -> ModelMeta:
     """What the hub says of a base that mteb does not know; without the hub, its width."""
-    if not base.files.local and base.path and hub_answers():
+    if not base.files.local and base.files.path and hub_answers():
         try:
-            return ModelMeta.from_hub(base.path, base.revision)
+            return ModelMeta.from_hub(base.files.path, base.revision)
         except Exception as error:  # of any library: facts of a card may be missing, and never end a run
-            warnings.warn(f"the hub says nothing of {base.path} ({error}).", stacklevel=2)
+            warnings.warn(f"the hub says nothing of {base.files.path} ({error}).", stacklevel=2)
     return ModelMeta.create_empty().model_copy(
         update={"embed_dim": getattr(base.config, "hidden_size", None)}
     )
@@ -138,7 +138,7 @@ def _load(
         InputError: if `embed_dim` is more than the model has, if there is no accelerator of this number, or for an
             option that is not in the name.
     """
-    check_options(checkpoint.name, experiment, options)
+    check_options(checkpoint.spec.name(), experiment, options)
     if isinstance(device, int):
         count = torch.accelerator.device_count()
         if device >= count:

@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader
 from mteb_longembed.data.text_table import text_table
 from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.encoders.model import LongModel, LongModelMixin, LongSentenceTransformer, with_head
-from mteb_longembed.encoders.tokens import draw
+from mteb_longembed.encoders.tokens import document_prompt, draw
 from mteb_longembed.encoders.vectors import check_averages
-from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens, document_prompt
+from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
 from mteb_longembed.names import Vectors
 
 from .encoder import check_as_described, show_bars

@@ -6,7 +6,7 @@ import numpy as np
 
 from mteb_longembed.encoders.model import LongModelMixin
 from mteb_longembed.encoders.spans import Span, spans_by_sentences, tokens_read, vector_tokens
-from mteb_longembed.encoders.weights import document_prompt
+from mteb_longembed.encoders.tokens import document_prompt
 
 from .words import Words
 

@@ -160,5 +160,5 @@ def typed_name(
         left_out: settings of the model that the name does not give.
     """
     spec = replace(spec, **cast("dict[str, Any]", dict.fromkeys(left_out)))
-    text = spec.with_settings((settings or SearchSettings()).given)
+    text = spec.name((settings or SearchSettings()).given)
     return spec.base + text[len(spec.base) :].replace(",", ":", 1)

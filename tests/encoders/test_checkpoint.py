@@ -38,7 +38,7 @@ def base_for(folders: dict[str, Path], key: str) -> str:
 
 
 def name_of(text: str) -> str:
-    return open_checkpoint(ModelSpec.parse(text)).name
+    return open_checkpoint(ModelSpec.parse(text)).spec.name()
 
 
 @pytest.mark.parametrize(
@@ -139,10 +139,10 @@ def try_resolve(folders: dict[str, Path], choice: tuple[str, int, dict[str, Any]
 def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(folders, choice):
     first = try_resolve(folders, choice)
     base = base_for(folders, choice[0])
-    second = open_checkpoint(ModelSpec.parse(first.name.replace(first.base.name, base)))
-    assert (second.name, second.experiment) == (first.name, first.experiment)
+    second = open_checkpoint(ModelSpec.parse(first.spec.name().replace(first.base.name, base)))
+    assert (second.spec.name(), second.experiment) == (first.spec.name(), first.experiment)
     assert second.strategy == first.strategy
-    assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.name) and is_extended_name(first.name)
+    assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.spec.name()) and is_extended_name(first.spec.name())
 
 
 @pytest.mark.filterwarnings("ignore:se with")
@@ -151,8 +151,8 @@ def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(fo
 def test_equal_strategies_have_equal_names_and_different_ones_different_names(folders, one, other):
     other = (one[0], one[1], other[2]) if other[0] == one[0] else other
     a, b = try_resolve(folders, one), try_resolve(folders, other)
-    same_base = a.base.path == b.base.path
-    assert (a.strategy == b.strategy and same_base) == (a.name == b.name and same_base)
+    same_base = a.base.files.path == b.base.files.path
+    assert (a.strategy == b.strategy and same_base) == (a.spec.name() == b.spec.name() and same_base)
 
 
 def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders, tmp_path) -> None:
@@ -160,10 +160,17 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
     by_name = open_checkpoint(ModelSpec.parse(f"{folder}+se@64:g=7"))
     base = base_of_loaded(SentenceTransformer(str(folder), device="cpu"), "0" * 40)
     loaded = checkpoint_of(base, ModelSpec("", "se", 64, params={"g": 7}))
-    assert by_name.strategy == loaded.strategy and by_name.name == loaded.name == "local/model+se@64,g=7"
+    assert (
+        by_name.strategy == loaded.strategy
+        and by_name.spec.name() == loaded.spec.name() == "local/model+se@64,g=7"
+    )
     extend(folder, "se", 64, g=7, device="cpu").save_pretrained(str(tmp_path / "saved"))
     saved = open_checkpoint(ModelSpec(str(tmp_path / "saved")))
-    assert saved.base.made and saved.strategy == by_name.strategy and saved.name == "local/saved+se@64,g=7"
+    assert (
+        saved.base.made
+        and saved.strategy == by_name.strategy
+        and saved.spec.name() == "local/saved+se@64,g=7"
+    )
     assert load(tmp_path / "saved", device="cpu").checkpoint == saved
 
 
@@ -203,14 +210,14 @@ def test_code_that_runs_is_part_of_name_and_revision(folders, tmp_path) -> None:
     (folder / "own.py").write_text("FIRST = 1\n")
     without = open_checkpoint(ModelSpec(str(folder), "pi"))
     with_code = open_checkpoint(ModelSpec(str(folder), "pi", trust_remote_code=True))
-    assert with_code.name == f"{without.name},trust_remote_code=on"
+    assert with_code.spec.name() == f"{without.spec.name()},trust_remote_code=on"
     assert with_code.base.revision != without.base.revision
     (folder / "own.py").write_text("SECOND = 2\n")
     changed = open_checkpoint(ModelSpec(str(folder), "pi", trust_remote_code=True))
     assert changed.base.revision != with_code.base.revision
     assert open_checkpoint(ModelSpec(str(folder), "pi")).base.revision == without.base.revision
     plain = open_checkpoint(ModelSpec(str(folders["mistral"]), "pi", trust_remote_code=True))
-    assert plain.name == "local/model+pi@128"
+    assert plain.spec.name() == "local/model+pi@128"
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,10 @@ def test_a_model_of_no_folder_is_extended_whatever_is_in_the_current_one(base, f
     made[0].config._name_or_path, made.model_card_data.model_name = "", "someone/made"
     monkeypatch.chdir(folder)
     extended = extend(made, "pi")
-    assert extended.model_card_data.model_name == "someone/made+pi@128" and not extended.checkpoint.base.path
+    assert (
+        extended.model_card_data.model_name == "someone/made+pi@128"
+        and not extended.checkpoint.base.files.path
+    )
 
 
 def test_an_interpolated_checkpoint_takes_none_only(base, tmp_path, monkeypatch):

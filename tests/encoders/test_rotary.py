@@ -17,6 +17,7 @@ import mteb_longembed as longembed
 from mteb_longembed.encoders.head import Head
 from mteb_longembed.encoders.model import LongTransformer
 from mteb_longembed.encoders.strategies import STRATEGIES
+from mteb_longembed.encoders.swap import check_fit
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
 from tests.encoders.oracle_matrix.oracle import LO, LT, VARIANTS, Oracle
@@ -64,7 +65,8 @@ def gap(a: np.ndarray, b: np.ndarray) -> float:
 def extended(base: SentenceTransformer, key: str, target: int = LT, **params) -> SentenceTransformer:
     modules = list(copy.deepcopy(base))
     strategy = STRATEGIES[key](trained_len=LO, target_len=target, **params)
-    modules[0] = LongTransformer.made_of(modules[0], strategy)
+    modules[0].__class__ = LongTransformer
+    modules[0].extend(strategy)
     modules = [modules[0], *Head.of(modules).modules(cuts=modules[0].cuts)]
     return SentenceTransformer(modules=modules, device="cpu")
 
@@ -212,7 +214,7 @@ def test_a_soft_cap_is_refused_by_the_configuration(tmp_path_factory):
     base = tiny.sentence_transformer("gemma3_text", tmp_path_factory.mktemp("g"), **SOFT_CAPPED)
     for key in ("se", "pi"):
         with pytest.raises(IncompatibleError, match="model with unknown positions"):
-            extended(base, key)
+            check_fit(base[0].config, STRATEGIES[key](trained_len=LO, target_len=LT), "x")
 
 
 @pytest.mark.parametrize(

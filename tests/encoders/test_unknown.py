@@ -47,7 +47,7 @@ def test_windows_are_averaged_and_short_inputs_untouched(base):
 
 def test_attention_scaling_is_refused_not_ignored(base):
     with pytest.raises(IncompatibleError, match=r"needs an attention that we know, got .*; use logn=off"):
-        extended(base, "none", logn=True)
+        check_fit(base[0].config, STRATEGIES["none"](trained_len=LO, target_len=LO, logn=True), "x")
 
 
 def test_code_from_elsewhere_has_unknown_positions_whatever_type_it_claims():

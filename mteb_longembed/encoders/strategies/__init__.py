@@ -3,8 +3,6 @@
 import hashlib
 import inspect
 
-from mteb_longembed.errors import UnknownNameError
-
 from .gp import GroupedPositions
 from .none import NoExtension
 from .ntk import NTKAware
@@ -44,15 +42,4 @@ def algorithm_of(kind: type[Strategy]) -> str:
     return f"{ALGORITHM}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def get_strategy(key: str) -> type[Strategy]:
-    """The strategy class of a registry key.
-
-    Raises:
-        UnknownNameError: if no strategy has this key; the message says the nearest key and all keys.
-    """
-    if key not in STRATEGIES:
-        raise UnknownNameError("strategy", key, STRATEGIES)
-    return STRATEGIES[key]
-
-
-__all__ = ["ALGORITHM", "STRATEGIES", "Strategy", "algorithm_of", "get_strategy"]
+__all__ = ["ALGORITHM", "STRATEGIES", "Strategy", "algorithm_of"]

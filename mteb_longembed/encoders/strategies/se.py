@@ -39,6 +39,7 @@ class SelfExtend(Strategy):
 
     KEY: ClassVar[str] = "se"
     FITS_TABLES: ClassVar[bool] = False
+    GROUPS: ClassVar[bool] = True
 
     g: Annotated[int, Field(ge=1), "token"] | Literal["document"] = parameter(
         None,

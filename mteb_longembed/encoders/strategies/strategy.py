@@ -7,6 +7,7 @@ docs/architecture.md has the letters of shapes, and says how strategies and mode
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mteb_longembed.errors import InputError
@@ -47,8 +48,10 @@ class Strategy:
     MOVES: ClassVar[bool] = True
     #: Whether it can change the positions of a learned table too, and not only rotary ones.
     FITS_TABLES: ClassVar[bool] = True
-    #: Whether long documents run in windows.
+    #: Whether long documents run in windows, those of `windows`.
     CUTS: ClassVar[bool] = False
+    #: Whether far tokens share positions inside attention, by `sizes`.
+    GROUPS: ClassVar[bool] = False
     #: Whether `inv_freq` works only on frequencies that no other rope scaling has changed.
     NEEDS_PLAIN_ROPE: ClassVar[bool] = False
 
@@ -81,18 +84,18 @@ class Strategy:
         known = hints(cast("Any", cls))
         return {f.name: known[f.name] for f in fields(cls)[2:]}
 
+    @cached_property
     def settings(self) -> dict[str, object]:
         """The parameters whose values differ from their defaults for these lengths."""
-        plain = type(self)(trained_len=self.trained_len, target_len=self.target_len)
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: value for name, value in values.items() if value != getattr(plain, name)}
+        defaults = {f.name: f.default for f in fields(self)[2:]} | self.defaults_by_length()
+        return {name: getattr(self, name) for name in defaults if getattr(self, name) != defaults[name]}
 
     @property
     def extends(self) -> bool:
         """Whether it brings long documents into the trained range: by other positions, or in windows."""
         return self.MOVES or self.CUTS
 
-    @property
+    @cached_property
     def scale(self) -> int:
         """`s = ceil(Lt / Lo)`."""
         return math.ceil(self.target_len / self.trained_len)
@@ -158,9 +161,9 @@ class Strategy:
         """The factor of the cosines and sines in queries and in keys of a document that changes."""
         return 1.0
 
-    def sizes(self, n: int) -> tuple[int, int] | None:
-        """The group size and the window of SelfExtend's relative positions, in a document of `n` tokens. None: none."""
-        return None
+    def sizes(self, n: int) -> tuple[int, int]:
+        """The group size and the window of SelfExtend's relative positions, in a document of `n` tokens."""
+        raise NotImplementedError
 
     def stock_rope(self, rope: Mapping[str, Any]) -> dict[str, Any]:
         """transformers' rope parameters for `export`, from those of the base, of the type `default` or `linear`."""

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
+from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.encoders.swap import positions_of, swap
 from tests import tiny
 from tests.encoders.test_rotary import GEMMA, GQA, LAYERS, LO, LT
@@ -100,7 +100,7 @@ def test_documents_of_several_lengths_share_one_call_in_each_layer(name):
 
 @pytest.mark.parametrize("key", ["rp", "pi", "ntk"])
 def test_a_table_grows_on_the_device_where_the_base_was_loaded(key):
-    host, strategy = copy.deepcopy(base("bert")), get_strategy(key)(trained_len=LO, target_len=LT)
+    host, strategy = copy.deepcopy(base("bert")), STRATEGIES[key](trained_len=LO, target_len=LT)
     with H100.fresh(dtype=torch.float32).present() as seen:
         on_device = seen.moved(copy.deepcopy(host))[0].model
         swap(on_device, strategy)
