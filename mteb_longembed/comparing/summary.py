@@ -59,6 +59,7 @@ def summarise(
             "base": candidate.base,
             "is_base": candidate.is_base,
             "neighbours": candidate.neighbours,
+            "reranks": getattr(candidate.words, "rerank", None) is not None,
             "chunker": getattr(candidate.chunker, "name", ""),
             "encoder": candidate.name,
             "passes": candidate.passes,

@@ -95,11 +95,6 @@ class Reranked:
         self._places: dict[int, int] = {}
         self._temperature = Temperature()
 
-    @property
-    def share_encoded(self) -> float:
-        """The share of the documents that were read."""
-        return len(self._places) / max(len(self._documents), 1)
-
     def fit(self, documents: Documents) -> None:
         """Read the words of documents, and forget those of the last call."""
         if documents is not self._documents:

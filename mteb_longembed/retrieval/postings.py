@@ -38,6 +38,8 @@ class Postings:
         #: How often the texts of a part have each word, sparse `[words, texts]`, in as few bytes as it takes.
         self._parts: list[sparse.csr_array] = []
         self._lengths = np.zeros(0, np.float32)
+        #: What is added to a count before the count is divided by the sum, by the length of each text.
+        self._norms: np.ndarray = self._lengths
         self._n_having = np.zeros(0, np.int64)
         self.idf = np.zeros(0, np.float32)  #: the rarity of each word, `[words]`
         self.highest_idf = 0.0  #: that of a word which no text has
@@ -56,6 +58,8 @@ class Postings:
         lengths = np.array(list(map(len, rows)), np.int32)
         counts = _counts(rows, lengths, n_words)
         self._lengths = np.concatenate([self._lengths, lengths.astype(np.float32)])
+        mean = self._lengths.mean() if self._lengths.any() else np.float32(1)
+        self._norms = np.float32(K1 * (1 - B)) + np.float32(K1 * B) / mean * self._lengths
         having = np.diff(counts.indptr)
         having[: len(self._n_having)] += self._n_having
         self._n_having = having
@@ -75,23 +79,16 @@ class Postings:
 
         Of the words that a word of a query matches, the best match counts.
         """
-        mean = self._lengths.mean() if self._lengths.any() else np.float32(1)
-        norms = np.float32(K1 * (1 - B)) + np.float32(K1 * B) / mean * self._lengths
         weights = self.capped(asked)
         weights.data *= self.idf[weights.indices]
         found = np.zeros((asked.counts.shape[0], len(self)), np.float32)
         first = 0
         for part in self._parts:
-            last = first + part.shape[1]
-            best = _best_matches(part, norms[first:last], weights)
-            for row, query in enumerate(found):
-                own = slice(asked.counts.indptr[row], asked.counts.indptr[row + 1])
-                words = best
-                if len(found) > 1:
-                    words = best[asked.counts.indices[own]]
-                # a product of two sparse matrices takes ten times as long as those of one with vectors
-                query[first:last] = words.T @ asked.counts.data[own]
-            first = last
+            of_part = slice(first, first + part.shape[1])
+            matches = _matches(part, self._norms[of_part], weights)
+            add = _add_words if (np.diff(weights.indptr) <= 1).all() else _add_best
+            add(found[:, of_part], matches, asked.counts)
+            first = of_part.stop
         return found
 
     def capped(self, asked: Asked) -> sparse.csr_array:
@@ -114,8 +111,8 @@ class Postings:
         return np.zeros(len(words), bool)
 
 
-def _best_matches(counts: sparse.csr_array, norms: np.ndarray, weights: sparse.csr_array) -> sparse.csr_array:
-    """What the best match of each asked word adds to the score of each text, sparse `[asked, texts]`.
+def _matches(counts: sparse.csr_array, norms: np.ndarray, weights: sparse.csr_array) -> sparse.csr_array:
+    """What each match of an asked word adds to the score of a text, sparse `[asked, texts]`: a text may come twice.
 
     Args:
         counts: how often texts have words, sparse `[words, texts]`.
@@ -128,15 +125,31 @@ def _best_matches(counts: sparse.csr_array, norms: np.ndarray, weights: sparse.c
     sums += added.data
     values = np.divide(added.data, sums, out=sums)
     values *= np.repeat(weights.data, np.diff(added.indptr))
-    ends = added.indptr[weights.indptr]
-    if (np.diff(weights.indptr) <= 1).all():
-        return sparse.csr_array((values, added.indices, ends), (len(ends) - 1, len(norms)))
-    rows = []
-    for start, end in pairwise(ends.tolist()):
-        best = np.zeros((1, len(norms)), np.float32)
-        np.maximum.at(best[0], added.indices[start:end], values[start:end])
-        rows.append(sparse.csr_array(best))
-    return sparse.vstack(rows, format="csr")
+    return sparse.csr_array(
+        (values, added.indices, added.indptr[weights.indptr]), (weights.shape[0], len(norms))
+    )
+
+
+def _add_words(scores: np.ndarray, matches: sparse.csr_array, counts: sparse.csr_array) -> None:
+    """Add to scores `[queries, texts]` what words give that match one word each."""
+    for row, query in enumerate(scores):
+        own = slice(*counts.indptr[row : row + 2])
+        words = matches
+        if len(scores) > 1:
+            words = matches[counts.indices[own]]
+        # a product of two sparse matrices takes ten times as long as those of one with vectors
+        query += words.T @ counts.data[own]
+
+
+def _add_best(scores: np.ndarray, matches: sparse.csr_array, counts: sparse.csr_array) -> None:
+    """Add to scores `[queries, texts]` what the best match of each word gives."""
+    asking = counts.tocsc()
+    for word, (start, end) in enumerate(pairwise(matches.indptr.tolist())):
+        best = np.zeros(scores.shape[1], np.float32)
+        np.maximum.at(best, matches.indices[start:end], matches.data[start:end])
+        own = slice(*asking.indptr[word : word + 2])
+        for row, times in zip(asking.indices[own], asking.data[own], strict=True):
+            scores[row] += times * best
 
 
 def _counts(rows: Sequence[np.ndarray], lengths: np.ndarray, n_words: int) -> sparse.csr_array:
