@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import mteb_longembed
+from mteb_longembed.comparing import run
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.compare import Comparison
 from mteb_longembed.data.task import files_task
@@ -16,6 +17,12 @@ def compare(candidates: Sequence[Candidate], task: Any, out: Path, **options: An
     """Compare on one task, without fusion and without a word, unless the options say more."""
     quiet = {"bm25": False, "show": False, "on_message": lambda text: None}
     return mteb_longembed.compare(candidates, tasks=[task], folder=out, **{**quiet, **options})
+
+
+@pytest.fixture(autouse=True)
+def one_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model is measured: `tests/encoders/test_speed.py` does that, and the command line with a real one."""
+    monkeypatch.setattr(run, "measure", lambda model, texts: (1000.0, 128))
 
 
 @pytest.fixture(scope="module")
