@@ -86,7 +86,7 @@ def test_onnx_gives_the_checkpoint_s_embeddings(name, run) -> None:
 
 
 def test_a_trained_adapter_is_saved_and_found_again(run) -> None:
-    variables = run("lora_training", "2")
+    variables = run("lora_training", "1")
     assert variables["RANKING"][0] == "library" and variables["DIFFERENCE"] < 1e-5
 
 
@@ -108,9 +108,8 @@ def test_shards_are_asked_and_a_table_that_is_lost_is_made_again(run, tmp_path, 
     pq.write_table(whole, tmp_path / "documents.parquet")
     for shard, (key, text) in enumerate(DOCUMENTS.items()):
         rows = []
-        for (start, end), vector in zip(
-            passages_of(model, text), model.encode_document([text])[0], strict=True
-        ):
+        (encoded,) = model.encode_document([text])
+        for (start, end), vector in zip(passages_of(model, text), encoded, strict=True):
             place = {"document": key, "start": start, "end": end, "text": text[start:end]}
             rows.append({**place, "vector": vector.tolist()})
         vectors = pa.array([row.pop("vector") for row in rows], pa.list_(pa.float32(), 192))
@@ -124,9 +123,7 @@ def test_shards_are_asked_and_a_table_that_is_lost_is_made_again(run, tmp_path, 
     run("lancedb_shards", *asked, "--where", "document != 'library'")["main"]()
     assert len(capsys.readouterr().out.splitlines()) == 2
     (tmp_path / "file").touch()
-    with pytest.raises(
-        SystemExit, match=r"file cannot be filled or asked .*type the same command again; the shards"
-    ):
+    with pytest.raises(SystemExit, match=r"file cannot be filled or asked .*type the same command again"):
         run("lancedb_shards", *asked, "--database", "file")["main"]()
 
 

@@ -46,7 +46,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
     return tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), name="tiny/bert")
 
 
-@pytest.fixture(scope="module", params=["none", "pi", "pcw"])
+@pytest.fixture(scope="module", params=["none", "pcw"])
 def model(request: pytest.FixtureRequest, base: SentenceTransformer) -> SentenceTransformer:
     return longembed.extend(base, request.param, target_len=None if request.param == "none" else TARGET)
 

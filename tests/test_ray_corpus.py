@@ -62,14 +62,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(cluster: dict[str, str], name: str, *arguments: object) -> subprocess.Popen[str]:
     """A job, as a user starts it."""
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        env=cluster,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command, env=cluster, text=True, start_new_session=True, **pipes)
 
 
 def run(cluster: dict[str, str], name: str, *arguments: object) -> tuple[int, str]:
@@ -110,21 +104,17 @@ def rows_of_one_process(folder: Path, model: Any) -> list[dict]:
     for file in sorted(folder.glob("*.parquet")):
         for document in pq.read_table(file).to_pylist():
             whole = document["text"].strip()
-            (vectors,) = model.encode_document([whole])
+            vectors = np.atleast_2d(model.encode_document([whole])[0])
             for (start, end), vector in zip(passages_of(model, whole), vectors, strict=True):
-                text = whole[start:end]
-                rows.append(
-                    {"document": document["id"], "start": start, "end": end, "text": text, "vector": vector}
-                )
+                place = {"document": document["id"], "start": start, "end": end, "text": whole[start:end]}
+                rows.append({**place, "vector": vector})
     return rows
 
 
 def assert_equal(folder: Path, wanted: list[dict]) -> None:
     rows = pq.read_table(sorted(folder.glob("*.parquet"))).to_pylist()
-    places = [{key: row[key] for key in ("document", "start", "end", "text")} for row in rows]
-    assert places == [{key: row[key] for key in ("document", "start", "end", "text")} for row in wanted]
-    vectors = np.array([row["vector"] for row in rows])
-    assert np.abs(vectors - np.stack([np.asarray(row["vector"]) for row in wanted])).max() < 1e-5
+    vectors = [np.array([row.pop("vector") for row in made]) for made in (rows, wanted)]
+    assert rows == wanted and np.abs(vectors[0] - vectors[1]).max() < 1e-5
 
 
 def test_a_killed_worker_is_replaced_and_a_killed_job_goes_on_where_it_stopped(cluster, documents, tmp_path):
@@ -163,10 +153,8 @@ def test_workers_that_die_again_and_again_end_the_job_in_one_sentence(cluster, d
             killed.add(worker.pid)
         time.sleep(0.1)
     output, _ = job.communicate()
-    (said,) = [line for line in output.splitlines() if line.endswith("type the same command again.")] or [
-        output
-    ]
-    assert job.returncode == 1 and "a worker died 4 times" in said
+    said = [line for line in output.splitlines() if line.endswith("type the same command again.")]
+    assert job.returncode == 1 and len(said) == 1 and "a worker died 4 times" in said[0], output
     assert len(killed) == 4 and finished(folder) == kept
 
 
@@ -255,34 +243,16 @@ def test_one_vector_a_document_is_asked_and_wrong_shards_are_told(monkeypatch, t
 
     long = "The key is under the mat. " * 200
     add("one", {"long": long, "short": "A cat."})
-    model: Any = encoder.model
-    assert_equal(
-        windows,
-        [
-            {
-                "document": name,
-                "start": 0,
-                "end": end,
-                "text": text[:end],
-                "vector": model.encode_document(text),
-            }
-            for name, text in {"long": long, "short": "A cat."}.items()
-            for ((_, end),) in [passages_of(model, text)]
-        ],
-    )
+    assert_equal(windows, rows_of_one_process(given, encoder.model))
     assert [row[:2] for row in ask()] == [["long", "0"], ["short", "0"]]
 
     add("two", {"new": "The key is here."})
-    with pytest.raises(
-        SystemExit, match=r"windows must have the 3 rows of .*, and has 2: delete .*lance, then"
-    ):
+    with pytest.raises(SystemExit, match=r"must have the 3 rows of .*, and has 2: delete .*lance"):
         ask()
     assert {row[0] for row in ask("other")} == {"long", "short", "new"}
     good = (windows / "two.parquet").read_bytes()
     (windows / "two.parquet").write_bytes(good[:-10])
-    with pytest.raises(
-        SystemExit, match=r"two.parquet.*delete it.*type the command of ray_corpus.py again\.$"
-    ):
+    with pytest.raises(SystemExit, match=r"two.parquet.*delete it.*the command of ray_corpus.py again\.$"):
         ask()
     (windows / "two.parquet").write_bytes(good)
     add("three", {"new": "The same id in another shard."})

@@ -120,20 +120,6 @@ def test_the_temperature_is_the_spread_of_scores_whatever_the_model(width: float
     assert spread(np.ones((2, 3))) == LEAST
 
 
-def test_a_temperature_of_ones_own_counts(folder: Any) -> None:
-    name = f"{folder}+pcw@128:size=9,score=softmax,vectors=window"
-    found = {}
-    for settings in ("", ",temperature=0.05", ",temperature=0.5"):
-        searcher = longembed.search(f"{name}{settings}", device="cpu")
-        searcher.add(corpus(0)["id"], corpus(0)["text"])
-        found[settings] = [hit.score for hit in searcher.search(ASKED["text"][0])]
-        if settings:
-            assert f",temperature={searcher.scorer.temperature}" == settings  # type: ignore[attr-defined]
-    # the mean counts more with a high one
-    assert found[",temperature=0.05"][0] > found[",temperature=0.5"][0]
-    assert found[""] != found[",temperature=0.05"]
-
-
 def test_the_temperature_is_found_anew_when_there_are_twice_as_many_documents(folder: Any) -> None:
     documents = corpus(0, 30)
     searcher = longembed.search(f"{folder}+pi@64:fuse=words", device="cpu")

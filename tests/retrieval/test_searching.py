@@ -15,7 +15,6 @@ from mteb_longembed.encoders.model import with_head
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
-from mteb_longembed.retrieval import heads as passes
 from mteb_longembed.retrieval import vectors as corpus_vectors
 from mteb_longembed.retrieval.scorer import full_name
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
@@ -101,22 +100,6 @@ def test_mteb_knows_name_kind_and_version(folder, tail, kind, similarity, versio
     assert isinstance(model, SearchProtocol) and not hasattr(model, "encode")
     assert (model.mteb_model_meta.name, model.mteb_model_meta.revision) == (meta.name, meta.revision)
     assert model.mteb_model_meta.experiment_kwargs == meta.experiment_kwargs
-
-
-def test_several_vectors_run_in_mteb_with_documents_in_chunks_of_bytes(folder, monkeypatch):
-    tail = "+pi@128:vectors=4"
-    monkeypatch.setattr(passes, "CALL_BYTES", 4 * 32 * 32 * 5)
-    model = mteb.get_model(f"{folder}{tail}", device="cpu")
-    calls = []
-    encode = passes.Pass._encode
-
-    def noting(*args):
-        calls.append(len(args[2]))
-        return encode(*args)
-
-    monkeypatch.setattr(passes.Pass, "_encode", noting)
-    check(run(model, corpus(0)), slow_scores(folder, tail, corpus(0)), 1e-5)
-    assert calls == [5, 5, 2, 3]  # documents in three calls, and the queries
 
 
 @pytest.mark.parametrize("tail", [":fuse=words", ":vectors=4"])

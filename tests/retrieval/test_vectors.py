@@ -1,6 +1,5 @@
 """Vectors on disk: what loops over all of them give, a block in memory at a time."""
 
-import math
 import tracemalloc
 
 import numpy as np
@@ -47,20 +46,6 @@ def test_vectors_on_disk_come_back_in_blocks_of_whole_documents():
     assert np.allclose(np.concatenate([rows for _, rows in blocks]), np.concatenate(documents), atol=1e-6)
     counts = np.concatenate([counts for counts, _ in blocks])
     assert counts.tolist() == list(map(len, documents)) and len(of_disk) == 40
-
-
-def test_with_softmax_all_vectors_of_a_document_count():
-    documents, queries = corpus(3)
-    documents = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in documents]
-    scores = document_scores(kept(documents), queries, 0.05)
-    for query, values in zip(queries, scores, strict=True):
-        want = []
-        for rows in documents:
-            exponents = [float(vector @ query) / 0.05 for vector in rows]
-            top = max(exponents)
-            mean = math.fsum(math.exp(x - top) for x in exponents) / len(exponents)
-            want.append(0.05 * (top + math.log(mean)))
-        assert np.allclose(values, want, atol=1e-4)
 
 
 def test_thousands_of_documents_with_64_vectors_are_never_in_memory_as_a_whole(monkeypatch) -> None:
