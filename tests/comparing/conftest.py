@@ -25,12 +25,12 @@ def one_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "measure", lambda model, texts: (1000.0, 128))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def base(tmp_path_factory) -> str:
     return str(tiny.saved("bert", tmp_path_factory.mktemp("base")))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def data(tmp_path_factory) -> Path:
     """Twelve documents of 40 tokens; each query is the first or the last words of one."""
     folder = tmp_path_factory.mktemp("data")
@@ -44,7 +44,7 @@ def task(data: Path) -> Any:
     return files_task(data / "corpus.jsonl", data / "queries.jsonl", data / "qrels/test.tsv")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def files(data: Path) -> list[str]:
     """The options of the command for these data."""
     names = {"corpus": "corpus.jsonl", "queries": "queries.jsonl", "qrels": "qrels/test.tsv"}

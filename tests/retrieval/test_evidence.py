@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -26,20 +27,12 @@ SIZE = 4
 N_FIRST = 4
 
 
-class Fixed:
+def fixed(highest: float, temperature: float) -> Any:
     """Vectors whose scores are the same for each query: from 0 to `highest`."""
-
-    meta = bm25_s
-
-    def __init__(self, highest: float = 1.0, temperature: float = 0.2) -> None:
-        self.highest = highest
-        self.temperature = temperature
-
-    def fit(self, documents: Documents) -> None:
-        self.n = len(documents)
-
-    def scores(self, queries: Sequence[str]) -> np.ndarray:
-        return np.tile(np.linspace(0, self.highest, self.n, dtype=np.float32), (len(queries), 1))
+    made = Mock(meta=bm25_s, temperature=temperature)
+    row = np.linspace(0, highest, len(DOCUMENTS), dtype=np.float32)
+    made.scores = lambda queries: np.tile(row, (len(queries), 1))
+    return made
 
 
 def slow_evidence(query: str, scores: Sequence[float], matches: dict[str, dict[str, float]]) -> list[float]:
@@ -71,7 +64,7 @@ def slow_evidence(query: str, scores: Sequence[float], matches: dict[str, dict[s
 def test_the_score_is_that_of_the_formula(near: bool, trust: float) -> None:
     neighbours = Neighbours(Model()) if near else None
     words = PassageBM25(BM25Settings(window=SIZE), neighbours=neighbours)
-    scorer = Evidence([Fixed(), Fixed(3.0, 0.4)], words, trust)  # type: ignore[list-item]
+    scorer = Evidence([fixed(1.0, 0.2), fixed(3.0, 0.4)], words, trust)
     scorer.fit(Documents([str(number) for number in range(len(DOCUMENTS))], DOCUMENTS))
     got = scorer.scores(QUERIES)
     for query, row in zip(QUERIES, got, strict=True):
