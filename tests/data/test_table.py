@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import sys
+import tempfile
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from datasets import Dataset
 
 from mteb_longembed.data.check import read_documents, read_judgements, read_queries
 from mteb_longembed.data.task import beir_task
+from mteb_longembed.data.text_table import stored_table
 from mteb_longembed.errors import DataError
 from tests.own_data import DOCUMENTS, JUDGED, QUERY_ROWS, content, json_lines, read_passages, write
 
@@ -273,6 +275,14 @@ def test_a_file_that_breaks_a_rule_is_one_sentence_with_its_row(
 
 def test_the_key_of_a_dict_is_the_id_of_its_document() -> None:
     assert read_documents({"d1": {"_id": "x", "id": "y", "text": "a"}}) == {"d1": "a"}
+
+
+def test_texts_on_disk_leave_no_file_behind(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rows = [(f"d{number}", f"text {number}") for number in range(700)]
+    table = stored_table(iter(rows))
+    assert list(tmp_path.iterdir()) == []
+    assert list(zip(table["id"], table["text"], strict=True)) == rows and len(stored_table([])) == 0
 
 
 # ---- names of files ------------------------------------------------------------------------------------------

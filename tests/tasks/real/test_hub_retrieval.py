@@ -48,21 +48,17 @@ def load(task: type[HubRetrieval] = StandIn) -> HubRetrieval:
     return loaded
 
 
-def test_files_with_different_columns_become_one_task(hub: LoopbackHub) -> None:
-    serve(hub, contents())
+def test_packed_files_with_different_columns_become_one_task_also_offline(
+    hub: LoopbackHub, monkeypatch
+) -> None:
+    serve(hub, {f"{name}.gz": gzip.compress(text) for name, text in contents().items()})
+    assert bm25(StandIn()).get_score() == 1.0
+    assert all(REVISION in request for request in hub.requests if "resolve" in request)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     data = load().dataset["default"]["test"]
     assert data["corpus"]["id"][:] == ["m1", "m2", "m3", "m4"]
     assert data["queries"][0] == {"id": "q1", "text": "What did the budget meeting decide?"}
     assert data["relevant_docs"] == {f"q{i}": {f"m{i}": 1} for i in range(1, 5)}
-    assert all(REVISION in request for request in hub.requests if "resolve" in request)
-
-
-def test_a_repository_with_packed_files_works_also_offline(hub: LoopbackHub, monkeypatch) -> None:
-    packed = {f"{name}.gz": gzip.compress(text) for name, text in contents().items()}
-    hub.add(REPOSITORY, packed, repo_type="dataset", sha=REVISION)
-    assert bm25(StandIn()).get_score() == 1.0
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert len(load().dataset["default"]["test"]["queries"]) == 4
 
 
 def test_a_folder_works_without_any_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
