@@ -144,7 +144,7 @@ def test_splits_weigh_as_in_the_score() -> None:
 
 @pytest.fixture
 def fewer_resamples(monkeypatch) -> None:
-    monkeypatch.setattr(resampling, "N_RESAMPLES", 1000)
+    monkeypatch.setattr(resampling, "N_RESAMPLES", 500)
 
 
 @pytest.mark.usefixtures("fewer_resamples")

@@ -127,21 +127,23 @@ def test_the_temperature_is_found_anew_when_there_are_twice_as_many_documents(fo
 # ---- words find the first documents, and only these are encoded ---------------------------------------------
 
 
+READ = "+pcw@128:size=9,vectors=window"
+
+
 @pytest.fixture
-def both(folder: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    """A search that reads the first documents, and the whole fusion."""
+def first(folder: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A search that reads the first documents."""
     monkeypatch.setattr(evidence, "N_DRAWN", 3)
-    tail = "+pcw@128:size=9,vectors=window"
-    first = longembed.search(f"bm25:neighbours={folder}{tail},rerank={N_FIRST},window=200", device="cpu")
-    whole = longembed.search(f"{folder}{tail},fuse=words,score=softmax", device="cpu")
-    documents = corpus(0, 30)
-    for searcher in (first, whole):
-        searcher.add(documents["id"], documents["text"])
-    return first, whole
+    made = longembed.search(f"bm25:neighbours={folder}{READ},rerank={N_FIRST},window=200", device="cpu")
+    made.add(corpus(0, 30)["id"], corpus(0, 30)["text"])
+    return made
 
 
-def test_the_first_documents_have_the_score_of_the_fusion_and_the_others_follow_by_words(both) -> None:
-    first, whole = both
+def test_the_first_documents_have_the_score_of_the_fusion_and_the_others_follow_by_words(
+    first, folder
+) -> None:
+    whole: Any = longembed.search(f"{folder}{READ},fuse=words,score=softmax", device="cpu")
+    whole.add(corpus(0, 30)["id"], corpus(0, 30)["text"])
     queries = ASKED["text"]
     words = first.scorer.words.scores(queries)
     got = first.scorer.scores(queries)
@@ -160,8 +162,7 @@ def test_its_model_is_a_base_too(folder: Any) -> None:
     assert searcher.scorer.encoded.model.checkpoint.spec.vectors == "window"  # type: ignore[attr-defined]
 
 
-def test_only_documents_that_are_asked_for_are_encoded_and_each_once(both, encoded) -> None:
-    first, _ = both
+def test_only_documents_that_are_asked_for_are_encoded_and_each_once(first, encoded) -> None:
     assert first.scorer.share_encoded == 0
     first.search(ASKED["text"][0])
     share = first.scorer.share_encoded

@@ -124,9 +124,8 @@ def fitted(texts: Sequence[str], language: str = "eng-Latn", window: int | None 
 
 
 @pytest.mark.parametrize("has_neighbours", [False, True])
-@pytest.mark.parametrize("join", ["max", "softmax"])
 @pytest.mark.parametrize("rule", [None, "sentences"])
-@pytest.mark.parametrize("size", [None, 4, 100])
+@pytest.mark.parametrize(("size", "join"), [(None, "max"), (4, "max"), (4, "softmax"), (100, "softmax")])
 def test_scores_are_those_of_loops_at_once_and_in_parts(
     size: int | None, rule, join, has_neighbours: bool, monkeypatch
 ) -> None:

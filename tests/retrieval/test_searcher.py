@@ -236,7 +236,7 @@ VECTORS = "mteb_longembed.retrieval.vectors.CorpusVectors"
 FULL = OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("tail", [FUSED, WINDOWS, "+pi@64:weights=sif"])
+@pytest.mark.parametrize("tail", [FUSED, f"{WINDOWS},weights=sif"])
 @pytest.mark.parametrize(
     ("place", "at", "error"),
     [
