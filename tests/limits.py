@@ -27,32 +27,24 @@ def limit(terms: int, size: float = 1.0, *, sums: float = 1, dtype: torch.dtype 
     return ROOM * sums * math.sqrt(terms) * size * torch.finfo(dtype).eps / 2
 
 
-def of_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, dtype: torch.dtype = torch.float32) -> float:
-    """`limit` for attention `[..., n, d]`: sums over the keys, and scores, whose error the exponential passes on."""
-    largest = scale * float(q.detach().norm(dim=-1).max() * k.detach().norm(dim=-1).max())
-    size = float(v.detach().abs().max())
-    return limit(k.shape[-2], size, dtype=dtype) + limit(q.shape[-1], size * largest, dtype=dtype)
-
-
 def _numbers(x: np.ndarray | Tensor) -> np.ndarray:
     return x.detach().numpy() if isinstance(x, Tensor) else x
-
-
-def of_embeddings(vectors: np.ndarray | Tensor, layers: int = 2) -> float:
-    """`limit` for the vectors of a small transformer: six matrix products follow one another in each layer."""
-    size = float(np.abs(_numbers(vectors)).max())
-    return limit(np.shape(vectors)[-1], size, sums=6 * layers)
 
 
 def same_vectors(got: np.ndarray | Tensor, want: np.ndarray | Tensor, layers: int = 2) -> None:
     """Two ways of computing the vectors of a small transformer give the same vectors."""
     got, want = _numbers(got), _numbers(want)
-    gap, allowed = float(np.abs(got - want).max()), of_embeddings(want, layers)
+    gap = float(np.abs(got - want).max())
+    # six matrix products follow one another in each layer
+    allowed = limit(np.shape(want)[-1], float(np.abs(want).max()), sums=6 * layers)
     assert got.shape == want.shape and gap < allowed, f"{gap:.1e} apart, rounding explains {allowed:.1e}"
 
 
 def same_attention(got: Tensor, want: Tensor, q: Tensor, k: Tensor, v: Tensor, scale: float, gradients=1):
     """Two ways of computing attention give the same numbers. `gradients`: how often a sum goes into another."""
     gap = float((got.double() - want.double()).abs().max())
-    allowed = gradients * of_attention(q, k, v, scale)
+    largest = scale * float(q.detach().norm(dim=-1).max() * k.detach().norm(dim=-1).max())
+    size = float(v.detach().abs().max())
+    # sums over the keys, and scores, whose error the exponential passes on
+    allowed = gradients * (limit(k.shape[-2], size) + limit(q.shape[-1], size * largest))
     assert gap < allowed, f"{gap:.1e} apart, rounding explains {allowed:.1e}"

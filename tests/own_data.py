@@ -32,15 +32,11 @@ def separated(rows: Rows, sign: str) -> bytes:
     return made.getvalue().encode()
 
 
-def parquet(rows: Rows, path: Path) -> None:
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-
-
 BYTES: dict[str, Callable[[Rows], bytes]] = {
-    "corpus.jsonl": json_lines,
-    "corpus.jsonl.gz": lambda rows: gzip.compress(json_lines(rows, False)),
-    "corpus.csv": lambda rows: separated(rows, ","),
-    "corpus.tsv": lambda rows: separated(rows, "\t"),
+    ".jsonl": json_lines,
+    ".jsonl.gz": lambda rows: gzip.compress(json_lines(rows, False)),
+    ".csv": lambda rows: separated(rows, ","),
+    ".tsv": lambda rows: separated(rows, "\t"),
 }
 
 
@@ -50,14 +46,14 @@ def write(root: Path, documents: Rows, queries: Rows, judged: Rows, ending: str 
     tables = {"corpus": documents, "queries": queries, "qrels": judged}
     for name, rows in tables.items():
         if ending == ".parquet":
-            parquet(rows, root / f"{name}.parquet")
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), root / f"{name}.parquet")
         elif ending == ".trec" and name == "qrels":
             bare = (f"{row['query-id']} 0 {row['corpus-id']}\t{row['score']}\n" for row in rows)
             (root / "qrels.trec").write_text("".join(bare), encoding="utf-8")
         elif ending == ".trec":
             (root / f"{name}.jsonl").write_bytes(json_lines(rows))
         else:
-            (root / f"{name}{ending}").write_bytes(BYTES[f"corpus{ending}"](rows))
+            (root / f"{name}{ending}").write_bytes(BYTES[ending](rows))
     return root
 
 

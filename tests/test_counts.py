@@ -8,7 +8,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import mteb
 import pytest
@@ -30,14 +31,8 @@ def _note_open(event: str, arguments: tuple[Any, ...]) -> None:
 sys.addaudithook(_note_open)
 
 
-class Cost(NamedTuple):
+def cost(call: Callable[[], Any], folder: Path | str = PACKAGE) -> SimpleNamespace:
     """How often each function of ours ran, by its qualified name, and each file below a folder was opened."""
-
-    calls: Counter[str]
-    opened: Counter[str]
-
-
-def cost(call: Callable[[], Any], folder: Path | str = PACKAGE) -> Cost:
     calls: Counter[str] = Counter()
 
     def note(frame: Any, event: str, _: Any) -> None:
@@ -52,7 +47,7 @@ def cost(call: Callable[[], Any], folder: Path | str = PACKAGE) -> Cost:
         sys.setprofile(None)
         opened = _opened.pop()
     below = {path: n for path, n in opened.items() if path.startswith(str(folder)) and not path.endswith("c")}
-    return Cost(calls, Counter(below))
+    return SimpleNamespace(calls=calls, opened=Counter(below))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -56,34 +56,6 @@ print("still", float(np.abs(model.encode(texts[:9]) - expected[:9]).max()) < 1e-
 """
 
 
-def run(*command: str) -> str:
-    python = (sys.executable, "-W", "ignore::DeprecationWarning", *command)
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run(python, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
-def test_an_interrupted_call_keeps_the_batches_that_it_had_finished(folder, tmp_path, monkeypatch) -> None:
-    model = longembed.load(f"{folder}+pi@64", device="cpu")
-    model.store = EmbeddingStore(tmp_path)
-    texts = [tiny.text(40, seed) for seed in range(8)]
-    forward, calls = LongTransformer.forward, []
-
-    def interrupted(self, features, **kwargs):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return forward(self, features, **kwargs)
-
-    monkeypatch.setattr(LongTransformer, "forward", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.encode(texts, batch_size=2)
-    assert model.store.counts.rows_encoded == 4
-    model.encode(texts, batch_size=2)
-    assert (model.store.counts.rows_read, model.store.counts.rows_encoded) == (4, 8)
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forks")
 def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bits(folder, tmp_path) -> None:
     texts = [tiny.text(40, seed) for seed in range(8)]
@@ -117,7 +89,19 @@ def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bits(folder, tmp_
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space are Linux's")
 def test_a_real_memory_limit_halves_batches_and_refuses_a_document_that_does_not_fit(folder, tmp_path):
-    lines = run("-c", LIMITED, str(folder), str(tmp_path / "store")).splitlines()
+    command = [
+        sys.executable,
+        "-W",
+        "ignore::DeprecationWarning",
+        "-c",
+        LIMITED,
+        str(folder),
+        str(tmp_path / "store"),
+    ]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = done.stdout.splitlines()
     assert lines[0] == "halved True True"
     assert lines[1] == "tried again True"
     assert lines[2].startswith("refused a document of 524288 tokens does not fit into memory even alone")

@@ -5,6 +5,7 @@
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,14 +63,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(cluster: dict[str, str], name: str, *arguments: object) -> subprocess.Popen[str]:
     """A job, as a user starts it."""
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        env=cluster,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command, env=cluster, text=True, start_new_session=True, **pipes)
 
 
 def run(cluster: dict[str, str], name: str, *arguments: object) -> tuple[int, str]:
@@ -110,21 +105,17 @@ def rows_of_one_process(folder: Path, model: Any) -> list[dict]:
     for file in sorted(folder.glob("*.parquet")):
         for document in pq.read_table(file).to_pylist():
             whole = document["text"].strip()
-            (vectors,) = model.encode_document([whole])
+            vectors = np.atleast_2d(model.encode_document([whole])[0])
             for (start, end), vector in zip(passages_of(model, whole), vectors, strict=True):
-                text = whole[start:end]
-                rows.append(
-                    {"document": document["id"], "start": start, "end": end, "text": text, "vector": vector}
-                )
+                place = {"document": document["id"], "start": start, "end": end, "text": whole[start:end]}
+                rows.append({**place, "vector": vector})
     return rows
 
 
 def assert_equal(folder: Path, wanted: list[dict]) -> None:
     rows = pq.read_table(sorted(folder.glob("*.parquet"))).to_pylist()
-    places = [{key: row[key] for key in ("document", "start", "end", "text")} for row in rows]
-    assert places == [{key: row[key] for key in ("document", "start", "end", "text")} for row in wanted]
-    vectors = np.array([row["vector"] for row in rows])
-    assert np.abs(vectors - np.stack([np.asarray(row["vector"]) for row in wanted])).max() < 1e-5
+    vectors = [np.array([row.pop("vector") for row in made]) for made in (rows, wanted)]
+    assert rows == wanted and np.abs(vectors[0] - vectors[1]).max() < 1e-5
 
 
 def test_a_killed_worker_is_replaced_and_a_killed_job_goes_on_where_it_stopped(cluster, documents, tmp_path):
@@ -163,10 +154,8 @@ def test_workers_that_die_again_and_again_end_the_job_in_one_sentence(cluster, d
             killed.add(worker.pid)
         time.sleep(0.1)
     output, _ = job.communicate()
-    (said,) = [line for line in output.splitlines() if line.endswith("type the same command again.")] or [
-        output
-    ]
-    assert job.returncode == 1 and "a worker died 4 times" in said
+    said = [line for line in output.splitlines() if line.endswith("type the same command again.")]
+    assert job.returncode == 1 and len(said) == 1 and "a worker died 4 times" in said[0], output
     assert len(killed) == 4 and finished(folder) == kept
 
 
@@ -231,60 +220,69 @@ def test_a_folder_without_documents_or_with_queries_is_refused(monkeypatch, tmp_
         shards_for(MODEL, tmp_path)
 
 
-def test_one_vector_a_document_is_asked_and_wrong_shards_are_told(monkeypatch, tmp_path, capsys) -> None:
+@pytest.fixture
+def database(monkeypatch, tmp_path, capsys) -> tuple[Callable[..., None], Callable[..., list[list[str]]]]:
+    """What adds a shard with the vectors of a model, and what asks a database of them."""
     pytest.importorskip("lancedb")
     monkeypatch.syspath_prepend(str(EXAMPLES))
     import lancedb_shards
+    from documents import QUESTION
     from ray_corpus import Encoder
 
     given, windows = tmp_path / "documents", tmp_path / "windows"
-    encoder = Encoder("mini-ape")
+    given.mkdir()
+    windows.mkdir()
 
-    def add(name: str, texts: dict[str, str]) -> None:
-        table = pa.table({"id": list(texts), "text": list(texts.values())})
-        for folder in (given, windows):
-            folder.mkdir(exist_ok=True)
-        pq.write_table(table, given / f"{name}.parquet")
-        (windows / f"{name}.parquet").write_bytes(encoder({"item": str(given / f"{name}.parquet")})["bytes"])
+    def add(name: str, texts: dict[str, str], model: str | None = "mini-ape") -> None:
+        shard = given / f"{name}.parquet"
+        pq.write_table(pa.table({"id": list(texts), "text": list(texts.values())}), shard)
+        if model is not None:
+            (windows / shard.name).write_bytes(Encoder(model)({"item": str(shard)})["bytes"])
 
-    def ask(database: str = "lance") -> list[list[str]]:
-        arguments = ["", given, windows, "mini-ape", "Where is the key?", "--database", tmp_path / database]
+    def ask(*options: object, model: str = "mini-ape", database: str = "lance") -> list[list[str]]:
+        arguments = ["", given, windows, model, QUESTION, "--database", tmp_path / database, *options]
         monkeypatch.setattr(sys, "argv", list(map(str, arguments)))
         lancedb_shards.main()
         return [line.split("\t") for line in capsys.readouterr().out.splitlines()]
 
-    long = "The key is under the mat. " * 200
-    add("one", {"long": long, "short": "A cat."})
-    model: Any = encoder.model
+    return add, ask
+
+
+def test_windows_are_asked_and_a_table_that_is_lost_is_made_again(database, tmp_path) -> None:
+    add, ask = database
+    from documents import DOCUMENTS, QUESTION
+
+    for name, text in DOCUMENTS.items():
+        add(name, {name: text}, WINDOWS)
+    # the words of this document are found, and it has no windows
+    add("lost", {"lost": QUESTION}, None)
+    first = ask(model=WINDOWS)
+    assert first[0][0] == "library" and "90577" in first[0][-1] and len(first) == 3
+    shutil.rmtree(tmp_path / "lance")
+    assert len(ask("--where", "document != 'library'", model=WINDOWS)) == 2
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match=r"file cannot be filled or asked .*type the same command again"):
+        ask(model=WINDOWS, database="file")
+
+
+def test_one_vector_a_document_is_asked_and_wrong_shards_are_told(database, tmp_path) -> None:
+    add, ask = database
+    windows = tmp_path / "windows"
+    add("one", {"long": "The key is under the mat. " * 200, "short": "A cat."})
     assert_equal(
-        windows,
-        [
-            {
-                "document": name,
-                "start": 0,
-                "end": end,
-                "text": text[:end],
-                "vector": model.encode_document(text),
-            }
-            for name, text in {"long": long, "short": "A cat."}.items()
-            for ((_, end),) in [passages_of(model, text)]
-        ],
+        windows, rows_of_one_process(tmp_path / "documents", longembed.load("mini-ape", device="cpu"))
     )
-    assert [row[:2] for row in ask()] == [["long", "0"], ["short", "0"]]
+    assert sorted(row[:2] for row in ask()) == [["long", "0"], ["short", "0"]]
 
     add("two", {"new": "The key is here."})
-    with pytest.raises(
-        SystemExit, match=r"windows must have the 3 rows of .*, and has 2: delete .*lance, then"
-    ):
+    with pytest.raises(SystemExit, match=r"must have the 3 rows of .*, and has 2: delete .*lance"):
         ask()
-    assert {row[0] for row in ask("other")} == {"long", "short", "new"}
+    assert {row[0] for row in ask(database="other")} == {"long", "short", "new"}
     good = (windows / "two.parquet").read_bytes()
     (windows / "two.parquet").write_bytes(good[:-10])
-    with pytest.raises(
-        SystemExit, match=r"two.parquet.*delete it.*type the command of ray_corpus.py again\.$"
-    ):
+    with pytest.raises(SystemExit, match=r"two.parquet.*delete it.*the command of ray_corpus.py again\.$"):
         ask()
     (windows / "two.parquet").write_bytes(good)
     add("three", {"new": "The same id in another shard."})
     with pytest.raises(SystemExit, match=r"two.parquet, row 1: expected each id once, got 'new' again\.$"):
-        ask("third")
+        ask(database="third")

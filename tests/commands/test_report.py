@@ -33,20 +33,18 @@ def test_every_format_has_the_gain_of_each_strategy(name, results, capsys):
 
 def test_csv_and_json_are_read_back_as_numbers(results, capsys):
     _run(results, "--format", "csv")
-    table = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("model")
+    assert pd.read_csv(io.StringIO(capsys.readouterr().out))["gain"].max() == 12.5
     _run(results, "--json")
-    rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)}
-    assert table.loc[f"{BASE}+ntk@4096", "gain"] == rows[f"{BASE}+ntk@4096"]["gain"] == 12.5
-    assert rows[f"{BASE}+none@512"]["gain"] is None
+    gains = {row["model"]: row["gain"] for row in json.loads(capsys.readouterr().out)}
+    assert gains == {f"{BASE}+ntk@4096": 12.5, f"{BASE}+none@512": None}
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
-def test_the_figure_has_a_line_for_each_model(suffix, results, capsys):
-    path = results.parent / "new" / f"figure.{suffix}"
+def test_the_figure_has_a_line_for_each_model(results, capsys):
+    path = results.parent / "new" / "figure.svg"
     _run(results, "--figure", path)
-    assert path.stat().st_size > 1000
-    if suffix == "svg":
-        assert f"{BASE}+ntk@4096" in path.read_text()
+    assert f"{BASE}+ntk@4096" in path.read_text()
+    _run(results, "--figure", path.with_suffix(".pdf"))
+    assert path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_files_that_are_skipped_are_named_on_standard_error(results, capsys):
@@ -61,8 +59,9 @@ def test_names_of_strangers_neither_move_a_cursor_nor_make_markup_of_a_figure(re
     (path.parent / "model_meta.json").write_text(
         json.dumps({"name": "a/$b$\x1b[31m\n# <c>\ud800", "revision": "r"})
     )
+    _run(results, "--figure", results / "figure.svg")
     for name in FORMATS:
-        _run(results, "--format", name, "--figure", results / "figure.svg")
+        _run(results, "--format", name)
     printed = capsys.readouterr()
     assert all(line.isprintable() for line in (printed.out + printed.err).splitlines())
     assert "<c>" not in (results / "figure.svg").read_text()

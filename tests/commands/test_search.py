@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -18,13 +19,12 @@ QUERY = tiny.text(6, 3)
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
+def files(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Path]:
     """A model's name and a file of documents. Nothing outside of `tmp_path` is written."""
-    base = tiny.saved("bert", tmp_path / "base", tiny.CARD)
     corpus = tmp_path / "docs.jsonl"
     write(corpus, {f"d{i}": tiny.text(8 + 9 * i, i) for i in range(6)})
     monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
-    return f"{base}+pcw@64:size=16,vectors=window", corpus
+    return f"{folder}+pcw@64:size=16,vectors=window", corpus
 
 
 def write(path: Path, documents: dict[str, str]) -> None:
@@ -43,31 +43,19 @@ def asked(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict
     return list(output[QUERY])
 
 
-@pytest.fixture
-def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows each call puts into the store."""
-    sizes: list[int] = []
-    put_many = EmbeddingStore.put_many
-
-    def noting(self: Any, rows: Any) -> None:
-        sizes.append(len(rows))
-        put_many(self, rows)
-
-    monkeypatch.setattr(EmbeddingStore, "put_many", noting)
-    return sizes
-
-
-@pytest.mark.parametrize("tail", ["", ",weights=sif", ",fuse=words"])
-def test_a_second_call_encodes_nothing_twice(files, tail, capsys, stored) -> None:
+@pytest.mark.parametrize("tail", ["", ",fuse=words"])
+def test_a_second_call_encodes_nothing_twice(files, tail, capsys) -> None:
     name, corpus = files
     call = [name + tail, "--corpus", str(corpus)]
-    first = asked(call, capsys)
-    assert sum(stored) >= len(read(corpus))
-    stored.clear()
-    assert asked(call, capsys) == first
-    assert not stored
-    write(corpus, {**read(corpus), "new": tiny.text(20, 99)})
-    hits = asked([*call, "-k", "9"], capsys)
+    put_many = EmbeddingStore.put_many
+    with mock.patch.object(EmbeddingStore, "put_many", autospec=True, side_effect=put_many) as put:
+        first = asked(call, capsys)
+        assert put.called
+        put.reset_mock()
+        assert asked(call, capsys) == first and not put.called
+        write(corpus, {**read(corpus), "new": tiny.text(20, 99)})
+        hits = asked([*call, "-k", "9"], capsys)
+    stored = [len(one.args[1]) for one in put.call_args_list]
     # further documents change the weights of all, and which sentences are drawn for a temperature
     assert len(hits) == 7 and (sum(stored) == 1 or bool(tail))
 
@@ -88,12 +76,8 @@ def test_hits_are_those_of_the_python_call(files, capsys) -> None:
     ("arguments", "message"),
     [
         (["mini-ape", "--corpus", "CORPUS", "-k", "0", "a"], "-k must be at least 1 document, got 0"),
-        (
-            ["mini-ape", "--corpus", "nowhere.jsonl", "a"],
-            "nowhere.jsonl: expected a regular file or a folder",
-        ),
+        (["mini-ape", "--corpus", "nowhere.jsonl", "a"], "nowhere.jsonl: expected a regular file"),
         (["nope/nope", "--corpus", "CORPUS", "a"], "cannot load 'nope/nope'"),
-        (["./nope", "--corpus", "CORPUS", "a"], "cannot load './nope'"),
     ],
 )
 def test_wrong_arguments_and_names_are_one_sentence(files, empty_hub, arguments, message, capsys) -> None:
@@ -107,7 +91,7 @@ def test_a_question_without_words_is_refused_before_documents_are_encoded(files,
     assert "a query must be a text with words" in capsys.readouterr().err and not encoded
 
 
-@pytest.mark.parametrize(("tail", "n", "share"), [("", 4000, 99), ("+pcw@2k", 1500, 0), ("+pcw@64", 66, 0)])
+@pytest.mark.parametrize(("tail", "n", "share"), [("", 4000, 99), ("+pcw@64", 66, 0)])
 def test_more_than_a_tenth_cut_is_said(files, tail, n, share, capsys) -> None:
     base = files[0].partition("+")[0]
     write(files[1], {"a": tiny.text(n), "b": tiny.text(8)})
@@ -151,19 +135,17 @@ def test_output_that_is_not_utf_8_never_ends_in_a_traceback(files, encoding, mon
     assert ("\u4e2d".encode(encoding) if encoding == "gbk" else b"\\u4e2d") in written
 
 
-@pytest.mark.parametrize("kind", ["mteb/tiny", "SAVED", "FOLDER+pi@64:vectors=8", "bm25"])
-def test_every_kind_of_name_answers_several_questions_twice(files, kind, tmp_path, empty_hub, capsys) -> None:
-    base = tmp_path / "base" / "model"
-    empty_hub.add("mteb/tiny", base)
-    longembed.load(f"{base}+pi@64").save_pretrained(str(tmp_path / "saved"))
-    name = kind.replace("FOLDER", str(base)).replace("SAVED", str(tmp_path / "saved"))
-    call = ["search", name, "--corpus", str(files[1]), "--json", QUERY, "another question"]
-    answers = []
-    for _ in range(2):
-        assert cli.main(call) == 0
-        answers.append(json.loads(capsys.readouterr().out))
-    assert answers[0] == answers[1] and list(answers[0]) == [QUERY, "another question"]
-    assert all(len(hits) == 5 or kind == "bm25" for hits in answers[0].values())
+@pytest.mark.parametrize("name", ["mteb/tiny", "SAVED"])
+def test_every_kind_of_name_answers_several_questions(
+    files, folder, name, tmp_path, empty_hub, capsys
+) -> None:
+    empty_hub.add("mteb/tiny", folder)
+    if name == "SAVED":
+        name = str(tmp_path / "saved")
+        longembed.load(f"{folder}+pi@64").save_pretrained(name)
+    assert cli.main(["search", name, "--corpus", str(files[1]), "--json", QUERY, "another question"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert list(answers) == [QUERY, "another question"] and all(map(len, answers.values()))
 
 
 def test_what_is_not_read_or_has_no_text_is_named(files, tmp_path, capsys) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import mteb_longembed
+from mteb_longembed.comparing import run
 from mteb_longembed.comparing.candidates import Candidate
 from mteb_longembed.comparing.compare import Comparison
 from mteb_longembed.data.task import files_task
@@ -18,12 +19,18 @@ def compare(candidates: Sequence[Candidate], task: Any, out: Path, **options: An
     return mteb_longembed.compare(candidates, tasks=[task], folder=out, **{**quiet, **options})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(autouse=True)
+def one_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model is measured: `tests/encoders/test_speed.py` does that, and the command line with a real one."""
+    monkeypatch.setattr(run, "measure", lambda model, texts: (1000.0, 128))
+
+
+@pytest.fixture(scope="session")
 def base(tmp_path_factory) -> str:
     return str(tiny.saved("bert", tmp_path_factory.mktemp("base")))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def data(tmp_path_factory) -> Path:
     """Twelve documents of 40 tokens; each query is the first or the last words of one."""
     folder = tmp_path_factory.mktemp("data")
@@ -37,7 +44,7 @@ def task(data: Path) -> Any:
     return files_task(data / "corpus.jsonl", data / "queries.jsonl", data / "qrels/test.tsv")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def files(data: Path) -> list[str]:
     """The options of the command for these data."""
     names = {"corpus": "corpus.jsonl", "queries": "queries.jsonl", "qrels": "qrels/test.tsv"}

@@ -43,13 +43,7 @@ def summary(
     n: int = 40,
     of: dict[Candidate, dict[str, Any]] | None = None,
 ) -> pd.DataFrame:
-    """The summary of candidates that answer the first so many queries.
-
-    Args:
-        right: how many each answers.
-        n: the number of queries.
-        of: what differs from the cost of `costs`.
-    """
+    """The summary of candidates that answer the first so many of `n` queries; `of` differs from `costs`."""
     scores = frame({candidate: {KEY: answers(k, n)} for candidate, k in right.items()})
     models = [candidate for candidate in right if candidate.kind != "bm25"]
     given = {model.id: costs(**(of or {}).get(model, {})) for model in models}

@@ -11,13 +11,12 @@ import mteb_longembed
 from mteb_longembed.comparing import costs, run
 from mteb_longembed.comparing.candidates import named
 from mteb_longembed.comparing.costs import Lengths, document_lengths
-from mteb_longembed.data.task import beir_task
+from mteb_longembed.data.task import files_task
 from mteb_longembed.data.texts import texts_of
 from mteb_longembed.encoders.speed import measure
 from mteb_longembed.retrieval import scorer
 from tests import tiny
 from tests.comparing.conftest import compare
-from tests.own_data import beir
 
 
 class Documents:
@@ -45,10 +44,8 @@ def joined(splits: list[Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("tail", "prompt"),
     [
-        ("none", "passage: "),
         ("gp@64", ""),
         ("pi@64:vectors=5", "passage: "),
-        ("pcw@64:vectors=window", ""),
         ("pcw@128:size=10,vectors=window", "passage: "),
     ],
 )
@@ -65,12 +62,8 @@ def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, pro
     lengths = [len(model.tokenizer(prompt + text)["input_ids"]) for text in texts]
     assert counted.tokens == sum(min(n, target) for n in lengths)
     assert counted.longest == max(lengths)
-    full_len = sum(n - around for n in lengths)
-
-    def share(length: int) -> float:
-        return sum(max(min(n, length) - around, 0) for n in lengths) / full_len
-
-    assert counted.share_read == share(target)
+    read = sum(max(min(n, target) - around, 0) for n in lengths)
+    assert counted.share_read == read / sum(n - around for n in lengths)
 
 
 def test_the_covering_length_reads_nearly_all_text() -> None:
@@ -85,7 +78,8 @@ def test_the_covering_length_reads_nearly_all_text() -> None:
 
 def test_unknown_tokens_count_as_not_read(base, tmp_path) -> None:
     known = "aa ab ac ad"
-    task = beir_task(beir(tmp_path / "data", [known, "漢字 漢字 漢字 漢字"], [known, known]))
+    texts = {"d0": known, "d1": "漢字 漢字 漢字 漢字"}
+    task = files_task(texts, {"q0": known}, {"q0": {"d0": 1}})
     result = compare([named(f"{base}+none@16")], task, tmp_path / "out")
     (row,) = result.summary.itertuples()
     assert row.share_unknown > 0.3 and row.share_read == pytest.approx(1 - row.share_unknown)
@@ -93,18 +87,13 @@ def test_unknown_tokens_count_as_not_read(base, tmp_path) -> None:
 
 
 def test_overlap_in_one_document_does_not_hide_what_is_cut_off_from_another(base) -> None:
-    def ten_times_or_whole(text: str) -> list[tuple[int, int]]:
-        times = 10 if len(text.split()) < 20 else 1
-        return [(0, len(text))] * times
-
     model: Any = mteb_longembed.load(f"{base}+none")
     short, long = tiny.text(10, 1), tiny.text(200, 2)
     documents: Any = Documents(text=[short, long])
-    n_short, n_long = (
-        len(model.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (short, long)
-    )
-    counted = costs.count(model, [documents], None, ten_times_or_whole)
-    assert counted.share_read == (n_short + model.trunk.kept_len - 2) / (n_short + n_long)
+    cuts = {short: [(0, len(short))] * 10, long: [(0, len(long))]}
+    counted = costs.count(model, [documents], None, cuts.get)
+    # two tokens of each text are special ones
+    assert counted.share_read == (10 - 2 + model.trunk.kept_len - 2) / (10 - 2 + 200 - 2)
 
 
 def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() -> None:

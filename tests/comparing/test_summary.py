@@ -20,8 +20,8 @@ def test_the_best_is_first_and_a_sure_difference_has_an_interval_below_zero() ->
 
 def test_each_word_follows_from_the_shares_and_the_interval() -> None:
     rng = np.random.default_rng(1)
-    pool = [Candidate(f"org/mine+gp@{i + 512}", "org/mine", "strategy") for i in range(8)]
-    skill = rng.random(600)
+    pool = [Candidate(f"org/mine+gp@{i + 512}", "org/mine", "strategy") for i in range(5)]
+    skill = rng.random(400)
     seen = set()
     for spread in (0.0, 0.01, 0.1):
         scores = {c: {f"q{i}": min(max(x + rng.normal(-spread * k, 0.1), 0), 1) for i, x in enumerate(skill)}
@@ -43,7 +43,7 @@ def test_equal_scores_are_called_the_same() -> None:
     assert list(summary({BASE: 200, GOOD: 200}, 200)["standing"]) == ["good enough"] * 2
 
 
-@pytest.mark.parametrize(("n", "second"), [(1, "may be best"), (5, "may be best"), (6, "behind")])
+@pytest.mark.parametrize(("n", "second"), [(5, "may be best"), (6, "behind")])
 def test_with_fewer_than_six_queries_nobody_is_behind(n, second) -> None:
     found = summary({BASE: 0, GOOD: n}, n)
     assert found.loc[BASE.id, "standing"] == second

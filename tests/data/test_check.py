@@ -80,15 +80,26 @@ def test_valid_data_read_the_same_from_each_format(tmp_path_factory, made: tuple
         assert second.metadata.dataset["revision"] == first.metadata.dataset["revision"], ending
 
 
-@pytest.mark.parametrize(("document", "query"), [("_id", "_id"), ("id", "qid"), ("doc_id", "query_id")])
-def test_ids_have_the_names_that_people_use_and_may_be_integers(tmp_path, document, query) -> None:
-    corpus, queries = tmp_path / "c.jsonl", tmp_path / "q.jsonl"
-    corpus.write_bytes(json_lines([{document: 1, "text": "x"}, {document: "b", "title": None, "text": "y"}]))
-    queries.write_bytes(json_lines([{query: 7, "query": "who?"}]))
-    (tmp_path / "j.jsonl").write_bytes(json_lines([{"qid": 7, "doc_id": 1}]))
-    task = files_task(corpus, queries, tmp_path / "j.jsonl")
+@pytest.mark.parametrize(
+    ("document", "text", "query", "asked"),
+    [
+        ("_id", "text", "_id", "text"),
+        ("id", "contents", "q_id", "query_text"),
+        ("doc_id", "text", "qid", "query"),
+    ],
+)
+def test_columns_have_the_names_that_people_use_and_ids_may_be_integers(
+    tmp_path, document, text, query, asked
+):
+    corpus, queries, judged = (tmp_path / f"{stem}.jsonl" for stem in "cqj")
+    corpus.write_bytes(json_lines([{document: 1, text: "x"}, {document: "b", "title": None, text: "y"}]))
+    queries.write_bytes(json_lines([{query: 7, asked: "who?"}]))
+    judged.write_bytes(
+        json_lines([{"q_id": 7, "doc_id": 1, "rel": 2}, {"q_id": 7, "doc_id": "b", "rel": -1}])
+    )
+    task = files_task(corpus, queries, judged)
     assert content(task)[0] == {"id": ["1", "b"], "text": ["x", "y"]}
-    assert content(task)[2] == {"7": {"1": 1}}
+    assert content(task)[2] == {"7": {"1": 2, "b": 0}}
 
 
 # ---- corruptions: each is refused or counted, or changes no score ---------------------------------------
@@ -194,11 +205,7 @@ def test_no_mistake_in_a_file_changes_a_score_unsaid(tmp_path: Path, name, chang
     ("changed", "message"),
     [
         ({"corpus": pd.DataFrame([DOCUMENTS[0]] * 2)}, "^the corpus, row 2: expected each id once"),
-        ({"corpus": pd.DataFrame([{"_id": 0.5, "text": "x"}])}, "^the corpus, row 1: the id must be"),
-        (
-            {"queries": pd.DataFrame([{"_id": "q0"}])},
-            "^the queries, row 1: the text must be in a column text or query",
-        ),
+        ({"queries": pd.DataFrame([{"_id": "q0"}])}, "^the queries, row 1: the text must be in a column"),
         ({"qrels": {"q0": {"d0": 0.5}}}, "^the qrels, row 1: the score must be an integer"),
     ],
 )
@@ -248,7 +255,7 @@ def test_a_judged_passage_of_white_space_is_refused(tmp_path: Path, passage: dic
         judged_in(tmp_path, {"text": "  the key  \n"}, passage)
 
 
-@pytest.mark.parametrize("title", [None, "A title", " "])
+@pytest.mark.parametrize("title", [None, "A title"])
 def test_a_judged_passage_ends_where_its_document_ends(tmp_path: Path, title: str | None) -> None:
     text = "  the key  \n"
     full, ((start, end),) = judged_in(

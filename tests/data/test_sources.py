@@ -21,7 +21,6 @@ FILES: dict[str, Any] = {"corpus": CORPUS, "queries": QUERIES, "qrels": QRELS}
     [
         ({}, "exactly one kind of data: .*; got 0 kinds"),
         ({"folder": "x", "tasks": ["y"]}, "got 2 kinds"),
-        ({"corpus": CORPUS, "benchmarks": ["y"]}, "got 2 kinds"),
         ({"corpus": CORPUS, "queries": QUERIES}, "belong together: give all three"),
         ({"tasks": ["LongEmbedQMSum"], "language": "deu-Latn"}, "tasks have their own: leave out 'deu-Latn'"),
         ({**FILES, "eval_splits": ["dev"]}, "eval_splits needs tasks or a folder"),

@@ -30,16 +30,7 @@ def by_trec_eval(metric: Metric, documents: dict[str, float], judged: dict[str, 
     return 0.0 if is_too_deep else float(found.value)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.permutations(names), st.integers(1, 6), judgements, st.integers(1, 8), st.sampled_from(METRICS))
-def test_where_nothing_is_tied_the_score_is_that_of_trec_eval(order, n, judged, rank, name) -> None:
-    documents = {document: float(-place) for place, document in enumerate(order[:n])}
-    metric = Metric(name, rank)
-    ours = expected_score(metric, group_ties(documents, judged, TOLERANCE), judged)
-    assert ours == pytest.approx(by_trec_eval(metric, documents, judged), abs=1e-12)
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150)
 @given(
     st.dictionaries(st.sampled_from(names), st.sampled_from([0.5, 0.25, 0.0, -1.0]), min_size=1),
     judgements,
@@ -70,14 +61,7 @@ def test_an_error_of_a_product_makes_scores_equal_and_without_tolerance_nothing_
 
 
 def test_metrics_have_the_names_of_both_in_any_letters_and_others_are_refused() -> None:
-    assert str(read_metric("mrr_at_10")) == "RR@10"
-    names = {
-        "NDCG@10": "nDCG@10",
-        "MRR@10": "RR@10",
-        "MAP@10": "AP@10",
-        "ndcg@3": "nDCG@3",
-        "Recall@5": "R@5",
-    }
+    names = {"mrr_at_10": "RR@10", "NDCG@10": "nDCG@10", "MAP@10": "AP@10", "Recall@5": "R@5"}
     assert {text: str(read_metric(text)) for text in names} == names
     for text in ("F1@10", "nDCG", "nDCG@0", "nDCG@x", ""):
         with pytest.raises(InputError, match="a metric must be one of nDCG, R, P, AP, RR, Success at"):

@@ -65,11 +65,8 @@ def _with(score):
         ('{"scores": {"test', "not valid JSON"),
         ("[1, 2]", "a list"),
         ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
-        ('{"scores": 3}', "'scores' is not an object"),
         ('{"scores": {"test": []}}', "no main_score of one subset"),
-        (_with('"ndcg_at_1": 1'), "no main_score of one subset"),
         (_with('"main_score": "high"'), "no main_score of one subset"),
-        (_with('"main_score": 53.2'), "must be from 0 to 1, got 53.2"),
         (_with('"main_score": NaN'), "must be from 0 to 1, got nan"),
     ],
 )
@@ -122,12 +119,8 @@ def test_names_of_other_people_have_no_control_characters(tmp_path):
 @pytest.mark.parametrize(
     ("name", "base", "strategy", "target"),
     [
-        ("intfloat/e5-base-v2", "intfloat/e5-base-v2", "none", None),
-        ("intfloat/e5-base-v2+none@512", "intfloat/e5-base-v2", "none", 512),
         ("dwzhu/e5rope-base+se@4096:g=9,w=64", "dwzhu/e5rope-base", "se", 4096),
-        ("local/mine+pi@2k", "local/mine", "pi", 2048),
         ("openai/ada+pcw", "openai/ada", "pcw", None),
-        ("someone/c++", "someone/c++", "none", None),
         ("someone/a+b@c", "someone/a+b@c", "none", None),
     ],
 )

@@ -81,10 +81,6 @@ def document(words: int, seed: int = 0) -> str:
     return " ".join(np.random.default_rng(seed).choice(WORDS, words))
 
 
-def wrapped(trained: int, target: int) -> WindowedEncoder:
-    return WindowedEncoder(Mock(), trained, target)
-
-
 def test_a_named_api_model_averages_the_vectors_of_its_windows(asked):
     meta = windowed(mteb.get_model_meta(ADA), ModelSpec.parse(f"{ADA}+pcw@60,trained_len=20"))
     experiment = {"strategy": "pcw", "target_len": 60, "trained_len": 20, "algorithm": ALGORITHM}
@@ -120,8 +116,7 @@ def test_short_texts_are_sent_as_they_are_and_equal_the_stock_encoder(asked):
     st.integers(1, 6),
 )
 def test_windows_laid_end_to_end_are_the_text_up_to_the_target(text, trained, scale):
-    model = wrapped(trained, trained * scale)
-    pieces = model.windows(text)
+    pieces = WindowedEncoder(Mock(), trained, trained * scale).windows(text)
     assert text.startswith("".join(pieces)) and len(pieces) <= scale
     if len(pieces) < scale:
         assert "".join(pieces) == text

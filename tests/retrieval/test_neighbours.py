@@ -61,21 +61,3 @@ def test_only_new_words_are_encoded() -> None:
     fresh.fit(CORPUS)
     every = np.arange(len(CORPUS))
     assert np.allclose(neighbours.of(CORPUS, every).toarray(), fresh.of(CORPUS, every).toarray(), atol=1e-6)
-
-
-def test_a_corpus_without_words_and_one_with_a_word_have_no_neighbours() -> None:
-    neighbours = Neighbours(Model())
-    neighbours.fit([])
-    assert neighbours.of(["lamp"], np.array([-1])).shape == (1, 0)
-    neighbours.fit(["lamp"])
-    assert neighbours.of(["lamp"], np.array([0])).nnz == 0
-
-
-@pytest.mark.parametrize(("cosine", "count"), [(0.31, 1), (0.29, 0)])
-def test_a_neighbour_has_a_cosine_above_a_literal_share(cosine: float, count: int) -> None:
-    near = np.array([cosine, np.sqrt(1 - cosine**2)])
-    # their mean is 0, so it takes nothing away
-    vectors = {"fox": np.array([1.0, 0.0]), "wolf": near, "lamp": np.array([-1.0, 0.0]), "moss": -near}
-    neighbours = Neighbours(lambda words: np.array([vectors[word] for word in words], np.float32))
-    neighbours.fit(list(vectors))
-    assert neighbours.of(["fox"], np.array([0])).nnz == count

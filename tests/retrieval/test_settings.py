@@ -10,7 +10,7 @@ from mteb_longembed.encoders import checkpoint
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval.scorer import full_name
-from mteb_longembed.retrieval.settings import TRUST, SearchSettings, read_name, typed_name
+from mteb_longembed.retrieval.settings import TRUST, read_name, typed_name
 from tests import tiny
 
 
@@ -48,16 +48,20 @@ def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(f
         ("trust=0.5", "^trust needs fuse=words, got trust=0.5 without"),
         ("temperature=0.5", "^temperature needs fuse=words or score=softmax, got temperature=0.5 without"),
         ("fuse=words,trust=0", "^trust must be a number above 0, got '0'"),
-        ("fuse=words,trust=all", "^trust must be a number above 0, got 'all'"),
-        ("fuse=bm25", "^fuse must be words, got 'bm25'"),
         ("whiten=2", "^whiten must be a number above 0 and at most 1"),
-        ("fusion=rrf", "^unknown parameter of se 'fusion'"),
+        ("fuse=words,neighbours=mini-ape", "^neighbours is a setting of BM25 alone"),
+        ("vectors=4,query=words", "^query must be sentences, got 'words'"),
     ],
 )
 def test_a_wrong_value_is_told_before_the_base_is_read(asked: str, message: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(checkpoint.Files, "open", lambda *a, **k: pytest.fail("the base was read"))
     with pytest.raises(InputError, match=message):
         mteb.get_model_meta(f"org/x+se:{asked}")
+
+
+def test_queries_by_sentence_need_several_vectors(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"^query=sentences asks .* it needs vectors="):
+        mteb.get_model_meta(f"{folder}+pi@128:query=sentences")
 
 
 @pytest.mark.parametrize("tail", ["ntk:weights=sif", "pcw:vectors=window,weights=idf"])
@@ -67,7 +71,3 @@ def test_weights_on_another_pooling_are_refused_before_weights_load(tail: str, t
     message = r"weights=\w+ averages the tokens of a document, .* cls pooling"
     with pytest.raises(IncompatibleError, match=message):
         mteb.get_model_meta(f"{base}+{tail}")
-
-
-def test_no_settings_are_false() -> None:
-    assert not SearchSettings() and not SearchSettings(score="max") and SearchSettings(fuse="words")

@@ -1,6 +1,5 @@
 """Vectors on disk: what loops over all of them give, a block in memory at a time."""
 
-import math
 import tracemalloc
 
 import numpy as np
@@ -32,11 +31,10 @@ def small_blocks(monkeypatch) -> None:
     monkeypatch.setattr(vectors, "BLOCK_BYTES", 4 * 6 * 20)
 
 
-@pytest.mark.parametrize("n_queries", [1, 12])
-def test_the_best_vector_gives_the_score_of_a_document(n_queries: int) -> None:
+def test_the_best_vector_gives_the_score_of_a_document() -> None:
     documents, queries = corpus(0)
-    scores = document_scores(kept(documents), queries[:n_queries])
-    for query, row in zip(queries, scores, strict=False):
+    scores = document_scores(kept(documents), queries)
+    for query, row in zip(queries, scores, strict=True):
         assert row == pytest.approx([max(float(one @ query) for one in rows) for rows in documents], abs=1e-4)
 
 
@@ -50,24 +48,10 @@ def test_vectors_on_disk_come_back_in_blocks_of_whole_documents():
     assert counts.tolist() == list(map(len, documents)) and len(of_disk) == 40
 
 
-def test_with_softmax_all_vectors_of_a_document_count():
-    documents, queries = corpus(3)
-    documents = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in documents]
-    scores = document_scores(kept(documents), queries, 0.05)
-    for query, values in zip(queries, scores, strict=True):
-        want = []
-        for rows in documents:
-            exponents = [float(vector @ query) / 0.05 for vector in rows]
-            top = max(exponents)
-            mean = math.fsum(math.exp(x - top) for x in exponents) / len(exponents)
-            want.append(0.05 * (top + math.log(mean)))
-        assert np.allclose(values, want, atol=1e-4)
-
-
 def test_thousands_of_documents_with_64_vectors_are_never_in_memory_as_a_whole(monkeypatch) -> None:
-    block = 8 << 20
+    block = 2 << 20
     monkeypatch.setattr(vectors, "BLOCK_BYTES", block)
-    n, several, width = 1_500, 64, 128
+    n, several, width = 600, 64, 64
     draw = np.random.default_rng(0)
     queries = draw.standard_normal((20, width), np.float32)
     tracemalloc.start()
@@ -75,14 +59,14 @@ def test_thousands_of_documents_with_64_vectors_are_never_in_memory_as_a_whole(m
         kept = CorpusVectors()
         for i in range(n):
             rows = draw.standard_normal((several, width), np.float32)
-            if i in (0, 700, n - 1):  # these have the first query itself among their vectors
+            if i in (0, 300, n - 1):  # these have the first query itself among their vectors
                 rows[i % several] = 10 * queries[0]
             kept.append([rows])
         scores = document_scores(kept, queries)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert {0, 700, n - 1} == set(np.argsort(-scores[0])[:3])
+    assert {0, 300, n - 1} == set(np.argsort(-scores[0])[:3])
     # two blocks, each in fp32 and as read
     assert peak < 3.5 * block < 0.75 * n * several * width * 4
 

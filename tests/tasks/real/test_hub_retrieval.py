@@ -48,21 +48,17 @@ def load(task: type[HubRetrieval] = StandIn) -> HubRetrieval:
     return loaded
 
 
-def test_files_with_different_columns_become_one_task(hub: LoopbackHub) -> None:
-    serve(hub, contents())
+def test_packed_files_with_different_columns_become_one_task_also_offline(
+    hub: LoopbackHub, monkeypatch
+) -> None:
+    serve(hub, {f"{name}.gz": gzip.compress(text) for name, text in contents().items()})
+    assert bm25(StandIn()).get_score() == 1.0
+    assert all(REVISION in request for request in hub.requests if "resolve" in request)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     data = load().dataset["default"]["test"]
     assert data["corpus"]["id"][:] == ["m1", "m2", "m3", "m4"]
     assert data["queries"][0] == {"id": "q1", "text": "What did the budget meeting decide?"}
     assert data["relevant_docs"] == {f"q{i}": {f"m{i}": 1} for i in range(1, 5)}
-    assert all(REVISION in request for request in hub.requests if "resolve" in request)
-
-
-def test_a_repository_with_packed_files_works_also_offline(hub: LoopbackHub, monkeypatch) -> None:
-    packed = {f"{name}.gz": gzip.compress(text) for name, text in contents().items()}
-    hub.add(REPOSITORY, packed, repo_type="dataset", sha=REVISION)
-    assert bm25(StandIn()).get_score() == 1.0
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert len(load().dataset["default"]["test"]["queries"]) == 4
 
 
 def test_a_folder_works_without_any_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,10 +70,7 @@ def test_a_folder_works_without_any_hub(tmp_path: Path, monkeypatch: pytest.Monk
     find = "mteb_longembed.tasks.real.hub_retrieval.find"
     monkeypatch.setattr(find, lambda *args, **kwargs: pytest.fail("hub asked"))
     assert len(load().dataset["default"]["test"]["corpus"]) == 4
-
-
-def test_a_folder_without_the_file_is_no_reason_to_ask_the_hub(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    (tmp_path / "qmsum" / "corpus.jsonl").unlink()
     with pytest.raises(DataError, match=r"expected qmsum/corpus\.jsonl or \.jsonl\.gz in that folder"):
         load()
 
@@ -94,9 +87,7 @@ def test_a_hub_that_cannot_be_asked_is_named_with_what_works_offline(offline, tm
 
 
 def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub) -> None:
-    with pytest.raises(
-        HubError, match=rf"^the hub has no readable dataset '{REPOSITORY}' at revision {REVISION}"
-    ):
+    with pytest.raises(HubError, match=rf"^the hub has no readable dataset '{REPOSITORY}' at .*{REVISION}"):
         load()
     serve(hub, {"README.md": b"empty"})
     with pytest.raises(HubError, match=rf"^qmsum/corpus\.jsonl of .* does not exist at {REVISION[:7]}"):
@@ -106,12 +97,8 @@ def test_a_missing_repository_and_a_missing_file_are_told_apart(hub: LoopbackHub
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (
-            {"corpus": json_lines([*FILES["corpus"][:2], {"doc_id": "m3"}])},
-            r"corpus\.jsonl, row 3: the text must",
-        ),
+        ({"corpus": json_lines([*FILES["corpus"][:2], {"doc_id": "m3"}])}, "corpus.jsonl, row 3: the text"),
         ({"qrels": json_lines(FILES["qrels"][:3])}, r"qrels\.jsonl: expected a .* 1 queries have none.*'q4'"),
-        ({"qrels": b""}, r"qrels\.jsonl: expected rows, got none"),
     ],
 )
 def test_incomplete_data_name_file_and_line(hub, changed, message) -> None:
