@@ -25,6 +25,7 @@ LOOK = """
 import mteb, sys
 mteb.get_task("LongEmbedPasskey"), mteb.get_benchmark("LongEmbed+")
 assert "torch" not in sys.modules
+assert mteb.cli.main.before_longembed
 """
 
 
