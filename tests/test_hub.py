@@ -42,20 +42,20 @@ def test_a_hub_that_does_not_answer_is_asked_once_and_never_waited_for(monkeypat
     point_to(closed_port(), monkeypatch)
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("waited between retries"))
     for _ in range(3):
-        with pytest.raises(HubError, match=r"cannot be reached and 'somebody/something' is not in the cache"):
+        with pytest.raises(
+            HubError, match=r"'somebody/something' is not in the cache.*HF_HOME.*local folders"
+        ):
             hub.find("somebody/something", "config.json")
     assert hub._ask.cache_info().misses == 1
 
 
-def test_a_hub_that_is_silent_is_given_up_once(monkeypatch) -> None:
-    with socket.socket() as silent:  # takes connections and says nothing
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        point_to(f"http://127.0.0.1:{silent.getsockname()[1]}", monkeypatch)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_ETAG_TIMEOUT", 0.4)
-        started = time.monotonic()
-        assert not hub.hub_answers() and not hub.hub_answers()
-    assert time.monotonic() - started < 0.8
+def test_a_hub_that_is_silent_is_given_up_after_the_time_that_its_library_waits(monkeypatch) -> None:
+    point_to(closed_port(), monkeypatch)
+    session = Mock()
+    session.head.side_effect = TimeoutError
+    monkeypatch.setattr(hub, "get_session", lambda: session)
+    assert not hub.hub_answers()
+    assert session.head.call_args.kwargs == {"timeout": huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT}
 
 
 def test_offline_mode_asks_nobody(monkeypatch) -> None:

@@ -3,7 +3,6 @@
 import importlib
 import re
 import warnings
-from pathlib import Path
 
 import mteb
 import pytest
@@ -46,18 +45,6 @@ def test_a_base_that_nobody_listed_is_described_by_its_card(online) -> None:
     assert re.fullmatch("[0-9a-f]{40}", meta.revision)
     assert meta.experiment_kwargs == {"strategy": "pi", "target_len": 128, "algorithm": ALGORITHM}
     assert meta.reference == "https://huggingface.co/org/unlisted"
-
-
-@pytest.mark.parametrize(("base", "origin"), [("e5-base", "intfloat/e5-base-v2"), ("org/unlisted",) * 2])
-def test_a_saved_model_names_what_it_was_made_from(online, tmp_path: Path, base, origin) -> None:
-    model = longembed.load(f"{base}+pi@1024", device="cpu")
-    model.save_pretrained(str(tmp_path / "saved"))
-    assert mteb.get_model_meta(str(tmp_path / "saved")).adapted_from == origin
-    repository = f"me/{origin.partition('/')[2]}-pi"
-    model.push_to_hub(repository, token="hf_of_a_test")
-    meta = mteb.get_model_meta(repository, fetch_from_hf=True)
-    assert (meta.name, meta.adapted_from, meta.max_tokens) == (repository, origin, 1024)
-    assert meta.reference == f"https://huggingface.co/{repository}"
 
 
 def test_several_vectors_are_compared_by_the_best(online, tmp_path) -> None:
