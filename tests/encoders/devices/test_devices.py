@@ -2,9 +2,7 @@
 
 import copy
 import functools
-import itertools
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import torch
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.strategies import STRATEGIES, get_strategy
-from mteb_longembed.encoders.swap import positions_of, swap
+from mteb_longembed.encoders.swap import swap
 from tests import tiny
 from tests.encoders.test_rotary import GEMMA, GQA, LAYERS, LO, LT
 
@@ -40,46 +38,34 @@ H100 = Accelerator("H100")
 H100_FP32 = Accelerator("H100 in fp32", dtype=torch.float32)
 T4 = Accelerator("T4", dtype=torch.float16)
 APPLE = Accelerator("Apple", "mps", dtype=torch.float32, float64=False)
-#: What the ordinary suite runs: what passes through code of its own.
-USUAL = {
-    (H100.name, "modernbert"): [*STRATEGIES],
-    (H100.name, "qwen3"): ["gp", "se"],
-    (H100.name, "bert"): ["pcw", "pi"],
-    (H100.name, "gemma3_text"): ["pi"],
-    (H100_FP32.name, "modernbert"): ["se"],
-    (T4.name, "qwen3"): ["se"],
-    (APPLE.name, "qwen3"): [*STRATEGIES],
-    (APPLE.name, "bert"): ["rp", "ntk"],
-    (APPLE.name, "roberta"): ["pi"],
-}
-#: Models are made when tests are collected, before there are fixtures; the folder goes when the process ends.
-FOLDER = tempfile.TemporaryDirectory()
+#: What passes through code of its own.
+CELLS = [
+    *((H100, "modernbert", key) for key in STRATEGIES),
+    *((APPLE, "qwen3", key) for key in STRATEGIES),
+    *((H100, "qwen3", key) for key in ("gp", "se")),
+    *((H100, "bert", key) for key in ("pcw", "pi")),
+    *((APPLE, "bert", key) for key in ("rp", "ntk")),
+    (H100, "mpnet", "pi"),
+    (H100, "jina_embeddings_v3", "ntk"),
+    (H100, "gemma3_text", "pi"),
+    (H100_FP32, "modernbert", "se"),
+    (T4, "qwen3", "se"),
+    (APPLE, "roberta", "pi"),
+    (APPLE, "mistral", "se"),
+]
 
 
 @functools.cache
 def base(name: str) -> Any:
-    return tiny.sentence_transformer(name, Path(FOLDER.name, name), **MODELS[name], name=f"tiny/{name}")
-
-
-def fitting(name: str) -> list[str]:
-    kind = {"jina_embeddings_v3": "modernbert", "gemma3_text": "qwen3"}.get(name, name)
-    family = positions_of(base(kind)[0].config)
-    return [key for key, strategy in STRATEGIES.items() if family.fits(strategy)]
+    with tempfile.TemporaryDirectory() as folder:
+        return tiny.sentence_transformer(name, Path(folder), **MODELS[name], name=f"tiny/{name}")
 
 
 def extended(name: str, key: str) -> Any:
     return longembed.extend(copy.deepcopy(base(name)), key, **({} if key == "none" else {"target_len": LT}))
 
 
-def cells() -> Iterator[Any]:
-    """Every device x model x strategy."""
-    for device, name in itertools.product((H100, H100_FP32, T4, APPLE), MODELS):
-        for key in fitting(name):
-            marks = () if key in USUAL.get((device.name, name), ()) else pytest.mark.long
-            yield pytest.param(device, name, key, id=f"{device.name}-{name}-{key}", marks=marks)
-
-
-@pytest.mark.parametrize(("device", "name", "key"), cells())
+@pytest.mark.parametrize(("device", "name", "key"), CELLS)
 def test_every_strategy_on_every_model_and_device(device, name, key):
     model, host = extended(name, key), extended(name, key)
     host[0].model.to(device.dtype)
