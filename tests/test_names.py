@@ -1,7 +1,6 @@
 """Names of models, the values in them, and the table of aliases."""
 
 import re
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -178,14 +177,6 @@ def test_aliases_are_short_and_each_is_one_entry_with_its_hub_id_at_a_whole_comm
         assert entry_of(entry.hub_id) is entry is entry_of(alias)
         assert not entry.revision or re.fullmatch(r"[0-9a-f]{40}", entry.revision), alias
     assert entry_of("org/unheard-of") is None
-
-
-def test_a_bundled_model_lies_inside_the_package_with_its_weights() -> None:
-    package = Path(__file__).parents[1] / "mteb_longembed"
-    assert Path(ZOO["mini-rope"].path) == package / "models" / "mini-rope"
-    assert ZOO["e5-base"].path == "intfloat/e5-base-v2"
-    for entry in ZOO.values():
-        assert not entry.bundled or list(Path(entry.path).rglob("*.safetensors"))
 
 
 def test_prompts_and_revisions_are_those_of_mteb() -> None:

@@ -7,6 +7,7 @@ import re
 import sys
 import warnings
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import mteb
@@ -72,6 +73,27 @@ def test_mteb_own_entries_stay_as_they_are() -> None:
     assert "org/nothing" not in registry
     with pytest.raises(KeyError):
         registry["org/nothing"]
+
+
+def replaced() -> set[str]:
+    """The functions and methods of mteb's that ours stand in for."""
+    names = set()
+    for module in [module for name, module in sys.modules.items() if name.partition(".")[0] == "mteb"]:
+        for owner in (module, *(part for part in vars(module).values() if isinstance(part, type))):
+            for name, part in vars(owner).items():
+                function = getattr(part, "__func__", part)
+                if isinstance(function, FunctionType) and hasattr(function, "before_longembed"):
+                    names.add(name)
+    return names
+
+
+def test_mteb_describes_a_stock_model_and_writes_its_results_as_without_us(base_folder) -> None:
+    describe = "from_sentence_transformer_model"
+    several = "from_multi_vector_encoder_model"
+    assert replaced() == {describe, several, "get_model_meta", "_build_registry", "main"}
+    stock = SentenceTransformer(str(base_folder), device="cpu")
+    ours, theirs = getattr(ModelMeta, describe), getattr(ModelMeta, describe).__func__.before_longembed
+    assert ours(stock).to_dict() == theirs(ModelMeta, stock).to_dict()
 
 
 def test_the_description_of_an_extended_model(online) -> None:
