@@ -18,7 +18,6 @@ import transformers
 import mteb_longembed as longembed
 from mteb_longembed import hub
 from mteb_longembed.errors import HubError, ModelError
-from tests import tiny
 from tests.loopback_hub import LoopbackHub
 
 
@@ -64,9 +63,9 @@ def test_offline_mode_asks_nobody(monkeypatch) -> None:
     assert not hub.hub_answers()
 
 
-def test_what_is_in_the_cache_loads_when_the_hub_is_gone(tmp_path: Path, monkeypatch) -> None:
+def test_what_is_in_the_cache_loads_when_the_hub_is_gone(folder: Path, tmp_path: Path, monkeypatch) -> None:
     with LoopbackHub() as online:
-        online.add("somebody/tiny", tiny.saved("bert", tmp_path / "tiny", num_hidden_layers=1))
+        online.add("somebody/tiny", folder)
         online.patch(monkeypatch, tmp_path / "home")
         first = hub.find("somebody/tiny", "config.json")
     point_to(closed_port(), monkeypatch)
@@ -122,9 +121,9 @@ CELLS = [
 
 @pytest.mark.parametrize(("fault", "file_name"), CELLS)
 def test_what_a_hub_answers_is_one_sentence_with_its_own_words_and_a_retry_works(
-    tmp_path, empty_hub, monkeypatch, fault, file_name
+    folder, empty_hub, monkeypatch, fault, file_name
 ):
-    empty_hub.add("somebody/tiny", tiny.saved("bert", tmp_path / "tiny", num_hidden_layers=1))
+    empty_hub.add("somebody/tiny", folder)
     answer, words = FAULTS[fault]
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
     empty_hub.fault = lambda handler, path: path.endswith(f"/{file_name}") and (answer(handler), True)[1]

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import ZOO, entry_of, is_extended_name, read, read_tokens, spell
+from mteb_longembed.names import ZOO, entry_of, is_extended_name, read, read_tokens
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,6 @@ def test_tokens_are_numbers_or_thousands_and_others_get_one_sentence() -> None:
     for other in ("", "4x", "-4", "4.5k", "many", 0, -1, 4.5, True, None):
         with pytest.raises(InputError, match=r"^the target must be a whole number of at least 1 token"):
             read_tokens("the target", other)
-
-
-@pytest.mark.parametrize("value", [0.1, 8.0, 1e20, 12.5, 1e-7, True, False, 9, "keep"])
-def test_what_is_spelled_is_read_back(value) -> None:
-    annotation = Literal["keep"] if value == "keep" else type(value)
-    assert read("x", annotation, spell(value)) == value
 
 
 # ---- the zoo -----------------------------------------------------------------------------------------------

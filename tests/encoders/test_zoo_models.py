@@ -16,11 +16,9 @@ WORDS = [*" ".join(miniatures.TEXT[:2]).split(), "aa", "ab", "ac"]
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch, LoopbackHub() as served:
-        folders = {}
-        for alias, mini in miniatures.MINIATURES.items():
-            if repr(mini) not in folders:
-                folders[repr(mini)] = miniatures.build(alias, tmp_path_factory.mktemp(alias))
-            served.add(ZOO[alias].hub_id, folders[repr(mini)], sha=ZOO[alias].revision)
+        for alias in miniatures.MINIATURES:
+            folder = miniatures.build(alias, tmp_path_factory.mktemp(alias))
+            served.add(ZOO[alias].hub_id, folder, sha=ZOO[alias].revision)
         served.patch(monkeypatch, tmp_path_factory.mktemp("home"))
         yield served
 
