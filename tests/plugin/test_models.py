@@ -204,15 +204,6 @@ def test_a_name_or_a_module_that_mteb_no_longer_has_is_told_in_one_sentence(monk
 # ---- results -----------------------------------------------------------------------------------------------
 
 
-def scores(cache: mteb.ResultCache) -> dict[str, float]:
-    """Main score of each model folder's LongEmbedPasskey."""
-    by_folder = {}
-    for file in (Path(cache.cache_path) / "results").rglob("LongEmbedPasskey.json"):
-        split = json.loads(file.read_text())["scores"]["test_256"]
-        by_folder[file.parent.name] = split[0]["main_score"]
-    return by_folder
-
-
 def test_an_extended_model_never_reads_or_overwrites_the_base_or_an_older_algorithm(
     online, tmp_path, monkeypatch
 ) -> None:
@@ -231,22 +222,7 @@ def test_an_extended_model_never_reads_or_overwrites_the_base_or_an_older_algori
             patch.setattr(strategies, "ALGORITHM", "le1")
             run(mteb_longembed.extend("e5-base", "rp", 1024, device="cpu"))
         files = {file: file.read_text() for file in (tmp_path / "results").rglob("*.json")}
-        assert len(scores(cache)) == 2
         run(mteb_longembed.extend("e5-base", "rp", 1024, device="cpu"))
-    found = scores(cache)
     assert {file: file.read_text() for file in files} == files
     experiments = [f"algorithm_{version}__strategy_rp__target_len_1024" for version in ("le1", ALGORITHM)]
-    assert found.keys() == {REVISION, *experiments}
-
-
-def test_the_python_model_and_the_name_share_results(online, tmp_path) -> None:
-    cache = mteb.ResultCache(tmp_path)
-    task = mteb.get_task("LongEmbedPasskey", eval_splits=["test_256"])
-    with warnings.catch_warnings(action="ignore"):
-        model = mteb_longembed.load("e5-base+rp@512:trained_len=64", device="cpu")
-        first = mteb.evaluate(model, task, cache=cache, show_progress_bar=False)
-        meta = mteb.get_model_meta("e5-base+rp@512:trained_len=64")
-        kept = {"overwrite_strategy": "only-cache", "show_progress_bar": False}
-        second = mteb.evaluate(meta, task, cache=cache, **kept)
-    assert second.task_results[0].get_score() == first.task_results[0].get_score()
-    assert isinstance(meta, ModelMeta) and len(scores(cache)) == 1
+    assert {file.parent.name for file in tmp_path.rglob("LongEmbedPasskey.json")} == {REVISION, *experiments}
