@@ -41,6 +41,13 @@ def test_a_base_that_nobody_listed_is_described_by_its_card(online) -> None:
     assert meta.reference == "https://huggingface.co/org/unlisted"
 
 
+def test_a_pushed_model_names_a_base_that_mteb_knows_and_has_a_page_of_its_own(online) -> None:
+    longembed.load("e5-base+pi@1k", device="cpu").push_to_hub("me/e5-pi", token="hf_of_a_test")
+    meta = mteb.get_model_meta("me/e5-pi", fetch_from_hf=True)
+    assert (meta.name, meta.adapted_from) == ("me/e5-pi", "intfloat/e5-base-v2")
+    assert meta.reference == "https://huggingface.co/me/e5-pi"
+
+
 def test_several_vectors_are_compared_by_the_best(online, tmp_path) -> None:
     longembed.load("org/unlisted+pi@64:vectors=8", device="cpu").save_pretrained(str(tmp_path / "several"))
     for name in ("org/unlisted+pi@64:vectors=8", str(tmp_path / "several")):
