@@ -1,6 +1,7 @@
 """Every strategy on rotary models equals a slow oracle: one document, every pair of tokens turned by hand."""
 
 import copy
+import functools
 import pickle
 from collections.abc import Callable
 
@@ -68,21 +69,18 @@ def extended(base: SentenceTransformer, key: str, target: int = LT, **params) ->
     return SentenceTransformer(modules=modules, device="cpu")
 
 
-_BASES: dict[str, SentenceTransformer] = {}
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def make_base(tmp_path_factory) -> Callable[[str], SentenceTransformer]:
-    return lambda name: make(name, tmp_path_factory)
+    """The model of a test id, made once."""
 
-
-def make(name: str, tmp_path_factory) -> SentenceTransformer:
-    if name not in _BASES:
+    @functools.cache
+    def make(name: str) -> SentenceTransformer:
         kind, config, pooling = MODELS[name]
         if kind not in CONFIG_MAPPING:
             pytest.skip(f"this transformers has no {kind}: gte came with 5.18")
-        _BASES[name] = tiny.sentence_transformer(kind, tmp_path_factory.mktemp(name), pooling, **config)
-    return _BASES[name]
+        return tiny.sentence_transformer(kind, tmp_path_factory.mktemp(name), pooling, **config)
+
+    return make
 
 
 #: Causal with a window, and rotary modules by layer. On the others one strategy acts in attention and one outside of
@@ -228,8 +226,8 @@ def make_llama(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("name", "key"), [("modernbert", "se"), ("jina-v3", "gp")])
-def test_copies_pickles_and_saved_folders_encode_the_same(name, key, tmp_path_factory, tmp_path):
-    model = extended(make(name, tmp_path_factory), key)
+def test_copies_pickles_and_saved_folders_encode_the_same(name, key, make_base, tmp_path):
+    model = extended(make_base(name), key)
     want = model.encode(SOME)
     assert gap(copy.deepcopy(model).encode(SOME), want) == 0
     assert gap(pickle.loads(pickle.dumps(model)).encode(SOME), want) == 0

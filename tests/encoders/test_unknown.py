@@ -61,7 +61,7 @@ def test_code_from_elsewhere_has_unknown_positions_whatever_type_it_claims():
     "settings", [{"attn_logit_softcapping": 5.0}, {"layer_types": ["sliding_attention"] * 2}]
 )
 def test_a_soft_cap_and_sliding_layers_alone_make_positions_unknown(settings):
-    usual = {"layer_types": ["full_attention"] * 2}
+    usual = {"num_hidden_layers": 2, "layer_types": ["full_attention"] * 2}
     assert positions_of(Gemma3TextConfig(**usual)) is not UNKNOWN
     assert positions_of(Gemma3TextConfig(**{**usual, **settings})) is UNKNOWN
 
