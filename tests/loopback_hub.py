@@ -151,8 +151,6 @@ class LoopbackHub:
     def branch(self, repo_type: str, repo_id: str, name: str) -> None:
         """Let a new branch start where `main` is."""
         commits = self.repositories[repo_type, repo_id]
-        if name in commits:
-            raise _Refused(409, f"Reference already exists: {name}")
         commits[name] = commits["main"]
 
     def commit(self, repo_type: str, repo_id: str, branch: str, lines: list[dict[str, Any]]) -> str:
@@ -165,8 +163,6 @@ class LoopbackHub:
                     files[value["path"]] = base64.b64decode(value["content"])
                 case "lfsFile":
                     files[value["path"]] = self.uploaded[value["oid"]]
-                case "deletedFile":
-                    del files[value["path"]]
         return self.add(repo_id, files, repo_type, branch=branch)
 
     def env(self, home: str | Path, **extra: str) -> dict[str, str]:
@@ -269,7 +265,7 @@ class _Handler(BaseHTTPRequestHandler):
             if self.command in ("POST", "PUT") and (written := self._written(path, body)) is not None:
                 return self._json(written)
             if path.startswith("api/"):
-                return self._json(self._api(path.removeprefix("api/"), parse_qs(url.query), body))
+                return self._json(self._api(path.removeprefix("api/"), parse_qs(url.query)))
             return self._file(path)
         except _Refused as error:
             return self._json(error.answer, error.status)
@@ -279,15 +275,13 @@ class _Handler(BaseHTTPRequestHandler):
                 headers["X-Repo-Commit"] = error.sha
             return self._send(error.status, str(error).encode(), headers)
 
-    def _api(self, path: str, query: dict[str, list[str]], body: bytes) -> Any:
+    def _api(self, path: str, query: dict[str, list[str]]) -> Any:
         kind, _, rest = path.partition("/")
         if kind not in _KINDS:
             raise _NotFound("EntryNotFound", f"no such route: {path}", None)
         # a repository id is NAME or OWNER/NAME, so the verb is the second or the third part
-        match = re.fullmatch(r"(.+?)/(revision|tree|paths-info|refs|commits)(?:/([^/]+))?(?:/(.*))?", rest)
+        match = re.fullmatch(r"(.+?)/(revision|tree|commits)(?:/([^/]+))?(?:/(.*))?", rest)
         repo_id, verb, revision, inner = match.groups() if match else (rest, "revision", None, None)
-        if revision == "refs" and inner:  # refs/pr/1, refs/convert/parquet
-            revision, inner = f"refs/{inner}", None
         repository = self.hub.find(_KINDS[kind], repo_id, revision or "main")
         match verb:
             case "tree":
@@ -295,12 +289,6 @@ class _Handler(BaseHTTPRequestHandler):
                 if folder and folder not in repository.folders():
                     raise _NotFound("EntryNotFound", f"no folder {folder}", repository.sha)
                 return repository.tree(folder, query.get("recursive", ["False"])[0].lower() in ("true", "1"))
-            case "paths-info":
-                known = {*repository.files, *repository.folders()}
-                return [repository.entry(p) for p in _wanted(body, self.headers) if p in known]
-            case "refs":
-                main = {"name": "main", "ref": "refs/heads/main", "targetCommit": repository.sha}
-                return {"branches": [main], "converts": [], "tags": [], "pullRequests": []}
             case "commits":
                 return [{"id": repository.sha, "title": "", "message": "", "date": _DATE, "authors": []}]
             case _:
@@ -322,8 +310,6 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, content, headers)
         first = int(wanted[1])
         last = min(int(wanted[2] or len(content) - 1), len(content) - 1)
-        if first > last:
-            return self._send(416, b"", {"Content-Range": f"bytes */{len(content)}"})
         headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
         return self._send(206, content[first : last + 1], headers)
 
@@ -377,9 +363,3 @@ class _Handler(BaseHTTPRequestHandler):
 def _mode_of(path: str) -> dict[str, Any]:
     large = path.endswith((".safetensors", ".bin"))
     return {"path": path, "uploadMode": "lfs" if large else "regular", "shouldIgnore": False, "oid": None}
-
-
-def _wanted(body: bytes, headers: Any) -> list[str]:
-    if "json" in (headers.get("Content-Type") or ""):
-        return list(json.loads(body)["paths"])
-    return parse_qs(body.decode())["paths"]

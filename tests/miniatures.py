@@ -5,7 +5,7 @@ Sizes that change positions (table rows, rope parameters, layer kinds) are those
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +120,6 @@ MINIATURES: dict[str, Miniature] = {
     "nemotron3-1b": Miniature("ministral3", llama_bpe, max_seq_length=32768, config=CAUSAL),
     "harrier-270m": Miniature("gemma3_text", llama_bpe, "lasttoken", max_seq_length=32768, config=GEMMA),
 }
-# the same architectures as above, with other sizes, pooling and prompts
-MINIATURES["nomic-v1.5"] = MINIATURES["nomic-v1"]
-MINIATURES["arctic-l-v2"] = replace(MINIATURES["bge-m3"], prompts={"query": "query: "})
-MINIATURES["harrier-0.6b"] = replace(MINIATURES["qwen3-0.6b"], prompts={})
-MINIATURES["mdenseon"] = MINIATURES["modernbert-embed"]
-MINIATURES["gte-modernbert"] = MINIATURES["granite-r2"] = replace(MINIATURES["mdenseon"], pooling="cls")
 
 
 def build(alias: str, folder: Path) -> Path:

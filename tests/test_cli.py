@@ -1,4 +1,4 @@
-"""The front door, and the stock `mteb` command against a loopback hub, from installation to result file."""
+"""The front door."""
 
 import importlib
 import json
@@ -12,13 +12,10 @@ import pytest
 
 from mteb_longembed import cli
 from mteb_longembed.commands import list as listing
-from mteb_longembed.encoders.strategies import ALGORITHM, STRATEGIES
+from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import SEARCH_SETTINGS, ZOO
 from mteb_longembed.tasks import TASKS
-from tests import tiny
-
-REVISION = str(ZOO["e5-base"].revision)
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
@@ -103,21 +100,3 @@ def test_a_closed_pipe_ends_the_listing_quietly() -> None:
     with os.fdopen(write, "w") as closed:
         done = subprocess.run([sys.executable, "-c", code], stdout=closed, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-# ---- the stock command ------------------------------------------------------------------------------------
-
-
-def test_the_stock_command_runs_our_task_on_an_extended_model(stock, empty_hub, tmp_path) -> None:
-    base = tiny.saved("bert", tmp_path / "base", max_position_embeddings=512)
-    empty_hub.add("intfloat/e5-base-v2", base, sha=REVISION)
-    env = empty_hub.env(tmp_path / "home", OMP_NUM_THREADS="1")
-    command = ["-m", "mteb", "run", "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
-    done = stock.attempt(*command, "-m", "e5-base+ntk@1k", env=env, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    results = (tmp_path / "results").rglob("*.json")
-    [file] = [path for path in results if path.name != "model_meta.json"]
-    experiment = f"algorithm_{ALGORITHM}__strategy_ntk__target_len_1024"
-    folder = f"intfloat__e5-base-v2/{REVISION}/experiments/{experiment}/LongEmbedPasskey.json"
-    assert file.as_posix().endswith(f"/{folder}")
-    assert list(json.loads(file.read_text())["scores"]) == ["test_256"]

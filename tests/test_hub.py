@@ -18,7 +18,6 @@ import transformers
 import mteb_longembed as longembed
 from mteb_longembed import hub
 from mteb_longembed.errors import HubError, ModelError
-from tests import tiny
 from tests.loopback_hub import LoopbackHub
 
 
@@ -42,20 +41,20 @@ def test_a_hub_that_does_not_answer_is_asked_once_and_never_waited_for(monkeypat
     point_to(closed_port(), monkeypatch)
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("waited between retries"))
     for _ in range(3):
-        with pytest.raises(HubError, match=r"cannot be reached and 'somebody/something' is not in the cache"):
+        with pytest.raises(
+            HubError, match=r"'somebody/something' is not in the cache.*HF_HOME.*local folders"
+        ):
             hub.find("somebody/something", "config.json")
     assert hub._ask.cache_info().misses == 1
 
 
-def test_a_hub_that_is_silent_is_given_up_once(monkeypatch) -> None:
-    with socket.socket() as silent:  # takes connections and says nothing
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        point_to(f"http://127.0.0.1:{silent.getsockname()[1]}", monkeypatch)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_ETAG_TIMEOUT", 0.4)
-        started = time.monotonic()
-        assert not hub.hub_answers() and not hub.hub_answers()
-    assert time.monotonic() - started < 0.8
+def test_a_hub_that_is_silent_is_given_up_after_the_time_that_its_library_waits(monkeypatch) -> None:
+    point_to(closed_port(), monkeypatch)
+    session = Mock()
+    session.head.side_effect = TimeoutError
+    monkeypatch.setattr(hub, "get_session", lambda: session)
+    assert not hub.hub_answers()
+    assert session.head.call_args.kwargs == {"timeout": huggingface_hub.constants.HF_HUB_ETAG_TIMEOUT}
 
 
 def test_offline_mode_asks_nobody(monkeypatch) -> None:
@@ -64,9 +63,9 @@ def test_offline_mode_asks_nobody(monkeypatch) -> None:
     assert not hub.hub_answers()
 
 
-def test_what_is_in_the_cache_loads_when_the_hub_is_gone(tmp_path: Path, monkeypatch) -> None:
+def test_what_is_in_the_cache_loads_when_the_hub_is_gone(folder: Path, tmp_path: Path, monkeypatch) -> None:
     with LoopbackHub() as online:
-        online.add("somebody/tiny", tiny.saved("bert", tmp_path / "tiny", num_hidden_layers=1))
+        online.add("somebody/tiny", folder)
         online.patch(monkeypatch, tmp_path / "home")
         first = hub.find("somebody/tiny", "config.json")
     point_to(closed_port(), monkeypatch)
@@ -122,9 +121,9 @@ CELLS = [
 
 @pytest.mark.parametrize(("fault", "file_name"), CELLS)
 def test_what_a_hub_answers_is_one_sentence_with_its_own_words_and_a_retry_works(
-    tmp_path, empty_hub, monkeypatch, fault, file_name
+    folder, empty_hub, monkeypatch, fault, file_name
 ):
-    empty_hub.add("somebody/tiny", tiny.saved("bert", tmp_path / "tiny", num_hidden_layers=1))
+    empty_hub.add("somebody/tiny", folder)
     answer, words = FAULTS[fault]
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
     empty_hub.fault = lambda handler, path: path.endswith(f"/{file_name}") and (answer(handler), True)[1]

@@ -23,8 +23,9 @@ STARTUP = ("mteb_longembed.pth", "mteb_longembed.start")
 #: What the stock library knows where nobody has imported ours.
 LOOK = """
 import mteb, sys
-mteb.get_task("LongEmbedPasskey"), mteb.get_benchmark("LongEmbed+")
+mteb.get_task("LongEmbedPasskey")
 assert "torch" not in sys.modules
+assert mteb.cli.main.before_longembed
 """
 
 
@@ -36,41 +37,26 @@ def described(wheel) -> Iterator[metadata.PathDistribution]:
         yield metadata.PathDistribution(zipfile.Path(archive, name.removesuffix("METADATA")))
 
 
-@pytest.fixture(scope="module", params=["wheel", "editable"])
-def installed(request, tmp_path_factory) -> environments.Environment:
-    if request.param == "wheel":
-        return request.getfixturevalue("stock")
-    environment = environments.create(tmp_path_factory.mktemp("editable") / "env")
-    environment.install("-e", environments.copy_sources(environment.folder / "sources"))
-    return environment
-
-
-def test_the_startup_files_are_installed_and_recorded(installed) -> None:
-    for name in STARTUP:
-        assert (installed.site_packages / name).read_bytes() == (ROOT / name).read_bytes()
-    (record,) = installed.site_packages.glob("mteb_longembed-*.dist-info/RECORD")
-    recorded = {line.split(",")[0] for line in record.read_text().splitlines()}
-    assert recorded.issuperset(STARTUP)
-
-
 def test_stock_mteb_knows_us_without_an_import_even_if_isolated_unless_autoload_is_off(stock) -> None:
     stock.run("-I", "-c", LOOK)
     off = {**os.environ, "MTEB_LONGEMBED_AUTOLOAD": "0"}
     stock.run("-c", "import sys; assert 'mteb_longembed' not in sys.modules", env=off)
 
 
-def test_startup_and_both_front_doors_work(installed) -> None:
-    # an editable install has a startup file of its own, which must come before ours
-    installed.run("-I", "-c", "import sys; assert 'mteb_longembed.autoload' in sys.modules")
-    script = installed.executable.with_name("mteb-longembed")
-    assert "compare" in installed.run(script, "--help")
-    assert installed.run("-m", "mteb_longembed", "--version").strip() == mteb_longembed.__version__
-
-
-def test_uninstalling_leaves_nothing_behind(wheel, tmp_path) -> None:
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+def test_an_installation_starts_with_python_has_both_front_doors_and_goes_as_a_whole(kind, wheel, tmp_path):
     environment = environments.create(tmp_path / "env")
     original = set(environment.site_packages.rglob("*"))
-    environment.install(wheel)
+    if kind == "wheel":
+        environment.install(wheel)
+    else:
+        environment.install("-e", environments.copy_sources(tmp_path / "sources"))
+    for name in STARTUP:
+        assert (environment.site_packages / name).read_bytes() == (ROOT / name).read_bytes()
+    # an editable install has a startup file of its own, which must come before ours
+    environment.run("-I", "-c", "import sys; assert 'mteb_longembed.autoload' in sys.modules")
+    assert "compare" in environment.run(environment.executable.with_name("mteb-longembed"), "--help")
+    assert environment.run("-m", "mteb_longembed", "--version").strip() == mteb_longembed.__version__
     environment.pip("uninstall", "--yes", "mteb-longembed")
     left = {path for path in environment.site_packages.rglob("*") if "__pycache__" not in path.parts}
     assert left <= original

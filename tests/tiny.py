@@ -65,11 +65,11 @@ def transformer(
     return folder
 
 
-def sentence_transformer(
-    model_type: str, folder: Path, pooling: str = "mean", dense: bool = False, prompts: dict | None = None,
-    name: str | None = None, **config: object,
-) -> SentenceTransformer:  # fmt: skip
-    """A tiny SentenceTransformer saved under `folder` and loaded from it. `extend` needs its name."""
+def saved(
+    model_type: str, folder: Path, card: str = "", pooling: str = "mean", dense: bool = False,
+    prompts: dict | None = None, **config: object,
+) -> Path:  # fmt: skip
+    """The folder of a tiny SentenceTransformer, below `folder`."""
     inner = Transformer(str(transformer(model_type, folder / "transformer", **config)))
     width = inner.get_embedding_dimension()
     modules = [inner, Pooling(width, pooling)]
@@ -78,18 +78,19 @@ def sentence_transformer(
     modules.append(Normalize())
     model = SentenceTransformer(modules=modules, device="cpu", prompts=prompts)
     model.save_pretrained(str(folder / "model"), create_model_card=False)
-    loaded = SentenceTransformer(str(folder / "model"), device="cpu")
-    if name is not None:
-        loaded.model_card_data.model_name = name
-    return loaded
-
-
-def saved(model_type: str, folder: Path, card: str = "", **settings: object) -> Path:
-    """The folder of a tiny SentenceTransformer."""
-    sentence_transformer(model_type, folder, **settings)
     if card:
         (folder / "model" / "README.md").write_text(card)
     return folder / "model"
+
+
+def sentence_transformer(
+    model_type: str, folder: Path, pooling: str = "mean", name: str | None = None, **settings: object
+) -> SentenceTransformer:
+    """A tiny SentenceTransformer saved under `folder` and loaded from it. `extend` needs its name."""
+    loaded = SentenceTransformer(str(saved(model_type, folder, pooling=pooling, **settings)), device="cpu")
+    if name is not None:
+        loaded.model_card_data.model_name = name
+    return loaded
 
 
 def adapted(base: Any, documents: Any, **settings: Any) -> Any:

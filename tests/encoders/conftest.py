@@ -17,32 +17,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
     return tiny.sentence_transformer("bert", tmp_path_factory.mktemp("base"), **more)
 
 
-BASE_CARD = """---
-license: other
-license_name: some-licence
-license_link: https://example.org/licence
-language:
-- en
-- de
-tags: [mteb]
----
-# A base
-"""
-
-
 @pytest.fixture(scope="module")
-def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A saved BERT with a card."""
-    prompts = {"query": "query: ", "document": "passage: "}
-    return tiny.saved("bert", tmp_path_factory.mktemp("base"), BASE_CARD, prompts=prompts)
-
-
-@pytest.fixture(scope="module")
-def hub(base_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackHub]:
+def hub(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackHub]:
     """A hub with `org/bert` and `org/modernbert`."""
-    card = BASE_CARD.replace("license: other", "license: mit")
-    rotary = tiny.saved("modernbert", tmp_path_factory.mktemp("rotary"), card, local_attention=8)
+    rotary = tiny.saved("modernbert", tmp_path_factory.mktemp("rotary"), tiny.CARD, local_attention=8)
     with LoopbackHub() as hub:
-        hub.add("org/bert", base_folder)
+        hub.add("org/bert", folder)
         hub.add("org/modernbert", rotary)
         yield hub

@@ -59,7 +59,7 @@ def test_dropout_keeps_the_expected_value(causal, window):
     q, k, v = (torch.randn(1, 1, 30, 8) for _ in range(3))
     kwargs = {"scale": 0.3, "causal": causal, "window": window}
     exact = attend_plain(q, k, v, of([30]), **kwargs)
-    drops = torch.stack([attend_plain(q, k, v, of([30]), **kwargs, dropout=0.2) for _ in range(1500)])
+    drops = torch.stack([attend_plain(q, k, v, of([30]), **kwargs, dropout=0.2) for _ in range(500)])
     assert (drops.mean(0) - exact).abs().max() < 0.15
     assert drops.std(0).max() > 0.05
 

@@ -58,12 +58,12 @@ def test_several_vectors_are_named_in_the_card_and_its_code_runs(online, tmp_pat
         assert "@64,vectors=8`" in card_in(tmp_path / folder).text
 
 
-def test_the_card_of_a_local_base_names_no_path(base_folder, tmp_path) -> None:
-    longembed.extend(base_folder, "pi", 128, device="cpu").save_pretrained(str(tmp_path / "longer"))
+def test_the_card_of_a_local_base_names_no_path(folder, tmp_path) -> None:
+    longembed.extend(folder, "pi", 128, device="cpu").save_pretrained(str(tmp_path / "longer"))
     card = card_in(tmp_path / "longer")
     assert "`local/model` (a local folder)" in card.text
     assert card.data.base_model is None
-    assert str(tmp_path) not in str(card) and str(base_folder) not in str(card)
+    assert str(tmp_path) not in str(card) and str(folder) not in str(card)
 
 
 # ---- exported checkpoints ----------------------------------------------------------------------------------

@@ -145,16 +145,6 @@ def test_a_canonical_name_resolves_to_itself_and_is_a_legal_folder_everywhere(fo
     assert not re.search(r'[<>:"|?*\\\x00-\x1f ]', first.spec.name()) and is_extended_name(first.spec.name())
 
 
-@pytest.mark.filterwarnings("ignore:se with")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much])
-@given(one=chosen(), other=chosen())
-def test_equal_strategies_have_equal_names_and_different_ones_different_names(folders, one, other):
-    other = (one[0], one[1], other[2]) if other[0] == one[0] else other
-    a, b = try_resolve(folders, one), try_resolve(folders, other)
-    same_base = a.base.files.path == b.base.files.path
-    assert (a.strategy == b.strategy and same_base) == (a.spec.name() == b.spec.name() and same_base)
-
-
 def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders, tmp_path) -> None:
     folder = folders["mistral"]
     by_name = open_checkpoint(ModelSpec.parse(f"{folder}+se@64:g=7"))
@@ -178,15 +168,12 @@ def test_a_name_arguments_a_loaded_model_and_a_saved_folder_say_the_same(folders
     ("asked", "error", "message"),
     [
         ({"strategy": "nkt"}, UnknownNameError, r"unknown strategy 'nkt': did you mean 'ntk'"),
-        ({"params": {"g": "banana"}}, InputError, "^se's g must be a whole number"),
         ({"params": {"sigma": 2}}, UnknownNameError, "unknown parameter of se 'sigma'"),
         ({"target_len": "long"}, InputError, "^target_len must be a whole number of at least 1 token"),
         ({"trained_len": 0}, InputError, "^trained_len must be a whole number .* got 0"),
         ({"vectors": "banana"}, InputError, f"^vectors must be {VECTORS}, got 'banana'"),
-        ({"vectors": 0}, InputError, f"^vectors must be {VECTORS}, got 0"),
         ({"vectors": "window"}, IncompatibleError, "^vectors=window needs a strategy that cuts"),
         ({"dtype": "../../x"}, InputError, "^dtype must be one of fp32, fp16, bf16, got"),
-        ({"dtype": "float8_e4m3fn"}, InputError, "^dtype must be one of"),
         ({"trust_remote_code": "maybe"}, InputError, "^trust_remote_code must be on or off"),
     ],
 )

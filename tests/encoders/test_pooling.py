@@ -38,8 +38,7 @@ def spans_by_hand(single, base, text: str, size: int, prompt: str) -> np.ndarray
     return finished(base, [sum(tokens[i] for i in span) / len(span) for span in spans])
 
 
-@pytest.mark.parametrize("prompt", ["", "passage : "])
-@pytest.mark.parametrize("size", [1, 5, 500])
+@pytest.mark.parametrize(("size", "prompt"), [(1, ""), (5, "passage : "), (500, "")])
 def test_each_span_of_content_tokens_is_averaged_by_itself(single, base, size, prompt):
     model = several(single, base, size)
     together = model.encode_document(TEXTS, prompt=prompt)

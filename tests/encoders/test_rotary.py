@@ -1,6 +1,7 @@
 """Every strategy on rotary models equals a slow oracle: one document, every pair of tokens turned by hand."""
 
 import copy
+import functools
 import pickle
 from collections.abc import Callable
 
@@ -13,11 +14,9 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-import mteb_longembed as longembed
 from mteb_longembed.encoders.head import Head
 from mteb_longembed.encoders.model import LongTransformer
 from mteb_longembed.encoders.strategies import STRATEGIES
-from mteb_longembed.encoders.swap import check_fit
 from mteb_longembed.errors import IncompatibleError, ModelError
 from tests import tiny
 from tests.encoders.oracle_matrix.oracle import LO, LT, VARIANTS, Oracle
@@ -71,21 +70,18 @@ def extended(base: SentenceTransformer, key: str, target: int = LT, **params) ->
     return SentenceTransformer(modules=modules, device="cpu")
 
 
-_BASES: dict[str, SentenceTransformer] = {}
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def make_base(tmp_path_factory) -> Callable[[str], SentenceTransformer]:
-    return lambda name: make(name, tmp_path_factory)
+    """The model of a test id, made once."""
 
-
-def make(name: str, tmp_path_factory) -> SentenceTransformer:
-    if name not in _BASES:
+    @functools.cache
+    def make(name: str) -> SentenceTransformer:
         kind, config, pooling = MODELS[name]
         if kind not in CONFIG_MAPPING:
             pytest.skip(f"this transformers has no {kind}: gte came with 5.18")
-        _BASES[name] = tiny.sentence_transformer(kind, tmp_path_factory.mktemp(name), pooling, **config)
-    return _BASES[name]
+        return tiny.sentence_transformer(kind, tmp_path_factory.mktemp(name), pooling, **config)
+
+    return make
 
 
 #: Causal with a window, and rotary modules by layer. On the others one strategy acts in attention and one outside of
@@ -146,18 +142,6 @@ def test_sliding_layers_with_a_rope_base_of_their_own_must_see_fewer_tokens_than
     same_vectors(extended(base, "none", LO).encode(TEXTS[:3]), base.encode(TEXTS[:3]))
 
 
-def test_a_model_of_sliding_layers_alone_runs_as_it_is_or_in_windows(tmp_path):
-    layers = {"layer_types": ["sliding_attention"] * 2, "sliding_window": 6, "query_pre_attn_scalar": 8}
-    base = tiny.sentence_transformer("gemma3_text", tmp_path, **GQA, **layers)
-    texts = [text for text, n in zip(TEXTS, LENGTHS, strict=True) if n <= LO]
-    for key in ("none", "pcw"):
-        same_vectors(longembed.extend(base, key, trained_len=LO).encode(texts), base.encode(texts))
-    with pytest.raises(
-        IncompatibleError, match=r"a model with unknown positions; these strategies fit: pcw, none"
-    ):
-        longembed.extend(base, "gp", trained_len=LO)
-
-
 # ---- bases with rope scaling of their own, other attention functions, and files ----------------------------
 
 SOME = [tiny.text(n) for n in (5, LO, 2 * LO, LT)]
@@ -198,9 +182,6 @@ def test_attention_strategies_refuse_frequencies_that_vary_with_length(tmp_path_
         extended(scaled("dynamic", tmp_path_factory), "se")
 
 
-SOFT_CAPPED = {"head_dim": 8, "layer_types": ["full_attention"] * 2, "attn_logit_softcapping": 5.0}
-
-
 def test_models_whose_sliding_layers_share_the_rotary_module_say_so(tmp_path_factory):
     config = {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 6}
     config |= {"use_sliding_window": True, "head_dim": 8}
@@ -208,13 +189,6 @@ def test_models_whose_sliding_layers_share_the_rotary_module_say_so(tmp_path_fac
     with pytest.raises(IncompatibleError, match="share one rotary module with the layers of full attention"):
         extended(base, "gp")
     assert extended(base, "se").encode(SOME[-1]).shape == (32,)
-
-
-def test_a_soft_cap_is_refused_by_the_configuration(tmp_path_factory):
-    base = tiny.sentence_transformer("gemma3_text", tmp_path_factory.mktemp("g"), **SOFT_CAPPED)
-    for key in ("se", "pi"):
-        with pytest.raises(IncompatibleError, match="model with unknown positions"):
-            check_fit(base[0].config, STRATEGIES[key](trained_len=LO, target_len=LT), "x")
 
 
 @pytest.mark.parametrize(
@@ -253,8 +227,8 @@ def make_llama(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("name", "key"), [("modernbert", "se"), ("jina-v3", "gp")])
-def test_copies_pickles_and_saved_folders_encode_the_same(name, key, tmp_path_factory, tmp_path):
-    model = extended(make(name, tmp_path_factory), key)
+def test_copies_pickles_and_saved_folders_encode_the_same(name, key, make_base, tmp_path):
+    model = extended(make_base(name), key)
     want = model.encode(SOME)
     assert gap(copy.deepcopy(model).encode(SOME), want) == 0
     assert gap(pickle.loads(pickle.dumps(model)).encode(SOME), want) == 0

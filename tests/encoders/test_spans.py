@@ -8,7 +8,6 @@ import pytest
 import mteb_longembed as longembed
 from mteb_longembed.encoders.spans import spans_by_sentences
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
 from tests.limits import same_vectors
 
@@ -72,16 +71,3 @@ def test_models_that_do_not_average_tokens_are_refused(base, tmp_path: Path):
         longembed.encode_spans(longembed.extend(other, "pi"), ["ab"], [[(0, 2)]])
     with pytest.raises(ValueError, match="longer than argument"):
         longembed.encode_spans(longembed.extend(base, "pi"), ["a"], [[], []])
-
-
-@pytest.mark.parametrize("key", ["pi", "pcw"])
-def test_several_vectors_are_those_of_spans_of_tokens(base, tmp_path: Path, key):
-    single, several = (longembed.extend(base, key, 6 * tiny.TRAINED, vectors=n) for n in (None, 7))
-    texts = [tiny.text(n) for n in (5 * tiny.TRAINED + 3, 3, 2 * tiny.TRAINED - 4, tiny.TRAINED)]
-    several.save_pretrained(str(tmp_path / "saved"))
-    for model in (several, longembed.load(tmp_path / "saved")):
-        together = model.encode_document(texts)
-        for text, vectors in zip(texts, together, strict=True):
-            same_vectors(longembed.encode_spans(single, [text], [passages_of(several, text)])[0], vectors)
-            same_vectors(model.encode_document([text])[0], vectors)
-            assert len(passages_of(model, text)) == len(vectors)

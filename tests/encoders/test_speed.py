@@ -7,8 +7,8 @@ from mteb_longembed.encoders.speed import measure
 from tests import tiny
 
 
-def test_only_a_new_model_runs_once_before_the_clock_and_nothing_is_stored(base_folder, monkeypatch) -> None:
-    model: Any = mteb_longembed.load(f"{base_folder}+gp@64")
+def test_only_a_new_model_runs_once_before_the_clock_and_nothing_is_stored(folder, monkeypatch) -> None:
+    model: Any = mteb_longembed.load(f"{folder}+gp@64")
     texts, encoded, stores = [tiny.text(60, 1), tiny.text(9, 2)], [], []
 
     def recorded(given: list[str], **kw: Any) -> Any:
@@ -25,9 +25,9 @@ def test_only_a_new_model_runs_once_before_the_clock_and_nothing_is_stored(base_
     assert stores == [None] * 2 and model.store is store
 
 
-def test_a_vector_has_the_bytes_that_the_search_keeps(base_folder) -> None:
+def test_a_vector_has_the_bytes_that_the_search_keeps(folder) -> None:
     texts = [tiny.text(40, 1), tiny.text(9, 2)]
     for tail in ("gp@64", "gp@64:vectors=5"):
-        model: Any = mteb_longembed.load(f"{base_folder}+{tail}")
+        model: Any = mteb_longembed.load(f"{folder}+{tail}")
         rate, size = measure(model, texts)
         assert rate > 0 and size == np.atleast_2d(np.asarray(model.encode_document(texts)[0]))[0].nbytes

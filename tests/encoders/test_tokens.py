@@ -111,20 +111,14 @@ NASTY = [*SPACES, *MARKS, *ASCII, " <mask>", "|||EMAIL_ADDRESS|||", " word", "x"
 nasty_text = st.lists(st.sampled_from(NASTY) | st.text(max_size=8), max_size=120).map("".join)
 
 
-@kinds
-def test_tokenizers_that_split_words_are_cut_and_the_others_read_in_full(kind: str) -> None:
-    assert cutter(kind).splits == (kind != "BPE without pre-tokens")
-
-
-@kinds
-def test_a_tokenizer_that_pads_and_cuts_by_its_file_reads_no_more_than_others(kind: str) -> None:
-    raw = Tokenizer.from_str(tokenizer(kind).backend_tokenizer.to_str())
+def test_a_tokenizer_that_pads_and_cuts_by_its_file_reads_no_more_than_others() -> None:
+    raw = Tokenizer.from_str(tokenizer("WordPiece").backend_tokenizer.to_str())
     raw.enable_padding(length=128)
     raw.enable_truncation(100)
     made = cutter_of(PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="[PAD]"))
     assert made is not None
     (ids,) = made([PROSE * 20], 256)
-    assert ids.tolist() == full(kind, PROSE * 20, 256)
+    assert ids.tolist() == full("WordPiece", PROSE * 20, 256)
 
 
 @kinds
@@ -137,7 +131,7 @@ def test_ids_of_prose_equal_full_tokenisation(kind: str, max_len: int) -> None:
 
 
 @kinds
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(text=nasty_text, repeat=st.integers(1, 4), max_len=st.integers(2, 40))
 @example(text="a" + "\u0323\u0301" * 400, repeat=2, max_len=5)
 @example(text="x" * 5000, repeat=1, max_len=8)
@@ -153,8 +147,9 @@ def test_ids_of_nasty_text_equal_full_tokenisation(kind: str, text: str, repeat:
     assert cutter(kind)([text], max_len)[0].tolist() == full(kind, text, max_len)
 
 
-def test_only_the_start_of_a_long_text_is_read() -> None:
-    cut = cutter("WordPiece")
+@kinds
+def test_only_the_start_of_a_long_text_is_read_if_the_tokenizer_splits_words(kind: str) -> None:
+    cut = cutter(kind)
     read: list[int] = []
 
     class Backend:
@@ -165,7 +160,7 @@ def test_only_the_start_of_a_long_text_is_read() -> None:
     spied = Cutter.__new__(Cutter)
     spied.__dict__ = {**cut.__dict__, "_backend": Backend()}
     spied([PROSE * 1000], 64)
-    assert sum(read) < 3000 < len(PROSE * 1000)
+    assert (sum(read) < 3000 < len(PROSE * 1000)) == (kind != "BPE without pre-tokens")
 
 
 def test_a_lone_surrogate_is_read_as_the_replacement_character() -> None:
@@ -237,7 +232,7 @@ def test_a_text_that_the_model_reads_in_part_counts_as_that_part() -> None:
 
 def test_memory_does_not_depend_on_the_length_of_a_stream() -> None:
     peaks = []
-    for n in (5_000, 50_000):
+    for n in (3_000, 15_000):
         tracemalloc.start()
         texts, n_documents = draw(
             (f"document {number} of many" for number in range(n)), None, max_tokens=5_000

@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from transformers import AutoConfig, BertConfig
+from transformers import AutoConfig, BertConfig, Gemma3TextConfig
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.strategies import STRATEGIES
@@ -55,6 +55,15 @@ def test_code_from_elsewhere_has_unknown_positions_whatever_type_it_claims():
         model_type = "bert"
 
     assert positions_of(RemoteBertConfig()) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "settings", [{"attn_logit_softcapping": 5.0}, {"layer_types": ["sliding_attention"] * 2}]
+)
+def test_a_soft_cap_and_sliding_layers_alone_make_positions_unknown(settings):
+    usual = {"num_hidden_layers": 2, "layer_types": ["full_attention"] * 2}
+    assert positions_of(Gemma3TextConfig(**usual)) is not UNKNOWN
+    assert positions_of(Gemma3TextConfig(**{**usual, **settings})) is UNKNOWN
 
 
 def test_alibi_under_a_native_name_asks_for_the_models_own_code(tmp_path):

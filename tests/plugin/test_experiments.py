@@ -46,7 +46,7 @@ def names(draw: st.DrawFn) -> str:
     return f"{base}{strategy}{target}" + (f":{written}" if written else "")
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.filter_too_much], deadline=None)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.filter_too_much], deadline=None)
 @given(names())
 def test_an_experiment_is_made_from_a_name_and_the_name_from_the_experiment(name: str) -> None:
     try:

@@ -87,6 +87,7 @@ def tables(address: str, button: str) -> list[list[dict[str, str]]]:
     ]
 
 
+@pytest.mark.long
 def test_our_benchmark_has_a_strategy_beside_its_base(address) -> None:
     (row, base), (tasks, _) = tables(address, "/_update_value")
     assert list(row.values()) == ROW
@@ -98,6 +99,7 @@ def test_our_benchmark_has_a_strategy_beside_its_base(address) -> None:
     assert tasks == {"Model": ROW[1], "LongEmbedPasskey": "70.00", "LongEmbedNeedle": "25.00"}
 
 
+@pytest.mark.long
 def test_the_benchmark_of_mteb_has_its_own_model(address) -> None:
     (row,), (tasks,) = tables(address, "/_update_value_2")
     assert (row["Mean (Task)"], row["Max Tokens"], tasks["Model"]) == ("25.00", "512", "e5-base-v2")

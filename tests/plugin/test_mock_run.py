@@ -8,12 +8,10 @@ from mteb.results import TaskResult
 
 #: Each kind, and how many of mteb's mock tasks it can run: one without `encode` runs only those that search.
 #: `fuse=words` is missing, because mteb's own BM25 cannot read the task with dialogues.
-KINDS = [
-    pytest.param("mini-rope+ntk@1k", 28, marks=pytest.mark.long),
-    ("mini-ape+pcw@1k:vectors=window", 9),
-]
+KINDS = [("mini-rope+ntk@1k", 28), ("mini-ape+pcw@1k:vectors=window", 9)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "n_tasks"), KINDS)
 def test_mtebs_own_check_passes(name: str, n_tasks: int) -> None:
     results: dict[str, Any] = mteb.mock_run(mteb.get_model(name)).task_results
