@@ -300,9 +300,12 @@ def is_extended_name(text: str) -> bool:
     (True, False)
     >>> is_extended_name("e5-base"), is_extended_name("bm25"), is_extended_name("./c++/model")
     (True, False, False)
+    >>> is_extended_name("e5-base:logn=on")  # which is none, and that is told
+    True
     """
-    # an alias with a target but no strategy is an unknown name of ours
-    is_named = split_name(text)[1] is not None or is_bm25_name(text) or text.split("@")[0] in {*ZOO} - {text}
+    # an alias with a target or settings but no strategy is an unknown name of ours
+    alias = re.split("[@:,]", text)[0]
+    is_named = split_name(text)[1] is not None or is_bm25_name(text) or alias in {*ZOO} - {text}
     return is_named or (text in ZOO and ZOO[text].kind == "hub")
 
 

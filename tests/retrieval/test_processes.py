@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,8 +37,18 @@ def answers(searcher: Searcher) -> list[list[tuple[str, str]]]:
     return found
 
 
-def test_eight_threads_get_the_answers_of_one(searcher: Searcher) -> None:
+def test_eight_threads_get_the_answers_of_one(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
     want = answers(searcher)
+    scores = searcher.scorer.scores
+    busy = threading.Lock()
+
+    def alone(queries: list[str]) -> object:
+        assert busy.acquire(blocking=False), "two calls run at a time"
+        time.sleep(0.01)
+        busy.release()
+        return scores(queries)
+
+    monkeypatch.setattr(searcher.scorer, "scores", alone)
     with ThreadPoolExecutor(8) as pool:
         assert all(found == want for found in pool.map(lambda _: answers(searcher), range(8)))
 

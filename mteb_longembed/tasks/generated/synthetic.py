@@ -10,16 +10,18 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import pyarrow as pa
 from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
+from pydantic import Field
 
 from mteb_longembed.data.check import Passages
 from mteb_longembed.data.texts import K_VALUES
 from mteb_longembed.errors import InputError, UnknownNameError
+from mteb_longembed.names import read_fields
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
 from mteb_longembed.tasks.task_metadata import CITATION, PAPER, LongEmbedMetadata
 
@@ -38,11 +40,15 @@ _SCHEMA = pa.schema({"id": "string", "text": "string", "depth": "float64", "n_wo
 class Recipe:
     """The settings of a generated task."""
 
-    seed: int = 0  # of all draws
+    seed: Annotated[int, Field(ge=0)] = 0  # of all draws
     n_documents: int = 100  # of a split, from 50 to 10,000; to 100 for Needle, which has a hundred facts
-    depth: float | None = None  # of the hidden text, 0 (the beginning) to 1 (the end); None: a random place
+    # of the hidden text; None: a random place
+    depth: Annotated[float, Field(ge=0, le=1), "(0 is the beginning, 1 the end)"] | None = None
     kind: str = ""  # of a needle: `paraphrase`; "" means a plain one
     n_queries: int = N_QUERIES  # of a split, from 50 to the number of documents
+
+    def __post_init__(self) -> None:
+        read_fields(self)
 
     def suffix(self) -> str:
         """The end of the task's name: the settings that differ from the default.
@@ -183,8 +189,6 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         if recipe.kind not in cls.kinds:
             raise UnknownNameError(f"kind of {cls.metadata.name}", recipe.kind, filter(None, cls.kinds))
         if recipe.depth is not None:
-            if not 0 <= recipe.depth <= 1:
-                raise InputError(f"depth must be from 0 (the beginning) to 1 (the end), got {recipe.depth}.")
             # the name says all of it
             recipe = replace(recipe, depth=abs(round(recipe.depth, _DEPTH_DIGITS)))
         suffix = recipe.suffix()

@@ -19,7 +19,6 @@ _NAME = re.compile(
     r"(?:-seed(?P<seed>\d{1,18}))?(?:-docs(?P<n_documents>\d{1,9}))?(?:-depth(?P<depth>\d(?:\.\d{1,9})?))?"
     r"(?:-queries(?P<n_queries>\d{1,9}))?"
 )
-_READ = {"seed": int, "n_documents": int, "depth": float, "n_queries": int}
 
 
 def find_variant(name: str) -> type[SyntheticRetrieval] | None:
@@ -38,8 +37,7 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
     task = _TASKS[given.pop("task")]
     if "kind" in given and task is not LongEmbedNeedle:
         return None
-    options = {key: _READ.get(key, str)(value) for key, value in given.items()}
-    return type(task.variant(**options))
+    return type(task.variant(**given))
 
 
 class TaskRegistry(dict[str, type[AbsTask]]):

@@ -100,7 +100,7 @@ def test_other_names_are_no_variants_and_no_listing_has_variants(tail) -> None:
         ("LongEmbedNeedle-docs101", "must be from 50 to 100 documents, got 101"),
         ("LongEmbedPasskey-queries101", "n_queries of LongEmbedPasskey must be from 50 to .* 100, got 101"),
         ("LongEmbedPasskey-docs200-queries49", "must be from 50 to .* 200, got 49"),
-        ("LongEmbedPasskey-depth1.5", "depth must be from 0 .* got 1.5"),
+        ("LongEmbedPasskey-depth1.5", "depth must be a number .* got '1.5'"),
     ],
 )
 def test_impossible_values_are_told_and_never_passed_over(name, rule) -> None:
@@ -108,3 +108,11 @@ def test_impossible_values_are_told_and_never_passed_over(name, rule) -> None:
         find_variant(name)
     with pytest.raises(KeyError):  # get_tasks passes over a ValueError and would run nothing
         mteb.get_tasks(tasks=[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("seed", 1.5), ("seed", -1), ("depth", "a"), ("n_queries", 60.5)]
+)
+def test_settings_of_another_kind_are_refused(name, value) -> None:
+    with pytest.raises(InputError, match=f"{name} must be a .*number"):
+        LongEmbedPasskey.variant(**{name: value})
