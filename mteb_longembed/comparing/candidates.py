@@ -135,7 +135,7 @@ class Candidate:
     def model_of_pass(self) -> str:
         """The name that loads the model of its pass."""
         if self.model is not None:
-            return typed_name(self.model, left_out=["vectors"])
+            return typed_name(replace(self.model, vectors=None))
         return self.base or self.name
 
     @property

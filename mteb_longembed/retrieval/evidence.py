@@ -57,8 +57,6 @@ class Evidence:
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""
         of_words = self.words.evidence(queries)
-        if not queries:
-            return of_words
         of_vectors = [part.scores(queries) / np.float32(part.temperature) for part in self.vectors]
         total: np.ndarray = np.mean(of_vectors, axis=0) + np.float32(self.trust) * of_words
         return total
@@ -117,17 +115,17 @@ class Reranked:
         temperature = self._temperature.at(len(self._documents), self._spread)
         asked = unit(self.encoded.query_rows(self.head, queries))
         for row, (first, query) in enumerate(zip(firsts, asked, strict=True)):
-            found = np.array([self._score(number, query, temperature) for number in first.tolist()])
-            found += TRUST * scores[row, first]
+            windows = [self._vectors.document(self._places[number]) for number in first.tolist()]
+            cosines = np.concatenate(windows) @ query
+            counts = np.array(list(map(len, windows)))
+            # the evidence of each document's windows in nats, and that of its words
+            found = (
+                all_vectors(cosines[None], counts, temperature)[0] / temperature + TRUST * scores[row, first]
+            )
             # whoever follows by words is below all of these
             scores[row] += found.min() - scores[row, first[-1]]
             scores[row, first] = found
         return scores
-
-    def _score(self, number: int, query: np.ndarray, temperature: float) -> float:
-        """The evidence of a document's windows in nats."""
-        cosines = self._vectors.document(self._places[number]) @ query
-        return float(all_vectors(cosines[None], np.array([len(cosines)]), temperature)[0, 0]) / temperature
 
     def _read(self, numbers: Sequence[int]) -> None:
         """Encode these documents, unless they are known."""

@@ -89,14 +89,9 @@ class MTEBSearch:
         return best
 
 
-def queries_at_once(n_documents: int) -> int:
-    """So many queries that their scores are in memory together."""
-    return max(MATRIX // max(n_documents, 1), 1)
-
-
 def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterator[np.ndarray]:
     """The scores `[queries, documents]` of some queries after the others."""
-    size = queries_at_once(n_documents)
+    size = max(MATRIX // max(n_documents, 1), 1)
     for start in range(0, len(queries), size):
         yield scorer.scores(queries[start : start + size])
 
@@ -129,7 +124,7 @@ class ForeignSearch:
     def __init__(self, search: Any) -> None:
         self._search = search
         self.meta = search.mteb_model_meta
-        self._documents: Documents | None = None
+        self._documents = Documents([], [])
 
     def fit(self, documents: Documents) -> None:
         """Index the documents, unless they are those of the last call."""
@@ -143,7 +138,7 @@ class ForeignSearch:
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""
-        documents = self._documents or Documents([], [])
+        documents = self._documents
         if getattr(self._search, "task_corpus", True) is None:  # a search of mteb's own forgets the corpus
             self._index(documents)
         table = text_table({str(number): query for number, query in enumerate(queries)})
@@ -156,7 +151,7 @@ class ForeignSearch:
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Whole documents: a search of mteb's tells of no passage."""
-        return whole_documents(self._documents or Documents([], []), numbers)
+        return whole_documents(self._documents, numbers)
 
     def _options(self, documents: Documents) -> dict[str, Any]:
         where = {"hf_split": "test", "hf_subset": "default", "num_proc": None}

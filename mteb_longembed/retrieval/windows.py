@@ -137,17 +137,14 @@ class Windows:
             self._n_measured = len(self._vectors)
 
     def _mapped(self, rows: np.ndarray) -> np.ndarray:
-        """Vectors of documents as they are compared, `[n, d]`."""
+        """Vectors of documents or queries as they are compared, `[n, d]`."""
         if self._map is not None:
             rows = self._map(rows)
         return unit(rows) if self._scales else rows
 
     def _asked(self, queries: Sequence[str]) -> np.ndarray:
         """Vectors of queries as they are compared, `[queries, d]`."""
-        rows = self.encoded.query_rows(self.head, queries)
-        if self._map is not None:
-            rows = self._map(rows)
-        return unit(rows) if self._scales else rows
+        return self._mapped(self.encoded.query_rows(self.head, queries))
 
     # ---- passages ----------------------------------------------------------------------------------------
 
@@ -180,10 +177,8 @@ class Windows:
         if encoded.cut is not None:
             return encoded.cut(text)
         spans = [(0, len(text))]
-        if encoded.is_ours and self.has_several_vectors:
+        if encoded.is_ours:
             spans = passages_of(encoded.model_of(self.head), text)
-        elif encoded.is_ours:
-            spans = passages_of(encoded.model, text)
         if self.has_several_vectors or not self.finds_windows:
             return spans
         return windows_of(text[: spans[0][1]]) or spans
