@@ -22,7 +22,7 @@ from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
 from mteb_longembed.retrieval.heads import Pass
-from mteb_longembed.retrieval.make import chunked_pass, encoder_in, make_bm25, scorer_of, searching
+from mteb_longembed.retrieval.make import encoder_in, make_bm25, scorer_of, searching
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
 
@@ -122,10 +122,8 @@ class Runner:
     def _pass(self, candidate: Candidate, split: Split) -> Pass:
         place = candidate.passes, split.label
         if place not in self._passes:
-            if candidate.chunker is None:
-                self._passes[place] = Pass(lambda: self._model(candidate))
-            else:
-                self._passes[place] = chunked_pass(lambda: self._model(candidate), candidate.chunker.cut)
+            cut = getattr(candidate.chunker, "cut", None)
+            self._passes[place] = Pass(lambda: self._model(candidate), cut)
         return self._passes[place]
 
     def _model(self, candidate: Candidate) -> Any:

@@ -99,7 +99,8 @@ class WindowedEncoder:
 
     def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:
         """Encode texts, as mteb calls every encoder: `[texts, d]`, the mean over the windows of each text."""
-        cut = [self.windows(text) for batch in inputs for text in batch["text"]]
+        texts = chain.from_iterable(batch["text"] for batch in inputs)
+        cut = list(map(self.windows, texts))
         table = text_table({str(number): piece for number, piece in enumerate(chain.from_iterable(cut))})
         rows = self.inner.encode(DataLoader(table, batch_size=inputs.batch_size or 1), **kwargs)
         rows = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)

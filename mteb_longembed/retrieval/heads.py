@@ -18,6 +18,7 @@ from mteb_longembed.encoders.model import LongModel, LongModelMixin, LongSentenc
 from mteb_longembed.encoders.tokens import document_prompt, draw
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
+from mteb_longembed.errors import InputError
 from mteb_longembed.names import Vectors
 
 from .encoder import check_as_described, show_bars
@@ -64,17 +65,26 @@ class Pass:
         load: gives mteb's encoder. It is called when something is to be encoded, and the result is not kept beyond
             `release`.
         cut: a user's chunker. Each chunk is encoded on its own.
+
+    Raises:
+        InputError: if an encoder of chunks does not give one vector a text that is compared by cosine or dot product.
     """
 
     def __init__(self, load: Callable[[], Any], cut: CutText | None = None) -> None:
-        self._load = load
+        #: Gives mteb's encoder.
+        self.load = load
         self.cut = cut
         encoder = load()
         self.meta = encoder.mteb_model_meta
-        self.similarity = similarity_of(encoder)
         model: Any = getattr(encoder, "model", None)
         self.is_ours = isinstance(model, LongModelMixin)
         self.has_several_vectors = not hasattr(encoder, "encode")
+        if cut is not None and (self.has_several_vectors or similarity_of(encoder) not in ("cosine", "dot")):
+            raise InputError(
+                "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
+                f"{self.meta.name}: use another name."
+            )
+        self.similarity = similarity_of(encoder)
         self.is_scaled = self.is_ours and is_scaled(model)
         self.cuts_windows = self.is_ours and model.trunk.cuts and cut is None
         self.heads: list[Head] = []
@@ -92,14 +102,9 @@ class Pass:
             head.model = None
 
     @property
-    def encoder(self) -> Any:
-        """mteb's encoder."""
-        return self._load()
-
-    @property
     def model(self) -> LongModel:
         """Our model."""
-        return cast("LongModel", self._load().model)
+        return cast("LongModel", self.load().model)
 
     def head(
         self, rule: Rule | None = None, step: Vectors | None = None, pieces: Pieces | None = None
@@ -228,7 +233,7 @@ class Pass:
         table = text_table({str(number): text for number, text in enumerate(texts)})
         loader: Any = DataLoader(cast("Any", table), batch_size=options.get("batch_size", 32))
         where = {"hf_split": "test", "hf_subset": "default", "prompt_type": kind}
-        return self.encoder.encode(loader, task_metadata=documents.metadata, **where, **options)
+        return self.load().encode(loader, task_metadata=documents.metadata, **where, **options)
 
 
 def _pieces(text: str, kind: PromptType, pieces: Pieces | None, cut: CutText | None) -> list[str]:

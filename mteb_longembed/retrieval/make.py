@@ -1,7 +1,6 @@
 """From a name to a scorer: what `mteb run`, `search` and `compare` all use."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -15,18 +14,17 @@ from mteb.models.search_wrappers import SearchEncoderWrapper
 
 from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder
 from mteb_longembed.encoders.store import EmbeddingStore
-from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
+from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names import Vectors, is_extended_name, split_name
 
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder
 from .evidence import Evidence, Reranked
-from .heads import Pass, Pieces, similarity_of
+from .heads import Pass, Pieces
 from .mteb_search import ForeignSearch, MTEBSearch
 from .neighbours import Neighbours
 from .passage_bm25 import VERSION, PassageBM25
-from .passages import CutText
 from .scorer import Scorer, full_name, full_revision
 from .settings import TRUST, WINDOW, BM25Settings, SearchSettings, read_name, typed_name
 from .windows import Windows
@@ -51,8 +49,7 @@ def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = 
     try:
         with translate_hub_errors():
             if chunker is not None:
-                meta = chunked_meta(name, read_chunker(chunker))
-                return scorer_of(meta.load_model(device=device))
+                return _chunked(name, read_chunker(chunker), device)
             return scorer_of(mteb.get_model(name, device=device))
     except LongEmbedError:
         raise
@@ -79,7 +76,7 @@ def scorer_of(model: Any) -> Scorer:
 def encoder_in(model: Any) -> Any:
     """mteb's encoder inside mteb's object for a name; the object itself if there is none."""
     if isinstance(model, MTEBSearch) and isinstance(model.scorer, Windows):
-        return model.scorer.encoded.encoder
+        return model.scorer.encoded.load()
     return model
 
 
@@ -115,7 +112,7 @@ def searching(
         IncompatibleError: if the model cannot have what is asked for.
     """
     if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
-        return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.encoder)))
+        return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.load())))
     windows = _over_vectors(encoded, vectors, settings, pieces)
     if settings.fuse is None:
         return windows
@@ -186,53 +183,37 @@ def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
         model = mteb.get_model_meta(settings.neighbours, fetch_from_hf=True)
         experiment["neighbours"] = full_name(model)
         experiment["algorithm"] += f"-{full_revision(model)}"
-    return _loading(bm25_s, lambda device: make_bm25(settings, device), experiment_kwargs=experiment)
-
-
-def _loading(known: ModelMeta, make: Callable[[str | None], Scorer], **fields: Any) -> ModelMeta:
-    """mteb's description of a search, from that of a model, with other fields. It loads what `make` gives."""
 
     # mteb copies what is no function
     def load(*_: Any, device: str | None = None, **__: Any) -> MTEBSearch:
-        return MTEBSearch(make(device))
+        return MTEBSearch(make_bm25(settings, device))
 
-    return known.model_copy(update={"loader": load, "loader_kwargs": {}, **fields})
+    fields = {"loader": load, "loader_kwargs": {}, "experiment_kwargs": experiment}
+    return bm25_s.model_copy(update=fields)
 
 
 def chunked_meta(name: str, chunker: NamedChunker) -> ModelMeta:
-    """mteb's description of a search over a user's chunks, each encoded on its own. It loads the search."""
+    """mteb's description of a search over a user's chunks, each encoded on its own. It loads nothing."""
     known = mteb.get_model_meta(name, fetch_from_hf=True)
     name_of_all = full_name(known)
     tail = re.sub(r"[^\w.-]", "-", name_of_all.rpartition("/")[2])
-    return _loading(
-        known,
-        lambda device: _chunked(name, chunker.cut, device),
-        name=f"local/{chunker.name}-{tail}",
-        revision=f"{full_revision(known)}{CHUNKS}{chunker.name}.{chunker.version}",
-        experiment_kwargs=None,
-        adapted_from=name_of_all,
-    )
+    fields = {
+        "name": f"local/{chunker.name}-{tail}",
+        "revision": f"{full_revision(known)}{CHUNKS}{chunker.name}.{chunker.version}",
+        "experiment_kwargs": None,
+        "adapted_from": name_of_all,
+        "loader": None,
+    }
+    return known.model_copy(update=fields)
 
 
-def _chunked(name: str, cut: CutText, device: str | None) -> Scorer:
+def _chunked(name: str, chunker: NamedChunker, device: str | None) -> Scorer:
+    meta = chunked_meta(name, chunker)
     settings = SearchSettings()
     if is_extended_name(name):
         spec, settings = read_name(name)
         name = typed_name(spec)
     model = mteb.get_model(name, device=device)
-    return searching(chunked_pass(lambda: model, cut), None, settings)
-
-
-def chunked_pass(load: Callable[[], Any], cut: CutText) -> Pass:
-    """The pass of an encoder over a user's chunks.
-
-    Raises:
-        InputError: if the encoder does not give one vector a text that is compared by cosine or dot product.
-    """
-    model = load()
-    if not hasattr(model, "encode") or similarity_of(model) not in ("cosine", "dot"):
-        raise InputError(
-            "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
-            f"{model.mteb_model_meta.name}: use another name."
-        )
-    return Pass(load, cut)
+    scorer = searching(Pass(lambda: model, chunker.cut), None, settings)
+    scorer.meta = meta
+    return scorer

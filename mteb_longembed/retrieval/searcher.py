@@ -147,7 +147,7 @@ class Searcher:
             if not text or text.isspace():
                 empty.append(key)
             else:
-                yield key, without_surrogates(text)
+                yield key, text
 
     @overload
     def search(self, query: str, k: int = 10) -> list[Hit]: ...
@@ -176,7 +176,6 @@ class Searcher:
             raise InputError("search needs documents with text: add some first.")
         if not queries:
             return []
-        queries = [without_surrogates(text) for text in queries]
         with self._lock, silence():
             return self._found(queries, k)
 
