@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from mteb.models.abs_encoder import AbsEncoder, get_prompt_name
+from mteb.models.abs_encoder import get_prompt
 from mteb.types import PromptType
 from sentence_transformers.sentence_transformer.modules import Normalize
 from torch.utils.data import DataLoader
@@ -79,12 +79,16 @@ class Pass:
         model: Any = getattr(encoder, "model", None)
         self.is_ours = isinstance(model, LongModelMixin)
         self.has_several_vectors = not hasattr(encoder, "encode")
-        if cut is not None and (self.has_several_vectors or similarity_of(encoder) not in ("cosine", "dot")):
+        #: How vectors are compared, by sentence-transformers' names: several vectors of a text by their product.
+        self.similarity = "dot"
+        if not self.has_several_vectors:
+            name = getattr(model, "similarity_fn_name", None) or self.meta.similarity_fn_name or "cosine"
+            self.similarity = str(getattr(name, "value", name))
+        if cut is not None and (self.has_several_vectors or self.similarity not in ("cosine", "dot")):
             raise InputError(
                 "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
                 f"{self.meta.name}: use another name."
             )
-        self.similarity = similarity_of(encoder)
         self.is_scaled = self.is_ours and is_scaled(model)
         self.cuts_windows = self.is_ours and model.trunk.cuts and cut is None
         self.heads: list[Head] = []
@@ -169,25 +173,24 @@ class Pass:
 
     def query_rows(self, head: Head, queries: Sequence[str]) -> np.ndarray:
         """The vector of each query, `[queries, d]`."""
-        return np.stack([rows.mean(axis=0) for rows in self._known(head, queries, PromptType.query)])
-
-    def text_rows(self, head: Head, texts: Sequence[str]) -> np.ndarray:
-        """The vector of each text that is read like a document, `[texts, d]`; of several vectors, their mean."""
-        return np.stack([rows.mean(axis=0) for rows in self._known(head, texts, PromptType.document)])
+        return self.text_rows(head, queries, PromptType.query)
 
     def rows_of(self, head: Head, texts: Sequence[str]) -> list[np.ndarray]:
         """The vectors of texts that are read like documents, one matrix `[vectors, d]` each. They are not kept here."""
         (rows,) = self._encode([head], texts, PromptType.document, self.documents)
         return rows
 
-    def _known(self, head: Head, texts: Sequence[str], kind: PromptType) -> list[np.ndarray]:
+    def text_rows(
+        self, head: Head, texts: Sequence[str], kind: PromptType = PromptType.document
+    ) -> np.ndarray:
+        """The vector of each text that is read like a document, `[texts, d]`; of several vectors, their mean."""
         missing = [text for text in dict.fromkeys(texts) if (kind, text) not in head.known]
         if missing:
             # one call gives the vectors of all heads
             encoded = self._encode(self.heads, missing, kind, self.documents)
             for one, rows in zip(self.heads, encoded, strict=True):
                 one.known.update({(kind, text): row for text, row in zip(missing, rows, strict=True)})
-        found = [head.known[kind, text] for text in texts]
+        found = np.stack([head.known[kind, text].mean(axis=0) for text in texts])
         for one in self.heads:
             if len(one.known) > MOST_KEPT:
                 one.known.clear()
@@ -251,17 +254,6 @@ def _matrix(rows: Any) -> np.ndarray:
     return np.atleast_2d(np.asarray(torch.as_tensor(rows).float().cpu()))
 
 
-def similarity_of(encoder: Any) -> str:
-    """How an encoder for mteb compares its vectors: `cosine`, `dot` or another of sentence-transformers' names."""
-    model: Any = getattr(encoder, "model", None)
-    if not hasattr(encoder, "encode"):  # several vectors: their length is 1, or they are raw
-        return "cosine" if is_scaled(model) else "dot"
-    name = (
-        getattr(model, "similarity_fn_name", None) or encoder.mteb_model_meta.similarity_fn_name or "cosine"
-    )
-    return str(getattr(name, "value", name))
-
-
 # ---- our models ----------------------------------------------------------------------------------------------
 
 
@@ -291,9 +283,8 @@ def encode(
     first = models[0]
     options = documents.options
     with torch.inference_mode():
-        task = {"task": "query" if kind == PromptType.query else "document"}
         prompt = _prompt_of(first, documents, kind)
-        engine = Engine(models, prompt or None, options.get("batch_size", 32), task)
+        engine = Engine(models, prompt or None, options.get("batch_size", 32), {"task": kind.value})
         engine.keep_in(first.store)
         done = engine.encode(texts, show=options.get("show_progress_bar", show_bars()))
     found = []
@@ -324,13 +315,7 @@ def document_bytes(model: LongModel) -> int:
 
 def _prompt_of(model: LongModel, documents: Documents, kind: PromptType) -> str | None:
     """The prompt of a task: the one that mteb gives the model, or else its own."""
-    prompts, _ = AbsEncoder.validate_task_to_prompt_name(
-        cast("dict[str, str]", model.prompts), raise_for_invalid_keys=False
-    )
-    if prompts:
-        prompt = prompts.get(get_prompt_name(prompts, documents.metadata, kind) or "")
-        if prompt is not None:
-            return prompt
-    if kind == PromptType.document:
+    prompt = get_prompt(cast("dict[str, str]", model.prompts), documents.metadata, kind)
+    if prompt is None and kind == PromptType.document:
         return document_prompt(model)
-    return model.prompts.get("query")
+    return prompt
