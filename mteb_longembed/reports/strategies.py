@@ -36,10 +36,8 @@ def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
     frame = results[~(results["length"] > LONGEST)]
     # behind the commit of our models is the version of the algorithms (`-le3`, `-le3-se3`)
     frame = frame.assign(commit=frame["revision"].str.replace("-le[0-9]+([.-].*)?$", "", regex=True))
-    n_splits = frame.groupby("task")["split"].nunique()
-    cells = frame.groupby([*_MODEL, "task"], dropna=False)["score"].agg(["mean", "size"]).reset_index()
-    cells.loc[cells["size"] < cells["task"].map(n_splits), "mean"] = None
-    scores = cells.pivot(index=_MODEL, columns="task", values="mean")
+    by_split = frame.pivot(index=_MODEL, columns=["task", "split"], values="score")
+    scores = by_split.T.groupby(level="task").agg(pd.Series.mean, skipna=False).T
     table = scores.copy()
     for name, tasks in _averaged(list(scores)).items():
         table[name] = scores[tasks].mean(axis=1, skipna=False)

@@ -220,7 +220,9 @@ class Pass:
             encoded = [self._encoded_by_mteb(flat, kind, documents)] * len(asked)
         found = []
         for head, of_head, rows in zip(asked, pieces, encoded, strict=True):
-            known = dict(zip(flat, map(_matrix, rows), strict=True))
+            known = {}
+            for piece, row in zip(flat, rows, strict=True):
+                known[piece] = np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
             matrices = []
             for of_text in of_head:
                 matrix = np.concatenate([known[piece] for piece in of_text])
@@ -248,10 +250,6 @@ def _pieces(text: str, kind: PromptType, pieces: Pieces | None, cut: CutText | N
     if pieces is not None:
         return pieces(text)
     return [text]
-
-
-def _matrix(rows: Any) -> np.ndarray:
-    return np.atleast_2d(np.asarray(torch.as_tensor(rows).float().cpu()))
 
 
 # ---- our models ----------------------------------------------------------------------------------------------

@@ -29,9 +29,6 @@ from .scorer import Scorer, full_name, full_revision
 from .settings import TRUST, WINDOW, BM25Settings, SearchSettings, read_name, typed_name
 from .windows import Windows
 
-#: What stands in a revision before the name of a chunker and its version.
-CHUNKS = "-chunks."
-
 
 def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = None) -> Scorer:
     """The scorer of a name: of an extended model, with or without settings of search, or of any model of mteb's.
@@ -65,6 +62,7 @@ def scorer_of(model: Any) -> Scorer:
         ModelError: if it neither embeds nor searches.
     """
     if isinstance(model, MTEBSearch):
+        model.scorer.meta = model.mteb_model_meta
         return model.scorer
     if hasattr(model, "encode"):
         return searching(Pass(lambda: model), None, SearchSettings())
@@ -199,7 +197,7 @@ def chunked_meta(name: str, chunker: NamedChunker) -> ModelMeta:
     tail = re.sub(r"[^\w.-]", "-", name_of_all.rpartition("/")[2])
     fields = {
         "name": f"local/{chunker.name}-{tail}",
-        "revision": f"{full_revision(known)}{CHUNKS}{chunker.name}.{chunker.version}",
+        "revision": f"{full_revision(known)}-chunks.{chunker.name}.{chunker.version}",
         "experiment_kwargs": None,
         "adapted_from": name_of_all,
         "loader": None,

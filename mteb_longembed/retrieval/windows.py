@@ -54,6 +54,10 @@ class Windows:
         self.join = join
         self.whiten = whiten
         self.meta = encoded.meta
+        #: Whether a document has several vectors.
+        self.has_several_vectors = (
+            encoded.has_several_vectors or encoded.cut is not None or head.step is not None
+        )
         #: Whether `passages` looks for the best window of a document that has one vector.
         self.finds_windows = True
         self._scales = scales or whiten is not None
@@ -70,12 +74,6 @@ class Windows:
         self._n_measured = 0
         self._temperature = Temperature(self._set_temperature)
         self._spans: dict[int, list[Span]] = {}
-
-    @property
-    def has_several_vectors(self) -> bool:
-        """Whether a document has several vectors."""
-        encoded = self.encoded
-        return self.head.step is not None or encoded.cut is not None or encoded.has_several_vectors
 
     def fit(self, documents: Documents) -> None:
         """Encode documents, unless the pass knows them."""
