@@ -89,7 +89,12 @@ class Pass:
                 "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
                 f"{self.meta.name}: use another name."
             )
-        self.is_scaled = self.is_ours and is_scaled(model)
+        #: Whether its vectors have length 1.
+        self.is_scaled = False
+        if self.is_ours:
+            # several vectors may be scaled where they are grouped, or, as those of an adapted model, before
+            is_grouped = model.head.vectors is not None and model.head.normalize
+            self.is_scaled = is_grouped or any(isinstance(module, Normalize) for module in model.head.behind)
         self.cuts_windows = self.is_ours and model.trunk.cuts and cut is None
         self.heads: list[Head] = []
         self._forget()
@@ -290,14 +295,6 @@ def encode(
         dims = getattr(model, "truncate_dim", None)
         found.append([done[text][place][..., :dims] for text in texts])
     return found
-
-
-def is_scaled(model: LongModelMixin) -> bool:
-    """Whether the model's vectors have length 1."""
-    head = model.head
-    # several vectors may be scaled where they are grouped, or, as those of an adapted model, before
-    is_grouped = head.vectors is not None and head.normalize
-    return is_grouped or any(isinstance(module, Normalize) for module in head.behind)
 
 
 def document_bytes(model: LongModel) -> int:

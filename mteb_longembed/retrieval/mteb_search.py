@@ -69,8 +69,8 @@ class MTEBSearch:
         best: dict[str, dict[str, float]] = {}
         if top_ranked is None:
             found = best_documents(self.scorer, texts, top_k, len(documents))
-            for query, (values, numbers) in zip(queries["id"], found, strict=True):
-                best[query] = {documents.ids[n]: value for n, value in zip(numbers, values, strict=True)}
+            for query, pairs in zip(queries["id"], found, strict=True):
+                best[query] = {documents.ids[number]: score for score, number in pairs}
             return best
         rows = chain.from_iterable(matrices(self.scorer, texts, len(documents)))
         for query, scores in zip(queries["id"], rows, strict=True):
@@ -90,14 +90,14 @@ def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterat
 
 def best_documents(
     scorer: Scorer, queries: Sequence[str], top_k: int, n_documents: int
-) -> list[tuple[list[float], list[int]]]:
-    """For each query the scores and numbers of its best documents, best first; of equal ones, the first."""
+) -> list[list[tuple[float, int]]]:
+    """For each query the score and number of each of its best documents, best first; of equal ones, the first."""
     found = []
     for scores in matrices(scorer, queries, n_documents):
         values, numbers = torch.from_numpy(scores).sort(dim=1, descending=True, stable=True)
         for row, places in zip(values[:, :top_k], numbers[:, :top_k], strict=True):
             ranked = torch.isfinite(row)
-            found.append((row[ranked].tolist(), places[ranked].tolist()))
+            found.append(list(zip(row[ranked].tolist(), places[ranked].tolist(), strict=True)))
     return found
 
 

@@ -182,8 +182,7 @@ class Searcher:
     def _found(self, queries: list[str], k: int) -> list[list[Hit]]:
         documents = self._documents
         rankings = []
-        for scores, numbers in best_documents(self.scorer, queries, k, len(documents)):
-            pairs = list(zip(scores, numbers, strict=True))
+        for pairs in best_documents(self.scorer, queries, k, len(documents)):
             if isinstance(self.scorer, PassageBM25):
                 pairs = [(score, number) for score, number in pairs if score > 0]
             rankings.append(pairs)
