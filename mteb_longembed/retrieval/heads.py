@@ -286,7 +286,10 @@ def encode(
     first = models[0]
     options = documents.options
     with torch.inference_mode():
-        prompt = _prompt_of(first, documents, kind)
+        # the prompt of a task that mteb gives the model, or else its own
+        prompt = get_prompt(cast("dict[str, str]", first.prompts), documents.metadata, kind)
+        if prompt is None and kind == PromptType.document:
+            prompt = document_prompt(first)
         engine = Engine(models, prompt or None, options.get("batch_size", 32), {"task": kind.value})
         engine.keep_in(first.store)
         done = engine.encode(texts, show=options.get("show_progress_bar", show_bars()))
@@ -306,11 +309,3 @@ def document_bytes(model: LongModel) -> int:
         size = getattr(strategy, "size", strategy.trained_len)
         step = max(size - getattr(strategy, "overlap", 0) - 2, 1)
     return 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // int(step))
-
-
-def _prompt_of(model: LongModel, documents: Documents, kind: PromptType) -> str | None:
-    """The prompt of a task: the one that mteb gives the model, or else its own."""
-    prompt = get_prompt(cast("dict[str, str]", model.prompts), documents.metadata, kind)
-    if prompt is None and kind == PromptType.document:
-        return document_prompt(model)
-    return prompt
