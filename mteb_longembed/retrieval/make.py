@@ -111,40 +111,17 @@ def searching(
     """
     if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
         return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.load())))
-    windows = _over_vectors(encoded, vectors, settings, pieces)
+    windows = Windows(encoded, vectors, settings, pieces)
     if settings.fuse is None:
         return windows
     parts = [windows]
     if settings.weights or settings.whiten:
         plain = replace(settings, weights=None, whiten=None)
-        parts.insert(0, _over_vectors(encoded, vectors, plain, pieces))
+        parts.insert(0, Windows(encoded, vectors, plain, pieces))
     # words are asked by sentence where the encoder is, and their neighbours are those of the model itself
     bm25 = BM25Settings(window=WINDOW, query=settings.query)
     neighbours = Neighbours(partial(encoded.text_rows, parts[0].head))
     return Evidence(parts, PassageBM25(bm25, neighbours=neighbours), settings.trust or TRUST)
-
-
-def _over_vectors(
-    encoded: Pass, vectors: Vectors | None, settings: SearchSettings, pieces: Pieces | None
-) -> Windows:
-    rule = settings.weights
-    fitted_on = None
-    scales = encoded.is_scaled or encoded.similarity == "cosine"
-    if vectors is not None or encoded.has_several_vectors:
-        scales = encoded.is_scaled
-        pieces = None
-    elif settings.whiten and encoded.cuts_windows:
-        fitted_on = encoded.head(rule, "window")
-    return Windows(
-        encoded,
-        encoded.head(rule, vectors, pieces),
-        settings.score or "max",
-        scales=scales,
-        whiten=settings.whiten,
-        fitted_on=fitted_on,
-        temperature=settings.temperature,
-        by_sentence=settings.query is not None,
-    )
 
 
 def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 | Reranked:

@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -11,8 +10,6 @@ from mteb_longembed.files import write_at
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
-#: How the vectors of a document give its score: the best one counts, or all of them.
-Join = Literal["max", "softmax"]
 
 
 class CorpusVectors:
