@@ -6,7 +6,7 @@ import numpy as np
 
 from mteb_longembed.encoders.whitening import unit
 
-from .heads import Head, Pass
+from .heads import Pass
 from .passage_bm25 import PassageBM25
 from .scorer import Documents, Span
 from .settings import TRUST
@@ -72,17 +72,14 @@ class Reranked:
     A model reads only these, when a question asks for them for the first time.
 
     Args:
-        words: finds the first documents, and its passages are shown.
-        encoded: the pass of the model that reads them.
-        head: its head with several vectors.
-        n: how many documents of a question are read.
+        words: finds the first documents, and its passages are shown. Its settings say how many are read.
+        encoded: the pass of the model that reads them, with several vectors a document.
     """
 
-    def __init__(self, words: PassageBM25, encoded: Pass, head: Head, n: int) -> None:
+    def __init__(self, words: PassageBM25, encoded: Pass) -> None:
         self.words = words
         self.encoded = encoded
-        self.head = head
-        self.n = n
+        self.head = encoded.head()
         self.meta = words.meta
         self._documents = Documents([], [])
         self._forget()
@@ -110,7 +107,7 @@ class Reranked:
         scores = self.words.evidence(queries)
         if not scores.size:
             return scores
-        firsts = np.argsort(-scores, axis=1, kind="stable")[:, : self.n]
+        firsts = np.argsort(-scores, axis=1, kind="stable")[:, : self.words.settings.rerank]
         self._read(np.unique(firsts).tolist())
         temperature = self._temperature.at(len(self._documents), self._spread)
         asked = unit(self.encoded.query_rows(self.head, queries))
@@ -119,9 +116,8 @@ class Reranked:
             cosines = np.concatenate(windows) @ query
             counts = np.array(list(map(len, windows)))
             # the evidence of each document's windows in nats, and that of its words
-            found = (
-                all_vectors(cosines[None], counts, temperature)[0] / temperature + TRUST * scores[row, first]
-            )
+            found = all_vectors(cosines[None], counts, temperature)[0] / temperature
+            found += TRUST * scores[row, first]
             # whoever follows by words is below all of these
             scores[row] += found.min() - scores[row, first[-1]]
             scores[row, first] = found

@@ -144,11 +144,10 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 
             "give another model."
         )
     encoded = Pass(lambda: encoder)
-    head = encoded.head()
-    words = PassageBM25(settings, meta, Neighbours(partial(encoded.text_rows, head)))
+    words = PassageBM25(settings, meta, Neighbours(partial(encoded.text_rows, encoded.head())))
     if settings.rerank is None:
         return words
-    return Reranked(words, encoded, head, settings.rerank)
+    return Reranked(words, encoded)
 
 
 def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
