@@ -37,7 +37,8 @@ def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
     # behind the commit of our models is the version of the algorithms (`-le3`, `-le3-se3`)
     frame = frame.assign(commit=frame["revision"].str.replace("-le[0-9]+([.-].*)?$", "", regex=True))
     by_split = frame.pivot(index=_MODEL, columns=["task", "split"], values="score")
-    scores = by_split.T.groupby(level="task").agg(pd.Series.mean, skipna=False).T
+    means = {task: by_split[task].mean(axis=1, skipna=False) for task in sorted(set(frame["task"]))}
+    scores = pd.DataFrame(means, by_split.index)
     table = scores.copy()
     for name, tasks in _averaged(list(scores)).items():
         table[name] = scores[tasks].mean(axis=1, skipna=False)
