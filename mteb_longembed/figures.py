@@ -27,6 +27,16 @@ RC: Any = {
 METADATA = {"svg": {"Date": None, "Creator": None}, "png": {}, "pdf": {"CreationDate": None}}
 
 
+def panels(width: float, height: float, n: int) -> tuple[Figure, Any]:
+    """A figure of this size in inches, and `n` panels side by side, whose vertical axis is one."""
+    import matplotlib  # takes a second, and most commands draw nothing
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        return figure, figure.subplots(1, n, squeeze=False, sharey=True)[0]
+
+
 def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
     """A figure as the bytes of a file.
 
@@ -35,7 +45,7 @@ def drawn(figure: Figure, kind: str, **options: Any) -> bytes:
         kind: one of `METADATA`.
         options: of matplotlib's `savefig`.
     """
-    import matplotlib  # takes a second, and most commands draw nothing
+    import matplotlib
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):

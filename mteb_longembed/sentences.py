@@ -1,7 +1,7 @@
 """Where the sentences of a text end, by Unicode's rules: the one splitter of this package."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import regex  # type: ignore[import-untyped]
 
@@ -51,8 +51,7 @@ def sentence_ends(text: str) -> Iterator[int]:
     >>> list(sentence_ends("It cost 3.5 million. Why?")), list(sentence_ends("It was\nfound. Why?"))
     ([21], [14])
     """
-    first = 0
-    for last in (*_block_ends(text), len(text)):
+    for first, last in pairwise([0, *_block_ends(text), len(text)]):
         block = text[first:last].translate(_BREAKS)
         start = 0
         for match in _ENDS.finditer(block):
@@ -62,7 +61,6 @@ def sentence_ends(text: str) -> Iterator[int]:
                 start = end
         if last < len(text):
             yield last
-        first = last
 
 
 def _block_ends(text: str) -> Iterator[int]:
@@ -115,11 +113,10 @@ def sentences(text: str) -> list[str]:
     ['It cost 3.5 million.', 'Why?']
     """
     found = []
-    start = 0
-    for end in (*sentence_ends(text), len(text)):
-        if piece := text[start:end].strip():
+    for start, end in pairwise([0, *sentence_ends(text), len(text)]):
+        piece = text[start:end].strip()
+        if piece:
             found.append(_LINE_BREAK.sub(" ", piece))
-        start = end
     return found or [text]
 
 

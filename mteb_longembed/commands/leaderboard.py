@@ -19,12 +19,8 @@ BENCHMARKS = ["LongEmbed+", "NanoLongEmbed", "LongEmbed"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    parser.add_argument(
-        "results",
-        type=Path,
-        metavar="RESULTS",
-        help="a folder that `mteb run` wrote (its default is results/)",
-    )
+    told = "a folder that `mteb run` wrote (its default is results/)"
+    parser.add_argument("results", type=Path, metavar="RESULTS", help=told)
     parser.add_argument(
         "--port", type=int, default=7860, metavar="N", help="the port of the page (default: 7860)"
     )

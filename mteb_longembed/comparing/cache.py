@@ -1,7 +1,6 @@
 """What earlier runs have found: each query's scores, and costs, in one output folder."""
 
 import hashlib
-import io
 import json
 import platform
 from collections.abc import Callable, Sequence
@@ -52,9 +51,7 @@ class Cache:
 
     def keep(self, meta: ModelMeta, split: Split, scores: pd.DataFrame) -> None:
         """Keep each query's scores. If the disk refuses that, it is noted in `refused`."""
-        out = io.BytesIO()
-        scores.to_parquet(out, write_page_checksum=True)
-        self._keep(self._scores(meta, split), out.getvalue())
+        self._keep(self._scores(meta, split), scores.to_parquet(write_page_checksum=True))
 
     def _keep(self, path: Path, content: bytes | str) -> None:
         make_folder("the folder of scores", path.parent)

@@ -135,7 +135,7 @@ class Candidate:
     def model_of_pass(self) -> str:
         """The name that loads the model of its pass."""
         if self.model is not None:
-            return typed_name(self.model, left_out=["vectors"])
+            return typed_name(replace(self.model, vectors=None))
         return self.base or self.name
 
     @property
@@ -154,12 +154,9 @@ class Candidate:
         return chunked(made, self.chunker)
 
     def in_type(self, dtype: str) -> Candidate:
-        """The candidate of a base in a compute type. The base stays the base."""
-        if self.model is None:
-            return self
-        return replace(
-            _of_model(replace(self.model, dtype=cast("Any", dtype)), self.search, self.base), kind=self.kind
-        )
+        """The candidate of a model of ours in a compute type. The base stays the base."""
+        model = replace(cast("ModelSpec", self.model), dtype=cast("Any", dtype))
+        return replace(_of_model(model, self.search, self.base), kind=self.kind)
 
 
 def named(name: str, base: str = "") -> Candidate:

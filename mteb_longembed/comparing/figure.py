@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mteb_longembed.figures import GRID, RC
+from mteb_longembed.figures import GRID, panels
 
 from .summary import BEHIND, GOOD_ENOUGH, MARGIN, MAY_BE_BEST, is_number
 
@@ -32,16 +32,11 @@ def draw(comparison: Comparison) -> Figure:
     Two intervals on the left may overlap although the difference on the same queries is sure: that is on the right.
     What is within the margin of the best is shaded there.
     """
-    import matplotlib  # takes a second
-    from matplotlib.figure import Figure
-
     summary = comparison.summary
     labels = [_BREAKS.sub(r"\1\n", label) for label in summary["label"]]
     lines = np.array([label.count("\n") + 2 for label in labels])  # one more parts two labels
     places = np.cumsum(lines) - lines / 2
-    with matplotlib.rc_context(RC):
-        figure = Figure(figsize=(_WIDTH, 0.8 + _LINE * lines.sum()), layout="constrained")
-        scores, differences = figure.subplots(1, 2, sharey=True)
+    figure, (scores, differences) = panels(_WIDTH, 0.8 + _LINE * lines.sum(), 2)
     for place, row in zip(places, summary.itertuples(), strict=True):
         colour = _COLOURS[row.standing]
         _mark(scores, place, (row.score, row.low, row.high), colour)

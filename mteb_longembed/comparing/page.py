@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -250,8 +249,6 @@ def write_all(comparison: Comparison, output: Path, command: str) -> Path:
     folder = output / COMPARISONS / slug(f"{'+'.join(comparison.tasks)[:60]}-{comparison.identity[:8]}")
     make_folder("the comparison's folder", folder)
     write_file(folder / "compare.json", as_json(comparison))
-    out = io.BytesIO()
-    comparison.scores.to_parquet(out)
-    write_file(folder / "scores.parquet", out.getvalue())
+    write_file(folder / "scores.parquet", comparison.scores.to_parquet())
     write_file(folder / PAGE, page(comparison, command))
     return folder

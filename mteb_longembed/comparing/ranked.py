@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -118,17 +118,13 @@ def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
     if isinstance(source, (str, Path)):
         where = str(source)
         trec = _TREC
-    if (
-        hasattr(source, "to_dict")
-        and not isinstance(source, pd.DataFrame)
-        and not hasattr(source, "to_pandas")
-    ):
+    is_table = isinstance(source, pd.DataFrame) or hasattr(source, "to_pandas")
+    if hasattr(source, "to_dict") and not is_table:
         # ranx' Run
         source = source.to_dict()
     if isinstance(source, Mapping):
-        rows = _of_dict(source, where)
-    else:
-        rows = _of_table(read_table(source, where, trec=trec), where)
+        source = _of_dict(source, where)
+    rows = _of_table(read_table(source, where, trec=trec), where)
     rows["number"] = rows["score"].map(_number).astype(float)
     is_id = rows[["query", "document"]].apply(lambda ids: ids.notna() & (ids.astype(str).str.strip() != ""))
     rows = rows.astype({"query": str, "document": str})
@@ -160,16 +156,13 @@ def _of_table(table: pd.DataFrame, where: str) -> pd.DataFrame:
     return rows
 
 
-def _of_dict(source: Mapping[str, Any], where: str) -> pd.DataFrame:
-    rows: list[tuple[object, ...]] = []
+def _of_dict(source: Mapping[str, Any], where: str) -> Iterator[dict[str, object]]:
     for query, ranking in source.items():
         if not isinstance(ranking, Mapping):
             kind = type(ranking).__name__
             raise DataError(f"{where}: each query needs a dict of documents with their scores, got a {kind}.")
-        rows += [(query, document, score) for document, score in ranking.items()]
-    if not rows:
-        raise DataError(f"{where} must have at least one ranked document, got none.")
-    return pd.DataFrame(rows, columns=["query", "document", "score"], dtype=object)
+        for document, score in ranking.items():
+            yield {"query": query, "document": document, "score": score}
 
 
 def _number(value: Any) -> float:

@@ -21,8 +21,8 @@ from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
-from mteb_longembed.retrieval.heads import Pass
-from mteb_longembed.retrieval.make import chunked_pass, encoder_in, make_bm25, scorer_of, searching
+from mteb_longembed.retrieval.heads import Pass, Pieces
+from mteb_longembed.retrieval.make import encoder_in, make_bm25, scorer_of, searching
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
 
@@ -66,9 +66,10 @@ class Runner:
     device: str | None
     #: The one model that is loaded, mteb's object, by the name of its pass.
     _loaded: dict[str, Any] = field(default_factory=dict)
-    #: The vectors of a pass on a split stay until the end, a scorer until it has scored.
+    #: The vectors of a pass on a split stay until the end.
     _passes: dict[tuple[str, tuple[str, str]], Pass] = field(default_factory=dict)
-    _scorers: dict[tuple[str, tuple[str, str]], Scorer] = field(default_factory=dict)
+    #: What cuts texts for a model of mteb's own, by the name of a candidate.
+    _pieces: dict[str, Pieces] = field(default_factory=dict)
     #: The speed of a pass, how far its rounds lay apart, and the bytes of a vector.
     _speeds: dict[str, tuple[float, float, int]] = field(default_factory=dict)
 
@@ -81,8 +82,6 @@ class Runner:
             if table is None:
                 table = evaluate(self._scorer(candidate, split), split, candidate.tolerance)
                 self.cache.keep(candidate.meta, split, table)
-                # the pass keeps its vectors, and a scorer has a copy of them
-                del self._scorers[candidate.id, split.label]
             tables.append(table.assign(groups=table["query"].map(split.groups)))
         scores = pd.concat(tables, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
@@ -91,19 +90,6 @@ class Runner:
     # ---- scorers -----------------------------------------------------------------------------------------
 
     def _scorer(self, candidate: Candidate, split: Split) -> Scorer:
-        """The scorer of a candidate on a split. Those of the other candidates of its pass are made with it."""
-        place = candidate.id, split.label
-        if place not in self._scorers:
-            for other in self.candidates:
-                is_other = other.passes == candidate.passes and other.id != candidate.id
-                if is_other and self.cache.find(other.meta, split) is None:
-                    # what is wrong with it is said when it runs
-                    with suppress(LongEmbedError):
-                        self._scorers[other.id, split.label] = self._made(other, split)
-            self._scorers[place] = self._made(candidate, split)
-        return self._scorers[place]
-
-    def _made(self, candidate: Candidate, split: Split) -> Scorer:
         if candidate.scorer is not None:
             return candidate.scorer
         if candidate.words is not None:
@@ -113,19 +99,23 @@ class Runner:
             return searching(self._pass(candidate, split), vectors, candidate.search)
         if not hasattr(self._model(candidate), "encode"):
             return scorer_of(self._model(candidate))
-        pieces = None
-        if candidate.name != candidate.base:
+        name = candidate.name
+        if name != candidate.base and name not in self._pieces:
             # windows around the model of the pass
-            pieces = cast("Any", mteb.get_model(candidate.name, device=self.device)).windows
-        return searching(self._pass(candidate, split), None, SearchSettings(), pieces)
+            self._pieces[name] = cast("Any", mteb.get_model(name, device=self.device)).windows
+        return searching(self._pass(candidate, split), None, SearchSettings(), self._pieces.get(name))
 
     def _pass(self, candidate: Candidate, split: Split) -> Pass:
+        """The pass of a candidate on a split, which encodes for all candidates that have not run."""
         place = candidate.passes, split.label
         if place not in self._passes:
-            if candidate.chunker is None:
-                self._passes[place] = Pass(lambda: self._model(candidate))
-            else:
-                self._passes[place] = chunked_pass(lambda: self._model(candidate), candidate.chunker.cut)
+            cut = getattr(candidate.chunker, "cut", None)
+            self._passes[place] = Pass(lambda: self._model(candidate), cut)
+            for other in self.candidates:
+                if other.passes == candidate.passes and self.cache.find(other.meta, split) is None:
+                    # what is wrong with it is said when it runs
+                    with suppress(LongEmbedError):
+                        self._scorer(other, split)
         return self._passes[place]
 
     def _model(self, candidate: Candidate) -> Any:
@@ -176,9 +166,7 @@ class Runner:
         plain = getattr(self._model(candidate), "model", None)
         if not isinstance(plain, LongModelMixin):
             return count_words_of(self.splits, candidate.target_len)
-        model = cast("LongModel", plain)
-        if candidate.model is not None and candidate.model.vectors is not None:
-            model = heads.raw(model, cast("Any", candidate.model.vectors))
+        model = heads.raw(cast("LongModel", plain), getattr(candidate.model, "vectors", None))
         cost = count(model, self.splits, candidate.target_len, cut)
         if candidate.passes not in self._speeds:
             # a few batches of a device

@@ -1,13 +1,14 @@
 """The score of each query: a scorer on a split, in this process, in batches of queries."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.retrieval.mteb_search import queries_at_once
+from mteb_longembed.retrieval.mteb_search import matrices
 from mteb_longembed.retrieval.scorer import Scorer, full_name
 from mteb_longembed.sentences import count_words
 
@@ -41,17 +42,14 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
         raise DataError(f"{', '.join(split.label)}: no query has a relevant document to be scored by.")
     scorer.fit(split.documents)
     texts = split.judged_queries
-    keys = list(texts)
     ranked: dict[str, dict[str, float]] = {}  # by query and document, of the first documents
-    size = queries_at_once(len(split.documents))
-    for start in range(0, len(keys), size):
-        asked = keys[start : start + size]
-        for query, scores in zip(asked, scorer.scores([texts[key] for key in asked]), strict=True):
-            if np.isnan(scores).any() or np.isposinf(scores).any():
-                raise DataError(
-                    f"{full_name(scorer.meta)} must give finite scores, but it gave NaN or infinity for a query."
-                )
-            ranked[query] = _first_documents(scores, split, query, tolerance)
+    matrix = chain.from_iterable(matrices(scorer, list(texts.values()), len(split.documents)))
+    for query, scores in zip(texts, matrix, strict=True):
+        if np.isnan(scores).any() or np.isposinf(scores).any():
+            raise DataError(
+                f"{full_name(scorer.meta)} must give finite scores, but it gave NaN or infinity for a query."
+            )
+        ranked[query] = _first_documents(scores, split, query, tolerance)
     rows = []
     for query, judged in split.judged.items():
         ties = group_ties(ranked.get(query, {}), judged, tolerance)

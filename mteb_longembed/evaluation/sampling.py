@@ -53,10 +53,8 @@ def _sampled_ids(split: Split, kept: set[str], n_documents: int, seed: int) -> s
     scorer = PassageBM25()
     scorer.fit(split.documents)
     by_query = []
-    for scores, numbers in best_documents(
-        scorer, list(split.queries.values()), min(_RANKS, len(ids)), len(ids)
-    ):
-        pairs = [(-score, ids[number]) for score, number in zip(scores, numbers, strict=True)]
+    for best in best_documents(scorer, list(split.queries.values()), _RANKS, len(ids)):
+        pairs = [(-score, ids[number]) for score, number in best]
         by_query.append([key for _, key in sorted(pairs)])
     n_hard = len(kept) + (n_documents - len(kept)) // 2
     for key in chain.from_iterable(zip_longest(*by_query)):

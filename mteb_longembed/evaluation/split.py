@@ -1,7 +1,7 @@
 """One split of a task: its documents, queries and judgements, and their identity."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,14 +9,12 @@ from typing import Any
 from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
+from mteb_longembed.data.check import Passages
 from mteb_longembed.data.texts import data_identity, query_texts
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.metrics import Metric, read_metric
 from mteb_longembed.retrieval.mteb_search import documents_of
 from mteb_longembed.retrieval.scorer import Documents
-
-#: Query id -> document id -> start and end of each passage that answers, in characters.
-Passages = Mapping[str, Mapping[str, Sequence[tuple[int, int]]]]
 
 
 @dataclass(frozen=True, eq=False)

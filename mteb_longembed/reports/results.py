@@ -1,9 +1,8 @@
 """What `mteb run` writes, as one DataFrame: a row for each model, task and split.
 
 Results are files `<org>__<name>/<revision>/[experiments/<experiment>/]<Task>.json` with `model_meta.json` beside them,
-at any depth, also in copies of the public results repository. Up to version 0.7 our models were no experiments: their
-whole name and the version of the algorithms stood in name and revision. They are the same models. mteb is not used, so
-a report over thousands of files needs no torch.
+at any depth, also in copies of the public results repository. mteb is not used, so a report over thousands of files
+needs no torch.
 """
 
 import re
@@ -15,7 +14,7 @@ import pandas as pd
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.files import printable, read_json
-from mteb_longembed.names import name_of, read_tokens, revision_of, split_name
+from mteb_longembed.names import name_of, read_tokens, revision_of
 
 COLUMNS = ("model", "revision", "base", "strategy", "target", "task", "split", "length", "data", "score")
 #: How the names of LongEmbed's tasks begin, ours and mteb's own.
@@ -98,25 +97,22 @@ def _read_results(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_model(folder: Path) -> dict[str, Any]:
-    """What `model_meta.json` beside a result says of the model, and the parts of its name."""
+    """What `model_meta.json` beside a result says of the model. Only a strategy is an experiment on another base."""
     try:
-        meta = read_json(folder / "model_meta.json")
-        experiment: Any = meta.get("experiment_kwargs") or {}
+        meta: dict[str, Any] = read_json(folder / "model_meta.json")
+        experiment: dict[str, Any] = dict(meta.get("experiment_kwargs") or {})
         name = printable(name_of(str(meta["name"]), experiment))
-        revision = printable(revision_of(str(meta.get("revision") or folder.name), experiment))
+        revision = printable(revision_of(meta.get("revision") or folder.name, experiment))
+        model: dict[str, Any] = {"model": name, "revision": revision, "base": name}
+        model |= {"strategy": "none", "target": None}
+        if "strategy" in experiment:
+            model["base"] = printable(str(meta["name"]))
+            model["strategy"] = printable(str(experiment["strategy"]))
+            if "target_len" in experiment:
+                model["target"] = read_tokens("the target", experiment["target_len"])
     except (DataError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"model_meta.json beside it says no name and 'experiment_kwargs': {error}.") from None
-    model = {"model": name, "revision": revision}
-    base, strategy, target, _ = split_name(name)
-    n_tokens = None
-    try:
-        if target is not None:
-            n_tokens = read_tokens("the target", target)
-    except InputError:
-        strategy = None  # another name that has a `+` and an `@`
-    if strategy is None or not strategy.isalnum():
-        return {**model, "base": name, "strategy": "none", "target": None}
-    return {**model, "base": base, "strategy": strategy, "target": n_tokens}
+    return model
 
 
 def split_length(split: str) -> int | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.figures import GRID, RC
+from mteb_longembed.figures import GRID, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,10 +36,9 @@ def by_strategy(results: pd.DataFrame) -> pd.DataFrame:
     frame = results[~(results["length"] > LONGEST)]
     # behind the commit of our models is the version of the algorithms (`-le3`, `-le3-se3`)
     frame = frame.assign(commit=frame["revision"].str.replace("-le[0-9]+([.-].*)?$", "", regex=True))
-    n_splits = frame.groupby("task")["split"].nunique()
-    cells = frame.groupby([*_MODEL, "task"], dropna=False)["score"].agg(["mean", "size"]).reset_index()
-    cells.loc[cells["size"] < cells["task"].map(n_splits), "mean"] = None
-    scores = cells.pivot(index=_MODEL, columns="task", values="mean")
+    by_split = frame.pivot(index=_MODEL, columns=["task", "split"], values="score")
+    means = {task: by_split[task].mean(axis=1, skipna=False) for task in sorted(set(frame["task"]))}
+    scores = pd.DataFrame(means, by_split.index)
     table = scores.copy()
     for name, tasks in _averaged(list(scores)).items():
         table[name] = scores[tasks].mean(axis=1, skipna=False)
@@ -84,27 +83,21 @@ def draw(results: pd.DataFrame) -> Figure:
     Raises:
         InputError: if no task has splits by length.
     """
-    import matplotlib  # takes a second, and most reports draw nothing
-    from matplotlib.figure import Figure
-
     lengths = results.dropna(subset=["length"])
     if lengths.empty:
         raise InputError("there is nothing to draw by length: no result has splits such as test_1024.")
     tasks = list(lengths["task"].unique())
     models = list(lengths["model"].unique())
-    with matplotlib.rc_context(RC):
-        figure = Figure(figsize=(5.4 * len(tasks), 4 + 0.16 * len(models)), layout="constrained")
-        panels = figure.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
-    for axes, task in zip(panels, tasks, strict=True):
-        curves = (
-            lengths[lengths["task"] == task].pivot_table("score", "length", "model").reindex(columns=models)
-        )
+    figure, all_axes = panels(5.4 * len(tasks), 4 + 0.16 * len(models), len(tasks))
+    for axes, task in zip(all_axes, tasks, strict=True):
+        of_task = lengths[lengths["task"] == task]
+        curves = of_task.pivot_table("score", "length", "model").reindex(columns=models)
         axes.plot(curves.index, curves.to_numpy(), marker="o", label=models)
         axes.set_xscale("log", base=2)
         axes.set_xticks(curves.index, [f"{int(length):,}" for length in curves.index], rotation=45)
         axes.set(title=task, xlabel="tokens of a document", ylim=(-2, 102))
         axes.grid(axis="y", color=GRID)
-    panels[0].set_ylabel("main score (%)")
-    handles, _ = panels[0].get_legend_handles_labels()
+    all_axes[0].set_ylabel("main score (%)")
+    handles, _ = all_axes[0].get_legend_handles_labels()
     figure.legend(handles, models, loc="outside lower center", frameon=False)
     return figure

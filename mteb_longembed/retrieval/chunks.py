@@ -27,15 +27,13 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Span]:
     chunks: list[Any] = []
     if hasattr(chunker, "create_documents"):
         for document in chunker.create_documents([text]):
-            made: Any = document
-            start = made.metadata.get("start_index", -1)
-            chunks.append((start, start + len(made.page_content)))
+            start = document.metadata.get("start_index", -1)
+            chunks.append((start, start + len(document.page_content)))
     else:
-        pieces = chunker(text)
+        pieces: Any = chunker(text)
         for piece in pieces if isinstance(pieces, Iterable) else [pieces]:
-            made = piece
-            is_object = hasattr(made, "start_index")
-            chunks.append((made.start_index, made.end_index) if is_object else made)
+            is_object = hasattr(piece, "start_index")
+            chunks.append((piece.start_index, piece.end_index) if is_object else piece)
     for chunk in chunks:
         try:
             start, end = chunk

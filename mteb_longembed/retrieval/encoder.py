@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -86,26 +85,25 @@ class WindowedEncoder:
 
     def windows(self, text: str) -> list[str]:
         """The texts of a document's windows: neighbouring parts, cut between words."""
-        return list(_pieces(text, self.window_len))[: self.n_windows]
+        most = max(int(WORDS_PER_TOKEN * self.window_len), 1)
+        found = []
+        start = n_words = 0
+        for word in _WORD.finditer(text):
+            if n_words == most or (n_words and word.end() - start > CHARS_PER_TOKEN * self.window_len):
+                found.append(text[start : word.start()])
+                start = word.start()
+                n_words = 0
+            n_words += 1
+        found.append(text[start:])
+        return found[: self.n_windows]
 
     def encode(self, inputs: DataLoader[Any], **kwargs: Any) -> np.ndarray:
         """Encode texts, as mteb calls every encoder: `[texts, d]`, the mean over the windows of each text."""
-        cut = [self.windows(text) for batch in inputs for text in batch["text"]]
+        texts = chain.from_iterable(batch["text"] for batch in inputs)
+        cut = list(map(self.windows, texts))
         table = text_table({str(number): piece for number, piece in enumerate(chain.from_iterable(cut))})
         rows = self.inner.encode(DataLoader(table, batch_size=inputs.batch_size or 1), **kwargs)
         rows = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
         ends = np.cumsum(list(map(len, cut)))
         means = [part.mean(axis=0) for part in np.split(rows, ends[:-1])]
         return np.stack(means) if cut else rows
-
-
-def _pieces(text: str, n_tokens: int) -> Iterator[str]:
-    most = max(int(WORDS_PER_TOKEN * n_tokens), 1)
-    start = n_words = 0
-    for word in _WORD.finditer(text):
-        if n_words == most or (n_words and word.end() - start > CHARS_PER_TOKEN * n_tokens):
-            yield text[start : word.start()]
-            start = word.start()
-            n_words = 0
-        n_words += 1
-    yield text[start:]

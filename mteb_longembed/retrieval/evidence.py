@@ -6,7 +6,7 @@ import numpy as np
 
 from mteb_longembed.encoders.whitening import unit
 
-from .heads import Head, Pass
+from .heads import Pass
 from .passage_bm25 import PassageBM25
 from .scorer import Documents, Span
 from .settings import TRUST
@@ -57,8 +57,6 @@ class Evidence:
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""
         of_words = self.words.evidence(queries)
-        if not queries:
-            return of_words
         of_vectors = [part.scores(queries) / np.float32(part.temperature) for part in self.vectors]
         total: np.ndarray = np.mean(of_vectors, axis=0) + np.float32(self.trust) * of_words
         return total
@@ -74,17 +72,14 @@ class Reranked:
     A model reads only these, when a question asks for them for the first time.
 
     Args:
-        words: finds the first documents, and its passages are shown.
-        encoded: the pass of the model that reads them.
-        head: its head with several vectors.
-        n: how many documents of a question are read.
+        words: finds the first documents, and its passages are shown. Its settings say how many are read.
+        encoded: the pass of the model that reads them, with several vectors a document.
     """
 
-    def __init__(self, words: PassageBM25, encoded: Pass, head: Head, n: int) -> None:
+    def __init__(self, words: PassageBM25, encoded: Pass) -> None:
         self.words = words
         self.encoded = encoded
-        self.head = head
-        self.n = n
+        self.head = encoded.head()
         self.meta = words.meta
         self._documents = Documents([], [])
         self._forget()
@@ -112,22 +107,21 @@ class Reranked:
         scores = self.words.evidence(queries)
         if not scores.size:
             return scores
-        firsts = np.argsort(-scores, axis=1, kind="stable")[:, : self.n]
+        firsts = np.argsort(-scores, axis=1, kind="stable")[:, : self.words.settings.rerank]
         self._read(np.unique(firsts).tolist())
         temperature = self._temperature.at(len(self._documents), self._spread)
         asked = unit(self.encoded.query_rows(self.head, queries))
         for row, (first, query) in enumerate(zip(firsts, asked, strict=True)):
-            found = np.array([self._score(number, query, temperature) for number in first.tolist()])
+            windows = [self._vectors.document(self._places[number]) for number in first.tolist()]
+            cosines = np.concatenate(windows) @ query
+            counts = np.array(list(map(len, windows)))
+            # the evidence of each document's windows in nats, and that of its words
+            found = all_vectors(cosines[None], counts, temperature)[0] / temperature
             found += TRUST * scores[row, first]
             # whoever follows by words is below all of these
             scores[row] += found.min() - scores[row, first[-1]]
             scores[row, first] = found
         return scores
-
-    def _score(self, number: int, query: np.ndarray, temperature: float) -> float:
-        """The evidence of a document's windows in nats."""
-        cosines = self._vectors.document(self._places[number]) @ query
-        return float(all_vectors(cosines[None], np.array([len(cosines)]), temperature)[0, 0]) / temperature
 
     def _read(self, numbers: Sequence[int]) -> None:
         """Encode these documents, unless they are known."""

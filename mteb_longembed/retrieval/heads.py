@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from mteb.models.abs_encoder import AbsEncoder, get_prompt_name
+from mteb.models.abs_encoder import get_prompt
 from mteb.types import PromptType
 from sentence_transformers.sentence_transformer.modules import Normalize
 from torch.utils.data import DataLoader
@@ -18,6 +18,7 @@ from mteb_longembed.encoders.model import LongModel, LongModelMixin, LongSentenc
 from mteb_longembed.encoders.tokens import document_prompt, draw
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
+from mteb_longembed.errors import InputError
 from mteb_longembed.names import Vectors
 
 from .encoder import check_as_described, show_bars
@@ -64,18 +65,36 @@ class Pass:
         load: gives mteb's encoder. It is called when something is to be encoded, and the result is not kept beyond
             `release`.
         cut: a user's chunker. Each chunk is encoded on its own.
+
+    Raises:
+        InputError: if an encoder of chunks does not give one vector a text that is compared by cosine or dot product.
     """
 
     def __init__(self, load: Callable[[], Any], cut: CutText | None = None) -> None:
-        self._load = load
+        #: Gives mteb's encoder.
+        self.load = load
         self.cut = cut
         encoder = load()
         self.meta = encoder.mteb_model_meta
-        self.similarity = similarity_of(encoder)
         model: Any = getattr(encoder, "model", None)
         self.is_ours = isinstance(model, LongModelMixin)
         self.has_several_vectors = not hasattr(encoder, "encode")
-        self.is_scaled = self.is_ours and is_scaled(model)
+        #: How vectors are compared, by sentence-transformers' names: several vectors of a text by their product.
+        self.similarity = "dot"
+        if not self.has_several_vectors:
+            name = getattr(model, "similarity_fn_name", None) or self.meta.similarity_fn_name or "cosine"
+            self.similarity = str(getattr(name, "value", name))
+        if cut is not None and (self.has_several_vectors or self.similarity not in ("cosine", "dot")):
+            raise InputError(
+                "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
+                f"{self.meta.name}: use another name."
+            )
+        #: Whether its vectors have length 1.
+        self.is_scaled = False
+        if self.is_ours:
+            # several vectors may be scaled where they are grouped, or, as those of an adapted model, before
+            is_grouped = model.head.vectors is not None and model.head.normalize
+            self.is_scaled = is_grouped or any(isinstance(module, Normalize) for module in model.head.behind)
         self.cuts_windows = self.is_ours and model.trunk.cuts and cut is None
         self.heads: list[Head] = []
         self._forget()
@@ -92,14 +111,9 @@ class Pass:
             head.model = None
 
     @property
-    def encoder(self) -> Any:
-        """mteb's encoder."""
-        return self._load()
-
-    @property
     def model(self) -> LongModel:
         """Our model."""
-        return cast("LongModel", self._load().model)
+        return cast("LongModel", self.load().model)
 
     def head(
         self, rule: Rule | None = None, step: Vectors | None = None, pieces: Pieces | None = None
@@ -164,25 +178,24 @@ class Pass:
 
     def query_rows(self, head: Head, queries: Sequence[str]) -> np.ndarray:
         """The vector of each query, `[queries, d]`."""
-        return np.stack([rows.mean(axis=0) for rows in self._known(head, queries, PromptType.query)])
-
-    def text_rows(self, head: Head, texts: Sequence[str]) -> np.ndarray:
-        """The vector of each text that is read like a document, `[texts, d]`; of several vectors, their mean."""
-        return np.stack([rows.mean(axis=0) for rows in self._known(head, texts, PromptType.document)])
+        return self.text_rows(head, queries, PromptType.query)
 
     def rows_of(self, head: Head, texts: Sequence[str]) -> list[np.ndarray]:
         """The vectors of texts that are read like documents, one matrix `[vectors, d]` each. They are not kept here."""
         (rows,) = self._encode([head], texts, PromptType.document, self.documents)
         return rows
 
-    def _known(self, head: Head, texts: Sequence[str], kind: PromptType) -> list[np.ndarray]:
+    def text_rows(
+        self, head: Head, texts: Sequence[str], kind: PromptType = PromptType.document
+    ) -> np.ndarray:
+        """The vector of each text that is read like a document, `[texts, d]`; of several vectors, their mean."""
         missing = [text for text in dict.fromkeys(texts) if (kind, text) not in head.known]
         if missing:
             # one call gives the vectors of all heads
             encoded = self._encode(self.heads, missing, kind, self.documents)
             for one, rows in zip(self.heads, encoded, strict=True):
                 one.known.update({(kind, text): row for text, row in zip(missing, rows, strict=True)})
-        found = [head.known[kind, text] for text in texts]
+        found = np.stack([head.known[kind, text].mean(axis=0) for text in texts])
         for one in self.heads:
             if len(one.known) > MOST_KEPT:
                 one.known.clear()
@@ -212,7 +225,9 @@ class Pass:
             encoded = [self._encoded_by_mteb(flat, kind, documents)] * len(asked)
         found = []
         for head, of_head, rows in zip(asked, pieces, encoded, strict=True):
-            known = dict(zip(flat, map(_matrix, rows), strict=True))
+            known = {}
+            for piece, row in zip(flat, rows, strict=True):
+                known[piece] = np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
             matrices = []
             for of_text in of_head:
                 matrix = np.concatenate([known[piece] for piece in of_text])
@@ -228,7 +243,7 @@ class Pass:
         table = text_table({str(number): text for number, text in enumerate(texts)})
         loader: Any = DataLoader(cast("Any", table), batch_size=options.get("batch_size", 32))
         where = {"hf_split": "test", "hf_subset": "default", "prompt_type": kind}
-        return self.encoder.encode(loader, task_metadata=documents.metadata, **where, **options)
+        return self.load().encode(loader, task_metadata=documents.metadata, **where, **options)
 
 
 def _pieces(text: str, kind: PromptType, pieces: Pieces | None, cut: CutText | None) -> list[str]:
@@ -240,21 +255,6 @@ def _pieces(text: str, kind: PromptType, pieces: Pieces | None, cut: CutText | N
     if pieces is not None:
         return pieces(text)
     return [text]
-
-
-def _matrix(rows: Any) -> np.ndarray:
-    return np.atleast_2d(np.asarray(torch.as_tensor(rows).float().cpu()))
-
-
-def similarity_of(encoder: Any) -> str:
-    """How an encoder for mteb compares its vectors: `cosine`, `dot` or another of sentence-transformers' names."""
-    model: Any = getattr(encoder, "model", None)
-    if not hasattr(encoder, "encode"):  # several vectors: their length is 1, or they are raw
-        return "cosine" if is_scaled(model) else "dot"
-    name = (
-        getattr(model, "similarity_fn_name", None) or encoder.mteb_model_meta.similarity_fn_name or "cosine"
-    )
-    return str(getattr(name, "value", name))
 
 
 # ---- our models ----------------------------------------------------------------------------------------------
@@ -286,9 +286,11 @@ def encode(
     first = models[0]
     options = documents.options
     with torch.inference_mode():
-        task = {"task": "query" if kind == PromptType.query else "document"}
-        prompt = _prompt_of(first, documents, kind)
-        engine = Engine(models, prompt or None, options.get("batch_size", 32), task)
+        # the prompt of a task that mteb gives the model, or else its own
+        prompt = get_prompt(cast("dict[str, str]", first.prompts), documents.metadata, kind)
+        if prompt is None and kind == PromptType.document:
+            prompt = document_prompt(first)
+        engine = Engine(models, prompt or None, options.get("batch_size", 32), {"task": kind.value})
         engine.keep_in(first.store)
         done = engine.encode(texts, show=options.get("show_progress_bar", show_bars()))
     found = []
@@ -296,14 +298,6 @@ def encode(
         dims = getattr(model, "truncate_dim", None)
         found.append([done[text][place][..., :dims] for text in texts])
     return found
-
-
-def is_scaled(model: LongModelMixin) -> bool:
-    """Whether the model's vectors have length 1."""
-    head = model.head
-    # several vectors may be scaled where they are grouped, or, as those of an adapted model, before
-    is_grouped = head.vectors is not None and head.normalize
-    return is_grouped or any(isinstance(module, Normalize) for module in head.behind)
 
 
 def document_bytes(model: LongModel) -> int:
@@ -315,17 +309,3 @@ def document_bytes(model: LongModel) -> int:
         size = getattr(strategy, "size", strategy.trained_len)
         step = max(size - getattr(strategy, "overlap", 0) - 2, 1)
     return 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // int(step))
-
-
-def _prompt_of(model: LongModel, documents: Documents, kind: PromptType) -> str | None:
-    """The prompt of a task: the one that mteb gives the model, or else its own."""
-    prompts, _ = AbsEncoder.validate_task_to_prompt_name(
-        cast("dict[str, str]", model.prompts), raise_for_invalid_keys=False
-    )
-    if prompts:
-        prompt = prompts.get(get_prompt_name(prompts, documents.metadata, kind) or "")
-        if prompt is not None:
-            return prompt
-    if kind == PromptType.document:
-        return document_prompt(model)
-    return model.prompts.get("query")

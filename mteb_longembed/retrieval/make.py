@@ -1,7 +1,6 @@
 """From a name to a scorer: what `mteb run`, `search` and `compare` all use."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -15,24 +14,20 @@ from mteb.models.search_wrappers import SearchEncoderWrapper
 
 from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder
 from mteb_longembed.encoders.store import EmbeddingStore
-from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
+from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names import Vectors, is_extended_name, split_name
 
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder
 from .evidence import Evidence, Reranked
-from .heads import Pass, Pieces, similarity_of
+from .heads import Pass, Pieces
 from .mteb_search import ForeignSearch, MTEBSearch
 from .neighbours import Neighbours
 from .passage_bm25 import VERSION, PassageBM25
-from .passages import CutText
 from .scorer import Scorer, full_name, full_revision
 from .settings import TRUST, WINDOW, BM25Settings, SearchSettings, read_name, typed_name
 from .windows import Windows
-
-#: What stands in a revision before the name of a chunker and its version.
-CHUNKS = "-chunks."
 
 
 def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = None) -> Scorer:
@@ -51,8 +46,7 @@ def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = 
     try:
         with translate_hub_errors():
             if chunker is not None:
-                meta = chunked_meta(name, read_chunker(chunker))
-                return scorer_of(meta.load_model(device=device))
+                return _chunked(name, read_chunker(chunker), device)
             return scorer_of(mteb.get_model(name, device=device))
     except LongEmbedError:
         raise
@@ -68,6 +62,7 @@ def scorer_of(model: Any) -> Scorer:
         ModelError: if it neither embeds nor searches.
     """
     if isinstance(model, MTEBSearch):
+        model.scorer.meta = model.mteb_model_meta
         return model.scorer
     if hasattr(model, "encode"):
         return searching(Pass(lambda: model), None, SearchSettings())
@@ -79,7 +74,7 @@ def scorer_of(model: Any) -> Scorer:
 def encoder_in(model: Any) -> Any:
     """mteb's encoder inside mteb's object for a name; the object itself if there is none."""
     if isinstance(model, MTEBSearch) and isinstance(model.scorer, Windows):
-        return model.scorer.encoded.encoder
+        return model.scorer.encoded.load()
     return model
 
 
@@ -115,41 +110,18 @@ def searching(
         IncompatibleError: if the model cannot have what is asked for.
     """
     if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
-        return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.encoder)))
-    windows = _over_vectors(encoded, vectors, settings, pieces)
+        return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.load())))
+    windows = Windows(encoded, vectors, settings, pieces)
     if settings.fuse is None:
         return windows
     parts = [windows]
     if settings.weights or settings.whiten:
         plain = replace(settings, weights=None, whiten=None)
-        parts.insert(0, _over_vectors(encoded, vectors, plain, pieces))
+        parts.insert(0, Windows(encoded, vectors, plain, pieces))
     # words are asked by sentence where the encoder is, and their neighbours are those of the model itself
     bm25 = BM25Settings(window=WINDOW, query=settings.query)
     neighbours = Neighbours(partial(encoded.text_rows, parts[0].head))
     return Evidence(parts, PassageBM25(bm25, neighbours=neighbours), settings.trust or TRUST)
-
-
-def _over_vectors(
-    encoded: Pass, vectors: Vectors | None, settings: SearchSettings, pieces: Pieces | None
-) -> Windows:
-    rule = settings.weights
-    fitted_on = None
-    scales = encoded.is_scaled or encoded.similarity == "cosine"
-    if vectors is not None or encoded.has_several_vectors:
-        scales = encoded.is_scaled
-        pieces = None
-    elif settings.whiten and encoded.cuts_windows:
-        fitted_on = encoded.head(rule, "window")
-    return Windows(
-        encoded,
-        encoded.head(rule, vectors, pieces),
-        settings.score or "max",
-        scales=scales,
-        whiten=settings.whiten,
-        fitted_on=fitted_on,
-        temperature=settings.temperature,
-        by_sentence=settings.query is not None,
-    )
 
 
 def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 | Reranked:
@@ -172,11 +144,10 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 
             "give another model."
         )
     encoded = Pass(lambda: encoder)
-    head = encoded.head()
-    words = PassageBM25(settings, meta, Neighbours(partial(encoded.text_rows, head)))
+    words = PassageBM25(settings, meta, Neighbours(partial(encoded.text_rows, encoded.head())))
     if settings.rerank is None:
         return words
-    return Reranked(words, encoded, head, settings.rerank)
+    return Reranked(words, encoded)
 
 
 def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
@@ -186,53 +157,37 @@ def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
         model = mteb.get_model_meta(settings.neighbours, fetch_from_hf=True)
         experiment["neighbours"] = full_name(model)
         experiment["algorithm"] += f"-{full_revision(model)}"
-    return _loading(bm25_s, lambda device: make_bm25(settings, device), experiment_kwargs=experiment)
-
-
-def _loading(known: ModelMeta, make: Callable[[str | None], Scorer], **fields: Any) -> ModelMeta:
-    """mteb's description of a search, from that of a model, with other fields. It loads what `make` gives."""
 
     # mteb copies what is no function
     def load(*_: Any, device: str | None = None, **__: Any) -> MTEBSearch:
-        return MTEBSearch(make(device))
+        return MTEBSearch(make_bm25(settings, device))
 
-    return known.model_copy(update={"loader": load, "loader_kwargs": {}, **fields})
+    fields = {"loader": load, "loader_kwargs": {}, "experiment_kwargs": experiment}
+    return bm25_s.model_copy(update=fields)
 
 
 def chunked_meta(name: str, chunker: NamedChunker) -> ModelMeta:
-    """mteb's description of a search over a user's chunks, each encoded on its own. It loads the search."""
+    """mteb's description of a search over a user's chunks, each encoded on its own. It loads nothing."""
     known = mteb.get_model_meta(name, fetch_from_hf=True)
     name_of_all = full_name(known)
     tail = re.sub(r"[^\w.-]", "-", name_of_all.rpartition("/")[2])
-    return _loading(
-        known,
-        lambda device: _chunked(name, chunker.cut, device),
-        name=f"local/{chunker.name}-{tail}",
-        revision=f"{full_revision(known)}{CHUNKS}{chunker.name}.{chunker.version}",
-        experiment_kwargs=None,
-        adapted_from=name_of_all,
-    )
+    fields = {
+        "name": f"local/{chunker.name}-{tail}",
+        "revision": f"{full_revision(known)}-chunks.{chunker.name}.{chunker.version}",
+        "experiment_kwargs": None,
+        "adapted_from": name_of_all,
+        "loader": None,
+    }
+    return known.model_copy(update=fields)
 
 
-def _chunked(name: str, cut: CutText, device: str | None) -> Scorer:
+def _chunked(name: str, chunker: NamedChunker, device: str | None) -> Scorer:
+    meta = chunked_meta(name, chunker)
     settings = SearchSettings()
     if is_extended_name(name):
         spec, settings = read_name(name)
         name = typed_name(spec)
     model = mteb.get_model(name, device=device)
-    return searching(chunked_pass(lambda: model, cut), None, settings)
-
-
-def chunked_pass(load: Callable[[], Any], cut: CutText) -> Pass:
-    """The pass of an encoder over a user's chunks.
-
-    Raises:
-        InputError: if the encoder does not give one vector a text that is compared by cosine or dot product.
-    """
-    model = load()
-    if not hasattr(model, "encode") or similarity_of(model) not in ("cosine", "dot"):
-        raise InputError(
-            "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
-            f"{model.mteb_model_meta.name}: use another name."
-        )
-    return Pass(load, cut)
+    scorer = searching(Pass(lambda: model, chunker.cut), None, settings)
+    scorer.meta = meta
+    return scorer

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from datasets import Dataset
-from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.text_table import stored_table, text_table
 from mteb_longembed.data.texts import language_of, query_texts, texts_of
@@ -31,19 +30,12 @@ class MTEBSearch:
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer
+        #: mteb's description, which mteb also sets.
+        self.mteb_model_meta = scorer.meta
         self._documents = Documents([], [])
 
     def __repr__(self) -> str:
         return full_name(self.mteb_model_meta)
-
-    @property
-    def mteb_model_meta(self) -> ModelMeta:
-        """mteb's description, which mteb also sets."""
-        return self.scorer.meta
-
-    @mteb_model_meta.setter
-    def mteb_model_meta(self, meta: ModelMeta) -> None:
-        self.scorer.meta = meta
 
     def index(
         self,
@@ -77,8 +69,8 @@ class MTEBSearch:
         best: dict[str, dict[str, float]] = {}
         if top_ranked is None:
             found = best_documents(self.scorer, texts, top_k, len(documents))
-            for query, (values, numbers) in zip(queries["id"], found, strict=True):
-                best[query] = {documents.ids[n]: value for n, value in zip(numbers, values, strict=True)}
+            for query, pairs in zip(queries["id"], found, strict=True):
+                best[query] = {documents.ids[number]: score for score, number in pairs}
             return best
         rows = chain.from_iterable(matrices(self.scorer, texts, len(documents)))
         for query, scores in zip(queries["id"], rows, strict=True):
@@ -89,28 +81,23 @@ class MTEBSearch:
         return best
 
 
-def queries_at_once(n_documents: int) -> int:
-    """So many queries that their scores are in memory together."""
-    return max(MATRIX // max(n_documents, 1), 1)
-
-
 def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterator[np.ndarray]:
     """The scores `[queries, documents]` of some queries after the others."""
-    size = queries_at_once(n_documents)
+    size = max(MATRIX // max(n_documents, 1), 1)
     for start in range(0, len(queries), size):
         yield scorer.scores(queries[start : start + size])
 
 
 def best_documents(
     scorer: Scorer, queries: Sequence[str], top_k: int, n_documents: int
-) -> list[tuple[list[float], list[int]]]:
-    """For each query the scores and numbers of its best documents, best first; of equal ones, the first."""
+) -> list[list[tuple[float, int]]]:
+    """For each query the score and number of each of its best documents, best first; of equal ones, the first."""
     found = []
     for scores in matrices(scorer, queries, n_documents):
         values, numbers = torch.from_numpy(scores).sort(dim=1, descending=True, stable=True)
         for row, places in zip(values[:, :top_k], numbers[:, :top_k], strict=True):
             ranked = torch.isfinite(row)
-            found.append((row[ranked].tolist(), places[ranked].tolist()))
+            found.append(list(zip(row[ranked].tolist(), places[ranked].tolist(), strict=True)))
     return found
 
 
@@ -129,7 +116,7 @@ class ForeignSearch:
     def __init__(self, search: Any) -> None:
         self._search = search
         self.meta = search.mteb_model_meta
-        self._documents: Documents | None = None
+        self._documents = Documents([], [])
 
     def fit(self, documents: Documents) -> None:
         """Index the documents, unless they are those of the last call."""
@@ -143,7 +130,7 @@ class ForeignSearch:
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""
-        documents = self._documents or Documents([], [])
+        documents = self._documents
         if getattr(self._search, "task_corpus", True) is None:  # a search of mteb's own forgets the corpus
             self._index(documents)
         table = text_table({str(number): query for number, query in enumerate(queries)})
@@ -156,7 +143,7 @@ class ForeignSearch:
 
     def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Whole documents: a search of mteb's tells of no passage."""
-        return whole_documents(self._documents or Documents([], []), numbers)
+        return whole_documents(self._documents, numbers)
 
     def _options(self, documents: Documents) -> dict[str, Any]:
         where = {"hf_split": "test", "hf_subset": "default", "num_proc": None}

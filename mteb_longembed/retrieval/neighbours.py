@@ -44,10 +44,11 @@ class Neighbours:
         if list(words) == self._words:
             return
         self._words = list(words)
-        vectors = self._read(words)
-        self._mean = vectors.mean(axis=0) if len(words) else np.zeros(0, np.float32)
-        self._unit = unit(vectors - self._mean)
         self._known = {}
+        if self._words:
+            vectors = self._read(self._words)
+            self._mean = vectors.mean(axis=0)
+            self._unit = unit(vectors - self._mean)
 
     def of(self, words: Sequence[str], own: np.ndarray) -> sparse.csr_array:
         """The cosines of words and their neighbours in the corpus, sparse `[words, words of the corpus]`.

@@ -58,14 +58,14 @@ def excerpt(passage: str, question: str, n: int, language: str, also: Iterable[s
         also: further words of the passage that match.
     """
     words = Words(language)
-    wanted = {word for text in (question, *also) for word, _ in words.of_query(text)}
+    wanted = dict(words.of_query(" ".join([question, *also])))
     pieces = []
     for first, last in spans_by_sentences(passage, n):
         step = n if last - first <= n else n // 2
         pieces += [(start, min(start + n, last)) for start in range(first, last, step)]
 
     def n_shared(piece: tuple[int, int]) -> int:
-        return len(wanted & {word for word, _ in words.of_query(passage[slice(*piece)])})
+        return len(wanted.keys() & dict(words.of_query(passage[slice(*piece)])))
 
     start, end = max(pieces, key=n_shared, default=(0, 0))
     shown = " ".join(passage[start:end].split())

@@ -1,7 +1,7 @@
 """Search over one's own documents: add them, ask, and see the passage that answers."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, overload
@@ -55,18 +55,11 @@ class Searcher:
         language: of BM25's stop words and stems, as mteb writes it, such as `deu-Latn`. None for English.
     """
 
-    def __init__(
-        self,
-        scorer: Scorer,
-        *,
-        passages: bool = True,
-        language: str | None = None,
-    ) -> None:
+    def __init__(self, scorer: Scorer, *, passages: bool = True, language: str | None = None) -> None:
         self.scorer = scorer
-        self._language = language or ENGLISH
         #: The documents that have text, in the order in which the scorer knows them.
         self._tables: list[Dataset] = []
-        self._documents = self._as_documents([])
+        self._documents = Documents([], [], language or ENGLISH)
         #: The ids of documents without text. They are kept and never found.
         self.empty: list[str] = []
         # several parts of a fusion have vectors, and the last one shows passages
@@ -125,7 +118,8 @@ class Searcher:
                 merged = concatenate_datasets(tables[-2:])
                 tables[-2:] = [stored_table((row["id"], row["text"]) for row in merged)]
             if len(tables[-1]):
-                read = self._as_documents(tables)
+                rows = concatenate_datasets(tables)
+                read = Documents(list(rows["id"]), rows["text"], self._documents.language)
                 fit = self.scorer.fit
                 if len(self._documents):
                     fit = getattr(self.scorer, "add", fit)
@@ -153,13 +147,7 @@ class Searcher:
             if not text or text.isspace():
                 empty.append(key)
             else:
-                yield key, without_surrogates(text)
-
-    def _as_documents(self, tables: Sequence[Dataset]) -> Documents:
-        if not tables:
-            return Documents([], [], self._language)
-        rows = concatenate_datasets(list(tables))
-        return Documents(list(rows["id"]), rows["text"], self._language)
+                yield key, text
 
     @overload
     def search(self, query: str, k: int = 10) -> list[Hit]: ...
@@ -188,15 +176,13 @@ class Searcher:
             raise InputError("search needs documents with text: add some first.")
         if not queries:
             return []
-        queries = [without_surrogates(text) for text in queries]
         with self._lock, silence():
             return self._found(queries, k)
 
     def _found(self, queries: list[str], k: int) -> list[list[Hit]]:
         documents = self._documents
         rankings = []
-        for scores, numbers in best_documents(self.scorer, queries, k, len(documents)):
-            pairs = list(zip(scores, numbers, strict=True))
+        for pairs in best_documents(self.scorer, queries, k, len(documents)):
             if isinstance(self.scorer, PassageBM25):
                 pairs = [(score, number) for score, number in pairs if score > 0]
             rankings.append(pairs)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, cast
 
 from mteb.models.model_implementations.bm25 import bm25_s
@@ -149,16 +148,12 @@ def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
     return ModelSpec.parse(text, without=settings), SearchSettings(**cast("dict[str, Any]", settings))
 
 
-def typed_name(
-    spec: ModelSpec, settings: SearchSettings | None = None, *, left_out: Iterable[str] = ()
-) -> str:
+def typed_name(spec: ModelSpec, settings: SearchSettings | None = None) -> str:
     """The name as it is typed: a colon before its settings, which in folders, where none may stand, is a comma.
 
     Args:
         spec: the model.
         settings: the search; None for the model alone.
-        left_out: settings of the model that the name does not give.
     """
-    spec = replace(spec, **cast("dict[str, Any]", dict.fromkeys(left_out)))
     text = spec.name((settings or SearchSettings()).given)
     return spec.base + text[len(spec.base) :].replace(",", ":", 1)

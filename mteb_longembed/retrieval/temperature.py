@@ -15,14 +15,9 @@ SEED = 0
 LEAST = 1e-6
 
 
-def drawn_sentences(texts: Sequence[str], seed: int = SEED) -> list[str]:
-    """Sentences of a corpus, each from a drawn place in a drawn document. They stand for queries.
-
-    Args:
-        texts: the documents.
-        seed: of the draw.
-    """
-    draw = np.random.default_rng(seed)
+def drawn_sentences(texts: Sequence[str]) -> list[str]:
+    """Sentences of a corpus, each from a drawn place in a drawn document. They stand for queries."""
+    draw = np.random.default_rng(SEED)
     found = []
     for number in draw.integers(len(texts), size=N_SENTENCES).tolist():
         text = texts[number]

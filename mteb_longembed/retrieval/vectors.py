@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -11,8 +10,6 @@ from mteb_longembed.files import write_at
 
 #: How many bytes of vectors (in fp32) are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
-#: How the vectors of a document give its score: the best one counts, or all of them.
-Join = Literal["max", "softmax"]
 
 
 class CorpusVectors:
@@ -30,11 +27,6 @@ class CorpusVectors:
 
     def __len__(self) -> int:
         return len(self._starts) - 1
-
-    @property
-    def n_vectors(self) -> int:
-        """The vectors of all documents."""
-        return int(self._starts[-1])
 
     def append(self, documents: Iterable[np.ndarray]) -> None:
         """Add documents, each `[d]` or `[vectors, d]`.
@@ -73,7 +65,8 @@ class CorpusVectors:
 
     def drawn(self, most: int = MAX_VECTORS) -> np.ndarray:
         """Vectors of the corpus, `[m, d]`: all, or `most` that are drawn with a seed. A map is fitted on them."""
-        return np.array(self._rows(0, self.n_vectors)[drawn_rows(self.n_vectors, most)])
+        n_vectors = int(self._starts[-1])
+        return np.array(self._rows(0, n_vectors)[drawn_rows(n_vectors, most)])
 
     def document(self, number: int) -> np.ndarray:
         """The vectors of one document, `[vectors, d]`."""

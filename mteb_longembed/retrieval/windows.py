@@ -7,42 +7,32 @@ import numpy as np
 
 from mteb_longembed.encoders.whitening import Whitening, unit
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.names import Vectors
 
-from .heads import Head, Pass
+from .heads import Pass, Pieces
 from .passages import passages_of, windows_of
 from .scorer import Documents, Span, by_sentence
+from .settings import SearchSettings
 from .temperature import N_VECTORS, Temperature, drawn_sentences, spread
-from .vectors import Join, document_scores
+from .vectors import document_scores
 
 
 class Windows:
-    """Documents by the vectors of a head, which `join` makes the score of a document.
+    """Documents by the vectors of a pass, of which the best one or all give the score of a document.
 
     Args:
         encoded: the pass whose vectors these are.
-        head: gives the vectors.
-        join: `max`: the best vector gives the score of a document; `softmax`: all of them.
-        scales: whether vectors are compared by the cosine.
-        whiten: the power of a map that is fitted on vectors of the corpus. None for no map.
-        fitted_on: the head whose vectors the map is fitted on, if it is another one.
-        temperature: of the scores. None: how far those of a query lie apart in this corpus.
-        by_sentence: whether each sentence of a query is asked on its own, and the score is the mean over them.
+        vectors: content tokens for each vector, `window`, or None for one vector a document.
+        settings: of the search: weights of tokens, a map that is fitted on vectors of the corpus, how vectors give the
+            score, by which temperature, and whether each sentence of a query is asked on its own.
+        pieces: what cuts a text for a model that cannot be changed, whose vectors of these are averaged.
 
     Raises:
         IncompatibleError: if a product of matrices does not compare vectors as the model does.
     """
 
     def __init__(
-        self,
-        encoded: Pass,
-        head: Head,
-        join: Join = "max",
-        *,
-        scales: bool = True,
-        whiten: float | None = None,
-        fitted_on: Head | None = None,
-        temperature: float | None = None,
-        by_sentence: bool = False,
+        self, encoded: Pass, vectors: Vectors | None, settings: SearchSettings, pieces: Pieces | None
     ) -> None:
         if encoded.similarity not in ("cosine", "dot"):
             raise IncompatibleError(
@@ -50,16 +40,23 @@ class Windows:
                 f"{encoded.similarity}: leave out fuse, weights, whiten and score."
             )
         self.encoded = encoded
-        self.head = head
-        self.join = join
-        self.whiten = whiten
+        self.settings = settings
         self.meta = encoded.meta
+        self.head = encoded.head(settings.weights, vectors, pieces)
+        #: The head whose vectors the map is fitted on.
+        self._fitted_on = self.head
+        #: Whether vectors are compared by the cosine.
+        self._scales = encoded.is_scaled or settings.whiten is not None
+        if vectors is None and not encoded.has_several_vectors:
+            self._scales = self._scales or encoded.similarity == "cosine"
+            if settings.whiten and encoded.cuts_windows:
+                self._fitted_on = encoded.head(settings.weights, "window")
+        #: Whether a document has several vectors.
+        self.has_several_vectors = (
+            encoded.has_several_vectors or encoded.cut is not None or vectors is not None
+        )
         #: Whether `passages` looks for the best window of a document that has one vector.
         self.finds_windows = True
-        self._scales = scales or whiten is not None
-        self._fitted_on = fitted_on or head
-        self._set_temperature = temperature
-        self._by_sentence = by_sentence
         self._forget()
 
     def _forget(self) -> None:
@@ -68,14 +65,8 @@ class Windows:
         #: The length of each vector as it is compared; none where all are 1.
         self._lengths = np.zeros(0, np.float32)
         self._n_measured = 0
-        self._temperature = Temperature(self._set_temperature)
+        self._temperature = Temperature(self.settings.temperature)
         self._spans: dict[int, list[Span]] = {}
-
-    @property
-    def has_several_vectors(self) -> bool:
-        """Whether a document has several vectors."""
-        encoded = self.encoded
-        return self.head.step is not None or encoded.cut is not None or encoded.has_several_vectors
 
     def fit(self, documents: Documents) -> None:
         """Encode documents, unless the pass knows them."""
@@ -90,14 +81,14 @@ class Windows:
         self._prepare()
         if not len(queries):
             return np.zeros((0, len(self._vectors)), np.float32)
-        if self._by_sentence:
+        if self.settings.query is not None:
             return by_sentence(self._scores, queries)
         return self._scores(queries)
 
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
         asked = self._asked(queries)
         temperature = None
-        if self.join == "softmax" and self.has_several_vectors:
+        if self.settings.score == "softmax" and self.has_several_vectors:
             temperature = self.temperature
         if not self._scales:
             return document_scores(self._vectors, asked, temperature)
@@ -125,8 +116,8 @@ class Windows:
             self._forget()
         if not len(self._vectors):
             raise InputError("search needs an indexed corpus: call fit with documents first.")
-        if self.whiten is not None and self._map is None:
-            self._map = Whitening.fit(self._fitted_on.vectors.drawn(), self.whiten)
+        if self.settings.whiten is not None and self._map is None:
+            self._map = Whitening.fit(self._fitted_on.vectors.drawn(), self.settings.whiten)
         if self._scales and self._n_measured < len(self._vectors):
             lengths = [self._lengths]
             for _, rows in self._vectors.blocks(self._n_measured):
@@ -137,17 +128,14 @@ class Windows:
             self._n_measured = len(self._vectors)
 
     def _mapped(self, rows: np.ndarray) -> np.ndarray:
-        """Vectors of documents as they are compared, `[n, d]`."""
+        """Vectors of documents or queries as they are compared, `[n, d]`."""
         if self._map is not None:
             rows = self._map(rows)
         return unit(rows) if self._scales else rows
 
     def _asked(self, queries: Sequence[str]) -> np.ndarray:
         """Vectors of queries as they are compared, `[queries, d]`."""
-        rows = self.encoded.query_rows(self.head, queries)
-        if self._map is not None:
-            rows = self._map(rows)
-        return unit(rows) if self._scales else rows
+        return self._mapped(self.encoded.query_rows(self.head, queries))
 
     # ---- passages ----------------------------------------------------------------------------------------
 
@@ -180,10 +168,8 @@ class Windows:
         if encoded.cut is not None:
             return encoded.cut(text)
         spans = [(0, len(text))]
-        if encoded.is_ours and self.has_several_vectors:
+        if encoded.is_ours:
             spans = passages_of(encoded.model_of(self.head), text)
-        elif encoded.is_ours:
-            spans = passages_of(encoded.model, text)
         if self.has_several_vectors or not self.finds_windows:
             return spans
         return windows_of(text[: spans[0][1]]) or spans

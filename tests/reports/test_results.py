@@ -20,19 +20,16 @@ def test_a_result_file_becomes_one_row_a_split(tmp_path):
     assert (row["target"], row["revision"], row["data"]) == (4096, "r1", "g1")
 
 
-def test_an_experiment_is_the_model_whose_name_and_revision_version_0_7_wrote(tmp_path):
+def test_an_experiment_with_a_strategy_is_a_model_on_its_base(tmp_path):
     experiment = {"strategy": "ntk", "target_len": 4096, "logn": False, "algorithm": "le3"}
-    old = write_result(tmp_path / "old", TASK, {"test": 0.5}, name=f"{BASE}+ntk@4096,logn=off")
-    described = {"name": f"{BASE}+ntk@4096,logn=off", "revision": "c1-le3", "experiment_kwargs": None}
-    (old.parent / "model_meta.json").write_text(json.dumps(described))
-    new = write_result(tmp_path / "new", "LongEmbedNarrativeQA", {"test": 0.25})
-    folder = tmp_path / "new" / "intfloat__e5-base-v2" / "c1" / "experiments" / "any"
+    new = write_result(tmp_path, TASK, {"test": 0.25})
+    folder = tmp_path / "intfloat__e5-base-v2" / "c1" / "experiments" / "any"
     folder.mkdir(parents=True)
     new.rename(folder / new.name)
     described = {"name": BASE, "revision": "c1", "experiment_kwargs": experiment}
     (folder / "model_meta.json").write_text(json.dumps(described))
     frame, problems = load_results([tmp_path])
-    assert problems == [] and set(frame["task"]) == {TASK, "LongEmbedNarrativeQA"}
+    assert problems == []
     same = frame[["model", "revision", "base", "strategy", "target"]].drop_duplicates()
     assert same.values.tolist() == [[f"{BASE}+ntk@4096,logn=off", "c1-le3", BASE, "ntk", 4096]]
     (folder / "model_meta.json").write_text(json.dumps({**described, "experiment_kwargs": [1]}))
@@ -117,14 +114,20 @@ def test_names_of_other_people_have_no_control_characters(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "base", "strategy", "target"),
+    ("meta", "base", "strategy", "target"),
     [
-        ("dwzhu/e5rope-base+se@4096:g=9,w=64", "dwzhu/e5rope-base", "se", 4096),
-        ("openai/ada+pcw", "openai/ada", "pcw", None),
-        ("someone/a+b@c", "someone/a+b@c", "none", None),
+        ({"name": "a/b", "experiment_kwargs": {"strategy": "pcw"}}, "a/b", "pcw", None),
+        ({"name": "someone/a+b@c"}, "someone/a+b@c", "none", None),
+        (
+            {"name": "a/bm25", "experiment_kwargs": {"k": 2, "target_len": 512}},
+            "a/bm25@512,k=2",
+            "none",
+            None,
+        ),
     ],
 )
-def test_a_name_gives_base_strategy_and_target(tmp_path, name, base, strategy, target):
-    write_result(tmp_path, TASK, {"test": 0.5}, name=name)
+def test_a_description_gives_base_strategy_and_target(tmp_path, meta, base, strategy, target):
+    path = write_result(tmp_path, TASK, {"test": 0.5})
+    (path.parent / "model_meta.json").write_text(json.dumps(meta))
     row = load_results([tmp_path])[0].iloc[0]
     assert (row["base"], row["strategy"], row["target"]) == (base, strategy, target)
