@@ -43,7 +43,7 @@ from .candidates import (
     short_names,
     with_chunkers,
 )
-from .costs import Lengths, document_lengths, tokens_of_words
+from .costs import Lengths, document_lengths
 from .options import Options
 from .ranked import Ranked, RunSource, read_run
 from .run import Done, Runner
@@ -302,7 +302,7 @@ def _run_all(
 
     try:
         with bar, shared_bar(bar):
-            run(runner.candidates, tokens_of_words(runner.splits))
+            run(runner.candidates, runner.tokens_of_words)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
                 run(_further(done, runner.splits, leave_out), 0)  # words are those of before
     except KeyboardInterrupt:

@@ -109,8 +109,9 @@ class Lengths:
 def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase | None) -> Lengths:
     """The lengths of documents by a tokenizer, without special tokens; without one by their words."""
     texts = drawn_texts(splits, _SAMPLED)
-    lengths = list(map(count_words, texts))
-    if tokenizer is not None:
+    if tokenizer is None:
+        lengths = list(map(count_words, texts))
+    else:
         options = {"add_special_tokens": False, "truncation": False, "verbose": False}
         lengths = [len(tokenizer(text, **options)["input_ids"]) for text in texts]
     n_all = sum(map(len, _texts(splits)))

@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from statistics import median
 from typing import Any, cast
 
@@ -137,6 +138,11 @@ class Runner:
 
     # ---- costs -------------------------------------------------------------------------------------------
 
+    @cached_property
+    def tokens_of_words(self) -> int:
+        """About how many tokens a model reads that encodes each word of the documents, for their neighbours."""
+        return tokens_of_words(self.splits)
+
     @property
     def _device(self) -> str:
         return self.device or str(get_device_name())
@@ -148,7 +154,7 @@ class Runner:
             return Cost(share_read=math.nan)
         n_of_words = 0
         if candidate.reads_words:
-            n_of_words = tokens_of_words(self.splits)
+            n_of_words = self.tokens_of_words
         if candidate.words is not None:
             return Cost(n_of_words, share_read=share_of_words(self.splits, candidate.words.target_len))
         # settings of search change no vector, and no speed of encoding
