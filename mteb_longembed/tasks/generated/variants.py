@@ -15,7 +15,7 @@ T = TypeVar("T")
 _TASKS = {task.metadata.name: task for task in (LongEmbedPasskey, LongEmbedNeedle)}
 _NAME = re.compile(
     rf"(?P<task>{'|'.join(_TASKS)})(?=-)"
-    rf"(?:-(?P<kind>{PARAPHRASE}))?"
+    rf"(?:(?<={LongEmbedNeedle.metadata.name})-(?P<kind>{PARAPHRASE}))?"
     r"(?:-seed(?P<seed>\d{1,18}))?(?:-docs(?P<n_documents>\d{1,9}))?(?:-depth(?P<depth>\d(?:\.\d{1,9})?))?"
     r"(?:-queries(?P<n_queries>\d{1,9}))?"
 )
@@ -36,8 +36,6 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
         return None
     given = {key: value for key, value in match.groupdict().items() if value is not None}
     task = _TASKS[given.pop("task")]
-    if "kind" in given and task is not LongEmbedNeedle:
-        return None
     options = {key: _READ.get(key, str)(value) for key, value in given.items()}
     return type(task.variant(**options))
 
