@@ -170,15 +170,9 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     if isinstance(trunk, LongTransformer) and trunk.cuts and head.vectors is None:
         head = replace(head, vectors="window")
     encoder: Any = _uncut(model, head)
-    every = _rows(encoder.encode_document(texts, show_progress_bar=show))
+    vectors = [torch.as_tensor(rows) for rows in encoder.encode_document(texts, show_progress_bar=show)]
+    every = torch.cat([torch.atleast_2d(rows).float().cpu() for rows in vectors]).numpy()
     return every[drawn_rows(len(every))]
-
-
-def _rows(vectors: Iterable[Any]) -> np.ndarray:
-    """The vectors of texts, one or several for each, in one matrix `[n, d]`."""
-    return np.concatenate(
-        [np.atleast_2d(np.asarray(torch.as_tensor(rows).float().cpu())) for rows in vectors]
-    )
 
 
 def _describe(model: Model, base: str, rule: str | None, power: float, n_documents: int) -> None:

@@ -70,11 +70,6 @@ def state_of(model: nn.Sequential) -> str:
     return hasher.hexdigest()
 
 
-def content(modules: list[nn.Module]) -> str:
-    """A digest of the weights and settings of some modules, such as a head."""
-    return digest(nn.Sequential(*modules))
-
-
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
     """All weights, and all buffers but those that transformers changes while a model runs."""
     found: list[tuple[str, Tensor]] = list(model.named_parameters())

@@ -30,7 +30,7 @@ from .batching import Engine, tokens_at_once
 from .card import card_of
 from .checkpoint import Checkpoint, saved_strategy
 from .head import Head
-from .identity import Identity, content, digest, state_of
+from .identity import Identity, digest, state_of
 from .self_extend import to_device
 from .store import EmbeddingStore
 from .swap import LongRotary, LongTable, swap
@@ -340,7 +340,7 @@ class LongModelMixin(BaseModel):
             )
             return None
         made_by = algorithm_of(type(checkpoint.strategy)), repr(checkpoint.strategy), checkpoint.spec.dtype
-        return checkpoint.base.name, checkpoint.base.revision, *made_by, content(list(self)[1:])
+        return checkpoint.base.name, checkpoint.base.revision, *made_by, digest(nn.Sequential(*list(self)[1:]))
 
     @torch.inference_mode()
     def _inference(self, inputs: list[Any], *, device: Any = None, **arguments: Any) -> Any:

@@ -129,7 +129,10 @@ def swap(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool = Fa
     elif strategy.MOVES:
         _swap_table(model, strategy, has_long_rows=has_long_rows)
     if model.config.model_type == "mpnet":
-        fuse_attention(model, strategy)
+        for module in model.modules():
+            if isinstance(module, MPNetSelfAttention):
+                module.__class__ = FusedAttention
+                cast("Any", module).strategy = strategy
     elif is_rotary or strategy.MOVES or strategy.logn:
         _swap_attention(model, strategy)
 
@@ -371,11 +374,3 @@ class FusedAttention(MPNetSelfAttention):
         dropped = self.dropout.p if self.training else 0.0
         heads = scaled_dot_product_attention(q, k, v, attn_mask=added, dropout_p=dropped)
         return (self.o(heads.transpose(1, 2).flatten(2)),)
-
-
-def fuse_attention(model: nn.Module, strategy: Strategy) -> None:
-    """Give the layers of a private MPNet this attention."""
-    for module in model.modules():
-        if isinstance(module, MPNetSelfAttention):
-            module.__class__ = FusedAttention
-            cast("Any", module).strategy = strategy

@@ -39,11 +39,6 @@ class TokenCounts:
     documents: np.ndarray
     n_documents: int
 
-    @property
-    def n_tokens(self) -> int:
-        """How many tokens were counted."""
-        return int(self.tokens.sum())
-
 
 def sif(counts: TokenCounts) -> np.ndarray:
     """Smooth inverse frequency: `a / (a + share)`, where `share` is the token's part of all tokens of the corpus.
@@ -57,7 +52,7 @@ def sif(counts: TokenCounts) -> np.ndarray:
     >>> sif(TokenCounts(np.array([0, 9_999, 1, 0]), np.array([0, 1, 1, 0]), n_documents=1)).round(4).tolist()
     [0.5, 0.0001, 0.5, 0.5]
     """
-    share = np.maximum(counts.tokens, 1) / max(counts.n_tokens, 1)
+    share = np.maximum(counts.tokens, 1) / max(int(counts.tokens.sum()), 1)
     return SIF_A / (SIF_A + share)
 
 

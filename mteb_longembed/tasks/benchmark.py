@@ -1,6 +1,5 @@
 """The benchmarks: `LongEmbed+`, our six tasks averaged as in the paper, and `NanoLongEmbed`."""
 
-import functools
 from collections.abc import Callable
 
 from mteb.benchmarks.benchmark import Benchmark
@@ -10,7 +9,6 @@ from mteb_longembed.tasks.registry import LONGEMBED
 from mteb_longembed.tasks.task_metadata import CITATION, PAPER
 
 
-@functools.cache  # mteb asks for them often
 def make_benchmarks() -> tuple[Benchmark, Benchmark]:
     """`LongEmbed+`: the mean over six tasks of Acc@1 (mean of the lengths) or nDCG@10; and `NanoLongEmbed`.
 
