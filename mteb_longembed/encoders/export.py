@@ -246,7 +246,11 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
         if kind == "Pooling":
             _change(folder / module["path"] / "config.json", _pooling_with_switches)
         elif kind == "Dense":
-            _change(folder / module["path"] / "config.json", _dense_without_names)
+            # without the names of features that the old class has anyway
+            _change(
+                folder / module["path"] / "config.json",
+                lambda dense: {key: value for key, value in dense.items() if value != "sentence_embedding"},
+            )
         if module["type"].startswith("sentence_transformers.") and kind != "Router":
             module["type"] = f"sentence_transformers.models.{kind}"
     _write(folder / "modules.json", modules)
@@ -264,11 +268,6 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
             f"the extension in transformers before 5.0, whose {config['model_type']} has no rope scaling."
         ]
     return []
-
-
-def _dense_without_names(dense: Json) -> Json:
-    """The settings of a Dense without the names of features that the old class has anyway."""
-    return {key: value for key, value in dense.items() if value != "sentence_embedding"}
 
 
 def _pooling_with_switches(pooling: Json) -> Json:

@@ -17,11 +17,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import processors
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
-from mteb_longembed.names import ZooEntry
 
 from .checkpoint import DTYPES, Base, Checkpoint, ModelSpec, base_of_loaded, checkpoint_of, open_checkpoint
 from .e5rope import E5_ROPE, KEY_MAPPING
@@ -214,7 +213,7 @@ def load_base(
     Without a device, it goes to the best one.
     """
     kwargs = _options(base, dtype, model_kwargs)
-    entry = base.entry or ZooEntry(hub_id=base.name)
+    entry = base.entry
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
     options: dict[str, Any] = {
         "device": device,
@@ -242,12 +241,13 @@ def load_base(
 def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | None) -> LongModel:
     """The model made of a private base: the positions of its transformer are swapped, and its head pools windows."""
     first: Any = base[0]
-    entry = checkpoint.base.entry
-    step = None if entry is None else entry.interpolation
-    if step is not None:
-        _with_trained_rows(first.model, step)
     first.__class__ = LongTransformer
-    first.extend(checkpoint.strategy, has_long_rows=step is not None)
+    first.extend(checkpoint.strategy)
+    step = checkpoint.base.entry.interpolation
+    if step is not None:
+        # documents up to the trained length read each `step`-th row of a table that is interpolated already
+        first.table.keep(first.table.weight.detach(), step)
+        first.config.max_position_embeddings = len(first.table.weight)
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
     settings = settings_of(base)
     head = Head.of(base)
@@ -263,18 +263,6 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
     _name_the_document_prompt(made)
     made.remember(checkpoint)
     return made
-
-
-def _with_trained_rows(model: PreTrainedModel, step: int) -> None:
-    """Put the rows that short documents read, each `step`-th, before a table that is interpolated already."""
-    embeddings: Any = model.embeddings
-    table = embeddings.position_embeddings
-    rows = table.weight.detach()
-    both = torch.cat([rows[::step], rows])
-    embeddings.position_embeddings = torch.nn.Embedding(
-        len(both), both.shape[1], table.padding_idx, _weight=both
-    )
-    model.config.max_position_embeddings = len(both)
 
 
 @contextlib.contextmanager

@@ -65,16 +65,15 @@ class LongTransformer(Transformer):
         self.base_name = setting.get("base", "")
         self.base_revision = setting.get("base_revision")
         strategy = saved_strategy(setting, "sentence_bert_config.json")
-        self.extend(strategy, has_long_rows=bool(setting.get("has_long_rows")))
+        self.extend(strategy)
+        if self.table is not None and setting.get("has_long_rows"):
+            self.table.n_own -= strategy.target_len
 
-    def extend(self, strategy: Strategy, *, has_long_rows: bool = False) -> None:
-        """Put a strategy inside that has all lengths and parameters.
-
-        `has_long_rows`: whether the last rows of the table of positions are those of long documents.
-        """
+    def extend(self, strategy: Strategy) -> None:
+        """Put a strategy inside that has all lengths and parameters."""
         if self.backend != "torch":
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
-        swap(self.model, strategy, has_long_rows=has_long_rows)
+        swap(self.model, strategy)
         rotary = (part.inv_freq for part in self.model.modules() if isinstance(part, LongRotary))
         #: The frequencies of rotary positions.
         self.inv_freq = next(rotary, None)
@@ -340,7 +339,12 @@ class LongModelMixin(BaseModel):
             )
             return None
         made_by = algorithm_of(type(checkpoint.strategy)), repr(checkpoint.strategy), checkpoint.spec.dtype
-        return checkpoint.base.name, checkpoint.base.revision, *made_by, digest(nn.Sequential(*list(self)[1:]))
+        return (
+            checkpoint.base.name,
+            checkpoint.base.revision,
+            *made_by,
+            digest(nn.Sequential(*list(self)[1:])),
+        )
 
     @torch.inference_mode()
     def _inference(self, inputs: list[Any], *, device: Any = None, **arguments: Any) -> Any:
@@ -409,12 +413,11 @@ def of_modules(modules: list[nn.Module], settings: dict[str, Any], device: str |
 
     Without a `device` it goes to the best one of this machine.
     """
-    made: LongModel
+    owner: Any = LongSentenceTransformer
     if isinstance(modules[-1], GroupByDocument):
         settings.pop("truncate_dim", None)  # the last module cuts dimensions
-        made = LongMultiVectorEncoder(modules=modules, device=device, **settings)
-    else:
-        made = LongSentenceTransformer(modules=modules, device=device, **settings)
+        owner = LongMultiVectorEncoder
+    made: LongModel = owner(modules=modules, device=device, **settings)
     for module in list(made)[1:]:
         module.float()  # the first module returns fp32, whatever its dtype is
     return made

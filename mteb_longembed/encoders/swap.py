@@ -117,17 +117,23 @@ def check_fit(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
         )
 
 
-def swap(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool = False) -> None:
-    """Swap the positions of a private model of transformers in place. `has_long_rows`: as in `LongTable`.
+def swap(model: PreTrainedModel, strategy: Strategy) -> None:
+    """Swap the positions of a private model of transformers in place.
 
     Raises:
         IncompatibleError: if the strategy does not fit the model's layers; `check_fit` has asked its configuration.
     """
     is_rotary = positions_of(model.config) == ROTARY
     if is_rotary:
-        _swap_rotary(model, strategy)
+        for name, part in model.named_modules():
+            if hasattr(part, "inv_freq") or hasattr(part, "full_attention_inv_freq"):
+                rotary = part if isinstance(part, LongRotary) else LongRotary(part, model.config)
+                if strategy.MOVES:
+                    _check_layers(model, rotary, strategy)
+                model.set_submodule(name, rotary)
+                break
     elif strategy.MOVES:
-        _swap_table(model, strategy, has_long_rows=has_long_rows)
+        _swap_table(model, strategy)
     if model.config.model_type == "mpnet":
         for module in model.modules():
             if isinstance(module, MPNetSelfAttention):
@@ -156,13 +162,11 @@ class LongTable(nn.Embedding):
     """The base's table of positions, and the rows that documents read which the strategy changes.
 
     Those rows are computed from the base's, whose training they follow, and not saved; but if somebody trained them
-    (`tune`), or the base has them already (`has_long_rows`), they stand behind the base's rows in its own weight.
+    (`tune`), or the base has them already (`keep`), they stand behind the base's rows in its own weight.
     `first_row` is the row of position 0; those before it are for padding.
     """
 
-    def __init__(
-        self, table: nn.Embedding, first_row: int, strategy: Strategy, *, has_long_rows: bool = False
-    ) -> None:
+    def __init__(self, table: nn.Embedding, first_row: int, strategy: Strategy) -> None:
         weight = table.weight.detach()
         rows, width = weight.shape
         super().__init__(rows, width, table.padding_idx, _weight=weight)
@@ -170,9 +174,8 @@ class LongTable(nn.Embedding):
         self.weight._is_hf_initialized = getattr(table.weight, "_is_hf_initialized", False)  # type: ignore[attr-defined]
         self.first_row = first_row
         self.strategy = strategy
+        #: Rows of the base in its weight.
         self.n_own = rows
-        if has_long_rows:
-            self.n_own -= strategy.target_len
         #: Rows that were computed, and the state of the weight then.
         self._computed: tuple[object, Tensor] | None = None
 
@@ -199,9 +202,11 @@ class LongTable(nn.Embedding):
         trained = self.weight[self.first_row :][: self.strategy.trained_len]
         return self.strategy.long_rows(trained.float().cpu()).to(self.weight)
 
-    def keep(self, long: Tensor) -> None:
-        """Put these rows of long documents `[Lt, d]` behind the base's, as its own."""
-        self.weight = nn.Parameter(torch.cat([self.weight.detach()[: self.n_own], long]))
+    def keep(self, long: Tensor, step: int = 1) -> None:
+        """Put these rows of long documents `[Lt, d]` behind the base's, of which each `step`-th stays, as its own."""
+        own = self.weight.detach()[: self.n_own : step]
+        self.n_own = len(own)
+        self.weight = nn.Parameter(torch.cat([own, long]))
         self.num_embeddings = len(self.weight)
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -225,7 +230,7 @@ class LongTable(nn.Embedding):
         return torch.where(is_long[..., None], long, own)
 
 
-def _swap_table(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool) -> None:
+def _swap_table(model: PreTrainedModel, strategy: Strategy) -> None:
     embeddings: Any = model.embeddings
     table = embeddings.position_embeddings
     first_row = 0
@@ -237,7 +242,7 @@ def _swap_table(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bo
             f"the trained length must be at most the {rows} rows of the model's table, got {strategy.trained_len} "
             "tokens: give a smaller trained_len."
         )
-    embeddings.position_embeddings = LongTable(table, first_row, strategy, has_long_rows=has_long_rows)
+    embeddings.position_embeddings = LongTable(table, first_row, strategy)
     # the model takes its ids from these buffers
     ids = torch.arange(first_row + strategy.target_len, device=table.weight.device)[None]
     for name, values in (("position_ids", ids), ("token_type_ids", torch.zeros_like(ids))):
@@ -305,16 +310,6 @@ class LongRotary(nn.Module):
         angles = mapped[..., None] * inv_freq[:, None]
         angles = torch.cat([angles, angles], -1)
         return (angles.cos() * size).to(x.dtype), (angles.sin() * size).to(x.dtype)
-
-
-def _swap_rotary(model: PreTrainedModel, strategy: Strategy) -> None:
-    for name, part in model.named_modules():
-        if hasattr(part, "inv_freq") or hasattr(part, "full_attention_inv_freq"):
-            rotary = part if isinstance(part, LongRotary) else LongRotary(part, model.config)
-            if strategy.MOVES:
-                _check_layers(model, rotary, strategy)
-            model.set_submodule(name, rotary)
-            return
 
 
 def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy) -> None:
