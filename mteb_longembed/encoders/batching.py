@@ -1,11 +1,13 @@
 """Texts -> arrays: batches by tokens, halved where memory is short, one pass for several heads."""
 
+import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 
 from .self_extend import to_device
-from .store import EmbeddingStore, how_it_runs, key_of
+from .store import EmbeddingStore, how_it_runs
 from .tokens import Ids, estimated_tokens
 from .vectors import BOUNDS, Features
 
@@ -82,11 +84,6 @@ def shared_bar(bar: tqdm) -> Iterator[None]:
         yield
     finally:
         _RUN_BAR.reset(token)
-
-
-def no_bar() -> AbstractContextManager[None]:
-    """What is encoded inside is no part of a run's tokens, so it does not advance its bar."""
-    return shared_bar(tqdm(disable=True))
 
 
 def _bar(total: int, *, show: bool) -> Any:
@@ -239,14 +236,15 @@ class Engine:
     def _keys(self, text: str) -> list[bytes]:
         """The key of a text's row of each model."""
         how = how_it_runs(self.device), sorted(self.kwargs.items()), self.prompt, text
-        return [key_of(owner, *how) for owner in self._owners]
+        known_by = [repr((owner, *how)).encode("utf-8", "surrogatepass") for owner in self._owners]
+        return [hashlib.blake2b(words, digest_size=32).digest() for words in known_by]
 
     def _stored(self, texts: Sequence[str]) -> dict[str, list[Tensor]]:
         """Those texts of which the store has the arrays of all models, and these."""
         if self._store is None:
             return {}
         keys = {text: self._keys(text) for text in texts}
-        rows = self._store.get_many([key for of_text in keys.values() for key in of_text])
+        rows = self._store.get_many(list(chain.from_iterable(keys.values())))
         known: dict[str, list[Tensor]] = {}
         for text, of_text in keys.items():
             if all(key in rows for key in of_text):
@@ -262,7 +260,7 @@ class Engine:
     def _keep(self, found: Mapping[str, list[Tensor]], rows: Mapping[str, Ids]) -> None:
         """Give the arrays of a pass to the store, if all of them are finite."""
         # the host waits once for all of them
-        finite = torch.stack([torch.isfinite(array).all() for arrays in found.values() for array in arrays])
+        finite = torch.stack([array.isfinite().all() for array in chain.from_iterable(found.values())])
         if not finite.all():
             text = list(rows)[int(finite.int().argmin()) // len(self.models)]
             start = text[:40].encode("unicode_escape", "backslashreplace").decode()

@@ -1,7 +1,5 @@
 """The model that a name asks for: from the name and the small files of its base, before any weights load."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -98,6 +96,7 @@ class ModelSpec:
 
     def __post_init__(self) -> None:
         declared = self.kind.declared()
+        params = {}
         for key, value in self.params.items():
             if key in SEARCH_SETTINGS:
                 raise InputError(
@@ -106,8 +105,6 @@ class ModelSpec:
                 )
             if key not in declared:
                 raise UnknownNameError(f"parameter of {self.strategy}", key, declared)
-        params = {}
-        for key, value in self.params.items():
             if value is not None:
                 params[key] = read(f"{self.strategy}'s {key}", declared[key], value)
         object.__setattr__(self, "params", params)  # the instance is frozen for others
@@ -186,7 +183,7 @@ class Files:
     local: bool = False  #: whether they are in a folder
 
     @classmethod
-    def open(cls, path: str, revision: str | None = None) -> Files:
+    def open(cls, path: str, revision: str | None = None) -> Self:
         """The files of a folder, or of a repository at the commit that a branch or tag has now."""
         if is_folder(path):
             if revision is not None:
@@ -398,7 +395,7 @@ def _check_embeds(path: str, types: Sequence[str], config: Json) -> None:
         raise ModelError(
             f"{path} has no config.json{shown}, so it is not a transformers model and cannot be extended."
         )
-    if any(name in kind for name in _OTHER_MODELS for kind in types):
+    if any(name in shown for name in _OTHER_MODELS):
         raise ModelError(
             f"{path} must give one dense vector for each text{shown}: use it with mteb as it is."
         )

@@ -19,7 +19,7 @@ from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Transformer
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
+from torch.nn.utils.rnn import pad_sequence
 
 from mteb_longembed.encoders.strategies import Strategy, algorithm_of
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
@@ -106,10 +106,6 @@ class LongTransformer(Transformer):
         """Tokens kept of a text: `max_seq_length`, or the target length if that is None."""
         return self.max_seq_length or self.strategy.target_len
 
-    @property
-    def _words(self) -> PreTrainedTokenizerBase:
-        return cast("PreTrainedTokenizerBase", self.tokenizer)  # a text model always has one
-
     # ---- input ------------------------------------------------------------------------------------------------
 
     def preprocess(  # type: ignore[override]
@@ -133,7 +129,7 @@ class LongTransformer(Transformer):
         lengths by task, settings of the tokenizer).
         """
         texts = [text for text in inputs if isinstance(text, str)]
-        words = self._words
+        words: Any = self.tokenizer
         is_plain = (
             len(inputs) == len(texts) > 0
             and not (
@@ -158,10 +154,10 @@ class LongTransformer(Transformer):
         lengths = torch.tensor([len(row) for row in ids])
         mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
         rows = [torch.from_numpy(row).long() for row in ids]
-        pad = self._words.pad_token_id
-        input_ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
+        words: Any = self.tokenizer
+        input_ids = pad_sequence(rows, batch_first=True, padding_value=words.pad_token_id)
         features: Features = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
-        if "token_type_ids" in self._words.model_input_names:
+        if "token_type_ids" in words.model_input_names:
             features["token_type_ids"] = torch.zeros_like(mask)
         if prompt:
             features["prompt_length"] = self._get_prompt_length(prompt)
@@ -176,7 +172,7 @@ class LongTransformer(Transformer):
         """
         bounds = torch.full((len(input_ids), 3), -1)
         bounds[:, 0] = lengths
-        cutter = cutter_of(self._words)
+        cutter = cutter_of(self.tokenizer)
         if cutter is None:
             return bounds
         bounds[:, 1] = len(cutter.prefix_ids)

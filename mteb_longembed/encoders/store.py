@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import hashlib
 import os
 import sqlite3
 import warnings
@@ -129,11 +128,6 @@ class EmbeddingStore:
             RuntimeWarning,
             stacklevel=3,
         )
-
-
-def key_of(*parts: object) -> bytes:
-    """The key of what these parts determine."""
-    return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
 
 def how_it_runs(device: torch.device) -> object:

@@ -81,8 +81,7 @@ class Strategy:
     @classmethod
     def declared(cls) -> dict[str, Any]:
         """The strategy's own parameters, without the two lengths, and their types."""
-        known = hints(cast("Any", cls))
-        return {f.name: known[f.name] for f in fields(cls)[2:]}
+        return dict(list(hints(cast("Any", cls)).items())[2:])
 
     @cached_property
     def settings(self) -> dict[str, object]:
