@@ -6,7 +6,6 @@ sentence-transformers loads the base, and then its positions are swapped.
 import contextlib
 import copy
 import re
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any, Literal, cast
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
@@ -34,7 +32,6 @@ from .model import (
     of_modules,
     settings_of,
 )
-from .tokens import document_prompt
 from .vectors import GroupByDocument, LongPooling
 from .weights import TokenWeights
 
@@ -188,7 +185,6 @@ def load_checkpoint(
             base.files.path, _CLASSES, device=device, **options
         )
         _check(model[0], base.files.path)
-    _name_the_document_prompt(model)
     model.remember(checkpoint)
     return model
 
@@ -214,11 +210,9 @@ def load_base(
     """
     kwargs = _options(base, dtype, model_kwargs)
     entry = base.entry
+    # in place of None stands what the files say
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
-    options: dict[str, Any] = {
-        "device": device,
-        "prompts": {key: text for key, text in prompts.items() if text is not None},
-    }
+    options: dict[str, Any] = {"device": device, "prompts": prompts}
     if entry.config:
         kwargs["config_kwargs"] = dict(entry.config)
     if base.config.architectures == [E5_ROPE]:
@@ -260,7 +254,6 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
     made = of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
     if vectors is None:
         made.model_card_data.add_tags(base.model_card_data.tags or [])
-    _name_the_document_prompt(made)
     made.remember(checkpoint)
     return made
 
@@ -280,21 +273,6 @@ def _translated_errors(path: str) -> Iterator[None]:
         raise ModelError(
             f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
         ) from error
-
-
-def _name_the_document_prompt(model: BaseModel) -> None:
-    """Let a prompt that is saved as `passage` or `corpus` be that of documents.
-
-    sentence-transformers writes an empty `document` beside it, and then uses that.
-    """
-    prompt = document_prompt(model)
-    if prompt and not model.prompts.get("document"):
-        warnings.warn(
-            f"the prompt of documents is empty, and another one is {prompt!r}: documents get that one. Save it as "
-            "document to choose.",
-            stacklevel=4,
-        )
-        model.prompts["document"] = prompt
 
 
 def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:

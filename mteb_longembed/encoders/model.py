@@ -34,7 +34,7 @@ from .identity import Identity, digest, state_of
 from .self_extend import to_device
 from .store import EmbeddingStore
 from .swap import LongRotary, LongTable, swap
-from .tokens import Ids, cutter_of
+from .tokens import Ids, cutter_of, document_prompt
 from .vectors import BATCH, BOUNDS, TOKEN_FEATURES, Features, GroupByDocument, TokenBatch, windows_of
 
 #: Name of a feature: how many positions a document is moved (`tuning.py`).
@@ -296,7 +296,19 @@ class LongModelMixin(BaseModel):
         return self.checkpoint is not None and self.built_state == state_of(self)
 
     def remember(self, checkpoint: Checkpoint) -> None:
-        """Note what the model is, when it has just been built, and give it its name."""
+        """Note what the model is, when it has just been built, and give it its name.
+
+        A prompt that is saved as `passage` or `corpus` becomes that of documents: sentence-transformers writes an empty
+        `document` beside it, and then uses that.
+        """
+        prompt = document_prompt(self)
+        if prompt and not self.prompts.get("document"):
+            warnings.warn(
+                f"the prompt of documents is empty, and another one is {prompt!r}: documents get that one. Save it as "
+                "document to choose.",
+                stacklevel=4,
+            )
+            self.prompts["document"] = prompt
         self.checkpoint = checkpoint
         card: Any = self.model_card_data
         card.model_name = checkpoint.spec.name()

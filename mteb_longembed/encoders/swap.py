@@ -166,18 +166,12 @@ class LongTable(nn.Embedding):
     `first_row` is the row of position 0; those before it are for padding.
     """
 
-    def __init__(self, table: nn.Embedding, first_row: int, strategy: Strategy) -> None:
-        weight = table.weight.detach()
-        rows, width = weight.shape
-        super().__init__(rows, width, table.padding_idx, _weight=weight)
-        # transformers' mark of weights that its files had
-        self.weight._is_hf_initialized = getattr(table.weight, "_is_hf_initialized", False)  # type: ignore[attr-defined]
-        self.first_row = first_row
-        self.strategy = strategy
-        #: Rows of the base in its weight.
-        self.n_own = rows
-        #: Rows that were computed, and the state of the weight then.
-        self._computed: tuple[object, Tensor] | None = None
+    first_row: int
+    strategy: Strategy
+    #: Rows of the base in its weight.
+    n_own: int
+    #: Rows that were computed, and the state of the weight then.
+    _computed: tuple[object, Tensor] | None = None
 
     @property
     def has_long_rows(self) -> bool:
@@ -242,7 +236,10 @@ def _swap_table(model: PreTrainedModel, strategy: Strategy) -> None:
             f"the trained length must be at most the {rows} rows of the model's table, got {strategy.trained_len} "
             "tokens: give a smaller trained_len."
         )
-    embeddings.position_embeddings = LongTable(table, first_row, strategy)
+    table.__class__ = LongTable
+    table.first_row = first_row
+    table.strategy = strategy
+    table.n_own = table.num_embeddings
     # the model takes its ids from these buffers
     ids = torch.arange(first_row + strategy.target_len, device=table.weight.device)[None]
     for name, values in (("position_ids", ids), ("token_type_ids", torch.zeros_like(ids))):
