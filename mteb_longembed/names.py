@@ -398,12 +398,3 @@ def split_settings(text: str, settings: str) -> dict[str, str]:
             raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
         given[key] = value
     return given
-
-
-def settings_of(text: str) -> dict[str, str]:
-    """All settings in a name of a model, those of search too; none if it is a folder with a model.
-
-    >>> settings_of("e5-base+pcw@4k:fuse=words,size=64")
-    {'fuse': 'words', 'size': '64'}
-    """
-    return {} if holds_model(text) else split_settings(text, split_name(text)[3])

@@ -88,7 +88,7 @@ def adapt(
     elif weights is not None:
         logger.warning("the model has %s pooling, so tokens get no weights.", head.mode)
     if power:
-        rows = pieces(_uncut(model, head), texts, show=show_progress_bar)
+        rows = pieces(with_head(model, head), texts, show=show_progress_bar)
         if len(texts) < FEW_DOCUMENTS or len(rows) < FEW_PIECES:
             logger.warning(
                 "a map of vectors was fitted on %d pieces of %d documents: with fewer than %d pieces or %d documents "
@@ -151,14 +151,6 @@ def loaded(base: str | Path | Model, device: str | None) -> Model:
     return load(base, device=device)
 
 
-def _uncut(model: Model, head: Head) -> Model:
-    """The model with a head, and all dimensions: a map is fitted on whole vectors, and cut behind it."""
-    made = with_head(model, head)
-    if isinstance(made, SentenceTransformer):
-        made.truncate_dim = None
-    return made
-
-
 def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     """The vectors on which a map is fitted, `[n, d]`: of the windows as the model cuts them, of text that it reads.
 
@@ -169,7 +161,9 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     head = Head.of(model).unscaled()
     if isinstance(trunk, LongTransformer) and trunk.cuts and head.vectors is None:
         head = replace(head, vectors="window")
-    encoder: Any = _uncut(model, head)
+    encoder: Any = with_head(model, head)
+    if isinstance(encoder, SentenceTransformer):
+        encoder.truncate_dim = None  # a map is fitted on whole vectors, and cut behind it
     vectors = [torch.as_tensor(rows) for rows in encoder.encode_document(texts, show_progress_bar=show)]
     every = torch.cat([torch.atleast_2d(rows).float().cpu() for rows in vectors]).numpy()
     return every[drawn_rows(len(every))]

@@ -208,19 +208,18 @@ class Engine:
                 features[key] = to_device(value, self.device)
         if len(self.models) == 1:
             # by __call__, so that model.compile() has an effect
-            arrays = [self._collect(self.models[0], self.models[0](features, **self.kwargs))]
-        else:
-            tokens = self.trunk(features)
-            arrays = [self._collect(model, self._behind(model, tokens)) for model in self.models]
+            return [
+                [array] for array in self._collect(self.models[0], self.models[0](features, **self.kwargs))
+            ]
+        tokens = self.trunk(features)
+        arrays = []
+        for model in self.models:
+            features = dict(tokens)
+            for module in list(model)[1:]:
+                accepted = set(getattr(module, "forward_kwargs", ())) & set(self.kwargs)
+                features = module(features, **{key: self.kwargs[key] for key in accepted})
+            arrays.append(self._collect(model, features))
         return [list(of_text) for of_text in zip(*arrays, strict=True)]
-
-    def _behind(self, model: Any, features: Features) -> Features:
-        """What the modules behind the first one make of its features, which stay as they are."""
-        features = dict(features)
-        for module in list(model)[1:]:
-            accepted = set(getattr(module, "forward_kwargs", ())) & set(self.kwargs)
-            features = module(features, **{key: self.kwargs[key] for key in accepted})
-        return features
 
     def _collect(self, model: Any, features: Features) -> list[Tensor]:
         """One array for each document of a batch, from the features after the last module."""

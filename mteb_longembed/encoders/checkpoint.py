@@ -507,7 +507,15 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         check_averages(f"vectors={spec.vectors}", base.name, base.pooling)
     strategy = strategy_of(spec, base.trained_len, base.name)
     if base.entry.interpolation is not None:
-        strategy = _interpolated(base, spec, base.entry.interpolation)
+        # its table is interpolated already, by the rule of `pi`
+        trained = base.trained_len or 1
+        grown = base.entry.interpolation * trained
+        asks_for_more = spec.target_len not in (None, grown) or spec.params or spec.trained_len
+        if spec.strategy != "none" or asks_for_more:
+            raise IncompatibleError(
+                f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
+            )
+        strategy = STRATEGIES["pi"](trained_len=trained, target_len=grown)
     check_fit(base.config, strategy, base.name)
     trained_len = None
     if strategy.trained_len != base.trained_len:
@@ -526,18 +534,6 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         params=strategy.settings,
     )
     return Checkpoint(base, canonical, strategy)
-
-
-def _interpolated(base: Base, spec: ModelSpec, step: int) -> Strategy:
-    """The strategy of a base whose table is interpolated already, by the rule of `pi`."""
-    trained_len = base.trained_len or 1
-    grown = step * trained_len
-    asks_for_more = spec.target_len not in (None, grown) or spec.params or spec.trained_len
-    if spec.strategy != "none" or asks_for_more:
-        raise IncompatibleError(
-            f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
-        )
-    return STRATEGIES["pi"](trained_len=trained_len, target_len=grown)
 
 
 def strategy_of(spec: ModelSpec, trained_len: int | None, base: str) -> Strategy:

@@ -21,15 +21,13 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.files import whole_folder
 
 from .card import card_of
-from .checkpoint import POOLING_SWITCHES
+from .checkpoint import POOLING_SWITCHES, Json
 from .head import Head
 from .load import load
 from .model import LongTransformer, check_merged, settings_of
 from .swap import ABSOLUTE, ROTARY, UNKNOWN, LongRotary, LongTable, Positions, positions_of
 from .weights import TokenWeights
 
-#: The content of a JSON object.
-Json = dict[str, Any]
 #: What an exported model with weights and a map lacks.
 _PROMPTS = (
     "exact vectors of texts with a long prompt or a new one: stock modules count the weights of prompts."

@@ -1,18 +1,18 @@
 """Vectors on disk: a text that a model encoded before is read back, bit for bit."""
 
 import contextlib
-import functools
 import os
 import sqlite3
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
 import numpy as np
+import sentence_transformers
 import torch
+import transformers
 
 from mteb_longembed.errors import InputError
 
@@ -135,9 +135,5 @@ def how_it_runs(device: torch.device) -> object:
     autocast = None
     if torch.is_autocast_enabled(device.type):
         autocast = str(torch.get_autocast_dtype(device.type))
-    return device.type, autocast, torch.get_float32_matmul_precision(), _versions()
-
-
-@functools.cache  # each is read from a file
-def _versions() -> tuple[str, ...]:
-    return tuple(version(name) for name in ("torch", "transformers", "sentence-transformers"))
+    versions = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
+    return device.type, autocast, torch.get_float32_matmul_precision(), versions

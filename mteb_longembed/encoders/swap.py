@@ -14,6 +14,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .attention import ATTENTION, current, scaled_queries
+from .identity import BY_LENGTH
 from .self_extend import CosSin, to_device
 
 #: Model types with a table of learned positions. MPNet also adds a bucketed relative bias. It is constant beyond 128
@@ -31,8 +32,6 @@ ROTARY_TYPES = (
     "nomic_bert", "olmo", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss",
     "smollm3", "stablelm", "starcoder2", "ultrabert",
 )  # fmt: skip
-#: Rope types whose frequencies depend on the input's length in transformers.
-_BY_LENGTH = ("dynamic", "longrope")
 
 
 @dataclass(frozen=True)
@@ -278,7 +277,7 @@ class LongRotary(nn.Module):
 
     def frequencies(self, strategy: Strategy, lengths: Tensor) -> Tensor:
         """The base's own inverse frequencies for these lengths: `[d/2]` or `[b, d/2]`, float32, on the host."""
-        if self.rope_type not in _BY_LENGTH:
+        if self.rope_type not in BY_LENGTH:
             return self.inv_freq
         if strategy.MOVES:  # it brings documents into the trained range
             lengths = lengths.clamp(max=strategy.trained_len)
@@ -293,7 +292,7 @@ class LongRotary(nn.Module):
         strategy = batch.strategy
         n = batch.n[:, None]
         changed = strategy.changes(n)
-        is_plain = self.rope_type not in _BY_LENGTH and not bool(changed.any())
+        is_plain = self.rope_type not in BY_LENGTH and not bool(changed.any())
         if is_plain or layer_type not in ((), (self.layer_type,)):
             return self.base(x, position_ids, *layer_type)
         p = position_ids.expand(len(n), -1)
@@ -318,7 +317,7 @@ def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy
             f"{key} needs plain rotary frequencies, but {base} already has rope scaling of type {rotary.rope_type}; "
             "use ntk or pi, which work with rope scaling."
         )
-    if strategy.GROUPS and rotary.rope_type in _BY_LENGTH:
+    if strategy.GROUPS and rotary.rope_type in BY_LENGTH:
         raise IncompatibleError(
             f"{key} needs the same rotary frequencies at every length, but those of {base} change with the length "
             f"(type {rotary.rope_type}); use pi or ntk."
