@@ -90,13 +90,17 @@ def current() -> Batch:
 
 
 @contextlib.contextmanager
-def running(batch: Batch) -> Iterator[None]:
-    """Inside this context, the model of this thread gets this batch."""
-    token = _CURRENT.set(batch)
+def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Inside this context, a variable of this thread has this value."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _CURRENT.reset(token)
+        variable.reset(token)
+
+
+#: Inside this context, the model of this thread gets this batch.
+running = functools.partial(holding, _CURRENT)
 
 
 def keep_batch(model: torch.nn.Module) -> None:

@@ -1,10 +1,11 @@
 """Texts -> arrays: batches by tokens, halved where memory is short, one pass for several heads."""
 
+import functools
 import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
@@ -17,6 +18,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 
+from .attention import holding
 from .self_extend import to_device
 from .store import EmbeddingStore, how_it_runs
 from .tokens import Ids, estimated_tokens
@@ -72,18 +74,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
 
 
-#: The bar of a run with many calls. Calls inside it show no bar of their own but advance this one.
+#: The bar of a run with many calls.
 _RUN_BAR: ContextVar[tqdm | None] = ContextVar("_RUN_BAR", default=None)
-
-
-@contextmanager
-def shared_bar(bar: tqdm) -> Iterator[None]:
-    """Calls of `encode` inside show no bar of their own but advance this one, by their expected tokens."""
-    token = _RUN_BAR.set(bar)
-    try:
-        yield
-    finally:
-        _RUN_BAR.reset(token)
+#: Calls of `encode` inside show no bar of their own but advance this one, by their expected tokens.
+shared_bar = functools.partial(holding, _RUN_BAR)
 
 
 def _bar(total: int, *, show: bool) -> Any:

@@ -6,7 +6,7 @@ sentence-transformers loads the base, and then its positions are swapped.
 import contextlib
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -176,15 +176,25 @@ def load_checkpoint(
         ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.
     """
     base = checkpoint.base
-    with _translated_errors(base.files.path):
-        if base.made is None:
-            return _finished(load_base(base, device, checkpoint.spec.dtype, model_kwargs), checkpoint, device)
-        owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
-        options = _options(base, checkpoint.spec.dtype, model_kwargs)
-        model: LongModel = owner._load_with_module_classes(
-            base.files.path, _CLASSES, device=device, **options
-        )
-        _check(model[0], base.files.path)
+    path = base.files.path
+    try:
+        with contextlib.nullcontext() if base.files.local else translate_hub_errors():
+            if base.made is None:
+                stock = load_base(base, device, checkpoint.spec.dtype, model_kwargs)
+                return _finished(stock, checkpoint, device)
+            owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
+            options = _options(base, checkpoint.spec.dtype, model_kwargs)
+            model: LongModel = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
+            _check(model[0], path)
+    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # of any library
+        if isinstance(error, OSError) and not base.files.local and not hub_answers():
+            raise unreachable(path) from error
+        why = " ".join(str(error).split())[:250]
+        raise ModelError(
+            f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
+        ) from error
     model.remember(checkpoint)
     return model
 
@@ -256,23 +266,6 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
         made.model_card_data.add_tags(base.model_card_data.tags or [])
     made.remember(checkpoint)
     return made
-
-
-@contextlib.contextmanager
-def _translated_errors(path: str) -> Iterator[None]:
-    """Turn the error of any library into one sentence that says why a base cannot be loaded."""
-    try:
-        with contextlib.nullcontext() if Path(path).is_dir() else translate_hub_errors():
-            yield
-    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
-            raise unreachable(path) from error
-        why = " ".join(str(error).split())[:250]
-        raise ModelError(
-            f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
-        ) from error
 
 
 def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:

@@ -151,7 +151,7 @@ class LongTransformer(Transformer):
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
         """What `preprocess` returns for texts with these token ids: padded on the right to the longest text."""
-        lengths = torch.tensor([len(row) for row in ids])
+        lengths = torch.tensor(list(map(len, ids)))
         mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
         rows = [torch.from_numpy(row).long() for row in ids]
         words: Any = self.tokenizer

@@ -323,15 +323,15 @@ def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy
             f"(type {rotary.rope_type}); use pi or ntk."
         )
     layers = [part for part in model.modules() if hasattr(part, "is_causal")]
-    windows = [getattr(layer, "sliding_window", None) for layer in layers]
-    widest = max((window for window in windows if window is not None), default=0)
+    windows = [getattr(layer, "sliding_window", None) or 0 for layer in layers]
+    widest = max(windows, default=0)
     if rotary.layer_type is not None and widest >= strategy.trained_len:
         raise IncompatibleError(
             f"{key} extends the full layers of {base} alone, so its sliding layers must see fewer tokens than the "
             f"trained length of {strategy.trained_len}, got {widest}; use pcw, or give the trained_len of the model "
             "itself."
         )
-    slide = {window is not None and window < strategy.trained_len for window in windows}
+    slide = {0 < window < strategy.trained_len for window in windows}
     if rotary.layer_type is None and not strategy.GROUPS and len(slide) == 2:
         raise IncompatibleError(
             f"{key} would also change the sliding layers of {base}, because they share one rotary module with the "

@@ -183,7 +183,7 @@ class LongPooling(Pooling):
                 vectors = features["token_embeddings"].sum(1) / total
         if isinstance(asked, int):
             groups = [spans(row, asked) for row in batch.bounds]
-            texts = texts.repeat_interleave(torch.tensor([len(group) for group in groups]))
+            texts = texts.repeat_interleave(torch.tensor(list(map(len, groups))))
             weights: Iterable[Tensor | None] = repeat(None)
             if batch.weights is not None:
                 weights = batch.weights
