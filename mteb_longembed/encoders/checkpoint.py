@@ -120,10 +120,11 @@ class ModelSpec:
         """Read the name of a model. A folder that holds a model is a base, whatever signs are in its name.
 
         Settings of search are none of a model: `retrieval.settings.read_name` reads these and leaves them out here.
-        `general` are settings beside the name, which win over those in it.
+        `general` are settings beside the name, which win over those in it if they are not None.
 
         People may write a colon before the parameters. A canonical name has a comma there, for Windows' folders.
         """
+        general = {key: value for key, value in general.items() if value is not None}
         if holds_model(text):
             return cls(text, **general)
         base, strategy, target, settings = split_name(text)

@@ -92,6 +92,7 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
     lost = [] if head.weights is None else [_PROMPTS]
     length: int | None = source.max_seq_length
     is_ours = isinstance(first, LongTransformer)
+    card = cast("Any", source)._model_card_text
     if is_ours:
         length = first.strategy.target_len
         lost += _lost_in(first.config, first.strategy)
@@ -103,10 +104,8 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
     plain = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
     if not is_ours:
         plain.model_card_data = source.model_card_data
-        cast("Any", plain)._model_card_text = cast("Any", source)._model_card_text
-    plain.save_pretrained(str(folder), create_model_card=not is_ours)
-    if is_ours:
-        (folder / "README.md").write_text(card, encoding="utf-8")
+    cast("Any", plain)._model_card_text = card
+    plain.save_pretrained(str(folder))
     return lost + _for_old_readers(folder, length)
 
 
@@ -311,16 +310,15 @@ def _cut_at(tokenizer: Json, length: int) -> Json:
 
 def _old_tokenizer(config: Json, length: int | None) -> Json:
     """The settings of a tokenizer with the target length, and a class and special tokens that transformers 4 knows."""
-    changed = dict(config)
     if length is not None:
-        changed |= {key: length for key in ("model_max_length", "max_length") if key in config}
+        config |= {key: length for key in ("model_max_length", "max_length") if key in config}
     if config.get("tokenizer_class") == "TokenizersBackend":
-        changed["tokenizer_class"] = "PreTrainedTokenizerFast"
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
         # the two classes differ in whether they give token types
-        changed.setdefault("model_input_names", ["input_ids", "attention_mask"])
+        config.setdefault("model_input_names", ["input_ids", "attention_mask"])
     if isinstance(config.get("extra_special_tokens"), list):
-        changed["additional_special_tokens"] = changed.pop("extra_special_tokens")
-    return changed
+        config["additional_special_tokens"] = config.pop("extra_special_tokens")
+    return config
 
 
 def _change(file: Path, change: Callable[[Json], Json]) -> None:

@@ -147,14 +147,13 @@ def load(
             f"load takes a name or a folder, got a {type(name).__name__}: extend takes loaded models."
         )
     loading = dict(model_kwargs or {})
-    dtype = str(loading.pop("dtype", loading.pop("torch_dtype", "auto"))).removeprefix("torch.")
-    given: dict[str, Any] = {
-        "revision": revision,
-        "dtype": None if dtype in ("auto", "None") else dtype,
-        "trust_remote_code": trust_remote_code or None,
-        "vectors": vectors,
-    }
-    spec = ModelSpec.parse(str(name), **{key: value for key, value in given.items() if value is not None})
+    dtype: Any = str(loading.pop("dtype", loading.pop("torch_dtype", "auto"))).removeprefix("torch.")
+    if dtype in ("auto", "None"):
+        dtype = None
+    may_run = trust_remote_code or None
+    spec = ModelSpec.parse(
+        str(name), revision=revision, dtype=dtype, trust_remote_code=may_run, vectors=vectors
+    )
     model = load_checkpoint(open_checkpoint(spec), device, loading)
     if loading:
         # what these settings change is not known, so the name does not hold
