@@ -180,8 +180,7 @@ class Engine:
                 self._keep(found, rows)
                 yield found
                 return
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()  # nothing without CUDA
             if len(ids) == 1:
                 raise CapacityError(
                     f"a document of {len(ids[0])} tokens does not fit into memory even alone "

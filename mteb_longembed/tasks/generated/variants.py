@@ -1,6 +1,7 @@
 """The generated tasks' variants by name, such as `LongEmbedPasskey-seed7-docs200-depth0.5`."""
 
 import re
+from contextlib import suppress
 from typing import TypeVar
 
 from mteb.abstasks import AbsTask
@@ -50,13 +51,11 @@ class TaskRegistry(dict[str, type[AbsTask]]):
         return self.get(str(name)) is not None
 
     def __missing__(self, name: str) -> type[SyntheticRetrieval]:
-        try:
+        with suppress(InputError):  # a ValueError, and mteb ignores a task that raises one
             made = find_variant(name)
-        except InputError:  # a ValueError, and mteb ignores a task that raises one
-            made = None
-        if made is None:
-            raise KeyError(name)
-        return made
+            if made is not None:
+                return made
+        raise KeyError(name)
 
     def get(self, name: str, default: T | None = None) -> type[AbsTask] | T | None:  # type: ignore[override]
         """The same as `dict.get`."""
