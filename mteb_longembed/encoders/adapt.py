@@ -80,13 +80,12 @@ def adapt(
     known_as = str(card.model_name or card.base_model or ("model" if base is model else base))
     texts = _read(documents, model, max_tokens, seed)
     head = Head.of(model)
-    rule = None
-    if weights is not None and head.mode == "mean":
-        rule = weights
+    if weights is not None and head.mode != "mean":
+        logger.warning("the model has %s pooling, so tokens get no weights.", head.mode)
+        weights = None
+    if weights is not None:
         counts = count_tokens(model, texts, show=show_progress_bar)
         head = head.weighted(TokenWeights.of_corpus(counts, weights, model.tokenizer))
-    elif weights is not None:
-        logger.warning("the model has %s pooling, so tokens get no weights.", head.mode)
     if power:
         rows = pieces(with_head(model, head), texts, show=show_progress_bar)
         if len(texts) < FEW_DOCUMENTS or len(rows) < FEW_PIECES:
@@ -112,7 +111,7 @@ def adapt(
             "prompts: vectors of texts with a long prompt are not exact; adapt(load(%r), ...) gives exact ones.",
             known_as,
         )
-    _describe(made, known_as, rule, power, len(texts))
+    _describe(made, known_as, weights, power, len(texts))
     return made
 
 

@@ -38,7 +38,7 @@ class Batch:
         strategy: of the model.
         lengths: the tokens of each document, at least 1.
         device: where the documents are.
-        inv_freq: `[r/2]` rotary inverse frequencies, on the host. None without rotary positions.
+        inv_freq: `[r/2]` rotary inverse frequencies, on the host, from the rotary module. None without one.
         offsets: `[b]` how many positions each document is moved, in training. None for none.
     """
 

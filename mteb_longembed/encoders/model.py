@@ -33,7 +33,7 @@ from .head import Head
 from .identity import Identity, digest, state_of
 from .self_extend import to_device
 from .store import EmbeddingStore
-from .swap import LongRotary, LongTable, swap
+from .swap import LongTable, swap
 from .tokens import Ids, cutter_of, document_prompt
 from .vectors import BATCH, BOUNDS, TOKEN_FEATURES, Features, GroupByDocument, TokenBatch, windows_of
 
@@ -64,19 +64,15 @@ class LongTransformer(Transformer):
         setting = longembed or {}
         self.base_name = setting.get("base", "")
         self.base_revision = setting.get("base_revision")
-        strategy = saved_strategy(setting, "sentence_bert_config.json")
-        self.extend(strategy)
+        self.extend(saved_strategy(setting, "sentence_bert_config.json"))
         if self.table is not None and setting.get("has_long_rows"):
-            self.table.n_own -= strategy.target_len
+            self.table.n_own -= self.strategy.target_len
 
     def extend(self, strategy: Strategy) -> None:
         """Put a strategy inside that has all lengths and parameters."""
         if self.backend != "torch":
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
         swap(self.model, strategy)
-        rotary = (part.inv_freq for part in self.model.modules() if isinstance(part, LongRotary))
-        #: The frequencies of rotary positions.
-        self.inv_freq = next(rotary, None)
         self.strategy = strategy
         #: Whether long documents run in parts, the windows of `pcw`.
         self.cuts = strategy.CUTS
@@ -221,7 +217,7 @@ class LongTransformer(Transformer):
         if torch.is_grad_enabled() and self.model.training:
             keep_batch(self.model)
         offsets = features.pop(OFFSET, None)
-        batch = Batch(self.strategy, lengths.tolist(), features["input_ids"].device, self.inv_freq, offsets)
+        batch = Batch(self.strategy, lengths.tolist(), features["input_ids"].device, offsets=offsets)
         with running(batch):
             return super().forward(features, **kwargs)
 

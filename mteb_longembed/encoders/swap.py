@@ -289,6 +289,7 @@ class LongRotary(nn.Module):
     def forward(self, x: Tensor, position_ids: Tensor, *layer_type: str) -> CosSin:
         """Cosines and sines `[b, n, r]` for the documents of x."""
         batch = current()
+        batch.inv_freq = self.inv_freq
         strategy = batch.strategy
         n = batch.n[:, None]
         changed = strategy.changes(n)

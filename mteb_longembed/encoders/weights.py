@@ -135,15 +135,11 @@ class TokenWeights(WordWeights):
         for name, token in tokenizer.get_vocab().items():
             if token < len(names):
                 names[token] = name
-        made = cls(names, dict(zip(names, weights.tolist(), strict=True)))
-        made.requires_grad_(False)
-        return made
+        return cls(names, dict(zip(names, weights.tolist(), strict=True))).requires_grad_(False)
 
     def stock(self) -> WordWeights:
         """The same weights in sentence-transformers' own class, whose sums hold the weights of a prompt too."""
-        module = WordWeights(self.vocab, self.word_weights, self.unknown_word_weight)
-        module.requires_grad_(False)
-        return module
+        return WordWeights(self.vocab, self.word_weights, self.unknown_word_weight).requires_grad_(False)
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
         """Multiply `token_embeddings` `[b, n, d]` by the weights of their tokens, which the `TokenBatch` gets too.
