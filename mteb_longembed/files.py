@@ -6,17 +6,18 @@ import json
 import os
 import re
 import tempfile
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+import regex  # type: ignore[import-untyped]
 from safetensors import SafetensorError
 
 from mteb_longembed.errors import DataError, InputError, LongEmbedError, StorageError
 
-#: Join letters of Persian and of Indic scripts, and emoji: text without them is another text.
-_JOINERS = "\u200c\u200d"
+#: Characters that are not printed, by Unicode's categories. The two that are taken out join letters of Persian and of
+#: Indic scripts, and emoji: text without them is another text.
+_CONTROLS = regex.compile(r"[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}--[\u200c\u200d]]", regex.VERSION1)
 _LONGEST = 120  # characters of a name within a file name; file systems allow 255 bytes
 
 
@@ -39,15 +40,7 @@ def printable(text: str) -> str:
     >>> printable("a/b\x1b[31m\n")
     'a/b\ufffd[31m\ufffd'
     """
-    return "".join(map(_printable, text))
-
-
-def _printable(character: str) -> str:
-    if character in _JOINERS:
-        return character
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
-        return "\ufffd"
-    return character
+    return str(_CONTROLS.sub("\ufffd", text))
 
 
 def slug(text: str) -> str:

@@ -11,7 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -98,9 +98,7 @@ def _rule(kind: Any) -> str:
     bounds = []
     for note in notes:
         for limit in getattr(note, "metadata", ()):
-            bounds += [
-                f"{word} {getattr(limit, key)}" for key, word in _BOUNDS.items() if hasattr(limit, key)
-            ]
+            bounds += [f"{_BOUNDS[key]} {value}" for key, value in asdict(limit).items()]
     units = [note for note in notes if isinstance(note, str)]
     return " ".join(filter(None, [_rule(inner), " and ".join(bounds), *units]))
 
@@ -135,10 +133,8 @@ def spell(value: object) -> str:
     """
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
     if isinstance(value, float):
-        return str(value).replace("e+", "e")
+        return str(value).removesuffix(".0").replace("e+", "e")
     return str(value)
 
 
@@ -405,12 +401,3 @@ def split_settings(text: str, settings: str) -> dict[str, str]:
             raise InputError(f"a parameter may be given only once, got {key} twice in {text!r}.")
         given[key] = value
     return given
-
-
-def settings_of(text: str) -> dict[str, str]:
-    """All settings in a name of a model, those of search too; none if it is a folder with a model.
-
-    >>> settings_of("e5-base+pcw@4k:fuse=words,size=64")
-    {'fuse': 'words', 'size': '64'}
-    """
-    return {} if holds_model(text) else split_settings(text, split_name(text)[3])

@@ -13,7 +13,7 @@ from mteb.models import ModelMeta
 
 from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec, open_checkpoint
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
-from mteb_longembed.encoders.swap import ABSOLUTE
+from mteb_longembed.encoders.swap import ABSOLUTE, positions_of
 from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
 from mteb_longembed.evaluation.metrics import TOLERANCE
 from mteb_longembed.names import ZOO, entry_of, holds_model, is_bm25_name, is_extended_name, read_tokens
@@ -264,7 +264,7 @@ def _tails(checkpoint: Checkpoint, key: str, target: int | str | None, covering:
             settings = ONE_WINDOW
         averages = checkpoint.base.pooling in (None, "mean")
         return [f"{stem}:{one}".rstrip(":") for one in settings if averages or "weights=" not in one]
-    if target is None and key == "none" and checkpoint.base.positions is not ABSOLUTE:
+    if target is None and key == "none" and positions_of(checkpoint.base.config) is not ABSOLUTE:
         target = Strategy.default_target_len(trained_len)  # plain extrapolation
     if target is None:
         return [key]

@@ -13,8 +13,9 @@ import mteb
 import pandas as pd
 import torch
 from sentence_transformers.util import get_device_name
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from mteb_longembed.encoders.batching import no_bar, tokens_at_once
+from mteb_longembed.encoders.batching import shared_bar, tokens_at_once
 from mteb_longembed.encoders.model import LongModel, LongModelMixin
 from mteb_longembed.encoders.speed import measure
 from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
@@ -182,7 +183,7 @@ class Runner:
                 texts = chunk_texts(texts, cut)
             if not texts:
                 return cost
-            with no_bar():
+            with shared_bar(tqdm(disable=True)):  # these tokens are no part of the run's
                 rounds = [measure(cast("LongModel", plain), texts) for _ in range(_ROUNDS)]
             speeds = [speed for speed, _ in rounds]
             spread = (max(speeds) - min(speeds)) / max(speeds)

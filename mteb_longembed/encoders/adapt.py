@@ -80,15 +80,14 @@ def adapt(
     known_as = str(card.model_name or card.base_model or ("model" if base is model else base))
     texts = _read(documents, model, max_tokens, seed)
     head = Head.of(model)
-    rule = None
-    if weights is not None and head.mode == "mean":
-        rule = weights
+    if weights is not None and head.mode != "mean":
+        logger.warning("the model has %s pooling, so tokens get no weights.", head.mode)
+        weights = None
+    if weights is not None:
         counts = count_tokens(model, texts, show=show_progress_bar)
         head = head.weighted(TokenWeights.of_corpus(counts, weights, model.tokenizer))
-    elif weights is not None:
-        logger.warning("the model has %s pooling, so tokens get no weights.", head.mode)
     if power:
-        rows = pieces(_uncut(model, head), texts, show=show_progress_bar)
+        rows = pieces(with_head(model, head), texts, show=show_progress_bar)
         if len(texts) < FEW_DOCUMENTS or len(rows) < FEW_PIECES:
             logger.warning(
                 "a map of vectors was fitted on %d pieces of %d documents: with fewer than %d pieces or %d documents "
@@ -112,7 +111,7 @@ def adapt(
             "prompts: vectors of texts with a long prompt are not exact; adapt(load(%r), ...) gives exact ones.",
             known_as,
         )
-    _describe(made, known_as, rule, power, len(texts))
+    _describe(made, known_as, weights, power, len(texts))
     return made
 
 
@@ -151,14 +150,6 @@ def loaded(base: str | Path | Model, device: str | None) -> Model:
     return load(base, device=device)
 
 
-def _uncut(model: Model, head: Head) -> Model:
-    """The model with a head, and all dimensions: a map is fitted on whole vectors, and cut behind it."""
-    made = with_head(model, head)
-    if isinstance(made, SentenceTransformer):
-        made.truncate_dim = None
-    return made
-
-
 def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     """The vectors on which a map is fitted, `[n, d]`: of the windows as the model cuts them, of text that it reads.
 
@@ -169,16 +160,12 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     head = Head.of(model).unscaled()
     if isinstance(trunk, LongTransformer) and trunk.cuts and head.vectors is None:
         head = replace(head, vectors="window")
-    encoder: Any = _uncut(model, head)
-    every = _rows(encoder.encode_document(texts, show_progress_bar=show))
+    encoder: Any = with_head(model, head)
+    if isinstance(encoder, SentenceTransformer):
+        encoder.truncate_dim = None  # a map is fitted on whole vectors, and cut behind it
+    vectors = [torch.as_tensor(rows) for rows in encoder.encode_document(texts, show_progress_bar=show)]
+    every = torch.cat([torch.atleast_2d(rows).float().cpu() for rows in vectors]).numpy()
     return every[drawn_rows(len(every))]
-
-
-def _rows(vectors: Iterable[Any]) -> np.ndarray:
-    """The vectors of texts, one or several for each, in one matrix `[n, d]`."""
-    return np.concatenate(
-        [np.atleast_2d(np.asarray(torch.as_tensor(rows).float().cpu())) for rows in vectors]
-    )
 
 
 def _describe(model: Model, base: str, rule: str | None, power: float, n_documents: int) -> None:

@@ -16,11 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import repeat_kv
 
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import ModelError
 
-from .self_extend import bands, repeat_heads, self_extend, to_device, turns_of
+from .self_extend import bands, self_extend, to_device, turns_of
 
 T = TypeVar("T")
 #: The name under which transformers knows our attention function.
@@ -37,7 +38,7 @@ class Batch:
         strategy: of the model.
         lengths: the tokens of each document, at least 1.
         device: where the documents are.
-        inv_freq: `[r/2]` rotary inverse frequencies, on the host. None without rotary positions.
+        inv_freq: `[r/2]` rotary inverse frequencies, on the host, from the rotary module. None without one.
         offsets: `[b]` how many positions each document is moved, in training. None for none.
     """
 
@@ -89,13 +90,17 @@ def current() -> Batch:
 
 
 @contextlib.contextmanager
-def running(batch: Batch) -> Iterator[None]:
-    """Inside this context, the model of this thread gets this batch."""
-    token = _CURRENT.set(batch)
+def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Inside this context, a variable of this thread has this value."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _CURRENT.reset(token)
+        variable.reset(token)
+
+
+#: Inside this context, the model of this thread gets this batch.
+running = functools.partial(holding, _CURRENT)
 
 
 def keep_batch(model: torch.nn.Module) -> None:
@@ -197,10 +202,6 @@ def _grouped(
     return torch.cat(parts).transpose(1, 2).contiguous()
 
 
-def no_mask(**kwargs: object) -> None:
-    """No mask of transformers': the batch says where documents end."""
-
-
 def attend_plain(
     q: Tensor,
     k: Tensor,
@@ -239,15 +240,16 @@ def _torchs(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, *, causal: bool, dropout: float = 0.0
 ) -> Tensor:
     """torch's attention in one call. With a mask, several devices have only a slow path for grouped queries."""
-    grouped = k.shape[1] != q.shape[1]
-    if grouped and mask is not None:
-        k = repeat_heads(k, q)
-        v = repeat_heads(v, q)
-        grouped = False
+    repeats = q.shape[1] // k.shape[1]
+    if mask is not None:
+        k = repeat_kv(k, repeats)
+        v = repeat_kv(v, repeats)
+        repeats = 1
     return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+        q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=repeats > 1
     )
 
 
 AttentionInterface.register(ATTENTION, long_attention)
-AttentionMaskInterface.register(ATTENTION, no_mask)
+# no mask of transformers': the batch says where documents end
+AttentionMaskInterface.register(ATTENTION, lambda **kwargs: None)

@@ -1,11 +1,14 @@
 """Texts -> arrays: batches by tokens, halved where memory is short, one pass for several heads."""
 
+import functools
+import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,8 +18,9 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 
+from .attention import holding
 from .self_extend import to_device
-from .store import EmbeddingStore, how_it_runs, key_of
+from .store import EmbeddingStore, how_it_runs
 from .tokens import Ids, estimated_tokens
 from .vectors import BOUNDS, Features
 
@@ -70,23 +74,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None
 
 
-#: The bar of a run with many calls. Calls inside it show no bar of their own but advance this one.
+#: The bar of a run with many calls.
 _RUN_BAR: ContextVar[tqdm | None] = ContextVar("_RUN_BAR", default=None)
-
-
-@contextmanager
-def shared_bar(bar: tqdm) -> Iterator[None]:
-    """Calls of `encode` inside show no bar of their own but advance this one, by their expected tokens."""
-    token = _RUN_BAR.set(bar)
-    try:
-        yield
-    finally:
-        _RUN_BAR.reset(token)
-
-
-def no_bar() -> AbstractContextManager[None]:
-    """What is encoded inside is no part of a run's tokens, so it does not advance its bar."""
-    return shared_bar(tqdm(disable=True))
+#: Calls of `encode` inside show no bar of their own but advance this one, by their expected tokens.
+shared_bar = functools.partial(holding, _RUN_BAR)
 
 
 def _bar(total: int, *, show: bool) -> Any:
@@ -189,8 +180,7 @@ class Engine:
                 self._keep(found, rows)
                 yield found
                 return
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()  # nothing without CUDA
             if len(ids) == 1:
                 raise CapacityError(
                     f"a document of {len(ids[0])} tokens does not fit into memory even alone "
@@ -211,19 +201,18 @@ class Engine:
                 features[key] = to_device(value, self.device)
         if len(self.models) == 1:
             # by __call__, so that model.compile() has an effect
-            arrays = [self._collect(self.models[0], self.models[0](features, **self.kwargs))]
-        else:
-            tokens = self.trunk(features)
-            arrays = [self._collect(model, self._behind(model, tokens)) for model in self.models]
+            return [
+                [array] for array in self._collect(self.models[0], self.models[0](features, **self.kwargs))
+            ]
+        tokens = self.trunk(features)
+        arrays = []
+        for model in self.models:
+            features = dict(tokens)
+            for module in list(model)[1:]:
+                accepted = set(getattr(module, "forward_kwargs", ())) & set(self.kwargs)
+                features = module(features, **{key: self.kwargs[key] for key in accepted})
+            arrays.append(self._collect(model, features))
         return [list(of_text) for of_text in zip(*arrays, strict=True)]
-
-    def _behind(self, model: Any, features: Features) -> Features:
-        """What the modules behind the first one make of its features, which stay as they are."""
-        features = dict(features)
-        for module in list(model)[1:]:
-            accepted = set(getattr(module, "forward_kwargs", ())) & set(self.kwargs)
-            features = module(features, **{key: self.kwargs[key] for key in accepted})
-        return features
 
     def _collect(self, model: Any, features: Features) -> list[Tensor]:
         """One array for each document of a batch, from the features after the last module."""
@@ -239,14 +228,15 @@ class Engine:
     def _keys(self, text: str) -> list[bytes]:
         """The key of a text's row of each model."""
         how = how_it_runs(self.device), sorted(self.kwargs.items()), self.prompt, text
-        return [key_of(owner, *how) for owner in self._owners]
+        known_by = [repr((owner, *how)).encode("utf-8", "surrogatepass") for owner in self._owners]
+        return [hashlib.blake2b(words, digest_size=32).digest() for words in known_by]
 
     def _stored(self, texts: Sequence[str]) -> dict[str, list[Tensor]]:
         """Those texts of which the store has the arrays of all models, and these."""
         if self._store is None:
             return {}
         keys = {text: self._keys(text) for text in texts}
-        rows = self._store.get_many([key for of_text in keys.values() for key in of_text])
+        rows = self._store.get_many(list(chain.from_iterable(keys.values())))
         known: dict[str, list[Tensor]] = {}
         for text, of_text in keys.items():
             if all(key in rows for key in of_text):
@@ -262,7 +252,7 @@ class Engine:
     def _keep(self, found: Mapping[str, list[Tensor]], rows: Mapping[str, Ids]) -> None:
         """Give the arrays of a pass to the store, if all of them are finite."""
         # the host waits once for all of them
-        finite = torch.stack([torch.isfinite(array).all() for arrays in found.values() for array in arrays])
+        finite = torch.stack([array.isfinite().all() for array in chain.from_iterable(found.values())])
         if not finite.all():
             text = list(rows)[int(finite.int().argmin()) // len(self.models)]
             start = text[:40].encode("unicode_escape", "backslashreplace").decode()

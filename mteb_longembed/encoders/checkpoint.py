@@ -1,7 +1,5 @@
 """The model that a name asks for: from the name and the small files of its base, before any weights load."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -11,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PureWindowsPath
+from posixpath import join
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -39,9 +38,11 @@ from mteb_longembed.names import (
 )
 
 from .e5rope import E5_ROPE
-from .swap import Positions, allowed_len, check_fit, positions_of
+from .swap import allowed_len, check_fit
 from .vectors import check_averages
 
+#: The entry of a base that the zoo lacks.
+_UNLISTED = ZooEntry(hub_id="")
 #: The content of a JSON object.
 Json = dict[str, Any]
 #: The class of the first module of a model that we saved.
@@ -95,6 +96,7 @@ class ModelSpec:
 
     def __post_init__(self) -> None:
         declared = self.kind.declared()
+        params = {}
         for key, value in self.params.items():
             if key in SEARCH_SETTINGS:
                 raise InputError(
@@ -103,8 +105,6 @@ class ModelSpec:
                 )
             if key not in declared:
                 raise UnknownNameError(f"parameter of {self.strategy}", key, declared)
-        params = {}
-        for key, value in self.params.items():
             if value is not None:
                 params[key] = read(f"{self.strategy}'s {key}", declared[key], value)
         object.__setattr__(self, "params", params)  # the instance is frozen for others
@@ -120,10 +120,11 @@ class ModelSpec:
         """Read the name of a model. A folder that holds a model is a base, whatever signs are in its name.
 
         Settings of search are none of a model: `retrieval.settings.read_name` reads these and leaves them out here.
-        `general` are settings beside the name, which win over those in it.
+        `general` are settings beside the name, which win over those in it if they are not None.
 
         People may write a colon before the parameters. A canonical name has a comma there, for Windows' folders.
         """
+        general = {key: value for key, value in general.items() if value is not None}
         if holds_model(text):
             return cls(text, **general)
         base, strategy, target, settings = split_name(text)
@@ -183,7 +184,7 @@ class Files:
     local: bool = False  #: whether they are in a folder
 
     @classmethod
-    def open(cls, path: str, revision: str | None = None) -> Files:
+    def open(cls, path: str, revision: str | None = None) -> Self:
         """The files of a folder, or of a repository at the commit that a branch or tag has now."""
         if is_folder(path):
             if revision is not None:
@@ -270,7 +271,7 @@ class Base:
     #: the longest input in tokens by sentence-transformers' settings, as it stands there
     max_seq_length: object = None
     modules: Sequence[Mapping[str, str]] = ()  #: the entries of modules.json, as `Files.modules` gives them
-    entry: ZooEntry | None = None  #: that of the zoo
+    entry: ZooEntry = _UNLISTED  #: that of the zoo
     pooling: str | None = None  #: the pooling's mode; several are joined by `+`
     similarity: str | None = None  #: by sentence-transformers' name
     runs_code: bool = False  #: whether the repository brings code of its own, and it may run
@@ -293,17 +294,12 @@ class Base:
         other = self.adapter_of.commit or self.adapter_of.hashed([""], code=False)
         return hashlib.sha256(f"{found} {other}".encode()).hexdigest()[:40]
 
-    @property
-    def positions(self) -> Positions:
-        """How positions enter the model."""
-        return positions_of(self.config)
-
     @cached_property
     def trained_len(self) -> int | None:
         """The longest input in tokens that the base was trained on."""
         if self.made is not None:
             return self.made.trained_len
-        if self.entry is not None and self.entry.trained_len is not None:
+        if self.entry.trained_len is not None:
             return self.entry.trained_len
         lengths = [self.max_seq_length, allowed_len(self.config)]
         # 10**9 and more stand for "no limit"
@@ -316,30 +312,30 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
     Raises:
         HubError, ModelError: if the files cannot be read, or are not those of an embedding model.
     """
-    entry = entry_of(name)
-    if entry is not None and entry.kind != "hub":
+    entry = entry_of(name) or _UNLISTED
+    if entry.kind != "hub":
         raise ModelError(
             f"{name} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
             f"mteb run -m {name}."
         )
-    path = name
-    pooled = None
-    if entry is not None:
-        path = entry.path
-        revision = revision or entry.revision
-        pooled = entry.pooling
-    files = Files.open(path, revision)
+    files = Files.open(entry.path or name, revision or entry.revision)
     modules = files.modules()
     types = [module["type"] for module in modules]
-    subfolder = f"{modules[0]['path']}/" if modules and modules[0]["path"] else ""
+    folder = ""
+    if modules:
+        folder = modules[0]["path"]
+    config_files = files
+    config_folder = folder
     adapter_of = None
-    if files.find(f"{subfolder}config.json") is None:
-        adapter_of = _base_of_adapter(files, subfolder)
-    config_files = adapter_of or files
-    inner = "" if adapter_of else subfolder
-    raw = config_files.json(f"{inner}config.json")
+    if files.find(join(folder, "config.json")) is None:
+        adapter = files.json(join(folder, "adapter_config.json"))
+        if isinstance(adapter.get("base_model_name_or_path"), str):
+            adapter_of = Files.open(adapter["base_model_name_or_path"], adapter.get("revision"))
+            config_files = adapter_of
+            config_folder = ""
+    raw = config_files.json(join(config_folder, "config.json"))
     _check_embeds(files.path, types, raw)
-    transformer = files.json(f"{subfolder}sentence_bert_config.json")
+    transformer = files.json(join(folder, "sentence_bert_config.json"))
     are_ours = TRUNK in types
     setting = transformer.get("longembed", {})
     is_foreign = "auto_map" in raw or not all(kind.startswith("sentence_transformers.") for kind in types)
@@ -350,13 +346,13 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
             pooling = files.json(f"{module['path']}/config.json")
     own_name = local_name(files.path) if files.local else files.path
     return Base(
-        name=entry.hub_id if entry else own_name,
+        name=entry.hub_id or own_name,
         files=files,
-        config=_config(raw, config_files, inner, runs_code=runs_code),
+        config=_config(raw, config_files, config_folder, runs_code=runs_code),
         max_seq_length=transformer.get("max_seq_length"),
         modules=modules,
         entry=entry,
-        pooling=_pooling_mode(pooling) or pooled,
+        pooling=_pooling_mode(pooling) or entry.pooling,
         similarity=files.json("config_sentence_transformers.json").get("similarity_fn_name"),
         runs_code=runs_code,
         adapter_of=adapter_of,
@@ -393,15 +389,6 @@ def base_of_loaded(model: SentenceTransformer, digest: str) -> Base:
     )
 
 
-def _base_of_adapter(files: Files, subfolder: str) -> Files | None:
-    """The files of the base, if these are only an adapter of PEFT."""
-    adapter = files.json(f"{subfolder}adapter_config.json")
-    base = adapter.get("base_model_name_or_path")
-    if not isinstance(base, str):
-        return None
-    return Files.open(base, adapter.get("revision"))
-
-
 def _check_embeds(path: str, types: Sequence[str], config: Json) -> None:
     """Raise ModelError for a model that does not give one dense vector for each text."""
     shown = f" (its modules: {', '.join(types)})" if types else ""
@@ -409,7 +396,7 @@ def _check_embeds(path: str, types: Sequence[str], config: Json) -> None:
         raise ModelError(
             f"{path} has no config.json{shown}, so it is not a transformers model and cannot be extended."
         )
-    if any(name in kind for name in _OTHER_MODELS for kind in types):
+    if any(name in shown for name in _OTHER_MODELS):
         raise ModelError(
             f"{path} must give one dense vector for each text{shown}: use it with mteb as it is."
         )
@@ -520,8 +507,16 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
     if isinstance(spec.vectors, int):
         check_averages(f"vectors={spec.vectors}", base.name, base.pooling)
     strategy = strategy_of(spec, base.trained_len, base.name)
-    if base.entry is not None and base.entry.interpolation is not None:
-        strategy = _interpolated(base, spec, base.entry.interpolation)
+    if base.entry.interpolation is not None:
+        # its table is interpolated already, by the rule of `pi`
+        trained = base.trained_len or 1
+        grown = base.entry.interpolation * trained
+        asks_for_more = spec.target_len not in (None, grown) or spec.params or spec.trained_len
+        if spec.strategy != "none" or asks_for_more:
+            raise IncompatibleError(
+                f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
+            )
+        strategy = STRATEGIES["pi"](trained_len=trained, target_len=grown)
     check_fit(base.config, strategy, base.name)
     trained_len = None
     if strategy.trained_len != base.trained_len:
@@ -540,18 +535,6 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
         params=strategy.settings,
     )
     return Checkpoint(base, canonical, strategy)
-
-
-def _interpolated(base: Base, spec: ModelSpec, step: int) -> Strategy:
-    """The strategy of a base whose table is interpolated already, by the rule of `pi`."""
-    trained_len = base.trained_len or 1
-    grown = step * trained_len
-    asks_for_more = spec.target_len not in (None, grown) or spec.params or spec.trained_len
-    if spec.strategy != "none" or asks_for_more:
-        raise IncompatibleError(
-            f"{base.name} is extended already, to {grown} tokens; only none@{grown} fits it."
-        )
-    return STRATEGIES["pi"](trained_len=trained_len, target_len=grown)
 
 
 def strategy_of(spec: ModelSpec, trained_len: int | None, base: str) -> Strategy:

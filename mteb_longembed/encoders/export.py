@@ -21,15 +21,13 @@ from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.files import whole_folder
 
 from .card import card_of
-from .checkpoint import POOLING_SWITCHES
+from .checkpoint import POOLING_SWITCHES, Json
 from .head import Head
 from .load import load
 from .model import LongTransformer, check_merged, settings_of
 from .swap import ABSOLUTE, ROTARY, UNKNOWN, LongRotary, LongTable, Positions, positions_of
 from .weights import TokenWeights
 
-#: The content of a JSON object.
-Json = dict[str, Any]
 #: What an exported model with weights and a map lacks.
 _PROMPTS = (
     "exact vectors of texts with a long prompt or a new one: stock modules count the weights of prompts."
@@ -94,6 +92,7 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
     lost = [] if head.weights is None else [_PROMPTS]
     length: int | None = source.max_seq_length
     is_ours = isinstance(first, LongTransformer)
+    card = cast("Any", source)._model_card_text
     if is_ours:
         length = first.strategy.target_len
         lost += _lost_in(first.config, first.strategy)
@@ -105,10 +104,8 @@ def _write_plain(source: SentenceTransformer, folder: Path) -> list[str]:
     plain = SentenceTransformer(modules=modules, device="cpu", **settings_of(source))
     if not is_ours:
         plain.model_card_data = source.model_card_data
-        cast("Any", plain)._model_card_text = cast("Any", source)._model_card_text
-    plain.save_pretrained(str(folder), create_model_card=not is_ours)
-    if is_ours:
-        (folder / "README.md").write_text(card, encoding="utf-8")
+    cast("Any", plain)._model_card_text = card
+    plain.save_pretrained(str(folder))
     return lost + _for_old_readers(folder, length)
 
 
@@ -246,7 +243,11 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
         if kind == "Pooling":
             _change(folder / module["path"] / "config.json", _pooling_with_switches)
         elif kind == "Dense":
-            _change(folder / module["path"] / "config.json", _dense_without_names)
+            # without the names of features that the old class has anyway
+            _change(
+                folder / module["path"] / "config.json",
+                lambda dense: {key: value for key, value in dense.items() if value != "sentence_embedding"},
+            )
         if module["type"].startswith("sentence_transformers.") and kind != "Router":
             module["type"] = f"sentence_transformers.models.{kind}"
     _write(folder / "modules.json", modules)
@@ -264,11 +265,6 @@ def _for_old_readers(folder: Path, max_seq_length: int | None) -> list[str]:
             f"the extension in transformers before 5.0, whose {config['model_type']} has no rope scaling."
         ]
     return []
-
-
-def _dense_without_names(dense: Json) -> Json:
-    """The settings of a Dense without the names of features that the old class has anyway."""
-    return {key: value for key, value in dense.items() if value != "sentence_embedding"}
 
 
 def _pooling_with_switches(pooling: Json) -> Json:
@@ -314,16 +310,15 @@ def _cut_at(tokenizer: Json, length: int) -> Json:
 
 def _old_tokenizer(config: Json, length: int | None) -> Json:
     """The settings of a tokenizer with the target length, and a class and special tokens that transformers 4 knows."""
-    changed = dict(config)
     if length is not None:
-        changed |= {key: length for key in ("model_max_length", "max_length") if key in config}
+        config |= {key: length for key in ("model_max_length", "max_length") if key in config}
     if config.get("tokenizer_class") == "TokenizersBackend":
-        changed["tokenizer_class"] = "PreTrainedTokenizerFast"
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
         # the two classes differ in whether they give token types
-        changed.setdefault("model_input_names", ["input_ids", "attention_mask"])
+        config.setdefault("model_input_names", ["input_ids", "attention_mask"])
     if isinstance(config.get("extra_special_tokens"), list):
-        changed["additional_special_tokens"] = changed.pop("extra_special_tokens")
-    return changed
+        config["additional_special_tokens"] = config.pop("extra_special_tokens")
+    return config
 
 
 def _change(file: Path, change: Callable[[Json], Json]) -> None:

@@ -1,11 +1,9 @@
 """A head: what becomes of the token embeddings of a model, as one value."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, WordWeights
 from torch import nn
@@ -42,7 +40,7 @@ class Head:
     dims: int | None = None
 
     @classmethod
-    def of(cls, modules: Iterable[nn.Module]) -> Head:
+    def of(cls, modules: Iterable[nn.Module]) -> Self:
         """The head of any model: stock, saved or ours. Linear maps of tokens are read as those of vectors."""
         rest: list[Any] = list(modules)[1:]
         everything = tuple(rest)
@@ -70,7 +68,7 @@ class Head:
         mode = self.pooling["pooling_mode"]
         return mode if isinstance(mode, str) else "+".join(mode)
 
-    def weighted(self, weights: TokenWeights) -> Head:
+    def weighted(self, weights: TokenWeights) -> Self:
         """The head with weights of tokens. A prompt says nothing about a text, and is left out of its mean.
 
         Raises:
@@ -83,7 +81,7 @@ class Head:
         check_averages("weights", "the model", self.mode)
         return replace(self, weights=weights, pooling={**(self.pooling or {}), "include_prompt": False})
 
-    def unscaled(self) -> Head:
+    def unscaled(self) -> Self:
         """The head whose vectors have the length that the pooling and its maps give them: a fitted map needs it."""
         behind = list(self.behind)
         while behind and isinstance(behind[-1], Normalize):

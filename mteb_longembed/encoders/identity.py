@@ -22,8 +22,9 @@ _SETTINGS = ("prompts", "default_prompt_name", "similarity_fn_name", "max_seq_le
 _UNREAD = ("_name_or_path", "transformers_version", "architectures", "torch_dtype", "dtype")
 #: Entries of a module's configuration that are in its weights.
 _IN_TENSORS = ("vocab", "word_weights")
-#: Rope types whose buffers transformers itself changes while a model runs.
-_STATEFUL = ("dynamic", "longrope")
+#: Rope types whose frequencies depend on the input's length in transformers, which changes their buffers while a model
+#: runs.
+BY_LENGTH = ("dynamic", "longrope")
 #: Numbers of each weight that `state_of` reads.
 _SAMPLED = 64
 
@@ -70,16 +71,11 @@ def state_of(model: nn.Sequential) -> str:
     return hasher.hexdigest()
 
 
-def content(modules: list[nn.Module]) -> str:
-    """A digest of the weights and settings of some modules, such as a head."""
-    return digest(nn.Sequential(*modules))
-
-
 def _tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
     """All weights, and all buffers but those that transformers changes while a model runs."""
     found: list[tuple[str, Tensor]] = list(model.named_parameters())
     for name, module in model.named_modules():
-        if getattr(module, "rope_type", None) not in _STATEFUL:
+        if getattr(module, "rope_type", None) not in BY_LENGTH:
             found += [(f"{name}.{key}", buffer) for key, buffer in module.named_buffers(recurse=False)]
     return found
 

@@ -6,22 +6,19 @@ sentence-transformers loads the base, and then its positions are swapped.
 import contextlib
 import copy
 import re
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from tokenizers import processors
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
-from mteb_longembed.names import ZooEntry
 
 from .checkpoint import DTYPES, Base, Checkpoint, ModelSpec, base_of_loaded, checkpoint_of, open_checkpoint
 from .e5rope import E5_ROPE, KEY_MAPPING
@@ -35,7 +32,6 @@ from .model import (
     of_modules,
     settings_of,
 )
-from .tokens import document_prompt
 from .vectors import GroupByDocument, LongPooling
 from .weights import TokenWeights
 
@@ -151,14 +147,13 @@ def load(
             f"load takes a name or a folder, got a {type(name).__name__}: extend takes loaded models."
         )
     loading = dict(model_kwargs or {})
-    dtype = str(loading.pop("dtype", loading.pop("torch_dtype", "auto"))).removeprefix("torch.")
-    given: dict[str, Any] = {
-        "revision": revision,
-        "dtype": None if dtype in ("auto", "None") else dtype,
-        "trust_remote_code": trust_remote_code or None,
-        "vectors": vectors,
-    }
-    spec = ModelSpec.parse(str(name), **{key: value for key, value in given.items() if value is not None})
+    dtype: Any = str(loading.pop("dtype", loading.pop("torch_dtype", "auto"))).removeprefix("torch.")
+    if dtype in ("auto", "None"):
+        dtype = None
+    may_run = trust_remote_code or None
+    spec = ModelSpec.parse(
+        str(name), revision=revision, dtype=dtype, trust_remote_code=may_run, vectors=vectors
+    )
     model = load_checkpoint(open_checkpoint(spec), device, loading)
     if loading:
         # what these settings change is not known, so the name does not hold
@@ -180,16 +175,25 @@ def load_checkpoint(
         ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.
     """
     base = checkpoint.base
-    with _translated_errors(base.files.path):
-        if base.made is None:
-            return _finished(load_base(base, device, checkpoint.spec.dtype, model_kwargs), checkpoint, device)
-        owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
-        options = _options(base, checkpoint.spec.dtype, model_kwargs)
-        model: LongModel = owner._load_with_module_classes(
-            base.files.path, _CLASSES, device=device, **options
-        )
-        _check(model[0], base.files.path)
-    _name_the_document_prompt(model)
+    path = base.files.path
+    try:
+        with contextlib.nullcontext() if base.files.local else translate_hub_errors():
+            if base.made is None:
+                stock = load_base(base, device, checkpoint.spec.dtype, model_kwargs)
+                return _finished(stock, checkpoint, device)
+            owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
+            options = _options(base, checkpoint.spec.dtype, model_kwargs)
+            model: LongModel = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
+            _check(model[0], path)
+    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # of any library
+        if isinstance(error, OSError) and not base.files.local and not hub_answers():
+            raise unreachable(path) from error
+        why = " ".join(str(error).split())[:250]
+        raise ModelError(
+            f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
+        ) from error
     model.remember(checkpoint)
     return model
 
@@ -214,12 +218,10 @@ def load_base(
     Without a device, it goes to the best one.
     """
     kwargs = _options(base, dtype, model_kwargs)
-    entry = base.entry or ZooEntry(hub_id=base.name)
+    entry = base.entry
+    # in place of None stands what the files say
     prompts = {"query": entry.query_prompt, "document": entry.document_prompt}
-    options: dict[str, Any] = {
-        "device": device,
-        "prompts": {key: text for key, text in prompts.items() if text is not None},
-    }
+    options: dict[str, Any] = {"device": device, "prompts": prompts}
     if entry.config:
         kwargs["config_kwargs"] = dict(entry.config)
     if base.config.architectures == [E5_ROPE]:
@@ -242,12 +244,13 @@ def load_base(
 def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | None) -> LongModel:
     """The model made of a private base: the positions of its transformer are swapped, and its head pools windows."""
     first: Any = base[0]
-    entry = checkpoint.base.entry
-    step = None if entry is None else entry.interpolation
-    if step is not None:
-        _with_trained_rows(first.model, step)
     first.__class__ = LongTransformer
-    first.extend(checkpoint.strategy, has_long_rows=step is not None)
+    first.extend(checkpoint.strategy)
+    step = checkpoint.base.entry.interpolation
+    if step is not None:
+        # documents up to the trained length read each `step`-th row of a table that is interpolated already
+        first.table.keep(first.table.weight.detach(), step)
+        first.config.max_position_embeddings = len(first.table.weight)
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
     settings = settings_of(base)
     head = Head.of(base)
@@ -260,53 +263,8 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
     made = of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
     if vectors is None:
         made.model_card_data.add_tags(base.model_card_data.tags or [])
-    _name_the_document_prompt(made)
     made.remember(checkpoint)
     return made
-
-
-def _with_trained_rows(model: PreTrainedModel, step: int) -> None:
-    """Put the rows that short documents read, each `step`-th, before a table that is interpolated already."""
-    embeddings: Any = model.embeddings
-    table = embeddings.position_embeddings
-    rows = table.weight.detach()
-    both = torch.cat([rows[::step], rows])
-    embeddings.position_embeddings = torch.nn.Embedding(
-        len(both), both.shape[1], table.padding_idx, _weight=both
-    )
-    model.config.max_position_embeddings = len(both)
-
-
-@contextlib.contextmanager
-def _translated_errors(path: str) -> Iterator[None]:
-    """Turn the error of any library into one sentence that says why a base cannot be loaded."""
-    try:
-        with contextlib.nullcontext() if Path(path).is_dir() else translate_hub_errors():
-            yield
-    except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and not Path(path).is_dir() and not hub_answers():
-            raise unreachable(path) from error
-        why = " ".join(str(error).split())[:250]
-        raise ModelError(
-            f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
-        ) from error
-
-
-def _name_the_document_prompt(model: BaseModel) -> None:
-    """Let a prompt that is saved as `passage` or `corpus` be that of documents.
-
-    sentence-transformers writes an empty `document` beside it, and then uses that.
-    """
-    prompt = document_prompt(model)
-    if prompt and not model.prompts.get("document"):
-        warnings.warn(
-            f"the prompt of documents is empty, and another one is {prompt!r}: documents get that one. Save it as "
-            "document to choose.",
-            stacklevel=4,
-        )
-        model.prompts["document"] = prompt
 
 
 def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:

@@ -19,7 +19,7 @@ from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Transformer
 from sentence_transformers.util import truncate_embeddings
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
+from torch.nn.utils.rnn import pad_sequence
 
 from mteb_longembed.encoders.strategies import Strategy, algorithm_of
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
@@ -30,11 +30,11 @@ from .batching import Engine, tokens_at_once
 from .card import card_of
 from .checkpoint import Checkpoint, saved_strategy
 from .head import Head
-from .identity import Identity, content, digest, state_of
+from .identity import Identity, digest, state_of
 from .self_extend import to_device
 from .store import EmbeddingStore
-from .swap import LongRotary, LongTable, swap
-from .tokens import Ids, cutter_of
+from .swap import LongTable, swap
+from .tokens import Ids, cutter_of, document_prompt
 from .vectors import BATCH, BOUNDS, TOKEN_FEATURES, Features, GroupByDocument, TokenBatch, windows_of
 
 #: Name of a feature: how many positions a document is moved (`tuning.py`).
@@ -64,20 +64,15 @@ class LongTransformer(Transformer):
         setting = longembed or {}
         self.base_name = setting.get("base", "")
         self.base_revision = setting.get("base_revision")
-        strategy = saved_strategy(setting, "sentence_bert_config.json")
-        self.extend(strategy, has_long_rows=bool(setting.get("has_long_rows")))
+        self.extend(saved_strategy(setting, "sentence_bert_config.json"))
+        if self.table is not None and setting.get("has_long_rows"):
+            self.table.n_own -= self.strategy.target_len
 
-    def extend(self, strategy: Strategy, *, has_long_rows: bool = False) -> None:
-        """Put a strategy inside that has all lengths and parameters.
-
-        `has_long_rows`: whether the last rows of the table of positions are those of long documents.
-        """
+    def extend(self, strategy: Strategy) -> None:
+        """Put a strategy inside that has all lengths and parameters."""
         if self.backend != "torch":
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
-        swap(self.model, strategy, has_long_rows=has_long_rows)
-        rotary = (part.inv_freq for part in self.model.modules() if isinstance(part, LongRotary))
-        #: The frequencies of rotary positions.
-        self.inv_freq = next(rotary, None)
+        swap(self.model, strategy)
         self.strategy = strategy
         #: Whether long documents run in parts, the windows of `pcw`.
         self.cuts = strategy.CUTS
@@ -107,10 +102,6 @@ class LongTransformer(Transformer):
         """Tokens kept of a text: `max_seq_length`, or the target length if that is None."""
         return self.max_seq_length or self.strategy.target_len
 
-    @property
-    def _words(self) -> PreTrainedTokenizerBase:
-        return cast("PreTrainedTokenizerBase", self.tokenizer)  # a text model always has one
-
     # ---- input ------------------------------------------------------------------------------------------------
 
     def preprocess(  # type: ignore[override]
@@ -134,7 +125,7 @@ class LongTransformer(Transformer):
         lengths by task, settings of the tokenizer).
         """
         texts = [text for text in inputs if isinstance(text, str)]
-        words = self._words
+        words: Any = self.tokenizer
         is_plain = (
             len(inputs) == len(texts) > 0
             and not (
@@ -156,13 +147,13 @@ class LongTransformer(Transformer):
 
     def features_of(self, ids: Sequence[Ids], prompt: str | None = None) -> Features:
         """What `preprocess` returns for texts with these token ids: padded on the right to the longest text."""
-        lengths = torch.tensor([len(row) for row in ids])
+        lengths = torch.tensor(list(map(len, ids)))
         mask = (torch.arange(int(lengths.max())) < lengths[:, None]).long()
         rows = [torch.from_numpy(row).long() for row in ids]
-        pad = self._words.pad_token_id
-        input_ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)
+        words: Any = self.tokenizer
+        input_ids = pad_sequence(rows, batch_first=True, padding_value=words.pad_token_id)
         features: Features = {"input_ids": input_ids, "attention_mask": mask, "modality": "text"}
-        if "token_type_ids" in self._words.model_input_names:
+        if "token_type_ids" in words.model_input_names:
             features["token_type_ids"] = torch.zeros_like(mask)
         if prompt:
             features["prompt_length"] = self._get_prompt_length(prompt)
@@ -177,7 +168,7 @@ class LongTransformer(Transformer):
         """
         bounds = torch.full((len(input_ids), 3), -1)
         bounds[:, 0] = lengths
-        cutter = cutter_of(self._words)
+        cutter = cutter_of(self.tokenizer)
         if cutter is None:
             return bounds
         bounds[:, 1] = len(cutter.prefix_ids)
@@ -226,7 +217,7 @@ class LongTransformer(Transformer):
         if torch.is_grad_enabled() and self.model.training:
             keep_batch(self.model)
         offsets = features.pop(OFFSET, None)
-        batch = Batch(self.strategy, lengths.tolist(), features["input_ids"].device, self.inv_freq, offsets)
+        batch = Batch(self.strategy, lengths.tolist(), features["input_ids"].device, offsets=offsets)
         with running(batch):
             return super().forward(features, **kwargs)
 
@@ -301,7 +292,19 @@ class LongModelMixin(BaseModel):
         return self.checkpoint is not None and self.built_state == state_of(self)
 
     def remember(self, checkpoint: Checkpoint) -> None:
-        """Note what the model is, when it has just been built, and give it its name."""
+        """Note what the model is, when it has just been built, and give it its name.
+
+        A prompt that is saved as `passage` or `corpus` becomes that of documents: sentence-transformers writes an empty
+        `document` beside it, and then uses that.
+        """
+        prompt = document_prompt(self)
+        if prompt and not self.prompts.get("document"):
+            warnings.warn(
+                f"the prompt of documents is empty, and another one is {prompt!r}: documents get that one. Save it as "
+                "document to choose.",
+                stacklevel=4,
+            )
+            self.prompts["document"] = prompt
         self.checkpoint = checkpoint
         card: Any = self.model_card_data
         card.model_name = checkpoint.spec.name()
@@ -340,7 +343,12 @@ class LongModelMixin(BaseModel):
             )
             return None
         made_by = algorithm_of(type(checkpoint.strategy)), repr(checkpoint.strategy), checkpoint.spec.dtype
-        return checkpoint.base.name, checkpoint.base.revision, *made_by, content(list(self)[1:])
+        return (
+            checkpoint.base.name,
+            checkpoint.base.revision,
+            *made_by,
+            digest(nn.Sequential(*list(self)[1:])),
+        )
 
     @torch.inference_mode()
     def _inference(self, inputs: list[Any], *, device: Any = None, **arguments: Any) -> Any:
@@ -409,12 +417,11 @@ def of_modules(modules: list[nn.Module], settings: dict[str, Any], device: str |
 
     Without a `device` it goes to the best one of this machine.
     """
-    made: LongModel
+    owner: Any = LongSentenceTransformer
     if isinstance(modules[-1], GroupByDocument):
         settings.pop("truncate_dim", None)  # the last module cuts dimensions
-        made = LongMultiVectorEncoder(modules=modules, device=device, **settings)
-    else:
-        made = LongSentenceTransformer(modules=modules, device=device, **settings)
+        owner = LongMultiVectorEncoder
+    made: LongModel = owner(modules=modules, device=device, **settings)
     for module in list(made)[1:]:
         module.float()  # the first module returns fp32, whatever its dtype is
     return made

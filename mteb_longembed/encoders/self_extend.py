@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
+from transformers.integrations.sdpa_attention import repeat_kv
 
 #: How many scores the path without a kernel has in memory at a time: 256 MiB in float32.
 _SCORES = 2**26
@@ -125,15 +126,16 @@ def attend(
     """
     work = torch.promote_types(q.dtype, torch.float32)
     # the log-sum-exps of the kernel have no gradients
-    if q.device.type == "cpu" and v.shape[-1] == q.shape[-1] and not learns(q, k, v):
+    learns = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+    if q.device.type == "cpu" and v.shape[-1] == q.shape[-1] and not learns:
         bias = None
         if mask is not None:
             bias = torch.zeros(mask.shape, dtype=q.dtype).masked_fill(~mask, -torch.inf)
         kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
         return kernel(q, k, v, 0.0, causal, attn_mask=bias, scale=scale)
-    k = repeat_heads(k, q).to(work)
-    v = repeat_heads(v, q).to(work)
     b, h, m, _ = q.shape
+    k = repeat_kv(k, h // k.shape[1]).to(work)
+    v = repeat_kv(v, h // v.shape[1]).to(work)
     columns = torch.arange(k.shape[2], device=q.device)
     outs = []
     lses = []
@@ -157,16 +159,3 @@ def merge(out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> tuple[T
     both = torch.logaddexp(lse, other_lse)
     kept = out * (lse - both).exp()[..., None]
     return torch.addcmul(kept, other.to(out.dtype), (other_lse - both).exp()[..., None]), both
-
-
-def learns(*tensors: Tensor) -> bool:
-    """Whether gradients of any of the tensors will be asked for."""
-    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
-
-
-def repeat_heads(x: Tensor, q: Tensor) -> Tensor:
-    """`x` `[b, hk, n, d]` with each head repeated until it has as many heads as `q`."""
-    groups = q.shape[1] // x.shape[1]
-    if groups == 1:
-        return x
-    return x.repeat_interleave(groups, dim=1)

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
-from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import InputError
 from mteb_longembed.sentences import sentence_ends
 
 from .model import LongModelMixin, LongSentenceTransformer
 from .tokens import Ids, document_prompt, without_surrogates
-from .vectors import BOUNDS, Features, check_averages, content, mean_of_groups
+from .vectors import BOUNDS, Features, check_averages, mean_of_groups, windows_of
 from .vectors import spans as spans_of_tokens
 
 #: Start and end of a span in characters. The end is excluded.
@@ -128,15 +128,14 @@ def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, lis
 def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[Tensor]]:
     """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
     vectors = model.head.vectors
-    strategy: Strategy = model.trunk.strategy
     for row in rows:
         groups = [torch.arange(len(row))]
-        [bounds] = model.trunk.features_of([row], prompt)[BOUNDS]
-        if vectors == "window" and strategy.changes(len(row)):
-            start, end = content(bounds)
-            groups = list(strategy.windows(len(row), start, len(row) - end))
-        elif isinstance(vectors, int):
-            groups = spans_of_tokens(bounds, vectors)
+        bounds = model.trunk.features_of([row], prompt)[BOUNDS]
+        if vectors == "window":
+            cut: Any = windows_of(bounds, model.trunk.strategy)
+            groups = list(cut.windows)
+        elif vectors is not None:
+            groups = spans_of_tokens(bounds[0], vectors)
         yield groups
 
 

@@ -4,8 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from torch import Tensor
+import torch
 
 from .tokens import CHARS_PER_TOKEN, document_prompt
 
@@ -31,7 +30,4 @@ def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
         speed = n_tokens / (time.perf_counter() - started)
     finally:
         model.store = store
-    first = embeddings[0]
-    if isinstance(first, Tensor):
-        first = first.cpu()
-    return speed, np.atleast_2d(first)[0].nbytes
+    return speed, torch.atleast_2d(torch.as_tensor(embeddings[0]))[0].nbytes

@@ -1,19 +1,18 @@
 """Vectors on disk: a text that a model encoded before is read back, bit for bit."""
 
 import contextlib
-import functools
-import hashlib
 import os
 import sqlite3
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
 import numpy as np
+import sentence_transformers
 import torch
+import transformers
 
 from mteb_longembed.errors import InputError
 
@@ -131,19 +130,10 @@ class EmbeddingStore:
         )
 
 
-def key_of(*parts: object) -> bytes:
-    """The key of what these parts determine."""
-    return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=32).digest()
-
-
 def how_it_runs(device: torch.device) -> object:
     """Versions, and the settings of torch that change the embeddings of the same weights."""
     autocast = None
     if torch.is_autocast_enabled(device.type):
         autocast = str(torch.get_autocast_dtype(device.type))
-    return device.type, autocast, torch.get_float32_matmul_precision(), _versions()
-
-
-@functools.cache  # each is read from a file
-def _versions() -> tuple[str, ...]:
-    return tuple(version(name) for name in ("torch", "transformers", "sentence-transformers"))
+    versions = (torch.__version__, transformers.__version__, sentence_transformers.__version__)
+    return device.type, autocast, torch.get_float32_matmul_precision(), versions

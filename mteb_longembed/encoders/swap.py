@@ -14,6 +14,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
 
 from .attention import ATTENTION, current, scaled_queries
+from .identity import BY_LENGTH
 from .self_extend import CosSin, to_device
 
 #: Model types with a table of learned positions. MPNet also adds a bucketed relative bias. It is constant beyond 128
@@ -31,8 +32,6 @@ ROTARY_TYPES = (
     "nomic_bert", "olmo", "olmo2", "olmo3", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss",
     "smollm3", "stablelm", "starcoder2", "ultrabert",
 )  # fmt: skip
-#: Rope types whose frequencies depend on the input's length in transformers.
-_BY_LENGTH = ("dynamic", "longrope")
 
 
 @dataclass(frozen=True)
@@ -117,19 +116,28 @@ def check_fit(config: PretrainedConfig, strategy: Strategy, base: str) -> None:
         )
 
 
-def swap(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool = False) -> None:
-    """Swap the positions of a private model of transformers in place. `has_long_rows`: as in `LongTable`.
+def swap(model: PreTrainedModel, strategy: Strategy) -> None:
+    """Swap the positions of a private model of transformers in place.
 
     Raises:
         IncompatibleError: if the strategy does not fit the model's layers; `check_fit` has asked its configuration.
     """
     is_rotary = positions_of(model.config) == ROTARY
     if is_rotary:
-        _swap_rotary(model, strategy)
+        for name, part in model.named_modules():
+            if hasattr(part, "inv_freq") or hasattr(part, "full_attention_inv_freq"):
+                rotary = part if isinstance(part, LongRotary) else LongRotary(part, model.config)
+                if strategy.MOVES:
+                    _check_layers(model, rotary, strategy)
+                model.set_submodule(name, rotary)
+                break
     elif strategy.MOVES:
-        _swap_table(model, strategy, has_long_rows=has_long_rows)
+        _swap_table(model, strategy)
     if model.config.model_type == "mpnet":
-        fuse_attention(model, strategy)
+        for module in model.modules():
+            if isinstance(module, MPNetSelfAttention):
+                module.__class__ = FusedAttention
+                cast("Any", module).strategy = strategy
     elif is_rotary or strategy.MOVES or strategy.logn:
         _swap_attention(model, strategy)
 
@@ -153,25 +161,16 @@ class LongTable(nn.Embedding):
     """The base's table of positions, and the rows that documents read which the strategy changes.
 
     Those rows are computed from the base's, whose training they follow, and not saved; but if somebody trained them
-    (`tune`), or the base has them already (`has_long_rows`), they stand behind the base's rows in its own weight.
+    (`tune`), or the base has them already (`keep`), they stand behind the base's rows in its own weight.
     `first_row` is the row of position 0; those before it are for padding.
     """
 
-    def __init__(
-        self, table: nn.Embedding, first_row: int, strategy: Strategy, *, has_long_rows: bool = False
-    ) -> None:
-        weight = table.weight.detach()
-        rows, width = weight.shape
-        super().__init__(rows, width, table.padding_idx, _weight=weight)
-        # transformers' mark of weights that its files had
-        self.weight._is_hf_initialized = getattr(table.weight, "_is_hf_initialized", False)  # type: ignore[attr-defined]
-        self.first_row = first_row
-        self.strategy = strategy
-        self.n_own = rows
-        if has_long_rows:
-            self.n_own -= strategy.target_len
-        #: Rows that were computed, and the state of the weight then.
-        self._computed: tuple[object, Tensor] | None = None
+    first_row: int
+    strategy: Strategy
+    #: Rows of the base in its weight.
+    n_own: int
+    #: Rows that were computed, and the state of the weight then.
+    _computed: tuple[object, Tensor] | None = None
 
     @property
     def has_long_rows(self) -> bool:
@@ -196,9 +195,11 @@ class LongTable(nn.Embedding):
         trained = self.weight[self.first_row :][: self.strategy.trained_len]
         return self.strategy.long_rows(trained.float().cpu()).to(self.weight)
 
-    def keep(self, long: Tensor) -> None:
-        """Put these rows of long documents `[Lt, d]` behind the base's, as its own."""
-        self.weight = nn.Parameter(torch.cat([self.weight.detach()[: self.n_own], long]))
+    def keep(self, long: Tensor, step: int = 1) -> None:
+        """Put these rows of long documents `[Lt, d]` behind the base's, of which each `step`-th stays, as its own."""
+        own = self.weight.detach()[: self.n_own : step]
+        self.n_own = len(own)
+        self.weight = nn.Parameter(torch.cat([own, long]))
         self.num_embeddings = len(self.weight)
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -222,7 +223,7 @@ class LongTable(nn.Embedding):
         return torch.where(is_long[..., None], long, own)
 
 
-def _swap_table(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bool) -> None:
+def _swap_table(model: PreTrainedModel, strategy: Strategy) -> None:
     embeddings: Any = model.embeddings
     table = embeddings.position_embeddings
     first_row = 0
@@ -234,7 +235,10 @@ def _swap_table(model: PreTrainedModel, strategy: Strategy, *, has_long_rows: bo
             f"the trained length must be at most the {rows} rows of the model's table, got {strategy.trained_len} "
             "tokens: give a smaller trained_len."
         )
-    embeddings.position_embeddings = LongTable(table, first_row, strategy, has_long_rows=has_long_rows)
+    table.__class__ = LongTable
+    table.first_row = first_row
+    table.strategy = strategy
+    table.n_own = table.num_embeddings
     # the model takes its ids from these buffers
     ids = torch.arange(first_row + strategy.target_len, device=table.weight.device)[None]
     for name, values in (("position_ids", ids), ("token_type_ids", torch.zeros_like(ids))):
@@ -273,7 +277,7 @@ class LongRotary(nn.Module):
 
     def frequencies(self, strategy: Strategy, lengths: Tensor) -> Tensor:
         """The base's own inverse frequencies for these lengths: `[d/2]` or `[b, d/2]`, float32, on the host."""
-        if self.rope_type not in _BY_LENGTH:
+        if self.rope_type not in BY_LENGTH:
             return self.inv_freq
         if strategy.MOVES:  # it brings documents into the trained range
             lengths = lengths.clamp(max=strategy.trained_len)
@@ -285,10 +289,11 @@ class LongRotary(nn.Module):
     def forward(self, x: Tensor, position_ids: Tensor, *layer_type: str) -> CosSin:
         """Cosines and sines `[b, n, r]` for the documents of x."""
         batch = current()
+        batch.inv_freq = self.inv_freq
         strategy = batch.strategy
         n = batch.n[:, None]
         changed = strategy.changes(n)
-        is_plain = self.rope_type not in _BY_LENGTH and not bool(changed.any())
+        is_plain = self.rope_type not in BY_LENGTH and not bool(changed.any())
         if is_plain or layer_type not in ((), (self.layer_type,)):
             return self.base(x, position_ids, *layer_type)
         p = position_ids.expand(len(n), -1)
@@ -304,16 +309,6 @@ class LongRotary(nn.Module):
         return (angles.cos() * size).to(x.dtype), (angles.sin() * size).to(x.dtype)
 
 
-def _swap_rotary(model: PreTrainedModel, strategy: Strategy) -> None:
-    for name, part in model.named_modules():
-        if hasattr(part, "inv_freq") or hasattr(part, "full_attention_inv_freq"):
-            rotary = part if isinstance(part, LongRotary) else LongRotary(part, model.config)
-            if strategy.MOVES:
-                _check_layers(model, rotary, strategy)
-            model.set_submodule(name, rotary)
-            return
-
-
 def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy) -> None:
     """Raise IncompatibleError for what rope scaling or sliding layers of a model do not allow."""
     key = strategy.KEY
@@ -323,21 +318,21 @@ def _check_layers(model: PreTrainedModel, rotary: LongRotary, strategy: Strategy
             f"{key} needs plain rotary frequencies, but {base} already has rope scaling of type {rotary.rope_type}; "
             "use ntk or pi, which work with rope scaling."
         )
-    if strategy.GROUPS and rotary.rope_type in _BY_LENGTH:
+    if strategy.GROUPS and rotary.rope_type in BY_LENGTH:
         raise IncompatibleError(
             f"{key} needs the same rotary frequencies at every length, but those of {base} change with the length "
             f"(type {rotary.rope_type}); use pi or ntk."
         )
     layers = [part for part in model.modules() if hasattr(part, "is_causal")]
-    windows = [getattr(layer, "sliding_window", None) for layer in layers]
-    widest = max((window for window in windows if window is not None), default=0)
+    windows = [getattr(layer, "sliding_window", None) or 0 for layer in layers]
+    widest = max(windows, default=0)
     if rotary.layer_type is not None and widest >= strategy.trained_len:
         raise IncompatibleError(
             f"{key} extends the full layers of {base} alone, so its sliding layers must see fewer tokens than the "
             f"trained length of {strategy.trained_len}, got {widest}; use pcw, or give the trained_len of the model "
             "itself."
         )
-    slide = {window is not None and window < strategy.trained_len for window in windows}
+    slide = {0 < window < strategy.trained_len for window in windows}
     if rotary.layer_type is None and not strategy.GROUPS and len(slide) == 2:
         raise IncompatibleError(
             f"{key} would also change the sliding layers of {base}, because they share one rotary module with the "
@@ -371,11 +366,3 @@ class FusedAttention(MPNetSelfAttention):
         dropped = self.dropout.p if self.training else 0.0
         heads = scaled_dot_product_attention(q, k, v, attn_mask=added, dropout_p=dropped)
         return (self.o(heads.transpose(1, 2).flatten(2)),)
-
-
-def fuse_attention(model: nn.Module, strategy: Strategy) -> None:
-    """Give the layers of a private MPNet this attention."""
-    for module in model.modules():
-        if isinstance(module, MPNetSelfAttention):
-            module.__class__ = FusedAttention
-            cast("Any", module).strategy = strategy

@@ -116,8 +116,7 @@ def tune(
     )
     collator.highest_offset = strategy.target_len - strategy.trained_len
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    for parameter in learned:
-        parameter.requires_grad_(False)
+    model.requires_grad_(False)
     kept = torch.cat([torch.ones(table.n_own, dtype=torch.bool), rows_of_base(strategy)])
     table.keep(table.long.detach())
     register_parametrization(table, "weight", KeptRows(table.weight, kept))

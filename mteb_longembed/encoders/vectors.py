@@ -8,7 +8,9 @@ Differs: spans have a fixed number of tokens. In the paper a text splitter makes
 Normalize), which need not know about documents. `GroupByDocument` is the last module of a model with several vectors.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -181,8 +183,11 @@ class LongPooling(Pooling):
                 vectors = features["token_embeddings"].sum(1) / total
         if isinstance(asked, int):
             groups = [spans(row, asked) for row in batch.bounds]
-            texts = texts.repeat_interleave(torch.tensor([len(group) for group in groups]))
-            vectors = torch.cat([_means(features, batch, *group) for group in enumerate(groups)])
+            texts = texts.repeat_interleave(torch.tensor(list(map(len, groups))))
+            weights: Iterable[Tensor | None] = repeat(None)
+            if batch.weights is not None:
+                weights = batch.weights
+            vectors = torch.cat(list(map(mean_of_groups, groups, features["token_embeddings"], weights)))
         counts = texts.bincount(minlength=len(batch.bounds))
         return {**features, "sentence_embedding": vectors, BATCH: replace(batch, vectors=counts)}
 
@@ -207,14 +212,6 @@ def _of_texts(features: Features, batch: TokenBatch) -> tuple[Features, TokenBat
     kept = {key: value for key, value in features.items() if key not in TOKEN_FEATURES}
     mask = to_device((torch.arange(batch.width) < batch.lengths[:, None]).long(), tokens.device)
     return {**kept, "token_embeddings": tokens, "attention_mask": mask}, batch
-
-
-def _means(features: Features, batch: TokenBatch, number: int, groups: list[Tensor]) -> Tensor:
-    """The mean of each group of a text's tokens: `[groups, d]`."""
-    weights = batch.weights
-    if weights is not None:
-        weights = weights[number]
-    return mean_of_groups(groups, features["token_embeddings"][number], weights)
 
 
 class GroupByDocument(Module):

@@ -39,11 +39,6 @@ class TokenCounts:
     documents: np.ndarray
     n_documents: int
 
-    @property
-    def n_tokens(self) -> int:
-        """How many tokens were counted."""
-        return int(self.tokens.sum())
-
 
 def sif(counts: TokenCounts) -> np.ndarray:
     """Smooth inverse frequency: `a / (a + share)`, where `share` is the token's part of all tokens of the corpus.
@@ -57,7 +52,7 @@ def sif(counts: TokenCounts) -> np.ndarray:
     >>> sif(TokenCounts(np.array([0, 9_999, 1, 0]), np.array([0, 1, 1, 0]), n_documents=1)).round(4).tolist()
     [0.5, 0.0001, 0.5, 0.5]
     """
-    share = np.maximum(counts.tokens, 1) / max(counts.n_tokens, 1)
+    share = np.maximum(counts.tokens, 1) / max(int(counts.tokens.sum()), 1)
     return SIF_A / (SIF_A + share)
 
 
@@ -86,7 +81,7 @@ def count_tokens(model: BaseModel, texts: Sequence[str], *, show: bool = False) 
     tokenizer: Any = model.tokenizer
     first: Any = model[0]
     vocabulary = max(first.model.get_input_embeddings().num_embeddings, len(tokenizer))
-    prompts = [text for text in model.prompts.values() if text]
+    prompts = list(filter(None, model.prompts.values()))
     always = np.concatenate([np.zeros(0, np.int32), *_plain_ids(tokenizer, prompts, None)])
     tokens = np.zeros(vocabulary, np.int64)
     documents = np.zeros(vocabulary, np.int64)
@@ -140,15 +135,11 @@ class TokenWeights(WordWeights):
         for name, token in tokenizer.get_vocab().items():
             if token < len(names):
                 names[token] = name
-        made = cls(names, dict(zip(names, weights.tolist(), strict=True)))
-        made.requires_grad_(False)
-        return made
+        return cls(names, dict(zip(names, weights.tolist(), strict=True))).requires_grad_(False)
 
     def stock(self) -> WordWeights:
         """The same weights in sentence-transformers' own class, whose sums hold the weights of a prompt too."""
-        module = WordWeights(self.vocab, self.word_weights, self.unknown_word_weight)
-        module.requires_grad_(False)
-        return module
+        return WordWeights(self.vocab, self.word_weights, self.unknown_word_weight).requires_grad_(False)
 
     def forward(self, features: Features, **kwargs: Any) -> Features:
         """Multiply `token_embeddings` `[b, n, d]` by the weights of their tokens, which the `TokenBatch` gets too.

@@ -87,8 +87,7 @@ class Whitening:
         dense = Dense(width, width, bias=True, activation_function=nn.Identity())
         bias = torch.from_numpy(-self.mean @ self.matrix)
         dense.linear.load_state_dict({"weight": torch.from_numpy(self.matrix.T.copy()), "bias": bias})
-        dense.requires_grad_(False)
-        return [dense, Normalize()]
+        return [dense.requires_grad_(False), Normalize()]
 
 
 def check_finite(rows: np.ndarray) -> None:

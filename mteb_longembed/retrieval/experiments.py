@@ -69,7 +69,7 @@ def model_meta(
         experiment["algorithm"] += f"-{SEARCH_VERSION}"
     if settings.fuse:
         experiment["algorithm"] += f"-bm25_{bm25_s.revision}{VERSION}"
-    has_prompts = base.entry is not None and bool(base.entry.query_prompt or base.entry.document_prompt)
+    has_prompts = bool(base.entry.query_prompt or base.entry.document_prompt)
     fields: dict[str, Any] = {
         # what is not true for the model made of a base: packages that its own loader needs, and the like
         **dict.fromkeys(("superseded_by", "extra_requirements_groups", "output_dtypes")),

@@ -16,9 +16,11 @@ from mteb_longembed.names import (
     SEARCH_SETTINGS,
     Power,
     bm25_settings,
+    holds_model,
     read_fields,
     read_tokens,
-    settings_of,
+    split_name,
+    split_settings,
 )
 
 #: What a nat of words counts beside one of vectors; experiments/ways.md says how it was chosen.
@@ -138,7 +140,9 @@ def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
     Raises:
         InputError: if the name or a value breaks a rule.
     """
-    given = settings_of(text)
+    given = {}
+    if not holds_model(text):  # a folder may have any signs in its name
+        given = split_settings(text, split_name(text)[3])
     settings = {key: given[key] for key in SEARCH_SETTINGS if key in given}
     if "neighbours" in settings:
         raise InputError(

@@ -10,7 +10,7 @@ from .pcw import ParallelContextWindows
 from .pi import PositionInterpolation
 from .rp import RecurrentPositions
 from .se import SelfExtend
-from .strategy import Strategy
+from .strategy import Strategy as Strategy
 from .yarn import YaRN
 
 #: Version of our algorithms. It is part of every revision, so that results of old and new algorithms never mix.
@@ -40,6 +40,3 @@ def algorithm_of(kind: type[Strategy]) -> str:
         codes = [getattr(value, "__code__", None) for value in vars(kind).values()]
         text = repr([(code.co_name, code.co_code, code.co_consts) for code in codes if code is not None])
     return f"{ALGORITHM}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-__all__ = ["ALGORITHM", "STRATEGIES", "Strategy", "algorithm_of"]

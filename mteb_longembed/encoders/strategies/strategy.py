@@ -81,8 +81,7 @@ class Strategy:
     @classmethod
     def declared(cls) -> dict[str, Any]:
         """The strategy's own parameters, without the two lengths, and their types."""
-        known = hints(cast("Any", cls))
-        return {f.name: known[f.name] for f in fields(cls)[2:]}
+        return dict(list(hints(cast("Any", cls)).items())[2:])
 
     @cached_property
     def settings(self) -> dict[str, object]:
@@ -102,10 +101,8 @@ class Strategy:
 
     def query_factor(self, seen: Tensor) -> Tensor:
         """The factors of attention queries that see so many tokens each, any shape: float32, at least 1."""
-        import torch
-
         if not self.logn:
-            return torch.ones(seen.shape)
+            return seen.new_ones(seen.shape).float()
         return (seen.double().log() / math.log(self.trained_len)).clamp(min=1).float()
 
     # ---- what a strategy may override ---------------------------------------------------------------------------
@@ -172,11 +169,9 @@ class Strategy:
 
 def rows_at(table: Tensor, positions: Tensor) -> Tensor:
     """A table `[rows, d]` at positions `[n]` that may be fractions: `[n, d]`, linear in between."""
-    import torch
-
     last = len(table) - 1
     positions = positions.clamp(0, last)
     low = positions.floor().long()
     high = (low + 1).clamp(max=last)
     # if the weight is 0, lerp returns its first argument bit for bit: rows at whole positions do not change
-    return torch.lerp(table[low], table[high], (positions - low).to(table.dtype)[:, None])
+    return table[low].lerp(table[high], (positions - low).to(table.dtype)[:, None])

@@ -48,12 +48,8 @@ class LongEmbedNeedle(SyntheticRetrieval):
         task_subtypes=["Article retrieval", "Question answering"],
     )
     generator = "g2"
+    most_documents = 100  # the number of facts
     kinds = {"": "", PARAPHRASE: _PARAPHRASES}
-
-    @classmethod
-    def most_documents(cls) -> int:
-        """The number of facts."""
-        return len(facts(cls.recipe.kind))
 
     @classmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:

@@ -4,13 +4,11 @@ A split's name contains its document length in tokens. The text to find is at a 
 where (0 = the beginning).
 """
 
-from __future__ import annotations
-
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import pyarrow as pa
 from datasets import Dataset
@@ -96,23 +94,14 @@ class SyntheticRetrieval(AbsTaskRetrieval):
     metadata: LongEmbedMetadata
     generator: ClassVar[str]  # raise it when the same recipe gives other documents
     recipe: ClassVar[Recipe] = Recipe()
+    most_documents: ClassVar[int]  # of a split
     kinds: ClassVar[Mapping[str, str]] = {"": ""}  # what the texts of each kind add to a revision
     k_values = K_VALUES
 
     @classmethod
     @abstractmethod
-    def most_documents(cls) -> int:
-        """How many documents a split can have at most."""
-
-    @classmethod
-    @abstractmethod
     def hidden(cls, draws: Draws, n: int) -> list[Hidden]:
         """The texts that the n documents hide."""
-
-    @classmethod
-    @abstractmethod
-    def sentences(cls, draws: Draws) -> Iterator[str]:
-        """An endless stream of sentences to hide them in, each with the white space after it."""
 
     @classmethod
     @abstractmethod
@@ -174,7 +163,7 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         self.data_loaded = True
 
     @classmethod
-    def variant(cls, **settings: str | float | None) -> SyntheticRetrieval:
+    def variant(cls, **settings: str | float | None) -> Self:
         """The task with other settings, the fields of `Recipe`, under a name and a revision of its own.
 
         Raises:
@@ -201,12 +190,12 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         }
         metadata = cls.metadata.model_copy(update=fields)
         body = {"recipe": recipe, "metadata": metadata, "__module__": cls.__module__}
-        made = cast("type[SyntheticRetrieval]", type(cls.__name__, (cls,), body))
+        made = cast("type[Self]", type(cls.__name__, (cls,), body))
         name = cls.metadata.name
-        most = made.most_documents()
-        if not N_QUERIES <= recipe.n_documents <= most:
+        if not N_QUERIES <= recipe.n_documents <= cls.most_documents:
             raise InputError(
-                f"n_documents of {name} must be from {N_QUERIES} to {most} documents, got {recipe.n_documents}."
+                f"n_documents of {name} must be from {N_QUERIES} to {cls.most_documents} documents, got "
+                f"{recipe.n_documents}."
             )
         if not N_QUERIES <= recipe.n_queries <= recipe.n_documents:
             raise InputError(

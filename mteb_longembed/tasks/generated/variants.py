@@ -1,6 +1,7 @@
 """The generated tasks' variants by name, such as `LongEmbedPasskey-seed7-docs200-depth0.5`."""
 
 import re
+from contextlib import suppress
 from typing import TypeVar
 
 from mteb.abstasks import AbsTask
@@ -15,7 +16,7 @@ T = TypeVar("T")
 _TASKS = {task.metadata.name: task for task in (LongEmbedPasskey, LongEmbedNeedle)}
 _NAME = re.compile(
     rf"(?P<task>{'|'.join(_TASKS)})(?=-)"
-    rf"(?:-(?P<kind>{PARAPHRASE}))?"
+    rf"(?:(?<={LongEmbedNeedle.metadata.name})-(?P<kind>{PARAPHRASE}))?"
     r"(?:-seed(?P<seed>\d{1,18}))?(?:-docs(?P<n_documents>\d{1,9}))?(?:-depth(?P<depth>\d(?:\.\d{1,9})?))?"
     r"(?:-queries(?P<n_queries>\d{1,9}))?"
 )
@@ -35,8 +36,6 @@ def find_variant(name: str) -> type[SyntheticRetrieval] | None:
         return None
     given = {key: value for key, value in match.groupdict().items() if value is not None}
     task = _TASKS[given.pop("task")]
-    if "kind" in given and task is not LongEmbedNeedle:
-        return None
     return type(task.variant(**given))
 
 
@@ -50,13 +49,11 @@ class TaskRegistry(dict[str, type[AbsTask]]):
         return self.get(str(name)) is not None
 
     def __missing__(self, name: str) -> type[SyntheticRetrieval]:
-        try:
+        with suppress(InputError):  # a ValueError, and mteb ignores a task that raises one
             made = find_variant(name)
-        except InputError:  # a ValueError, and mteb ignores a task that raises one
-            made = None
-        if made is None:
-            raise KeyError(name)
-        return made
+            if made is not None:
+                return made
+        raise KeyError(name)
 
     def get(self, name: str, default: T | None = None) -> type[AbsTask] | T | None:  # type: ignore[override]
         """The same as `dict.get`."""

@@ -23,6 +23,8 @@ from mteb_longembed.tasks.task_metadata import CITATION, LongEmbedMetadata
 
 REPOSITORY = "dwzhu/LongEmbed"
 REVISION = "6e346642246bfb4928c560ee08640dc84d074e8c"
+#: The data set of a task, without the name of its folder.
+DATASET = {"path": REPOSITORY, "revision": REVISION}
 DATA_VARIABLE = "MTEB_LONGEMBED_DATA"  # a folder with the same layout, used instead of the hub
 
 

@@ -3,31 +3,20 @@
 Source: LongEmbed, section 3.2 (https://arxiv.org/abs/2404.12096); each data set's own paper is its `reference`.
 """
 
-from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.tasks.retrieval import eng
 
-from mteb_longembed.tasks.real.hub_retrieval import REPOSITORY, REVISION, HubRetrieval, Size, metadata_of
-from mteb_longembed.tasks.task_metadata import LongEmbedMetadata
-
-
-def _metadata(
-    theirs: type[AbsTaskRetrieval], name: str, folder: str, paper: str, description: str, **ours: object
-) -> LongEmbedMetadata:
-    """mteb's metadata of the same data with ours instead."""
-    ours["dataset"] = {"path": REPOSITORY, "revision": REVISION, "name": folder}
-    ours["reference"] = f"https://arxiv.org/abs/{paper}"
-    return metadata_of(theirs, name=name, description=description, **ours)
+from mteb_longembed.tasks.real.hub_retrieval import DATASET, HubRetrieval, Size, metadata_of
 
 
 class LongEmbedNarrativeQA(HubRetrieval):
     """NarrativeQA: questions about a whole book or film script."""
 
-    metadata = _metadata(
+    metadata = metadata_of(
         eng.LEMBNarrativeQARetrieval,
-        "LongEmbedNarrativeQA",
-        "narrativeqa",
-        "1712.07040",
-        "Find the book or film script that a question is about: "
+        name="LongEmbedNarrativeQA",
+        dataset={**DATASET, "name": "narrativeqa"},
+        reference="https://arxiv.org/abs/1712.07040",
+        description="Find the book or film script that a question is about: "
         "355 documents of 50,000 words on average, 10,449 questions.",
     )
     size = Size(355, 326752.9972, 10449, 47.8945)
@@ -36,12 +25,12 @@ class LongEmbedNarrativeQA(HubRetrieval):
 class LongEmbedQMSum(HubRetrieval):
     """QMSum: summaries of what was said in a meeting."""
 
-    metadata = _metadata(
+    metadata = metadata_of(
         eng.LEMBQMSumRetrieval,
-        "LongEmbedQMSum",
-        "qmsum",
-        "2104.05938",
-        "Find the meeting transcript that a summary belongs to: "
+        name="LongEmbedQMSum",
+        dataset={**DATASET, "name": "qmsum"},
+        reference="https://arxiv.org/abs/2104.05938",
+        description="Find the meeting transcript that a summary belongs to: "
         "197 documents of 10,000 words on average, 1,527 summaries.",
         license="mit",
     )
@@ -51,12 +40,12 @@ class LongEmbedQMSum(HubRetrieval):
 class LongEmbedSummScreenFD(HubRetrieval):
     """SummScreenFD: summaries of television episodes."""
 
-    metadata = _metadata(
+    metadata = metadata_of(
         eng.LEMBSummScreenFDRetrieval,
-        "LongEmbedSummScreenFD",
-        "summ_screen_fd",
-        "2104.07091",
-        "Find the episode transcript that a summary belongs to: "
+        name="LongEmbedSummScreenFD",
+        dataset={**DATASET, "name": "summ_screen_fd"},
+        reference="https://arxiv.org/abs/2104.07091",
+        description="Find the episode transcript that a summary belongs to: "
         "336 documents of 5,600 words on average, 336 summaries.",
         eval_splits=["validation"],
     )
@@ -66,12 +55,12 @@ class LongEmbedSummScreenFD(HubRetrieval):
 class LongEmbed2WikiMultihopQA(HubRetrieval):
     """2WikiMultihopQA: questions that need two articles."""
 
-    metadata = _metadata(
+    metadata = metadata_of(
         eng.LEMBWikimQARetrieval,
-        "LongEmbed2WikiMultihopQA",
-        "2wikimqa",
-        "2011.01060",
-        "Find the collection of encyclopedia articles that answers a two-step question: "
+        name="LongEmbed2WikiMultihopQA",
+        dataset={**DATASET, "name": "2wikimqa"},
+        reference="https://arxiv.org/abs/2011.01060",
+        description="Find the collection of encyclopedia articles that answers a two-step question: "
         "300 documents, 300 questions.",
     )
     size = Size(300, 37445.6033, 300, 67.57)
