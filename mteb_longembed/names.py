@@ -174,17 +174,9 @@ class ZooEntry:
     #: the factor by which the position table is interpolated already. Inputs of at most `trained_len` tokens read
     #: every `interpolation`-th row
     interpolation: int | None = None
-    #: folder inside `mteb_longembed/models`, for weights that ship with this package
-    bundled: str | None = None
+    folder: str | None = None  #: of weights that ship with this package
     #: `hub` for models whose weights can be extended; `mteb` for models that only mteb can run
     kind: Literal["hub", "mteb"] = "hub"
-
-    @property
-    def path(self) -> str:
-        """The place to load from: a folder of this package, or the hub id."""
-        if self.bundled:
-            return str(Path(__file__).parent / "models" / self.bundled)
-        return self.hub_id
 
 
 # hub id -> commit and prompts, those of mteb's registry if it has the model. With them, `BASE+STRATEGY` means the same
@@ -196,11 +188,12 @@ def _entry(hub_id: str, **fields: Any) -> ZooEntry:
     return ZooEntry(hub_id=hub_id, **_PUBLISHED.get(hub_id, {}), **fields)
 
 
+_MODELS = Path(__file__).parent / "models"
 #: Alias -> model.
 ZOO: dict[str, ZooEntry] = {
     # ours, shipped with the package
-    "mini-ape": _entry("mteb-longembed/mini-ape", bundled="mini-ape"),
-    "mini-rope": _entry("mteb-longembed/mini-rope", bundled="mini-rope"),
+    "mini-ape": _entry("mteb-longembed/mini-ape", folder=str(_MODELS / "mini-ape")),
+    "mini-rope": _entry("mteb-longembed/mini-rope", folder=str(_MODELS / "mini-rope")),
     # the paper's (Zhu et al. 2024, arXiv:2404.12096, Tables 2 and 3)
     "e5-base": _entry("intfloat/e5-base-v2", trained_len=512),
     # the authors' repository has no modules.json and no tokenizer length

@@ -60,7 +60,7 @@ def models() -> Part:
     for alias, entry in ZOO.items():
         facts = {
             "trained_len": entry.trained_len,
-            "shipped": bool(entry.bundled),
+            "shipped": bool(entry.folder),
             "run_by_mteb": entry.kind == "mteb",
         }
         data.append({"alias": alias, "model": entry.hub_id, **facts})

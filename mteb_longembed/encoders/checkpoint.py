@@ -318,7 +318,7 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
             f"{name} runs behind mteb's own interface and has no weights to extend; use mteb.get_model or "
             f"mteb run -m {name}."
         )
-    files = Files.open(entry.path or name, revision or entry.revision)
+    files = Files.open(entry.folder or entry.hub_id or name, revision or entry.revision)
     modules = files.modules()
     types = [module["type"] for module in modules]
     folder = ""
@@ -344,9 +344,11 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
     for module in reversed(modules):
         if module["type"].endswith("Pooling"):
             pooling = files.json(f"{module['path']}/config.json")
-    own_name = local_name(files.path) if files.local else files.path
+    own_name = entry.hub_id or files.path
+    if files.local and not entry.hub_id:
+        own_name = local_name(files.path)
     return Base(
-        name=entry.hub_id or own_name,
+        name=own_name,
         files=files,
         config=_config(raw, config_files, config_folder, runs_code=runs_code),
         max_seq_length=transformer.get("max_seq_length"),
