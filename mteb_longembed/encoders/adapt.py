@@ -17,7 +17,7 @@ from .card import ADAPTED, adapted_card
 from .checkpoint import ModelSpec, open_checkpoint
 from .head import Head
 from .identity import digest
-from .load import load, load_base
+from .load import load, load_base, translate_errors
 from .model import LongModelMixin, LongTransformer, Model, with_head
 from .tokens import MAX_TOKENS, draw, read_given
 from .weights import RULES, TokenWeights, count_tokens
@@ -146,7 +146,8 @@ def loaded(base: str | Path | Model, device: str | None) -> Model:
     if ModelSpec(spec.base, revision=spec.revision) == spec:
         described = open_checkpoint(spec).base
         if described.made is None:
-            return load_base(described, device)
+            with translate_errors(described):
+                return load_base(described, device)
     return load(base, device=device)
 
 

@@ -6,7 +6,7 @@ sentence-transformers loads the base, and then its positions are swapped.
 import contextlib
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -175,27 +175,35 @@ def load_checkpoint(
         ModelError: if the base cannot be loaded, or is of a kind that we do not know how to change.
     """
     base = checkpoint.base
+    with translate_errors(base):
+        if base.made is None:
+            stock = load_base(base, device, checkpoint.spec.dtype, model_kwargs)
+            return _finished(stock, checkpoint, device)
+        owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
+        options = _options(base, checkpoint.spec.dtype, model_kwargs)
+        path = base.files.path
+        model: LongModel = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
+        _check(model[0], path)
+    model.remember(checkpoint)
+    return model
+
+
+@contextlib.contextmanager
+def translate_errors(base: Base) -> Iterator[None]:
+    """Inside this context, the error of any library is one sentence that says why a base cannot be loaded."""
     path = base.files.path
     try:
         with contextlib.nullcontext() if base.files.local else translate_hub_errors():
-            if base.made is None:
-                stock = load_base(base, device, checkpoint.spec.dtype, model_kwargs)
-                return _finished(stock, checkpoint, device)
-            owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
-            options = _options(base, checkpoint.spec.dtype, model_kwargs)
-            model: LongModel = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
-            _check(model[0], path)
+            yield
     except (LongEmbedError, MemoryError, torch.OutOfMemoryError):
         raise
-    except Exception as error:  # of any library
+    except Exception as error:
         if isinstance(error, OSError) and not base.files.local and not hub_answers():
             raise unreachable(path) from error
         why = " ".join(str(error).split())[:250]
         raise ModelError(
             f"the model in {path} cannot be loaded: {type(error).__name__}: {why.rstrip('.')}."
         ) from error
-    model.remember(checkpoint)
-    return model
 
 
 def _options(base: Base, dtype: str | None, model_kwargs: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from mteb_longembed.encoders.card import adapted_card
 from mteb_longembed.encoders.tokens import draw
 from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A
 from mteb_longembed.encoders.whitening import Whitening
-from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.errors import IncompatibleError, InputError, ModelError
 from mteb_longembed.retrieval.passages import passages_of
 from tests import tiny
 from tests.encoders.test_rotary import gap
@@ -227,6 +227,14 @@ def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(plain,
 def test_what_cannot_be_fitted_is_one_sentence(plain: Path, documents, settings, message) -> None:
     with pytest.raises(InputError, match=message):
         tiny.adapted(plain, documents, **settings)
+
+
+def test_a_base_whose_weights_are_damaged_is_one_sentence(tmp_path: Path) -> None:
+    folder = tiny.saved("bert", tmp_path / "base")
+    (weights,) = folder.rglob("model.safetensors")
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(ModelError, match=r"the model in .* cannot be loaded: SafetensorError"):
+        longembed.adapt(folder, ["a text"])
 
 
 def test_what_is_no_model_cannot_be_fitted() -> None:
