@@ -14,7 +14,7 @@ MODELS = Path(__file__).parents[2] / "mteb_longembed" / "models"
 
 @pytest.fixture(scope="module", params=["mini-ape", "mini-rope"])
 def mini(request):
-    return request.param, SentenceTransformer(ZOO[request.param].path, device="cpu").eval()
+    return request.param, SentenceTransformer(ZOO[request.param].folder, device="cpu").eval()
 
 
 def test_all_weights_together_are_small():
