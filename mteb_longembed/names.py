@@ -294,7 +294,9 @@ def is_extended_name(text: str) -> bool:
     """
     # an alias with a target or settings but no strategy is an unknown name of ours
     alias = re.split("[@:,]", text)[0]
-    is_named = split_name(text)[1] is not None or is_bm25_name(text) or alias in {*ZOO} - {text}
+    is_named = split_name(text)[1] is not None or is_bm25_name(text)
+    if alias in ZOO and alias != text:
+        is_named = True
     return is_named or (text in ZOO and ZOO[text].kind == "hub")
 
 

@@ -14,7 +14,7 @@ from mteb.models import ModelMeta
 from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec, open_checkpoint
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.encoders.swap import ABSOLUTE, positions_of
-from mteb_longembed.errors import IncompatibleError, InputError, UnknownNameError
+from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
 from mteb_longembed.names import ZOO, entry_of, holds_model, is_bm25_name, is_extended_name, read_tokens
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
@@ -235,8 +235,7 @@ def candidates_of(
     found = [named(f"{base}+none")]
     refused = []
     for key in keys:
-        if key not in STRATEGIES:
-            raise UnknownNameError("strategy", key, STRATEGIES)
+        ModelSpec(base, key)  # refuses what is no strategy
         try:
             found += [named(f"{base}+{tail}", base) for tail in _tails(checkpoint, key, target, covering)]
         except IncompatibleError as error:

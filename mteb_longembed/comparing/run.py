@@ -92,6 +92,7 @@ class Runner:
     # ---- scorers -----------------------------------------------------------------------------------------
 
     def _scorer(self, candidate: Candidate, split: Split) -> Scorer:
+        """The scorer of a candidate on a split. To make it tells its pass how it pools."""
         if candidate.scorer is not None:
             return candidate.scorer
         if candidate.words is not None:

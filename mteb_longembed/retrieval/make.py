@@ -62,7 +62,6 @@ def scorer_of(model: Any) -> Scorer:
         ModelError: if it neither embeds nor searches.
     """
     if isinstance(model, MTEBSearch):
-        model.scorer.meta = model.mteb_model_meta
         return model.scorer
     if hasattr(model, "encode"):
         return searching(Pass(lambda: model), None, SearchSettings())

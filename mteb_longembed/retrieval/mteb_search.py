@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from datasets import Dataset
+from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.text_table import stored_table, text_table
 from mteb_longembed.data.texts import language_of, query_texts, texts_of
@@ -30,12 +31,19 @@ class MTEBSearch:
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer
-        #: mteb's description, which mteb also sets.
-        self.mteb_model_meta = scorer.meta
         self._documents = Documents([], [])
 
     def __repr__(self) -> str:
         return full_name(self.mteb_model_meta)
+
+    @property
+    def mteb_model_meta(self) -> ModelMeta:
+        """mteb's description, which mteb also sets."""
+        return self.scorer.meta
+
+    @mteb_model_meta.setter
+    def mteb_model_meta(self, meta: ModelMeta) -> None:
+        self.scorer.meta = meta
 
     def index(
         self,
