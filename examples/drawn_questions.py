@@ -1,4 +1,4 @@
-"""Questions to edit, drawn from your documents: a sentence of each of N documents, and where it stands.
+"""Questions to edit, drawn from your documents: a sentence of each of N documents.
 
 python drawn_questions.py docs.jsonl 50 FOLDER
 
@@ -40,9 +40,7 @@ def main(corpus: str, n: str, folder: str) -> None:
             is_long_enough = WORDS[0] <= len(sentence.split()) <= WORDS[1]
             if is_long_enough and sum(sentence in text for text in documents.values()) == 1:
                 queries.append({"_id": f"q{len(queries)}", "text": " ".join(sentence.split())})
-                qrels.append(
-                    {"query-id": queries[-1]["_id"], "corpus-id": name, "score": 1, "answer": sentence}
-                )
+                qrels.append({"query-id": queries[-1]["_id"], "corpus-id": name, "score": 1})
                 break
         if len(queries) == int(n):
             break

@@ -65,7 +65,7 @@ def main(corpus: str, model: str, n: str, folder: str) -> None:
         if question is not None and passage.strip():
             queries.append({"_id": f"q{len(queries)}", "text": question})
             pair = {"query-id": queries[-1]["_id"], "corpus-id": name, "score": 1}
-            qrels.append({**pair, "start": start, "end": start + len(passage)})
+            qrels.append(pair)
     if not queries:
         raise SystemExit(f"no question was kept: {why}")
     Path(folder).mkdir(parents=True, exist_ok=True)

@@ -85,21 +85,15 @@ def sections(source: Path, out: Path, draw: random.Random) -> None:
 
 
 def asked(source: Path, out: Path) -> None:
-    """Whole proposals, and questions that people would ask about a section of one, written by hand in other words.
-
-    A judgement has where the section stands in its proposal, in characters.
-    """
+    """Whole proposals, and questions about a section of one, written by hand in other words than its own."""
     sections: dict[str, Rows] = {}
     for row in read(source):
         sections.setdefault(row["source"], []).append(row)
     corpus: Rows = []
-    spans: dict[tuple[str, str], tuple[int, int]] = {}
     for name, own in sections.items():
         text = ""
         for row in own:
-            start = len(text)
             text += f"{row['title']}\n{row['text']}\n\n"
-            spans[name, row["title"]] = start, len(text) - 2
         if PROPOSAL[0] <= len(text) <= PROPOSAL[1]:
             corpus.append({"doc_id": name, "text": text})
     questions = pd.read_csv(QUESTIONS, dtype=str).to_dict("records")
@@ -111,8 +105,7 @@ def asked(source: Path, out: Path) -> None:
             continue
         query = f"q{number}"
         queries.append({"qid": query, "text": row["question"]})
-        start, end = spans[row["source"], row["section"]]
-        qrels.append({"qid": query, "doc_id": row["source"], "start": start, "end": end})
+        qrels.append({"qid": query, "doc_id": row["source"]})
     write(out, corpus, queries, qrels)
 
 

@@ -273,7 +273,7 @@ _EXTENDED = re.compile(
 #: What a name may set that changes only the search, and no model. `retrieval/settings.py` reads the values.
 SEARCH_SETTINGS = ("fuse", "trust", "temperature", "weights", "whiten", "score", "query", "neighbours")
 #: What the name of a BM25 of ours may set.
-BM25_SETTINGS = ("window", "query", "score", "neighbours", "rerank")
+BM25_SETTINGS = ("window", "query", "score", "neighbours")
 #: A BM25 of ours: mteb's baseline or its alias, and at least a target or a setting. Version 0.7 had its own name.
 _BM25 = re.compile(
     r"(mteb/baseline-bm25s|(mteb-longembed/)?bm25)(?=[@:,])(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?"

@@ -1,4 +1,4 @@
-"""Own data: small tables, writers of each format, judged passages and words, and BM25's result on a task."""
+"""Own data: small tables, writers of each format, words, and BM25's result on a task."""
 
 import csv
 import gzip
@@ -13,7 +13,6 @@ import pyarrow
 import pyarrow.parquet
 from mteb.results import TaskResult
 
-from mteb_longembed.data.check import Passages, judged_passages, read_corpus, read_judgement_rows
 from mteb_longembed.retrieval.words import Words
 
 Rows = list[dict[str, Any]]
@@ -81,8 +80,8 @@ def beir(root: Path, texts: Sequence[str], queries: Sequence[str]) -> Path:
 
 
 def judge(root: Path, *rows: str) -> Path:
-    """The folder with other judgements: query, document, score and perhaps the ends of a passage, with tabs between."""
-    columns = ["query-id", "corpus-id", "score", "start", "end"][: rows[0].count("\t") + 1]
+    """The folder with other judgements: query, document and score, with tabs between."""
+    columns = ["query-id", "corpus-id", "score"]
     (root / "qrels" / "test.tsv").write_text("\n".join(["\t".join(columns), *rows]) + "\n")
     return root
 
@@ -92,12 +91,6 @@ def bm25(task: Any, **options: Any) -> TaskResult:
     model = mteb.get_model("mteb/baseline-bm25s")
     options = {"cache": None, "co2_tracker": False, "show_progress_bar": False, **options}
     return mteb.evaluate(model, task, **options).task_results[0]
-
-
-def read_passages(judgements: Path, corpus: Path) -> Passages:
-    """The judged passages of two files."""
-    documents = {document.id: document for document in read_corpus(corpus)}
-    return judged_passages(read_judgement_rows(judgements), documents)
 
 
 def words_of(texts: Sequence[str], language: str) -> list[list[str]]:

@@ -8,7 +8,6 @@ import pytest
 
 from mteb_longembed.data.sources import Data
 from mteb_longembed.sentences import sentences
-from tests.own_data import read_passages
 
 RECIPE = Path(__file__).parents[1] / "examples" / "drawn_questions.py"
 
@@ -26,8 +25,7 @@ def test_drawn_sentences_are_queries_with_the_passage_that_answers(tmp_path, cap
     main(str(corpus), "9", str(tmp_path / "out"))
     assert "2 of 9 sentences" in capsys.readouterr().out
     queries, qrels = (tmp_path / "out" / f"{stem}.jsonl" for stem in ("queries", "qrels"))
-    passages = read_passages(qrels, corpus)
-    assert len(passages) == 2 and all(passages.values())
+    assert len(qrels.read_text().splitlines()) == 2
     (task,) = Data(corpus=corpus, queries=queries, qrels=qrels).load()
     asked = task.dataset["default"]["test"]["queries"]["text"]
     assert not any(both in text for text in asked)

@@ -78,7 +78,7 @@ class Cache:
 
     def _scores(self, meta: ModelMeta, split: Split) -> Path:
         rule = split.task.ignore_identical_ids
-        digest = _hash(split.digest, split.label, *split.metrics, rule, split.passages, VERSION)
+        digest = _hash(split.digest, split.label, *split.metrics, rule, VERSION)
         return self._folder(meta) / f"{slug(split.label[1])}-{digest}.parquet"
 
     def _folder(self, meta: ModelMeta) -> Path:

@@ -172,7 +172,7 @@ def named(name: str, base: str = "") -> Candidate:
     entry = entry_of(model.base)
     if entry is not None and entry.kind == "mteb":
         if name != base:
-            mteb.get_model_meta(name)  # raises if it does not fit
+            mteb.get_model_meta(name)  # raises: nothing in it can be extended
         return Candidate(name, base, "api")
     return _of_model(model, search, base)
 
@@ -223,11 +223,7 @@ def candidates_of(
     if target is not None:
         covering = read_tokens("the target", target)
     if not has_checkpoint(base):
-        # a model of mteb's own, and windows around it where mteb names its tokenizer
-        try:
-            return [named(base), named(f"{base}+pcw@{covering or '32k'}", base)], []
-        except InputError as error:
-            return [named(base)], [f"Windows around {base} are left out: {error}"]
+        return [named(base)], []
     keys = strategies or ["pcw", *POSITIONS]
     if "all" in keys:
         keys = list(STRATEGIES)

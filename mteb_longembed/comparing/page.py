@@ -15,7 +15,6 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from tabulate import tabulate  # type: ignore[import-untyped]
 
-from mteb_longembed.evaluation.evaluate import AT, COVERED
 from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
@@ -81,12 +80,10 @@ class Table:
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """The ranking; then the scores by split, if there are several, and the passages, if some are judged."""
+    """Return the ranking, then the scores by split if there are several."""
     found = [ranking_table(comparison)]
     if len(comparison.by_split[["task", "split"]].drop_duplicates()) > 1:
         found.append(_split_table(comparison))
-    if f"passage@{AT[0]}" in comparison.summary:
-        found.append(_passage_table(comparison))
     return found
 
 
@@ -127,25 +124,6 @@ def _split_table(comparison: Comparison) -> Table:
             cells[f"{row['task']} {row['split']}"] = _spread(row, "score", "low", "high")
         rows.append(cells)
     return Table.of("splits", f"{comparison.metric} by task and split, in percent", rows)
-
-
-def _passage_table(comparison: Comparison) -> Table:
-    """How well the passages answer, and how much text they are."""
-    rows = []
-    for row in comparison.summary.to_dict("records"):
-        cells = {"candidate": row["label"]}
-        for k in AT:
-            cells[f"passage@{k}"] = _spread(row, f"passage@{k}", f"passage@{k} low", f"passage@{k} high")
-            cells[f"context@{k}"] = _number(row[f"context@{k}"], 0)
-        rows.append(cells)
-    n_queries = int(comparison.scores.groupby("candidate")[f"passage@{AT[0]}"].count().max())
-    notes = (
-        f"Passage@k: percent of {n_queries:,} judged queries for which, among the best passage of each of the first k "
-        f"documents, one covers at least {COVERED:.0%} of a passage that answers.",
-        "Context@k: the mean tokens of these k passages, which a reader or a language model then reads; 0.75 words are "
-        "one token.",
-    )
-    return Table.of("passages", "Passages that answer", rows, notes=notes)
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -23,7 +23,7 @@ from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval import heads
-from mteb_longembed.retrieval.heads import Pass, Pieces
+from mteb_longembed.retrieval.heads import Pass
 from mteb_longembed.retrieval.make import encoder_in, make_bm25, scorer_of, searching
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
@@ -70,8 +70,6 @@ class Runner:
     _loaded: dict[str, Any] = field(default_factory=dict)
     #: The vectors of a pass on a split stay until the end.
     _passes: dict[tuple[str, tuple[str, str]], Pass] = field(default_factory=dict)
-    #: What cuts texts for a model of mteb's own, by the name of a candidate.
-    _pieces: dict[str, Pieces] = field(default_factory=dict)
     #: The speed of a pass, how far its rounds lay apart, and the bytes of a vector.
     _speeds: dict[str, tuple[float, float, int]] = field(default_factory=dict)
 
@@ -102,11 +100,7 @@ class Runner:
             return searching(self._pass(candidate, split), vectors, candidate.search)
         if not hasattr(self._model(candidate), "encode"):
             return scorer_of(self._model(candidate))
-        name = candidate.name
-        if name != candidate.base and name not in self._pieces:
-            # windows around the model of the pass
-            self._pieces[name] = cast("Any", mteb.get_model(name, device=self.device)).windows
-        return searching(self._pass(candidate, split), None, SearchSettings(), self._pieces.get(name))
+        return searching(self._pass(candidate, split), None, SearchSettings())
 
     def _pass(self, candidate: Candidate, split: Split) -> Pass:
         """The pass of a candidate on a split, which encodes for all candidates that have not run."""

@@ -59,7 +59,6 @@ def summarise(
             "base": candidate.base,
             "is_base": candidate.is_base,
             "neighbours": candidate.neighbours,
-            "reranks": getattr(candidate.words, "rerank", None) is not None,
             "chunker": getattr(candidate.chunker, "name", ""),
             "encoder": candidate.name,
             "passes": candidate.passes,
@@ -83,9 +82,6 @@ def summarise(
     summary = pd.DataFrame(rows).set_index("candidate")
     for metric in scores.columns.difference(COLUMNS, sort=False):
         known = scores.dropna(subset=[metric])
-        if metric.startswith("context@"):  # in tokens
-            summary[metric] = known.groupby("candidate")[metric].mean()
-            continue
         of_metric = resamples_of(known.assign(score=known[metric]), order)
         for name in order:
             interval = _interval(of_metric, name)

@@ -293,8 +293,6 @@ def _price(row: Any) -> str:
     parts = []
     if row.neighbours:
         parts.append(f"encodes each word once, about {row.tokens:,.0f} tokens")
-    if row.reranks:
-        parts.append("encodes the first documents of each query once")
     if is_number(row.tokens_per_second):
         parts.append(f"encodes {row.tokens_per_second:,.0f} tokens a second")
     if is_number(row.bytes):

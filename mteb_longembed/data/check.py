@@ -19,10 +19,7 @@ _QUERY = ("_id", "id", "qid", "query_id", "q_id")
 _JUDGED_QUERY = ("query-id", "query_id", "qid", "q_id")
 _JUDGED_DOCUMENT = ("corpus-id", "corpus_id", "doc_id", "docid")
 _SCORE = ("score", "relevance", "rel", "label")
-_PASSAGE = ("start", "end", "answer")
-#: Query id -> document id -> passages that answer, each as its first character and the one behind its last.
-Passages = dict[str, dict[str, list[tuple[int, int]]]]
-#: Where each judgement stands, and its query, document, score and passage.
+#: Where each judgement stands, and its query, document and score.
 Rows = list[tuple[str, dict[str, Any]]]
 #: The largest score. trec_eval keeps a counter for each score from 0 to the largest one.
 MOST = 10_000
@@ -140,82 +137,21 @@ def judged_scores(
 
 
 def read_judgement_rows(source: Source, name: str = "") -> Rows:
-    """Where each judgement stands, and its query, document, score, and the columns of a passage."""
+    """Where each judgement stands, and its query, document and score."""
     name = name or name_of(source, "qrels")
     is_trec = isinstance(source, (str, Path)) and ending_of(Path(source)) in TREC
     given = list(read_rows(source, name, trec=QRELS if is_trec else ()))
     columns = {"query": _JUDGED_QUERY, "document": _JUDGED_DOCUMENT}
     names = set(chain.from_iterable(row.values for row in given))
-    if names - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT, *_PASSAGE}:
+    if names - {*_JUDGED_QUERY, *_JUDGED_DOCUMENT}:
         columns["score"] = _SCORE
     rows = []
-    for where, row in _values(given, columns, _PASSAGE):
+    for where, row in _values(given, columns, ()):
         row["query"] = _id(row["query"], "query id", where)
         row["document"] = _id(row["document"], "document id", where)
         row["score"] = _score(row.get("score", 1), where)
-        for column in _PASSAGE:
-            if row[column] == "":
-                row[column] = None
         rows.append((where, row))
     return rows
-
-
-def judged_passages(rows: Rows, corpus: Mapping[str, Document]) -> Passages:
-    """The judged passages of rows of judgements, in characters of the title and text of a document together.
-
-    In the rows they are `start` and `end`, characters of the text alone, or an `answer` that stands in the text word by
-    word. Several rows for a query and a document, and several places of an answer, are alternatives.
-
-    Args:
-        rows: of judgements.
-        corpus: at least the documents of rows with a passage, by their ids.
-
-    Raises:
-        DataError: if a passage is not inside the text.
-    """
-    passages: Passages = {}
-    for where, row in rows:
-        if not has_passage(row):
-            continue
-        document = corpus[row["document"]]
-        found = _passages_of_row(row, document.text, where)
-        if row["score"] <= 0:
-            continue
-        full_text = f"{document.title} {document.text}"
-        shift = len(document.title) + 1 - (len(full_text) - len(full_text.lstrip()))
-        length = len(document.joined)
-        spans = passages.setdefault(row["query"], {}).setdefault(row["document"], [])
-        spans += [(max(start + shift, 0), min(end + shift, length)) for start, end in found]
-    return passages
-
-
-def has_passage(row: Mapping[str, Any]) -> bool:
-    """Whether a row of judgements says which passage answers."""
-    return any(row[column] is not None for column in _PASSAGE)
-
-
-def _passages_of_row(row: Mapping[str, Any], text: str, where: str) -> list[tuple[int, int]]:
-    """The places of a judgement's passage in the text of its document."""
-    if row["answer"] is not None:
-        answer = _text(row["answer"], "answer", where)
-        places = [match.span() for match in re.finditer(re.escape(answer), text)]
-        if not places:
-            raise DataError(
-                f"{where}: the answer must stand in the text of {row['document']!r} word by word, got {_brief(answer)}."
-            )
-    else:
-        start = _whole_number(row["start"])
-        end = _whole_number(row["end"])
-        if start is None or end is None or not 0 <= start < end <= len(text):
-            raise DataError(
-                f"{where}: start and end must be whole numbers of characters with 0 <= start < end <= {len(text):,}, "
-                f"the length of the text, got {_brief(row['start'])} and {_brief(row['end'])}."
-            )
-        places = [(start, end)]
-    first, last = places[0]
-    if not text[first:last].strip():  # every passage would cover it
-        raise DataError(f"{where}: a judged passage must have words, got white space alone.")
-    return places
 
 
 # ---- columns and values ------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from mteb.languages import check_language_code
 from mteb.types import PromptType
 
 from mteb_longembed.data import check
-from mteb_longembed.data.check import Passages
 from mteb_longembed.data.table import ENDINGS, TREC, Source, ending_of
 from mteb_longembed.data.text_table import stored_table, text_table
 from mteb_longembed.data.texts import ENGLISH, K_VALUES, data_identity
@@ -99,8 +98,7 @@ def files_task(corpus: Source, queries: Source, qrels: Source, *, language: str 
     Args:
         corpus: as for `check.read_corpus`. Its texts go to a temporary file.
         queries: as for `check.read_queries`.
-        qrels: as for `check.read_judgements`; perhaps with `start` and `end` of the passage that answers, in
-            characters of `text`, or with the `answer`.
+        qrels: as for `check.read_judgements`.
         language: the data's language as in mteb, such as `deu` or `deu-Latn`; BM25 cuts words by it. None: English.
 
     Raises:
@@ -148,7 +146,6 @@ class OwnData(AbsTaskRetrieval):
 
     unjudged: dict[str, list[str]]  #: sentences about queries that are left out, by split
     groups: dict[str, str]  #: which queries belong together, where their file says so
-    _passages: dict[str, Passages]
     k_values = K_VALUES
     metadata = TaskMetadata(
         name="OwnData",
@@ -213,24 +210,12 @@ class OwnData(AbsTaskRetrieval):
         rows_of = {
             split: check.read_judgement_rows(source) for split, source in self.judgement_sources.items()
         }
-        with_passage: set[str] = set()
-        for rows in rows_of.values():
-            with_passage.update(row["document"] for _, row in rows if check.has_passage(row))
-        judged_texts: dict[str, check.Document] = {}
-
-        def texts() -> Iterator[tuple[str, str]]:
-            for document in check.read_corpus(self.corpus_source):
-                if document.id in with_passage:
-                    judged_texts[document.id] = document
-                yield document.id, document.joined
-
-        corpus = stored_table(texts())
+        corpus = stored_table(check.read_texts(self.corpus_source))
         if isinstance(self.corpus_source, Iterator):
             self.corpus_source = corpus
         documents = dict.fromkeys(corpus["id"][:])
         self.dataset = {"default": {}}
         self.unjudged = {}
-        self._passages = {}
         for split, rows in rows_of.items():
             name = check.name_of(self.judgement_sources[split], "qrels")
             judgements = check.judged_scores(rows, queries, documents)
@@ -243,7 +228,6 @@ class OwnData(AbsTaskRetrieval):
             self.dataset["default"][split] = RetrievalSplitData(
                 corpus=corpus, queries=text_table(asked), relevant_docs=judged, top_ranked=None
             )
-            self._passages[split] = check.judged_passages(rows, judged_texts)
             self.unjudged[split] = []
             if len(asked) < len(queries):
                 self.unjudged[split].append(
@@ -251,10 +235,6 @@ class OwnData(AbsTaskRetrieval):
                     "are not scored."
                 )
         self.data_loaded = True
-
-    def passages(self, split: str) -> Passages:
-        """The judged passages of a split. They are no part of the identity: scores of documents do not need them."""
-        return self._passages[split]
 
     def identity(self) -> str:
         """A hash of everything that was read."""

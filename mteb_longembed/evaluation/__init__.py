@@ -1,1 +1,1 @@
-"""What an evaluation is: a scorer on a split, metrics, scores by query, ties, passages that answer, and intervals."""
+"""What an evaluation is: a scorer on a split, metrics, scores by query, ties, and intervals."""

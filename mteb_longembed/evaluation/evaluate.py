@@ -1,6 +1,5 @@
 """The score of each query: a scorer on a split, in this process, in batches of queries."""
 
-from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -10,15 +9,10 @@ import pandas as pd
 from mteb_longembed.errors import DataError
 from mteb_longembed.retrieval.mteb_search import matrices
 from mteb_longembed.retrieval.scorer import Scorer, full_name
-from mteb_longembed.sentences import count_words
 
 from .metrics import TOLERANCE, decide_score, expected_score, group_ties
 from .split import Split
 
-#: A passage answers if it covers this share of the characters of one judged passage.
-COVERED = 0.5
-#: The first k documents whose passages are looked at.
-AT = (1, 5)
 #: Version of this file's rules. Kept scores of another one are made again.
 VERSION = "e4"
 
@@ -27,8 +21,7 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
     """One row for each judged query: task, split, query, score, is_tied, further metrics.
 
     `score` is that of the first metric, from 0 to 1; `is_tied` says that the order of documents with equal scores
-    decided, so that the score is a mean over all orders. Other metrics follow under their own names, and passage@k and
-    context@k where the split knows the passages that answer.
+    decided, so that the score is a mean over all orders. Other metrics follow under their own names.
 
     Args:
         scorer: what ranks.
@@ -60,11 +53,7 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
         for metric in others:
             row[str(metric)] = expected_score(metric, ties, judged)
         rows.append(row)
-    table = pd.DataFrame(rows)
-    if split.passages:
-        of_passages = score_passages(scorer, split, ranked)
-        table = table.join(pd.DataFrame.from_dict(of_passages, orient="index"), on="query")
-    return table
+    return pd.DataFrame(rows)
 
 
 def _first_documents(scores: np.ndarray, split: Split, query: str, tolerance: float) -> dict[str, float]:
@@ -79,7 +68,7 @@ def _first_documents(scores: np.ndarray, split: Split, query: str, tolerance: fl
         counted[numbers[query]] = -np.inf
     if getattr(split.task, "skip_first_result", False):
         counted[counted.argmax()] = -np.inf
-    deepest = max(*(metric.rank for metric in split.metrics), *AT)
+    deepest = max(metric.rank for metric in split.metrics)
     best = first_with_ties(counted, deepest, tolerance)
     return {split.documents.ids[number]: float(counted[number]) for number in best}
 
@@ -102,43 +91,3 @@ def first_with_ties(scores: np.ndarray, n: int, tolerance: float = TOLERANCE) ->
         if lowest == least:
             return ranked[kept]
         least = lowest
-
-
-def score_passages(
-    scorer: Scorer, split: Split, ranked: Mapping[str, Mapping[str, float]]
-) -> dict[str, dict[str, float]]:
-    """For each query with a judged passage, by the name of a column: passage@k and the tokens of the first k passages.
-
-    passage@k is 1 if, among the best passage of each of the first k documents, one answers. `context@k` is what a
-    reader, or a language model, then gets. All passages are asked at once.
-    """
-    documents = split.documents
-    queries = [query for query in split.passages if query in ranked]
-    first = []
-    for query in queries:
-        order = sorted(ranked[query], key=lambda key: (-ranked[query][key], key))
-        first.append([documents.numbers[key] for key in order[: max(AT)]])
-    spans = scorer.passages([split.queries[query] for query in queries], first)
-    scores: dict[str, dict[str, float]] = {}
-    for query, numbers, of_query in zip(queries, first, spans, strict=True):
-        covers = []
-        n_tokens = []
-        for number, (start, end) in zip(numbers, of_query, strict=True):
-            answers = split.passages[query].get(documents.ids[number], ())
-            covers.append(covers_one(start, end, answers))
-            # by words, so that it is the same for each candidate, whatever its tokenizer
-            n_tokens.append(count_words(documents.texts[number][start:end]))
-        scores[query] = {}
-        for k in AT:
-            scores[query][f"passage@{k}"] = float(any(covers[:k]))
-            scores[query][f"context@{k}"] = float(sum(n_tokens[:k]))
-    return scores
-
-
-def covers_one(start: int, end: int, answers: Sequence[tuple[int, int]]) -> bool:
-    """Whether a passage has at least `COVERED` of the characters of one that answers."""
-    for answer_start, answer_end in answers:
-        shared = min(end, answer_end) - max(start, answer_start)
-        if shared >= COVERED * (answer_end - answer_start):
-            return True
-    return False

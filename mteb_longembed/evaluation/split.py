@@ -9,7 +9,6 @@ from typing import Any
 from datasets import Dataset
 from mteb.abstasks.retrieval import AbsTaskRetrieval
 
-from mteb_longembed.data.check import Passages
 from mteb_longembed.data.texts import data_identity, query_texts
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.metrics import Metric, read_metric
@@ -71,14 +70,6 @@ class Split:
     def documents(self) -> Documents:
         """The documents as models read them: title first."""
         return documents_of(self.corpus, self.task.metadata, self.subset)
-
-    @cached_property
-    def passages(self) -> Passages:
-        """The passages that answer, where the task knows them."""
-        if not hasattr(self.task, "passages"):
-            return {}
-        # a generated split is made again for them
-        return self.task.passages(self.split)
 
     @cached_property
     def groups(self) -> dict[str, list[str]]:

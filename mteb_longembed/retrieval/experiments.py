@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,15 +12,13 @@ from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.models.models_protocols import MTEBModels
 
-from mteb_longembed.encoders.checkpoint import Base, Checkpoint, ModelSpec, open_checkpoint, strategy_of
+from mteb_longembed.encoders.checkpoint import Base, Checkpoint, open_checkpoint
 from mteb_longembed.encoders.load import load_checkpoint
 from mteb_longembed.encoders.model import LongModel
-from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.hub import hub_answers
 from mteb_longembed.names import ZOO, is_bm25_name
 
-from .encoder import WindowedEncoder
 from .make import loaded_search, meta_of_bm25
 from .passage_bm25 import VERSION
 from .settings import BM25Settings, SearchSettings, read_name
@@ -38,7 +36,10 @@ def meta_of_name(name: str, revision: str | None, find: Callable[[str], ModelMet
     entry = ZOO.get(spec.base)
     known = find(entry.hub_id if entry else spec.base)
     if known is not None and "API" in known.framework:
-        return windowed(known, spec, settings.given)
+        raise IncompatibleError(
+            f"{known.name} runs behind an API, and nothing in it can be extended: run it as it is, with "
+            f"mteb run -m {known.name}."
+        )
     checkpoint = open_checkpoint(replace(spec, revision=revision or spec.revision))
     settings.check_fits(checkpoint)
     return model_meta(checkpoint, find, settings)
@@ -155,39 +156,6 @@ def _load(
         model.cut_dimensions(embed_dim)
         model.remember(checkpoint)  # mteb adds it to the experiment
     return loaded_search(model, settings)
-
-
-def windowed(base: ModelMeta, spec: ModelSpec, settings: Iterable[str] = ()) -> ModelMeta:
-    """The `ModelMeta` of `BASE+pcw@TARGET` around one of mteb's own models. It takes no settings of search."""
-    if not spec.kind.CUTS:
-        raise IncompatibleError(
-            f"{spec.strategy} acts inside a model, and the inside of {base.name} cannot be changed; use pcw."
-        )
-    foreign = {*spec.experiment, *settings} - {"strategy", "target_len", "trained_len", "logn"}
-    if foreign:
-        raise IncompatibleError(
-            f"{base.name} runs behind an API, where pcw has windows of the trained length only, got "
-            f"{', '.join(sorted(foreign))}: leave it out."
-        )
-    known = int(base.max_tokens) if base.max_tokens else None
-    strategy = strategy_of(spec, known, str(base.name))
-    experiment = {"strategy": spec.strategy, "target_len": strategy.target_len, "algorithm": ALGORITHM}
-    if strategy.trained_len != known:
-        experiment["trained_len"] = strategy.trained_len
-
-    def load(
-        name: str,
-        revision: str | None = None,
-        device: str | None = None,
-        embed_dim: int | None = None,
-        **options: Any,
-    ) -> WindowedEncoder:
-        check_options(name, experiment, options)
-        inner = base.load_model(device=device, embed_dim=embed_dim)
-        return WindowedEncoder(inner, strategy.trained_len, strategy.target_len)
-
-    fields = {"loader": load, "loader_kwargs": {}, "max_tokens": strategy.target_len}
-    return base.model_copy(update={"experiment_kwargs": experiment, **fields})
 
 
 def check_options(name: str, experiment: Mapping[str, Any], options: Mapping[str, Any]) -> None:

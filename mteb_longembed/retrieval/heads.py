@@ -30,8 +30,6 @@ from .vectors import CorpusVectors
 CALL_BYTES = 1 << 30
 #: Texts beside documents, such as queries, whose vectors are kept.
 MOST_KEPT = 100_000
-#: A text -> the texts of which it has vectors.
-Pieces = Callable[[str], list[str]]
 
 
 class Head:
@@ -40,13 +38,11 @@ class Head:
     Args:
         rule: of corpus weights.
         step: content tokens for each vector, or `window`; None for one vector a text.
-        pieces: cuts a text before it is encoded; its vector is the mean of theirs.
     """
 
-    def __init__(self, rule: Rule | None, step: Vectors | None, pieces: Pieces | None) -> None:
+    def __init__(self, rule: Rule | None, step: Vectors | None) -> None:
         self.rule = rule
         self.step = step
-        self.pieces = pieces
         self.forget()
 
     def forget(self) -> None:
@@ -115,19 +111,17 @@ class Pass:
         """Our model."""
         return cast("LongModel", self.load().model)
 
-    def head(
-        self, rule: Rule | None = None, step: Vectors | None = None, pieces: Pieces | None = None
-    ) -> Head:
+    def head(self, rule: Rule | None = None, step: Vectors | None = None) -> Head:
         """The head that pools in this way."""
         for head in self.heads:
-            if (head.rule, head.step, head.pieces) == (rule, step, pieces):
+            if (head.rule, head.step) == (rule, step):
                 return head
         if rule is not None:
             check_averages("weights", "the model", self.model.head.mode)
-        self.heads.append(Head(rule, step, pieces))
+        self.heads.append(Head(rule, step))
         # one vector a text first: its call gives the vectors of the others too
         self.heads.sort(key=lambda head: head.step is not None)
-        return self.head(rule, step, pieces)
+        return self.head(rule, step)
 
     def model_of(self, head: Head) -> LongModel:
         """Our model as a head pools."""
@@ -212,10 +206,8 @@ class Pass:
         cut: CutText | None = None,
     ) -> list[list[np.ndarray]]:
         """For each head one matrix `[vectors, d]` for each text. What heads have in common is encoded once."""
-        pieces = []
-        for head in asked:
-            pieces.append([_pieces(text, kind, head.pieces, cut) for text in texts])
-        flat = list(dict.fromkeys(chain.from_iterable(chain.from_iterable(pieces))))
+        chunks = [_chunks(text, kind, cut) for text in texts]
+        flat = list(dict.fromkeys(chain.from_iterable(chunks)))
         if not flat:
             return [[] for _ in asked]
         if self.is_ours:
@@ -224,17 +216,11 @@ class Pass:
         else:
             encoded = [self._encoded_by_mteb(flat, kind, documents)] * len(asked)
         found = []
-        for head, of_head, rows in zip(asked, pieces, encoded, strict=True):
+        for rows in encoded:
             known = {}
-            for piece, row in zip(flat, rows, strict=True):
-                known[piece] = np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
-            matrices = []
-            for of_text in of_head:
-                matrix = np.concatenate([known[piece] for piece in of_text])
-                if head.pieces is not None:
-                    matrix = matrix.mean(axis=0, keepdims=True)
-                matrices.append(matrix)
-            found.append(matrices)
+            for chunk, row in zip(flat, rows, strict=True):
+                known[chunk] = np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
+            found.append([np.concatenate([known[chunk] for chunk in of_text]) for of_text in chunks])
         return found
 
     def _encoded_by_mteb(self, texts: Sequence[str], kind: PromptType, documents: Documents) -> Any:
@@ -246,14 +232,12 @@ class Pass:
         return self.load().encode(loader, task_metadata=documents.metadata, **where, **options)
 
 
-def _pieces(text: str, kind: PromptType, pieces: Pieces | None, cut: CutText | None) -> list[str]:
+def _chunks(text: str, kind: PromptType, cut: CutText | None) -> list[str]:
     """The texts that are encoded for a text."""
     if cut is not None:
         return [text[start:end] for start, end in cut(text)]
     if kind == PromptType.document:
         text = text.strip()  # as mteb hands it to encoders
-    if pieces is not None:
-        return pieces(text)
     return [text]
 
 

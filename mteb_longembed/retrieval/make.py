@@ -16,12 +16,12 @@ from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names import Vectors, is_extended_name, split_name
+from mteb_longembed.names import Vectors, is_extended_name
 
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder
-from .evidence import Evidence, Reranked
-from .heads import Pass, Pieces
+from .evidence import Evidence
+from .heads import Pass
 from .mteb_search import ForeignSearch, MTEBSearch
 from .neighbours import Neighbours
 from .passage_bm25 import VERSION, PassageBM25
@@ -95,7 +95,6 @@ def searching(
     encoded: Pass,
     vectors: Vectors | None,
     settings: SearchSettings,
-    pieces: Pieces | None = None,
 ) -> Scorer:
     """The scorer over a pass that a name asks for.
 
@@ -103,27 +102,26 @@ def searching(
         encoded: the pass.
         vectors: content tokens for each vector, `window`, or None for one vector a document.
         settings: of the search.
-        pieces: what cuts a text for a model that cannot be changed, whose vectors of these are averaged.
 
     Raises:
         IncompatibleError: if the model cannot have what is asked for.
     """
     if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
         return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.load())))
-    windows = Windows(encoded, vectors, settings, pieces)
+    windows = Windows(encoded, vectors, settings)
     if settings.fuse is None:
         return windows
     parts = [windows]
     if settings.weights or settings.whiten:
         plain = replace(settings, weights=None, whiten=None)
-        parts.insert(0, Windows(encoded, vectors, plain, pieces))
+        parts.insert(0, Windows(encoded, vectors, plain))
     # words are asked by sentence where the encoder is, and their neighbours are those of the model itself
     bm25 = BM25Settings(window=WINDOW, query=settings.query)
     neighbours = Neighbours(partial(encoded.text_rows, parts[0].head))
     return Evidence(parts, PassageBM25(bm25, neighbours=neighbours), settings.trust or TRUST)
 
 
-def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 | Reranked:
+def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
     """The scorer of a BM25 of ours, with the model that gives words their neighbours.
 
     Raises:
@@ -133,8 +131,6 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 
     name = settings.neighbours
     if name is None:
         return PassageBM25(settings, meta)
-    if settings.rerank is not None and split_name(name)[1] is None:
-        name += "+pcw@32k:vectors=window"
     encoder = encoder_in(mteb.get_model(name, device=device))
     has_several_vectors = isinstance(getattr(encoder, "model", None), LongMultiVectorEncoder)
     if not hasattr(encoder, "encode") and not has_several_vectors:
@@ -143,10 +139,7 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25 
             "give another model."
         )
     encoded = Pass(lambda: encoder)
-    words = PassageBM25(settings, meta, Neighbours(partial(encoded.text_rows, encoded.head())))
-    if settings.rerank is None:
-        return words
-    return Reranked(words, encoded)
+    return PassageBM25(settings, meta, Neighbours(partial(encoded.text_rows, encoded.head())))
 
 
 def meta_of_bm25(settings: BM25Settings) -> ModelMeta:

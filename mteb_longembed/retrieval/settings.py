@@ -99,20 +99,12 @@ class BM25Settings(_Settings):
     #: how windows make a document's score: all of them (`softmax`), or the best one (`max`); None: all
     score: Literal["max", "softmax"] | None = None
     neighbours: str | None = None  #: the model by whose vectors words have neighbours, as it is typed
-    #: of so many documents that words find first the windows count too. This model reads them when they are first
-    #: asked for
-    rerank: Annotated[int, Field(ge=2), "documents"] | None = None
     target_len: int | None = None  #: only so many tokens of each document are read; None: all of it
 
     def __post_init__(self) -> None:
         read_fields(self, "bm25's ")
         if self.window is None and self.score is not None:
             raise InputError(f"score={self.score} needs windows, such as bm25:window=200,score={self.score}.")
-        if self.rerank is not None and self.neighbours is None:
-            raise InputError(
-                f"rerank needs a model that reads documents, got rerank={self.rerank} without one: add "
-                "neighbours=MODEL."
-            )
         self._leave_out("score", "softmax")
 
     @classmethod

@@ -9,7 +9,7 @@ from mteb_longembed.encoders.whitening import Whitening, unit
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names import Vectors
 
-from .heads import Pass, Pieces
+from .heads import Pass
 from .passages import passages_of, windows_of
 from .scorer import Documents, Span, by_sentence
 from .settings import SearchSettings
@@ -25,15 +25,12 @@ class Windows:
         vectors: content tokens for each vector, `window`, or None for one vector a document.
         settings: of the search: weights of tokens, a map that is fitted on vectors of the corpus, how vectors give the
             score, by which temperature, and whether each sentence of a query is asked on its own.
-        pieces: what cuts a text for a model that cannot be changed, whose vectors of these are averaged.
 
     Raises:
         IncompatibleError: if a product of matrices does not compare vectors as the model does.
     """
 
-    def __init__(
-        self, encoded: Pass, vectors: Vectors | None, settings: SearchSettings, pieces: Pieces | None
-    ) -> None:
+    def __init__(self, encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> None:
         if encoded.similarity not in ("cosine", "dot"):
             raise IncompatibleError(
                 "a search needs vectors that are compared by cosine or dot product, got "
@@ -42,7 +39,7 @@ class Windows:
         self.encoded = encoded
         self.settings = settings
         self.meta = encoded.meta
-        self.head = encoded.head(settings.weights, vectors, pieces)
+        self.head = encoded.head(settings.weights, vectors)
         #: The head whose vectors the map is fitted on.
         self._fitted_on = self.head
         #: Whether vectors are compared by the cosine.

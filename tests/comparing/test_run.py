@@ -13,7 +13,6 @@ from tqdm.auto import tqdm
 import mteb_longembed
 from mteb_longembed.comparing import candidates as naming
 from mteb_longembed.comparing import compare as comparing
-from mteb_longembed.comparing import page as pages
 from mteb_longembed.comparing.candidates import Candidate, candidates_of, named
 from mteb_longembed.comparing.compare import _further
 from mteb_longembed.comparing.costs import Cost
@@ -22,13 +21,12 @@ from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.encoders.batching import Engine
 from mteb_longembed.errors import INTERRUPTED, InputError
 from mteb_longembed.evaluation.split import splits_of
-from mteb_longembed.retrieval import passages as windows_of
 from mteb_longembed.retrieval.chunks import read_chunker
 from mteb_longembed.retrieval.make import make_scorer
 from tests import tiny
 from tests.comparing.conftest import compare
 from tests.comparing.frames import LEXICAL, frame
-from tests.own_data import beir, judge
+from tests.own_data import beir
 
 
 @pytest.fixture
@@ -238,24 +236,3 @@ def test_a_reranker_is_one_class_and_the_error_of_one_candidate_leaves_the_other
 
 
 # ---- passages
-
-
-def test_passages_have_columns_and_later_runs_know_them(base, tmp_path, monkeypatch) -> None:
-    texts = [" ".join(f"{sign}{sign}" for sign in "abcdefghijklmnop"[i:] * 4) for i in range(6)]
-    root = beir(tmp_path / "data", texts, [text[-9:] for text in texts])
-    judge(root, *(f"q{i}\td{i}\t1\t{len(text) - 9}\t{len(text)}" for i, text in enumerate(texts)))
-    found = [named(f"{base}+none@16"), named(f"{base}+pcw@128:size=10,vectors=window")]
-    monkeypatch.setattr(windows_of, "WINDOW_CHARS", 10)
-    options = {"bm25": True, "metric": ["nDCG@10", "Success@1", "Success@5"]}
-    first = compare(found, beir_task(root), tmp_path / "out", **options)
-    words = first.summary.loc["bm25:window=200"]
-    assert words["passage@5"] <= words["Success@5"]
-    # not whole documents are shown, but windows of them
-    assert words["context@1"] < min(len(text.split()) for text in texts)
-    assert words["context@1"] < words["context@5"]
-    table = next(table for table in pages.tables(first) if table.key == "passages")
-    assert list(table.cells)[1:] == ["passage@1", "context@1", "passage@5", "context@5"]
-    assert "percent of 6 judged queries" in table.notes[0]
-    monkeypatch.setattr(naming.mteb, "get_model", pytest.fail)
-    second = compare(found, beir_task(root), tmp_path / "out", **options)
-    assert second.summary["passage@5"].equals(first.summary["passage@5"])

@@ -65,11 +65,8 @@ def test_tasks_weigh_the_same_however_many_splits_they_have() -> None:
     assert by_split(scores)["score"].tolist() == [pytest.approx(100), pytest.approx(100), 0]
 
 
-def test_other_metrics_are_in_percent_and_a_context_is_in_tokens() -> None:
+def test_other_metrics_are_in_percent() -> None:
     scores = frame({BASE: {KEY: answers(20)}, GOOD: {KEY: answers(30)}})
     scores["RR@5"] = scores["score"] / 2
-    scores["context@1"] = 120.0
-    scores.loc[scores["query"] == "q0", "context@1"] = None  # no passage of it is judged
     found = summarise(scores, [BASE, GOOD], {})
     assert found.loc[GOOD.id, "RR@5"] == pytest.approx(37.5) and found.loc[GOOD.id, "RR@5 low"] < 37.5
-    assert found.loc[GOOD.id, "context@1"] == 120

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mteb_longembed.data.check import read_documents
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.metrics import expected_score, group_ties
@@ -24,7 +23,6 @@ from tests.own_data import (
     Rows,
     content,
     json_lines,
-    read_passages,
     write,
 )
 
@@ -228,37 +226,3 @@ def test_tables_and_dicts_are_taken_as_they_are(tmp_path: Path) -> None:
         task.unload_data()
         task.load_data()
         assert content(task) == content(by_file)
-
-
-def judged_in(
-    folder: Path, document: dict[str, Any], row: dict[str, Any]
-) -> tuple[str, list[tuple[int, int]]]:
-    """One document as it is read, and the passages of one judgement of it."""
-    corpus, judgements = folder / "docs.jsonl", folder / "qrels.jsonl"
-    corpus.write_bytes(json_lines([{"id": "d1", **document}]))
-    judgements.write_bytes(json_lines([{"query-id": "q1", "corpus-id": "d1", **row}]))
-    return read_documents(corpus)["d1"], read_passages(judgements, corpus)["q1"]["d1"]
-
-
-def test_a_judged_answer_is_found_in_its_document_or_refused_with_its_line(tmp_path: Path) -> None:
-    document = {"title": "T", "text": "the key. A cat. the key"}
-    full, passages = judged_in(tmp_path, document, {"answer": "the key"})
-    assert [full[start:end] for start, end in passages] == ["the key", "the key"]
-    with pytest.raises(DataError, match=r"row 1: the answer must stand in the text of 'd1' .* got 'The key'"):
-        judged_in(tmp_path, document, {"answer": "The key"})
-
-
-@pytest.mark.parametrize("passage", [{"start": 0, "end": 2}, {"start": 9, "end": 11}, {"answer": " "}])
-def test_a_judged_passage_of_white_space_is_refused(tmp_path: Path, passage: dict[str, Any]) -> None:
-    rule = r"qrels\.jsonl, row 1: a judged passage must have words, got white space alone\.$"
-    with pytest.raises(DataError, match=rule):
-        judged_in(tmp_path, {"text": "  the key  \n"}, passage)
-
-
-@pytest.mark.parametrize("title", [None, "A title"])
-def test_a_judged_passage_ends_where_its_document_ends(tmp_path: Path, title: str | None) -> None:
-    text = "  the key  \n"
-    full, ((start, end),) = judged_in(
-        tmp_path, {"title": title, "text": text}, {"start": 0, "end": len(text)}
-    )
-    assert full[start:end].strip() == "the key" and 0 <= start < end <= len(full)

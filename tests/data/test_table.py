@@ -19,7 +19,7 @@ from mteb_longembed.data.check import read_documents, read_judgements, read_quer
 from mteb_longembed.data.task import beir_task
 from mteb_longembed.data.text_table import stored_table
 from mteb_longembed.errors import DataError
-from tests.own_data import DOCUMENTS, JUDGED, QUERY_ROWS, content, json_lines, read_passages, write
+from tests.own_data import DOCUMENTS, JUDGED, QUERY_ROWS, content, json_lines, write
 
 ASKED = {"q1": "who", "q2": "when"}
 KNOWN = {"d1": "in 1969", "d2": "b"}
@@ -46,28 +46,6 @@ def read_judged(path: Path) -> dict[str, dict[str, int]]:
     return read_judgements(path, ASKED, KNOWN)
 
 
-# ---- passages of judgements ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("sign", "answer"), [(",", "1969.0"), (",", "+1"), ("\t", "1969")])
-def test_an_answer_of_digits_is_a_text(tmp_path: Path, sign: str, answer: str) -> None:
-    documents = made(tmp_path / "d.jsonl", json.dumps({"id": "d1", "text": f"in {answer}"}) + "\n")
-    lines = f"qid,docid,score,answer\nq1,d1,1,{answer}\n".replace(",", sign)
-    path = made(tmp_path / ("j.csv" if sign == "," else "j.tsv"), lines)
-    assert read_passages(path, documents) == {"q1": {"d1": [(3, 3 + len(answer))]}}
-
-
-@pytest.mark.parametrize(("ending", "first"), [("jsonl", 0), ("jsonl", 1), ("parquet", 0)])
-def test_each_judgement_may_have_a_passage_or_not(tmp_path: Path, ending: str, first: int) -> None:
-    documents = made(tmp_path / "d.jsonl", '{"id": "d1", "text": "in 1969"}\n')
-    rows = [{"qid": "q1", "docid": "d1"}, {"qid": "q2", "docid": "d1", "answer": "1969"}]
-    rows += [{"qid": "q3", "docid": "d1", "start": 0, "end": 2}]
-    rows = rows[first:] + rows[:first]
-    path = saved(pd.DataFrame(rows), tmp_path / f"judged.{ending}")
-    assert read_passages(path, documents) == {"q2": {"d1": [(3, 7)]}, "q3": {"d1": [(0, 2)]}}
-    assert len(read_judgements(path, {"q1": "a", "q2": "b", "q3": "c"}, KNOWN)) == 3
-
-
 # ---- columns -------------------------------------------------------------------------------------------
 
 
@@ -88,13 +66,9 @@ def test_the_index_that_pandas_writes_is_no_column_of_ours(tmp_path: Path, endin
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
 def test_whole_numbers_may_be_written_with_a_point(tmp_path: Path, ending: str) -> None:
-    documents = made(tmp_path / "d.jsonl", '{"id": "d1", "text": "in 1969"}\n{"id": "d2", "text": "b"}\n')
     frame = pd.DataFrame({"qid": ["q1", "q2"], "docid": ["d1", "d2"], "score": [1.0, 2.0]})
-    frame["start"] = [3.0, None]
-    frame["end"] = [7.0, None]
     path = saved(frame, tmp_path / f"judged.{ending}")
     assert read_judged(path) == GRADES
-    assert read_passages(path, documents) == {"q1": {"d1": [(3, 7)]}}
 
 
 @pytest.mark.parametrize("name", ["d.csv", "d.jsonl", "d.tsv", "d.parquet"])

@@ -1,6 +1,5 @@
 """The evaluation in this process equals mteb's on every kind of candidate, and asks each text once."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.data.task import beir_task, files_task
-from mteb_longembed.data.texts import data_identity
+from mteb_longembed.data.task import beir_task
 from mteb_longembed.errors import DataError
-from mteb_longembed.evaluation.evaluate import covers_one, evaluate, first_with_ties
+from mteb_longembed.evaluation.evaluate import evaluate, first_with_ties
 from mteb_longembed.evaluation.metrics import TOLERANCE, read_metric
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.retrieval.make import make_scorer
 from tests import tiny
-from tests.own_data import beir, judge
+from tests.own_data import beir
 
 METRICS = {
     "nDCG@10": "ndcg_at_10",
@@ -120,55 +118,4 @@ def test_instructions_are_read_with_their_queries(tmp_path: Path) -> None:
     assert split.queries["q0"] == f"{rows['text'][0]} find it"
 
 
-def test_passages_are_those_of_the_language_of_the_documents(tmp_path: Path) -> None:
-    # "Häuser" has the stem of "Haus" in German, and none that English knows
-    house = "Das Haus ist alt."
-    text = "Der Regen fällt. " * 90 + f"{house} " + "Wir gehen auf den Berg. " * 90
-    judged = [{"qid": "q", "docid": "d", "answer": house}]
-    found = {}
-    for language in ("eng-Latn", "deu-Latn"):
-        task = files_task(
-            {"d": text, "other": "Die Katze schläft."}, {"q": "Häuser"}, judged, language=language
-        )
-        (split,) = splits_of(task, [read_metric("nDCG@1")])
-        found[language] = evaluate(make_scorer("bm25"), split)["passage@1"].item()
-    assert found == {"eng-Latn": 0, "deu-Latn": 1}
-
-
 spans = st.tuples(st.integers(0, 30), st.integers(1, 12)).map(lambda pair: (pair[0], sum(pair)))
-
-
-@settings(max_examples=200, deadline=None)
-@given(spans, st.lists(spans, max_size=3))
-def test_a_passage_answers_if_it_has_half_the_characters_of_one_that_does(passage, answers) -> None:
-    marked = set(range(*passage))
-    halves = [2 * len(marked & set(range(*answer))) >= answer[1] - answer[0] for answer in answers]
-    assert covers_one(*passage, answers) == any(halves)
-
-
-def test_passages_of_the_first_documents_are_scored_and_their_words_counted(tmp_path) -> None:
-    root = beir(tmp_path, [f"number {i} is here" for i in range(7)], ["a", "b"])
-    (split,) = splits_of(beir_task(judge(root, "q0\td1\t1\t0\t1", "q1\td6\t1\t0\t1")))
-    matrix = np.array([[1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4]] * 2)
-    found = evaluate(Fixed(matrix), split).set_index("query")
-    # each passage is the first character of its document, which is a word of its own; the seventh is not looked at
-    assert found[["passage@1", "passage@5"]].values.tolist() == [[0, 1], [0, 0]]
-    assert found["context@5"].tolist() == [5 * value for value in found["context@1"]]
-    assert found["context@1"].iloc[0] > 0
-
-
-def test_judged_passages_are_characters_of_the_text_and_change_no_identity(tmp_path) -> None:
-    root = beir(tmp_path, ["the key is here and there", "other"], ["where"])
-    plain = data_identity(beir_task(root), "test")
-    rows = [json.loads(line) for line in (root / "corpus.jsonl").read_text().splitlines()]
-    task = beir_task(judge(root, "q0\td0\t1\t4\t7", "q0\td0\t1\t20\t25"))
-    assert data_identity(task, "test") == plain
-    assert task.passages("test") == {"q0": {"d0": [(4, 7), (20, 25)]}}
-    rows[0]["title"] = " A title"
-    (root / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    task = beir_task(root)
-    text = task.dataset["default"]["test"]["corpus"]["text"][0]
-    assert [text[start:end] for start, end in task.passages("test")["q0"]["d0"]] == ["key", "there"]
-    for passage in ("1\t4\t4", "0\t-1\t3", "1\t4\t26", "0\t4\t", "1\t\t7", "1\ta\tb"):
-        with pytest.raises(DataError, match=r"row 1: start and end must be whole numbers of characters"):
-            beir_task(judge(root, f"q0\td0\t{passage}", "q0\td1\t1\t0\t5"))

@@ -1,4 +1,4 @@
-"""Vectors and words in one score: equal to the formula in loops, also where words find the first documents."""
+"""Vectors and words in one score: equal to the formula in loops."""
 
 import math
 from collections.abc import Sequence
@@ -10,9 +10,7 @@ import pytest
 from mteb.models.model_implementations.bm25 import bm25_s
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval import evidence
 from mteb_longembed.retrieval.evidence import Evidence
-from mteb_longembed.retrieval.heads import Pass
 from mteb_longembed.retrieval.neighbours import Neighbours
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
@@ -25,7 +23,6 @@ from tests.retrieval.test_searching import QUERIES as ASKED
 from tests.retrieval.test_searching import WHERE, corpus
 
 SIZE = 4
-N_FIRST = 4
 
 
 def fixed(highest: float, temperature: float) -> Any:
@@ -123,55 +120,3 @@ def test_the_temperature_is_found_anew_when_there_are_twice_as_many_documents(fo
         searcher.search(ASKED["text"][0])
         found.append(searcher.scorer.vectors[0].temperature)  # type: ignore[attr-defined]
     assert found[0] == found[1] != found[2]
-
-
-# ---- words find the first documents, and only these are encoded ---------------------------------------------
-
-
-READ = "+pcw@128:size=9,vectors=window"
-
-
-@pytest.fixture
-def first(folder: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A search that reads the first documents."""
-    monkeypatch.setattr(evidence, "N_DRAWN", 3)
-    made = longembed.search(f"bm25:neighbours={folder}{READ},rerank={N_FIRST},window=200", device="cpu")
-    made.add(corpus(0, 30)["id"], corpus(0, 30)["text"])
-    return made
-
-
-def test_the_first_documents_have_the_score_of_the_fusion_and_the_others_follow_by_words(
-    first, folder
-) -> None:
-    whole: Any = longembed.search(f"{folder}{READ},fuse=words,score=softmax", device="cpu")
-    whole.add(corpus(0, 30)["id"], corpus(0, 30)["text"])
-    queries = ASKED["text"]
-    words = first.scorer.words.scores(queries)
-    got = first.scorer.scores(queries)
-    assert whole.scorer.vectors[0].temperature > 0
-    whole.scorer.vectors[0]._temperature = first.scorer._temperature
-    want = whole.scorer.scores(queries)
-    for row, by_words in enumerate(words):
-        order = np.argsort(-by_words, kind="stable")
-        assert got[row, order[:N_FIRST]] == pytest.approx(want[row, order[:N_FIRST]], abs=1e-3)
-        others = got[row, order[N_FIRST:]]
-        assert others.max() <= got[row, order[:N_FIRST]].min() and (np.diff(others) <= 0).all()
-
-
-def test_its_model_is_a_base_too(folder: Any) -> None:
-    searcher = longembed.search(f"bm25:window=200,neighbours={folder},rerank=2", device="cpu")
-    assert searcher.scorer.encoded.model.checkpoint.spec.vectors == "window"  # type: ignore[attr-defined]
-
-
-def test_only_documents_that_are_asked_for_are_encoded_and_each_once(first, monkeypatch) -> None:
-    read: list[str] = []
-    rows_of = Pass.rows_of
-    monkeypatch.setattr(Pass, "rows_of", lambda *args: read.extend(args[2]) or rows_of(*args))
-    first.search(ASKED["text"][0])
-    assert N_FIRST <= len(read) == len({*read}) <= N_FIRST + 3
-    n = len(read)
-    first.search(ASKED["text"][0])
-    assert len(read) == n
-    first.add(["new"], [ASKED["text"][0]])
-    assert first.search(ASKED["text"][0], k=1)[0].id == "new"
-    assert len(read) == n + 1

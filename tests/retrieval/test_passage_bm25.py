@@ -252,12 +252,10 @@ def test_any_model_gives_words_their_neighbours(tail: str, folder: Path) -> None
     [
         ("bm25:window=1", "bm25's window must be a whole number of at least 2 words, got '1'"),
         ("bm25:query=words", "query must be sentences, got 'words'"),
-        ("bm25:whiten=0.5", "bm25 takes window, query, score, neighbours, rerank, got whiten"),
+        ("bm25:whiten=0.5", "bm25 takes window, query, score, neighbours, got whiten"),
         ("bm25:score=max", "score=max needs windows, such as bm25:window=200,score=max"),
         ("bm25:window=9,score=mean", "score must be one of max, softmax, got 'mean'"),
         ("bm25@few", "the target must be a whole number of at least 1 token"),
-        ("bm25:window=200,rerank=50", "rerank needs a model that reads documents, got rerank=50 without"),
-        ("bm25:neighbours=mini-ape,rerank=1", "rerank must be a whole number of at least 2 documents"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence(name: str, message: str) -> None:

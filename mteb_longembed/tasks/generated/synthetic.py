@@ -16,7 +16,6 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from pydantic import Field
 
-from mteb_longembed.data.check import Passages
 from mteb_longembed.data.texts import K_VALUES
 from mteb_longembed.errors import InputError, UnknownNameError
 from mteb_longembed.names import read_fields
@@ -128,18 +127,6 @@ class SyntheticRetrieval(AbsTaskRetrieval):
         judgements = {f"q{i}": {f"d{document}": 1} for i, document in enumerate(asked)}
         corpus = Corpus(haystack, hidden, positions)
         return {"corpus": corpus, "queries": queries, "relevant_docs": judgements}
-
-    @classmethod
-    def passages(cls, split: str) -> Passages:
-        """Where the answers of a split are: for each query, the sentence that its document hides."""
-        data = cls.generate(split)
-        passages = Passages()
-        for query, (name,) in data["relevant_docs"].items():
-            number = int(name.removeprefix("d"))
-            sentence = data["corpus"].hidden[number].text
-            start = data["corpus"][number]["text"].index(sentence)
-            passages[query] = {name: [(start, start + len(sentence))]}
-        return passages
 
     def load_data(self, num_proc: int | None = None, **kwargs: object) -> None:
         """Generate only the wanted splits.
