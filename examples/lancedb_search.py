@@ -11,7 +11,7 @@ from lancedb.query import BooleanQuery, MatchQuery, Occur
 from lancedb_shards import WORDS, best_windows, by_words
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.passages import passages_of
+from mteb_longembed.retrieval.vector_scorer import passages_of
 
 # one vector for each window of 128 tokens; tokens count by their rarity in these documents
 model = longembed.adapt("mini-ape+pcw@32k:size=128,vectors=window", DOCUMENTS.values(), whiten=0)
@@ -71,9 +71,9 @@ CHUNK = hits["text"].iloc[0]
 print(hits[["start", "end"]])
 
 # words alone: a model reads each different word once, and no document
-words = longembed.search("bm25:window=200,neighbours=mini-ape")
+words = longembed.search("bm25:window=200,expand=mini-ape")
 words.add(DOCUMENTS, DOCUMENTS.values())
-weighted = words.scorer.weighted_words(QUESTION)  # {"what": {"ada": 0.16}, "keller": {"keller": 1.0}, ...}
+weighted = words.scorer.weighted_terms(QUESTION)  # {"what": {"ada": 0.16}, "keller": {"keller": 1.0}, ...}
 RANKING_BY_WORDS = list(by_words(table, documents, boosted(weighted))[0].index)
 print(RANKING_BY_WORDS)
 

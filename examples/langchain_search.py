@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_huggingface import HuggingFaceEmbeddings
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.spans import spans_by_sentences
+from mteb_longembed.sentences import spans_by_sentences
 
 model, folder = longembed.load("mini-rope+ntk@4k"), tempfile.mkdtemp()
 model.save_pretrained(folder)

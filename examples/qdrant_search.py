@@ -11,7 +11,7 @@ from documents import DOCUMENTS, QUESTION, YEARS
 from qdrant_client import QdrantClient, models
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.passages import passages_of
+from mteb_longembed.retrieval.vector_scorer import passages_of
 
 # one vector for each window of 128 tokens; tokens count by their rarity in these documents
 model = longembed.adapt("mini-ape+pcw@32k:size=128,vectors=window", DOCUMENTS.values(), whiten=0)

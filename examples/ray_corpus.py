@@ -22,7 +22,7 @@ import mteb_longembed as longembed
 from mteb_longembed.data.check import read_corpus
 from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
 from mteb_longembed.errors import LongEmbedError
-from mteb_longembed.retrieval.passages import passages_of
+from mteb_longembed.retrieval.vector_scorer import passages_of
 
 #: A worker that dies is replaced so often, and its shard is read again. Ray's own number has no end.
 RESTARTS = 3

@@ -17,13 +17,13 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb_longembed.comparing.cache import Cache
 from mteb_longembed.comparing.costs import count
 from mteb_longembed.data.task import files_task
-from mteb_longembed.encoders.store import STORE_VARIABLE
+from mteb_longembed.encoders.embedding_cache import CACHE_VARIABLE
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval.make import make_scorer
 from mteb_longembed.retrieval.scorer import full_revision
-from mteb_longembed.retrieval.windows import Windows
+from mteb_longembed.retrieval.vector_scorer import VectorScorer
 
 RANKS = ".123456789a"  # one character a query: the rank of its document in hexadecimal, a point below rank 10
 
@@ -45,7 +45,7 @@ class Line(TypedDict):
 
 def prepare(out: Path) -> None:
     """Point the store of embeddings and QMSum's task at their folders."""
-    os.environ.setdefault(STORE_VARIABLE, str((out / "embeddings").resolve()))
+    os.environ.setdefault(CACHE_VARIABLE, str((out / "embeddings").resolve()))
     # the folder with corpus, queries and qrels of QMSum, .jsonl or .jsonl.gz; without it QMSum is left out
     files = os.environ.get("LONGEMBED_QMSUM")
     if files:
@@ -80,9 +80,9 @@ class Measurements:
         (data,) = splits_of(load_task(task_name, split), [read_metric("nDCG@10")])
         scorer, meta = make_scorer(name, "cpu"), mteb.get_model_meta(name)
         encoder: Any = None
-        if isinstance(scorer, Windows) and scorer.encoded.is_ours:
+        if isinstance(scorer, VectorScorer) and scorer.encoded.is_ours:
             encoder = scorer.encoded.model
-        store = getattr(encoder, "store", None)
+        store = getattr(encoder, "embedding_cache", None)
         began = time.process_time()
         ranked = self.cells.scores(meta, data, lambda: evaluate(scorer, data)).sort_values("query")
         seconds = time.process_time() - began

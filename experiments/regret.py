@@ -76,9 +76,9 @@ def simulate(
         chosen = drawn(labels, n, draw)
         long = scores[chosen].melt(ignore_index=False, var_name="candidate", value_name="score")
         long = long.reset_index(names="query").assign(task="", split="")
-        long["groups"] = long["query"].map(labels).map(lambda label: [label])
+        long["clusters"] = long["query"].map(labels).map(lambda label: [label])
         summary = summarise(long, candidates, costs)
-        setting = Setting(n_queries=int(chosen.sum()), n_groups=labels[chosen].nunique())
+        setting = Setting(n_queries=int(chosen.sum()), n_clusters=labels[chosen].nunique())
         advice = advise(summary, setting)
         found = {row.Index: row for row in summary.itertuples()}
         named = found[advice.recommended]
@@ -123,7 +123,7 @@ def measure(folder: Path, model: str, collection: str) -> None:
     costs = {row["candidate"]: {name: row[name] for name in names} for row in rows}
     frame = pd.read_parquet(folder / "scores.parquet")
     scores = frame.pivot(index="query", columns="candidate", values="score")
-    labels = frame.drop_duplicates("query").set_index("query")["groups"].str[0].loc[scores.index]
+    labels = frame.drop_duplicates("query").set_index("query")["clusters"].str[0].loc[scores.index]
     resampling.N_RESAMPLES = N_RESAMPLES
     about = {"version": VERSION, "model": model, "collection": collection, "candidates": len(candidates)}
     sizes = [n for n in SIZES if n <= len(scores) / 2]  # the others are scored
@@ -144,7 +144,7 @@ def keep_scores(folder: Path, model: str) -> None:
     rows["label"] = [row.candidate.removeprefix(row.base) for row in rows.itertuples()]
     rows.loc[rows["is_base"], "label"] = "base"
     shown = rows[["label", "score", "low", "high", "vectors", "share_read"]].round(3)
-    shown["label"] = shown["label"].str.replace(r"neighbours=.*/", "neighbours=", regex=True)
+    shown["label"] = shown["label"].str.replace(r"expand=.*/", "expand=", regex=True)
     shown.insert(0, "model", model)
     known = pd.read_csv(RUNS)
     pd.concat([known[known["model"] != model], shown]).to_csv(RUNS, index=False)

@@ -65,7 +65,7 @@ class Side:
 
     def __init__(self, name: str, checkout: Path, folder: str, threads: int) -> None:
         self.name = name
-        environ = {**os.environ, "PYTHONPATH": str(checkout), "MTEB_LONGEMBED_STORE": "0"}
+        environ = {**os.environ, "PYTHONPATH": str(checkout), "MTEB_LONGEMBED_CACHE": "0"}
         command = [sys.executable, "-c", WORKER, name, folder, str(threads)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .encoders.load import load as load
     from .encoders.spans import encode_spans as encode_spans
     from .encoders.tuning import tune as tune
+    from .retrieval.searcher import open_index as open_index
     from .retrieval.searcher import search as search
 
 __version__ = "0.8.0"
@@ -34,6 +35,7 @@ _LATER = {
     "export": "encoders.export",
     "extend": "encoders.load",
     "load": "encoders.load",
+    "open_index": "retrieval.searcher",
     "search": "retrieval.searcher",
     "tune": "encoders.tuning",
 }

@@ -74,5 +74,9 @@ class NumberError(LongEmbedError, ArithmeticError):
     """A document whose embedding is not finite, even when it is computed in fp32."""
 
 
+class IndexFolderError(LongEmbedError, ValueError):
+    """A saved index that cannot be opened or written: another format, a missing file, another process that writes."""
+
+
 class StorageError(LongEmbedError, OSError):
     """A result that cannot be written because the disk is full, read-only or failing."""

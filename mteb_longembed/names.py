@@ -21,6 +21,8 @@ from mteb_longembed.errors import InputError
 
 # ---- values ---------------------------------------------------------------------------------------------------
 
+#: The default language, as mteb writes it.
+ENGLISH = "eng-Latn"
 #: The power of a whitening.
 Power = Annotated[float, Field(gt=0, le=1), "(such as 0.5)"]
 #: How many vectors a document has: one for so many content tokens, or `window`: one for each window that a strategy
@@ -270,16 +272,18 @@ _EXTENDED = re.compile(
     re.DOTALL,
 )
 
+#: mteb's name of its BM25.
+MTEB_BM25 = "mteb/baseline-bm25s"
 #: What a name may set that changes only the search, and no model. `retrieval/settings.py` reads the values.
-SEARCH_SETTINGS = ("fuse", "trust", "temperature", "weights", "whiten", "score", "query", "neighbours")
+SEARCH_SETTINGS = ("fusion", "lexical_weight", "temperature", "weights", "whiten", "score", "query", "expand")
 #: What the name of a BM25 of ours may set.
-BM25_SETTINGS = ("window", "query", "score", "neighbours")
+BM25_SETTINGS = ("window", "query", "score", "expand")
 #: A BM25 of ours: mteb's baseline or its alias, and at least a target or a setting. Version 0.7 had its own name.
 _BM25 = re.compile(
     r"(mteb/baseline-bm25s|(mteb-longembed/)?bm25)(?=[@:,])(@(?P<target>[^:,]*))?([:,](?P<settings>.*))?"
 )
 #: The model of its neighbours, to the next setting of BM25's or the end.
-_NEIGHBOURS = re.compile(rf"(?:^|,)neighbours=(?P<name>.+?)(?=,(?:{'|'.join(BM25_SETTINGS)})=|$)")
+_EXPAND = re.compile(rf"(?:^|,)expand=(?P<name>.+?)(?=,(?:{'|'.join(BM25_SETTINGS)})=|$)")
 
 
 def is_extended_name(text: str) -> bool:
@@ -298,6 +302,14 @@ def is_extended_name(text: str) -> bool:
     if alias in ZOO and alias != text:
         is_named = True
     return is_named or (text in ZOO and ZOO[text].kind == "hub")
+
+
+def absolute_name(text: str) -> str:
+    """Return a name in which the folder of a base is an absolute path, so that it holds in every working folder."""
+    base = text if holds_model(text) else split_name(text)[0]
+    if not is_folder(base):
+        return text
+    return os.path.abspath(base) + text[len(base) :]  # noqa: PTH100 - symbolic links keep their names
 
 
 def split_name(text: str) -> tuple[str, str | None, str | None, str]:
@@ -357,21 +369,21 @@ def bm25_settings(text: str) -> tuple[str | None, dict[str, str]]:
 
     >>> bm25_settings("bm25@512:window=200")
     ('512', {'window': '200'})
-    >>> bm25_settings("bm25:neighbours=e5-base+pcw:size=64,overlap=8,window=200")[1]
-    {'neighbours': 'e5-base+pcw:size=64,overlap=8', 'window': '200'}
+    >>> bm25_settings("bm25:expand=e5-base+pcw:size=64,overlap=8,window=200")[1]
+    {'expand': 'e5-base+pcw:size=64,overlap=8', 'window': '200'}
     """
     match = _BM25.fullmatch(text)
     if match is None:
         raise InputError(f"a BM25 of ours is written bm25:window=200 or bm25@512, got {text!r}.")
     settings = match["settings"] or ""
-    model = _NEIGHBOURS.search(settings)
+    model = _EXPAND.search(settings)
     if model is None:
         return match["target"], split_settings(text, settings)
     others = settings[: model.start()] + settings[model.end() :]
     given = split_settings(text, others.strip(","))
-    if "neighbours" in given:
-        raise InputError(f"a parameter may be given only once, got neighbours twice in {text!r}.")
-    return match["target"], {"neighbours": model["name"], **given}
+    if "expand" in given:
+        raise InputError(f"a parameter may be given only once, got expand twice in {text!r}.")
+    return match["target"], {"expand": model["name"], **given}
 
 
 def split_settings(text: str, settings: str) -> dict[str, str]:

@@ -7,6 +7,9 @@ import regex  # type: ignore[import-untyped]
 
 from mteb_longembed.word_borders import n_words, stands_alone
 
+#: Start and end in characters, the end excluded.
+Span = tuple[int, int]
+
 #: Marks and format characters belong to the character before them.
 _MARKS = r"[\p{SB=EX}\p{SB=FO}]*+"
 #: The rules SB6 to SB11 of Unicode's Standard Annex 29, by the property `Sentence_Break` (SB) of characters. A line
@@ -118,6 +121,35 @@ def sentences(text: str) -> list[str]:
         if piece:
             found.append(_LINE_BREAK.sub(" ", piece))
     return found or [text]
+
+
+def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
+    """Return the spans of whole sentences, by Unicode's rules. Short neighbours are joined.
+
+    A blank line, a list item and a heading end a sentence too. Spans have no blanks at their ends.
+
+    Args:
+        text: a document.
+        max_chars: longest span in characters that is made by joining sentences. 0 joins none.
+
+    Example:
+        >>> spans_by_sentences("One. Two!  Three")
+        [(0, 4), (5, 9), (11, 16)]
+        >>> spans_by_sentences("One. Two!  Three", max_chars=9)
+        [(0, 9), (11, 16)]
+    """
+    spans: list[Span] = []
+    for first, last in pairwise([0, *sentence_ends(text), len(text)]):
+        piece = text[first:last]
+        if not piece.strip():
+            continue
+        start = first + len(piece) - len(piece.lstrip())
+        end = first + len(piece.rstrip())
+        if spans and end - spans[-1][0] <= max_chars:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
 
 
 #: Words for each token of a text without a tokenizer, by the rule of LongEmbed's paper.

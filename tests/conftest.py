@@ -40,7 +40,7 @@ def online(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, tmp_path_factory) 
 @pytest.fixture(autouse=True)
 def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads what another has encoded, unless it names a store."""
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", "0")
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", "0")
 
 
 @pytest.fixture(scope="session")

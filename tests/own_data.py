@@ -13,7 +13,7 @@ import pyarrow
 import pyarrow.parquet
 from mteb.results import TaskResult
 
-from mteb_longembed.retrieval.words import Words
+from mteb_longembed.retrieval.analyzer import Analyzer, Language
 
 Rows = list[dict[str, Any]]
 
@@ -95,5 +95,5 @@ def bm25(task: Any, **options: Any) -> TaskResult:
 
 def words_of(texts: Sequence[str], language: str) -> list[list[str]]:
     """The words of each text, as BM25 of ours reads them."""
-    words = Words(language)
-    return [[word for word, _ in words.of_query(text)] for text in texts]
+    words = Analyzer(Language.of(language))
+    return [[word for word, _ in words.query_terms(text)] for text in texts]

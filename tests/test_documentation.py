@@ -99,7 +99,7 @@ def test_a_dis_max_has_the_share_of_each_word_and_its_neighbours() -> None:
     (asked,) = names["query"]["query"]["bool"]["should"]
     terms = [one["match"]["text"] for one in asked["dis_max"]["queries"]]
     shares = {term["query"]: term["boost"] for term in terms}
-    assert shares == names["searcher"].scorer.weighted_words("monday")["monday"]
+    assert shares == names["searcher"].scorer.weighted_terms("monday")["monday"]
     assert shares["monday"] == 1 and all(0 < share <= 1 for share in shares.values())
 
 
@@ -110,7 +110,7 @@ def test_each_task_of_the_slurm_script_runs_its_own_name(tmp_path) -> None:
     # what would run for hours
     mteb = tmp_path / "mteb"
     mteb.write_text(
-        '#!/bin/sh\nprintf "%s\\n" "$HF_HUB_OFFLINE" "$MTEB_LONGEMBED_STORE" "$@"\n', encoding="utf-8"
+        '#!/bin/sh\nprintf "%s\\n" "$HF_HUB_OFFLINE" "$MTEB_LONGEMBED_CACHE" "$@"\n', encoding="utf-8"
     )
     mteb.chmod(0o755)
     names = []

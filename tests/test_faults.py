@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import LongTransformer
-from mteb_longembed.encoders.store import EmbeddingStore
 from tests import tiny
 
 ROOT = Path(__file__).parents[1]
@@ -22,7 +22,7 @@ torch.set_num_threads(1)
 from sentence_transformers import SentenceTransformer
 import mteb_longembed as longembed
 from mteb_longembed.encoders import batching as batches
-from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.errors import CapacityError
 from tests import tiny
 
@@ -32,7 +32,7 @@ model = longembed.extend(stock, "pi", target_len=2**19)
 texts = [tiny.text(64, seed) for seed in range(8000)]
 expected = model.encode(texts)
 long = "aa " * 2**19  # more than is halved above, so it never fits
-model.trunk.token_ids([long])  # ids are kept: the limit is to be met in the forward pass
+model.backbone.token_ids([long])  # ids are kept: the limit is to be met in the forward pass
 batches.TOKENS_A_THREAD = 10**9  # one batch of everything
 threading.stack_size(1 << 20)
 with open("/proc/self/statm") as statm:
@@ -47,7 +47,7 @@ sizes.clear()
 model.encode(texts[:4000], batch_size=8000)
 print("tried again", sizes[0] == 2048)
 del model[0].forward
-model.store = EmbeddingStore(sys.argv[2])
+model.embedding_cache = EmbeddingCache(sys.argv[2])
 try:
     model.encode([tiny.text(64, 1), long])
 except CapacityError as error:
@@ -60,9 +60,9 @@ print("still", float(np.abs(model.encode(texts[:9]) - expected[:9]).max()) < 1e-
 def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bits(folder, tmp_path) -> None:
     texts = [tiny.text(40, seed) for seed in range(8)]
     model = longembed.load(f"{folder}+pi@64", device="cpu")
-    model.store = None
+    model.embedding_cache = None
     expected = model.encode(texts, batch_size=1)
-    model.store = EmbeddingStore(tmp_path)
+    model.embedding_cache = EmbeddingCache(tmp_path)
     forward, left = LongTransformer.forward, [0]
 
     def dying(self, features, **kwargs):
@@ -82,7 +82,7 @@ def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bits(folder, tmp_
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     assert model.encode(texts, batch_size=1).tobytes() == expected.tobytes()
     # what was done before each kill is not done again
-    assert (model.store.counts.rows_read, model.store.counts.rows_encoded) == (4, 4)
+    assert (model.embedding_cache.counts.rows_read, model.embedding_cache.counts.rows_encoded) == (4, 4)
 
 
 # how much memory the allocator still holds differs from run to run, so this one is not in the default run

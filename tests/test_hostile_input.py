@@ -83,7 +83,7 @@ def test_every_kind_of_tokenizer_takes_every_nasty_text(kind: str, tmp_path: Pat
 
 @pytest.fixture
 def encoder(base: SentenceTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LongEncoder:
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "store"))
     return LongEncoder(longembed.extend(base, "pi", target_len=TARGET))
 
 

@@ -110,7 +110,7 @@ def main(args: argparse.Namespace) -> int:
     with silence():
         from mteb_longembed import figures
         from mteb_longembed.comparing.compare import compare
-        from mteb_longembed.comparing.figure import draw
+        from mteb_longembed.comparing.figure import draw_figure
         from mteb_longembed.comparing.page import PAGE, as_json, write_all
         from mteb_longembed.comparing.verdict import gate
 
@@ -130,7 +130,7 @@ def main(args: argparse.Namespace) -> int:
     output = Path(given.get("folder", Options.folder))
     folder = write_all(comparison, output, shlex.join(["mteb-longembed", *sys.argv[1:]]))
     if args.figure:
-        figures.write(draw(comparison), args.figure)
+        figures.write(draw_figure(comparison), args.figure)
     if not args.json:
         print(f"Written: {folder / PAGE}, with all tables, JSON and the scores of each query beside it.")
     if not comparison.is_complete:

@@ -118,9 +118,9 @@ def caches() -> Section:
     """The folders of models, results and embeddings."""
     from huggingface_hub import constants
 
-    from mteb_longembed.encoders.store import EmbeddingStore
+    from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 
-    store = EmbeddingStore.from_environment(os.environ)
+    store = EmbeddingCache.from_environment(os.environ)
     folders = {
         "models (HF_HOME)": constants.HF_HUB_CACHE,
         # mteb's own rule: to import mteb takes seconds

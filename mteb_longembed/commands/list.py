@@ -46,7 +46,7 @@ def strategies() -> Part:
         parameters = {name: str(default) for name, default in defaults.items()}
         data.append({"strategy": key, "title": title, "parameters": parameters})
     # those of a BM25 beside its model
-    of_models = ["vectors", *(name for name in SEARCH_SETTINGS if name != "neighbours")]
+    of_models = ["vectors", *(name for name in SEARCH_SETTINGS if name != "expand")]
     for title, settings in (("any", of_models), ("bm25", BM25_SETTINGS)):
         lines.append(f"  {title:<10}{' '.join(f'{name}=' for name in settings)} (docs/adapt.md)")
     return "\n".join(lines), data

@@ -65,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
     from mteb_longembed.data.check import read_texts
     from mteb_longembed.data.table import ignored_files
     from mteb_longembed.data.text_table import stored_table
-    from mteb_longembed.encoders.tokens import without_surrogates
+    from mteb_longembed.given import without_surrogates
     from mteb_longembed.retrieval.searcher import search
 
     documents = stored_table(read_texts(args.corpus))

@@ -19,19 +19,20 @@ from mteb_longembed.evaluation.metrics import TOLERANCE
 from mteb_longembed.names import ZOO, entry_of, holds_model, is_bm25_name, is_extended_name, read_tokens
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
+from mteb_longembed.retrieval.naming import read_name, typed_name
 from mteb_longembed.retrieval.scorer import Scorer, full_name
-from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings, read_name, typed_name
+from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings
 
 BM25 = "bm25:window=200"
 #: The same, which asks each sentence of a query on its own.
 BM25_BY_SENTENCE = "bm25:window=200,query=sentences"
 #: BM25 on the first tokens only: how much text must a model read?
 BEGINNINGS = (512, 2048)
-#: What is tried on one pass over windows. First words, with adapted and plain vectors (experiments/ways.md); then one
+#: What is tried on one pass over windows (experiments/methods.md): hybrids, with adapted and plain vectors; then one
 #: vector, the best window, and all windows, as they are and adapted to the corpus.
 WINDOWS: tuple[str, ...] = (
-    "fuse=words,score=softmax,vectors=window,weights=idf,whiten=0.5",
-    "fuse=words,score=softmax,vectors=window",
+    "fusion=bm25,score=softmax,vectors=window,weights=idf,whiten=0.5",
+    "fusion=bm25,score=softmax,vectors=window",
     "",
     "vectors=window",
     "score=softmax,vectors=window",
@@ -43,7 +44,7 @@ WINDOWS: tuple[str, ...] = (
     "score=softmax,vectors=window,weights=idf,whiten=0.5",
 )
 #: The same where one window holds all documents.
-ONE_WINDOW = ("fuse=words,weights=idf,whiten=0.5", "fuse=words", "whiten=0.5", "weights=idf,whiten=0.5")
+ONE_WINDOW = ("fusion=bm25,weights=idf,whiten=0.5", "fusion=bm25", "whiten=0.5", "weights=idf,whiten=0.5")
 #: Strategies that cut no windows. By default the first one that fits is tried.
 POSITIONS = tuple(key for key, kind in STRATEGIES.items() if not kind.CUTS)
 
@@ -115,14 +116,14 @@ class Candidate:
         return 0.0
 
     @property
-    def neighbours(self) -> str:
+    def expand(self) -> str:
         """The model by which words of a BM25 have neighbours; empty if they have none."""
-        return getattr(self.words, "neighbours", None) or ""
+        return getattr(self.words, "expand", None) or ""
 
     @property
     def reads_words(self) -> bool:
         """Whether it encodes the words of the documents, for their neighbours."""
-        return self.kind == "fusion" or bool(self.neighbours)
+        return self.kind == "fusion" or bool(self.expand)
 
     @cached_property
     def encoder(self) -> str:
@@ -184,7 +185,7 @@ def _of_model(model: ModelSpec, search: SearchSettings, base: str) -> Candidate:
     strategy = checkpoint.strategy
     plain = ModelSpec(checkpoint.base.name, target_len=strategy.trained_len)
     kind: Kind = "strategy"
-    if search.fuse:
+    if search.fusion:
         kind = "fusion"
     elif search:
         kind = "search"
@@ -286,7 +287,7 @@ def bm25_candidates(longest: int, bases: Sequence[str] = ()) -> list[Candidate]:
         longest: the longest document in tokens.
         bases: the models that give words their neighbours. They encode no document, so these candidates come first.
     """
-    names = [f"{BM25},neighbours={base}" for base in bases]
+    names = [f"{BM25},expand={base}" for base in bases]
     names += [BM25, *(f"bm25@{length}" for length in BEGINNINGS if length < longest)]
     return [named(name) for name in names]
 
@@ -318,7 +319,7 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
 
     With several bases the last part of each stands before it. Where that tells two of them not apart, all have ids.
     """
-    n_models = len({one.base or one.neighbours for one in candidates} - {""})
+    n_models = len({one.base or one.expand for one in candidates} - {""})
     labels = {}
     for one in candidates:
         end = ""
@@ -328,11 +329,11 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
         if one.chunker is not None:
             label = f"{end}+{one.chunker.name}"
             if one.kind == "fusion":
-                label += ":fuse=words"
+                label += ":fusion=bm25"
         elif one.is_base:
             label = end or "base"
-        elif one.neighbours:
-            label = label.replace(one.neighbours, last_part(one.neighbours))
+        elif one.expand:
+            label = label.replace(one.expand, last_part(one.expand))
         labels[one.id] = label
     if len(set(labels.values())) < len(labels):
         return dict(zip(labels, labels, strict=True))

@@ -66,7 +66,7 @@ class Comparison:
         notes: further sentences, each with its kind.
         tasks: names of the tasks.
         metrics: what was scored, the first one ranks; if each task has its own, all of them.
-        setting: the numbers of queries that all candidates answered, and of their groups.
+        setting: the numbers of queries that all candidates answered, and of their clusters.
         n_documents: documents of all splits.
         is_complete: whether it was not interrupted.
         identity: a hash of data, candidates and metrics.
@@ -327,15 +327,18 @@ def _further(
     means = resamples_of(pd.concat([one.scores for one in dense]), [one.candidate.id for one in dense]).means
     # of equal ones the first: bases come before what is made of them
     ranked = sorted((one.candidate for one in dense), key=lambda candidate: -means[candidate.id])
-    wanted = [(ranked[0], {"fuse": "words"})]
+    wanted = [(ranked[0], {"fusion": "bm25"})]
     found = []
     texts = chain.from_iterable(split.judged_queries.values() for split in splits)
     n_of_query = [len(sentences(text)) for text in texts]
     if sum(n_of_query) >= _SENTENCES * len(n_of_query):
-        near = [one.candidate.neighbours for one in done if one.candidate.neighbours]
-        found = [named(BM25_BY_SENTENCE), *(named(f"{BM25_BY_SENTENCE},neighbours={base}") for base in near)]
+        near = [one.candidate.expand for one in done if one.candidate.expand]
+        found = [named(BM25_BY_SENTENCE), *(named(f"{BM25_BY_SENTENCE},expand={base}") for base in near)]
         for windows in [one for one in ranked if one.model and one.model.vectors is not None][:1]:
-            wanted += [(windows, {"query": "sentences"}), (windows, {"fuse": "words", "query": "sentences"})]
+            wanted += [
+                (windows, {"query": "sentences"}),
+                (windows, {"fusion": "bm25", "query": "sentences"}),
+            ]
     for candidate, settings in wanted:
         try:
             found.append(candidate.with_search(**settings))
@@ -361,12 +364,12 @@ def _comparison(
         # `mteb run` knows neither the tasks of own data nor a sample, which has a name of its own
         tasks=[task for task in tasks if is_known_task(task)],
         n_queries=len(done[0].scores),
-        n_groups=resamples_of(scores, [candidates[0].id]).n_groups,
+        n_clusters=resamples_of(scores, [candidates[0].id]).n_clusters,
         corpus=corpus,
         language=getattr(own, "language", None),
     )
     notes = [*cautions(scores, summary), *notes]
-    models = dict.fromkeys(one.base or one.neighbours for one in candidates)
+    models = dict.fromkeys(one.base or one.expand for one in candidates)
     short = [f"{last_part(model)} is {model}" for model in models if model != last_part(model)]
     if short:
         notes.append(Note("data", f"Short names: {', '.join(short)}."))

@@ -58,7 +58,7 @@ class Cost:
     device: str = ""
 
 
-def drawn_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
+def sampled_texts(splits: Sequence[Split], n_characters: float) -> list[str]:
     """Different whole documents with text, drawn with a seed, until they have so many characters."""
     texts: dict[str, None] = {}
     left = n_characters
@@ -108,7 +108,7 @@ class Lengths:
 
 def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase | None) -> Lengths:
     """The lengths of documents by a tokenizer, without special tokens; without one by their words."""
-    texts = drawn_texts(splits, _SAMPLED)
+    texts = sampled_texts(splits, _SAMPLED)
     if tokenizer is None:
         lengths = list(map(count_words, texts))
     else:
@@ -121,7 +121,7 @@ def document_lengths(splits: Sequence[Split], tokenizer: PreTrainedTokenizerBase
 def tokens_of_words(splits: Sequence[Split]) -> int:
     """About how many tokens a model reads that encodes each word of all documents once, on its own."""
     words: set[str] = set()
-    for text in drawn_texts(splits, _SAMPLED):
+    for text in sampled_texts(splits, _SAMPLED):
         lowered = text.lower()
         words.update(lowered[start:end] for start, end in zip(*word_borders(lowered), strict=True))
     return _TOKENS_OF_A_WORD * len(words)
@@ -158,9 +158,9 @@ def count(
         target_len: how many tokens of a document the candidate reads, None for all; used if there are no token ids.
         split_text: a chunker of one's own.
     """
-    tokenizer = model.trunk.tokenizer
+    tokenizer = model.backbone.tokenizer
     cutter = cutter_of(tokenizer)
-    if cutter is None or model.trunk.token_ids(["a"]) is None:
+    if cutter is None or model.backbone.token_ids(["a"]) is None:
         return count_words_of(splits, target_len)
     prompt = document_prompt(model)
     n_prompt = len(cutter.contents([prompt], sys.maxsize)[0])
@@ -180,7 +180,7 @@ def count(
         chunks = [[text] for text in texts]
         if split_text is not None:
             chunks = [chunk_texts([text], split_text) for text in texts]
-        rows = model.trunk.token_ids(list(chain.from_iterable(chunks)), prompt or None) or []
+        rows = model.backbone.token_ids(list(chain.from_iterable(chunks)), prompt or None) or []
         n_tokens += sum(map(len, rows))
         n_vectors += sum(map(len, vector_tokens(model, rows, prompt or None)))
         left = iter(rows)

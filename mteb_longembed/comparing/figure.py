@@ -26,7 +26,7 @@ _BREAKS = re.compile(r"(.{15,30}[,:/])(?=.)")
 _COLOURS = {GOOD_ENOUGH: "#1b7837", MAY_BE_BEST: "#0072B2", BEHIND: "#999999"}
 
 
-def draw(comparison: Comparison) -> Figure:
+def draw_figure(comparison: Comparison) -> Figure:
     """All candidates, the best on top: left their scores, right their differences to the best, with intervals.
 
     Two intervals on the left may overlap although the difference on the same queries is sure: that is on the right.

@@ -19,7 +19,7 @@ from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
 from .costs import CLEARLY
-from .figure import draw
+from .figure import draw_figure
 from .summary import ENOUGH_SHARE, MARGIN, is_number
 from .verdict import percent
 
@@ -160,7 +160,7 @@ def page(comparison: Comparison, command: str = "") -> str:
         "Left out": " ".join(comparison.texts("left out")) or "nothing",
         "Versions": ", ".join(f"{name} {version(name)}" for name in _SHOWN),
     }
-    svg = drawn(draw(comparison), "svg", transparent=True).decode("utf-8")
+    svg = drawn(draw_figure(comparison), "svg", transparent=True).decode("utf-8")
     # HTML must not contain the XML declaration and the document type
     svg = svg[svg.index("<svg") :]
     # black is the page's colour of text; matplotlib leaves out a black fill (see the style)
@@ -191,7 +191,7 @@ def as_json(comparison: Comparison) -> str:
         "tasks": comparison.tasks,
         "metrics": comparison.metrics,
         "n_queries": comparison.setting.n_queries,
-        "n_groups": comparison.setting.n_groups,
+        "n_clusters": comparison.setting.n_clusters,
         "n_documents": comparison.n_documents,
         "signature": comparison.signature,
         "advice": {**asdict(comparison.advice), "answer": comparison.advice.answer},

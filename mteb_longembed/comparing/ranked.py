@@ -67,7 +67,7 @@ class Ranked:
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float64 `[queries, documents]`."""
-        numbers = self._documents.numbers
+        numbers = self._documents.indices
         scores = np.full((len(queries), len(numbers)), -np.inf)
         for row, query in zip(scores, queries, strict=True):
             for key, score in self._of_text.get(query, {}).items():
@@ -75,9 +75,9 @@ class Ranked:
                     row[numbers[key]] = score
         return scores
 
-    def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
+    def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Whole documents: a run tells of no passage."""
-        return whole_documents(self._documents, numbers)
+        return whole_documents(self._documents, indices)
 
     def missing(self, splits: Sequence[Split]) -> list[str]:
         """Sentences about what the run lacks in the data, and what it has that is not known; none if all fits."""
@@ -88,7 +88,7 @@ class Ranked:
             strange -= split.queries.keys()
             for query in split.judged_queries:
                 ranked = self.rankings.get(query, {}).keys()
-                unknown |= ranked - split.documents.numbers.keys()
+                unknown |= ranked - split.documents.indices.keys()
                 if not ranked:
                     without.add(query)
         found = {

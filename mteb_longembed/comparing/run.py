@@ -22,15 +22,14 @@ from mteb_longembed.encoders.tokens import CHARS_PER_TOKEN
 from mteb_longembed.errors import LongEmbedError
 from mteb_longembed.evaluation.evaluate import evaluate
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.retrieval import heads
-from mteb_longembed.retrieval.heads import Pass
+from mteb_longembed.retrieval.encoding import Pass, Representation, raw
 from mteb_longembed.retrieval.make import encoder_in, make_bm25, scorer_of, searching
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.retrieval.settings import SearchSettings
 
 from .cache import Cache
 from .candidates import Candidate
-from .costs import Cost, chunk_texts, count, count_words_of, drawn_texts, share_of_words, tokens_of_words
+from .costs import Cost, chunk_texts, count, count_words_of, sampled_texts, share_of_words, tokens_of_words
 
 #: How often a speed is measured.
 _ROUNDS = 3
@@ -82,7 +81,7 @@ class Runner:
             if table is None:
                 table = evaluate(self._scorer(candidate, split), split, candidate.tolerance)
                 self.cache.keep(candidate.meta, split, table)
-            tables.append(table.assign(groups=table["query"].map(split.groups)))
+            tables.append(table.assign(clusters=table["query"].map(split.clusters)))
         scores = pd.concat(tables, ignore_index=True)
         scores.insert(0, "candidate", candidate.id)
         return Done(candidate, scores, cost)
@@ -158,7 +157,7 @@ class Runner:
         cost = self.cache.cost(meta, self.splits, self._device, lambda: self._measured(candidate))
         cost = replace(cost, tokens=cost.tokens + n_of_words)
         # words are added to weighted vectors and to those of the model as it is
-        if candidate.search.fuse and candidate.search.weights and cost.vectors and cost.bytes:
+        if candidate.search.fusion and candidate.search.weights and cost.vectors and cost.bytes:
             cost = replace(cost, vectors=2 * cost.vectors, bytes=2 * cost.bytes)
         return cost
 
@@ -168,12 +167,13 @@ class Runner:
         plain = getattr(self._model(candidate), "model", None)
         if not isinstance(plain, LongModelMixin):
             return count_words_of(self.splits, candidate.target_len)
-        model = heads.raw(cast("LongModel", plain), getattr(candidate.model, "vectors", None))
+        pooled = Representation(None, cast("Any", getattr(candidate.model, "vectors", None)))
+        model = raw(cast("LongModel", plain), pooled)
         cost = count(model, self.splits, candidate.target_len, cut)
         if candidate.passes not in self._speeds:
             # a few batches of a device
             n_tokens = 3 * tokens_at_once(torch.device(self._device))
-            texts = drawn_texts(self.splits, CHARS_PER_TOKEN * n_tokens)
+            texts = sampled_texts(self.splits, CHARS_PER_TOKEN * n_tokens)
             if cut is not None:
                 texts = chunk_texts(texts, cut)
             if not texts:

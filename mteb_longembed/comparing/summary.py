@@ -7,15 +7,15 @@ from typing import Any
 
 import pandas as pd
 
-from mteb_longembed.evaluation.resampling import LEAST_GROUPS, Resamples, resample
+from mteb_longembed.evaluation.resampling import LEAST_CLUSTERS, Resamples, resample
 
 from .candidates import Candidate, short_names
 from .costs import Cost
 
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
-#: says that it is a mean over orders of documents with equal scores; `groups` has the labels by which queries belong
+#: says that it is a mean over orders of documents with equal scores; `clusters` has the labels by which queries belong
 #: together. Other metrics follow under their own names.
-COLUMNS = ("candidate", "task", "split", "query", "groups", "score", "is_tied")
+COLUMNS = ("candidate", "task", "split", "query", "clusters", "score", "is_tied")
 #: So many queries are asked for where there are too few for any claim.
 LEAST_QUERIES = 40
 #: What is less than so many points behind all others in at least this share of resamples is good enough.
@@ -45,7 +45,7 @@ def summarise(
     samples = resamples_of(scores, list(by_id))
     # of equal ones a base is first, because it is the simplest; and words that need a model are last
     order = sorted(
-        by_id, key=lambda name: (-samples.means[name], not by_id[name].is_base, by_id[name].neighbours)
+        by_id, key=lambda name: (-samples.means[name], not by_id[name].is_base, by_id[name].expand)
     )
     labels = short_names([by_id[name] for name in order])
     near_shares = samples.near_shares(order, MARGIN / 100)
@@ -58,7 +58,7 @@ def summarise(
             "kind": candidate.kind,
             "base": candidate.base,
             "is_base": candidate.is_base,
-            "neighbours": candidate.neighbours,
+            "expand": candidate.expand,
             "chunker": getattr(candidate.chunker, "name", ""),
             "encoder": candidate.name,
             "passes": candidate.passes,
@@ -73,7 +73,7 @@ def summarise(
         if name != order[0]:
             points = samples.difference(order[0], name).scaled(100)
             row |= {"to_best": points.mean, "to_best_low": points.low, "to_best_high": points.high}
-        if samples.n_groups >= LEAST_GROUPS and len(order) > 1:
+        if samples.n_clusters >= LEAST_CLUSTERS and len(order) > 1:
             if row["near_share"] >= ENOUGH_SHARE:
                 row["standing"] = GOOD_ENOUGH
             elif samples.is_behind(name, order):
@@ -102,9 +102,9 @@ def resamples_of(scores: pd.DataFrame, names: Sequence[str]) -> Resamples:
     tasks = []
     for (task, _), part in scores.groupby(["task", "split"]):
         table = part.pivot(index="candidate", columns="query", values="score").loc[list(names)].dropna(axis=1)
-        groups = part.drop_duplicates("query").set_index("query")["groups"]
+        clusters = part.drop_duplicates("query").set_index("query")["clusters"]
         by_split.append(table.to_numpy(float))
-        labels.append([[(task, label) for label in groups[query]] for query in table])
+        labels.append([[(task, label) for label in clusters[query]] for query in table])
         tasks.append(task)
     weights = [1 / len(set(tasks)) / tasks.count(task) for task in tasks]
     return resample(names, by_split, labels, weights)

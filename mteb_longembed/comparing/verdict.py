@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.evaluation.resampling import LEAST_GROUPS
+from mteb_longembed.evaluation.resampling import LEAST_CLUSTERS
 
 from .costs import CLEARLY
 from .summary import BEHIND, GOOD_ENOUGH, LEAST_QUERIES, MARGIN, is_number, resamples_of
@@ -45,33 +45,33 @@ class Setting:
     Args:
         tasks: names of the tasks that mteb knows.
         n_queries: queries that all candidates answered.
-        n_groups: of these queries; the same number where each query is on its own.
+        n_clusters: of these queries; the same number where each query is on its own.
         corpus: the file of one's own documents, None with tasks of mteb.
         language: of one's own documents, None for English.
     """
 
     tasks: Sequence[str] = ()
     n_queries: int = LEAST_QUERIES
-    n_groups: int = LEAST_QUERIES
+    n_clusters: int = LEAST_QUERIES
     corpus: str | None = None
     language: str | None = None
 
     @property
     def queries(self) -> str:
-        """The number of queries, and of their groups, in words.
+        """The number of queries, and of their clusters, in words.
 
-        >>> Setting(n_queries=1527, n_groups=197).queries
-        '1,527 queries in 197 groups'
+        >>> Setting(n_queries=1527, n_clusters=197).queries
+        '1,527 queries in 197 clusters'
         """
         asked = f"{self.n_queries:,} queries"
         if self.n_queries == 1:
             asked = "1 query"
-        if self.n_groups == self.n_queries:
+        if self.n_clusters == self.n_queries:
             return asked
-        groups = f"{self.n_groups:,} groups"
-        if self.n_groups == 1:
-            groups = "1 group"
-        return f"{asked} in {groups}"
+        clusters = f"{self.n_clusters:,} clusters"
+        if self.n_clusters == 1:
+            clusters = "1 cluster"
+        return f"{asked} in {clusters}"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
     good = [row for row in rows if row.standing == GOOD_ENOUGH]
     recommended = best
     verdict: Verdict = "undecided"
-    if setting.n_groups < LEAST_GROUPS:
+    if setting.n_clusters < LEAST_CLUSTERS:
         verdict = "nothing"
     elif len(rows) == 1:
         verdict = "only"
@@ -204,7 +204,7 @@ def cost(row: Any) -> tuple[float, float]:
 
 def _index(row: Any) -> tuple[float, bool]:
     """What a candidate keeps: bytes of vectors, and whether words need more than vectors (an index, or a model)."""
-    return cost(row)[1], row.kind == "fusion" or bool(row.neighbours)
+    return cost(row)[1], row.kind == "fusion" or bool(row.expand)
 
 
 def is_faster(one: Any, other: Any) -> bool:
@@ -288,10 +288,10 @@ def _certainty(verdict: Verdict, row: Any, rows: Sequence[Any], setting: Setting
 
 def _price(row: Any) -> str:
     """What a candidate costs, and how much of the text it reads."""
-    if row.kind == "bm25" and not row.neighbours:
+    if row.kind == "bm25" and not row.expand:
         return "It encodes nothing and keeps no vectors; its index holds the words."
     parts = []
-    if row.neighbours:
+    if row.expand:
         parts.append(f"encodes each word once, about {row.tokens:,.0f} tokens")
     if is_number(row.tokens_per_second):
         parts.append(f"encodes {row.tokens_per_second:,.0f} tokens a second")

@@ -42,11 +42,11 @@ class Document(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A query, and the group that its file names, such as a session; empty if it names none."""
+    """A query, and the cluster that its file names, such as a session; empty if it names none."""
 
     id: str
     text: str
-    group: str
+    cluster: str
 
 
 def read_documents(source: Source, name: str = "") -> dict[str, str]:
@@ -84,19 +84,19 @@ def read_queries(source: Source, name: str = "") -> dict[str, str]:
 
 
 def read_asked(source: Source, name: str = "") -> Iterator[Query]:
-    """Queries. Arguments as for `read_corpus`; the id may be `qid` too, the text `query`; perhaps with a `group`.
+    """Queries. Arguments as for `read_corpus`; the id may be `qid` too, the text `query`; perhaps with a `cluster`.
 
     Raises:
         DataError: as there, and for a query without text.
     """
     known: set[str] = set()
     columns = {"text": ("text", "query", "query_text"), "id": _QUERY}
-    for where, row in _values(read_rows(source, name or name_of(source, "queries")), columns, ["group"]):
+    for where, row in _values(read_rows(source, name or name_of(source, "queries")), columns, ["cluster"]):
         key = _new_id(row["id"], where, known)
         text = _text(row["text"], "text", where)
         if not text.strip():
             raise DataError(f"{where}: expected a query, got an empty text.")
-        yield Query(key, text, "" if row["group"] is None else str(row["group"]).strip())
+        yield Query(key, text, "" if row["cluster"] is None else str(row["cluster"]).strip())
 
 
 def read_judgements(

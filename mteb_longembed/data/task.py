@@ -18,8 +18,9 @@ from mteb.types import PromptType
 from mteb_longembed.data import check
 from mteb_longembed.data.table import ENDINGS, TREC, Source, ending_of
 from mteb_longembed.data.text_table import stored_table, text_table
-from mteb_longembed.data.texts import ENGLISH, K_VALUES, data_identity
+from mteb_longembed.data.texts import K_VALUES, data_identity
 from mteb_longembed.errors import DataError, InputError
+from mteb_longembed.names import ENGLISH
 
 
 def find_tasks(
@@ -145,7 +146,7 @@ class OwnData(AbsTaskRetrieval):
     """
 
     unjudged: dict[str, list[str]]  #: sentences about queries that are left out, by split
-    groups: dict[str, str]  #: which queries belong together, where their file says so
+    clusters: dict[str, str]  #: which queries belong together, where their file says so
     k_values = K_VALUES
     metadata = TaskMetadata(
         name="OwnData",
@@ -206,7 +207,7 @@ class OwnData(AbsTaskRetrieval):
     def _read(self) -> None:
         asked_rows = list(check.read_asked(self.query_source))
         queries = {query.id: query.text for query in asked_rows}
-        self.groups = {query.id: query.group for query in asked_rows if query.group}
+        self.clusters = {query.id: query.cluster for query in asked_rows if query.cluster}
         rows_of = {
             split: check.read_judgement_rows(source) for split, source in self.judgement_sources.items()
         }

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from datasets import Dataset
-from mteb._create_dataloaders import create_dataloader
 from mteb.types import PromptType
+
+from mteb_longembed.mteb_compat import query_batches
+from mteb_longembed.names import ENGLISH
 
 if TYPE_CHECKING:
     from mteb.abstasks.retrieval import AbsTaskRetrieval
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 # Only the cut-offs in the paper's tables. mteb's default goes up to 1,000. It made search and scoring on NarrativeQA
 # six times slower, and fills result files with scores that nobody reads.
 K_VALUES = (1, 3, 5, 10)
-ENGLISH = "eng-Latn"
 
 
 def data_identity(task: AbsTaskRetrieval, split: str, subsets: Sequence[str] | None = None) -> str:
@@ -71,7 +72,7 @@ def query_texts(rows: Dataset, metadata: TaskMetadata) -> list[str]:
         return []
     if "instruction" not in rows.column_names and isinstance(rows["text"][0], str):
         return list(rows["text"])
-    batches = create_dataloader(rows, task_metadata=metadata, prompt_type=PromptType.query)
+    batches = query_batches(rows, task_metadata=metadata, prompt_type=PromptType.query)
     return [text for batch in batches for text in batch["text"]]
 
 

@@ -11,6 +11,7 @@ import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.given import read_given
 from mteb_longembed.names import Power, read
 
 from .card import ADAPTED, adapted_card
@@ -19,9 +20,9 @@ from .head import Head
 from .identity import digest
 from .load import load, load_base, translate_errors
 from .model import LongModelMixin, LongTransformer, Model, with_head
-from .tokens import MAX_TOKENS, draw, read_given
+from .tokens import MAX_TOKENS, sample_texts
 from .weights import RULES, TokenWeights, count_tokens
-from .whitening import Whitening, drawn_rows
+from .whitening import Whitening, sampled_rows
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ def adapt(
         made.similarity_fn_name = "cosine"
     if isinstance(made, LongModelMixin):
         made.checkpoint = None
-        made.store = None
+        made.embedding_cache = None
     elif not head.has_exact_stock:
         logger.warning(
             "the base has a Dense with an activation behind its pooling, and stock modules count the weights of "
@@ -118,7 +119,7 @@ def adapt(
 def _read(documents: Iterable[str], model: Model, max_tokens: int, seed: int) -> list[str]:
     """The texts that are read. If it is not all, say so."""
     kept_len = getattr(model, "max_seq_length", None)
-    texts, n_documents = draw(read_given("documents", documents), kept_len, max_tokens, seed)
+    texts, n_documents = sample_texts(read_given("documents", documents), kept_len, max_tokens, seed)
     if not any(text.strip() for text in texts):
         raise InputError(
             "adapting needs a corpus with at least 1 token, got 0: give documents that have text."
@@ -157,16 +158,16 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     Of more than `MAX_VECTORS` some are drawn with a seed. A name with `whiten=` fits its map on the same vectors, which
     a search has anyway.
     """
-    trunk = model[0]
+    backbone = model[0]
     head = Head.of(model).unscaled()
-    if isinstance(trunk, LongTransformer) and trunk.cuts and head.vectors is None:
+    if isinstance(backbone, LongTransformer) and backbone.cuts and head.vectors is None:
         head = replace(head, vectors="window")
     encoder: Any = with_head(model, head)
     if isinstance(encoder, SentenceTransformer):
         encoder.truncate_dim = None  # a map is fitted on whole vectors, and cut behind it
     vectors = [torch.as_tensor(rows) for rows in encoder.encode_document(texts, show_progress_bar=show)]
     every = torch.cat([torch.atleast_2d(rows).float().cpu() for rows in vectors]).numpy()
-    return every[drawn_rows(len(every))]
+    return every[sampled_rows(len(every))]
 
 
 def _describe(model: Model, base: str, rule: str | None, power: float, n_documents: int) -> None:

@@ -19,8 +19,8 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from mteb_longembed.errors import CapacityError, InputError, NumberError
 
 from .attention import holding
+from .embedding_cache import EmbeddingCache, how_it_runs
 from .self_extend import to_device
-from .store import EmbeddingStore, how_it_runs
 from .tokens import Ids, estimated_tokens
 from .vectors import BOUNDS, Features
 
@@ -109,7 +109,7 @@ class Engine:
     to_host: bool = True
 
     def __post_init__(self) -> None:
-        self.trunk = self.models[0].trunk
+        self.backbone = self.models[0].backbone
         self.device = self.models[0]._resolve_inference_device(self.device)
         for model in self.models:
             model.eval()
@@ -119,10 +119,10 @@ class Engine:
             self._place = torch.device("cpu")
         #: no batch of more tokens is tried; it falls when memory runs out
         self._limit = math.inf
-        self._store: EmbeddingStore | None = None
+        self._store: EmbeddingCache | None = None
         self._owners: list[object] = []
 
-    def keep_in(self, store: EmbeddingStore | None) -> None:
+    def keep_in(self, store: EmbeddingCache | None) -> None:
         """Read arrays from a store and keep them there, if the models' names hold."""
         if store is not None:
             self._owners = [model.row_owner() for model in self.models]
@@ -143,7 +143,7 @@ class Engine:
                     f"all inputs of one call must be texts if the first one is, got a {type(text).__name__} at "
                     f"place {place}."
                 )
-        expected = {text: estimated_tokens(text, self.trunk.kept_len) for text in texts}
+        expected = {text: estimated_tokens(text, self.backbone.kept_len) for text in texts}
         done: dict[str, list[Tensor]] = {}
         order = sorted(expected, key=len, reverse=True)
         with _bar(sum(expected.values()), show=show) as bar:
@@ -159,7 +159,7 @@ class Engine:
         missing = [text for text in texts if text not in stored]
         if not missing:
             return
-        ids = self.trunk.token_ids(missing, self.prompt, **self.kwargs)
+        ids = self.backbone.token_ids(missing, self.prompt, **self.kwargs)
         for batch in plan([len(row) for row in ids], tokens_at_once(self.device), self.batch_size):
             yield from self._run({missing[n]: ids[n] for n in batch})
 
@@ -195,7 +195,7 @@ class Engine:
 
     def _forward(self, ids: Sequence[Ids]) -> list[list[Tensor]]:
         """One pass: for each text the array of each model."""
-        features = self.trunk.features_of(ids, self.prompt)
+        features = self.backbone.features_of(ids, self.prompt)
         for key, value in features.items():
             if isinstance(value, Tensor) and key != BOUNDS:
                 features[key] = to_device(value, self.device)
@@ -204,7 +204,7 @@ class Engine:
             return [
                 [array] for array in self._collect(self.models[0], self.models[0](features, **self.kwargs))
             ]
-        tokens = self.trunk(features)
+        tokens = self.backbone(features)
         arrays = []
         for model in self.models:
             features = dict(tokens)

@@ -46,7 +46,7 @@ _UNLISTED = ZooEntry(hub_id="")
 #: The content of a JSON object.
 Json = dict[str, Any]
 #: The class of the first module of a model that we saved.
-TRUNK = "mteb_longembed.encoders.model.LongTransformer"
+BACKBONE = "mteb_longembed.encoders.model.LongTransformer"
 #: Parts of the class names of modules that do not give one dense vector for each text.
 _OTHER_MODELS = ("cross_encoder", "SparseEncoder", "Splade", "pylate.", "multi_vector_encoder.")
 #: Heads of models that classify and do not embed.
@@ -145,8 +145,8 @@ class ModelSpec:
 
         >>> ModelSpec("intfloat/e5-base-v2", "ntk", "4k", params={"sigma": "4"}).name()
         'intfloat/e5-base-v2+ntk@4096,sigma=4'
-        >>> ModelSpec("me/e5-base-se").name(), ModelSpec("me/e5-base-se").name({"fuse": "words"})
-        ('me/e5-base-se', 'me/e5-base-se+none,fuse=words')
+        >>> ModelSpec("me/e5-base-se").name(), ModelSpec("me/e5-base-se").name({"fusion": "bm25"})
+        ('me/e5-base-se', 'me/e5-base-se+none,fusion=bm25')
         """
         experiment = {**self.experiment, **settings}
         if experiment == {"strategy": "none"}:
@@ -336,7 +336,7 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
     raw = config_files.json(join(config_folder, "config.json"))
     _check_embeds(files.path, types, raw)
     transformer = files.json(join(folder, "sentence_bert_config.json"))
-    are_ours = TRUNK in types
+    are_ours = BACKBONE in types
     setting = transformer.get("longembed", {})
     is_foreign = "auto_map" in raw or not all(kind.startswith("sentence_transformers.") for kind in types)
     runs_code = trust_remote_code and is_foreign and not are_ours and raw.get("model_type") != E5_ROPE
@@ -444,7 +444,7 @@ def _pooling_mode(settings: Json) -> str | None:
 def is_saved(name: str, revision: str | None) -> bool:
     """Whether a repository on the hub has a model that we saved. False for one that cannot be read."""
     try:
-        return TRUNK in [module["type"] for module in Files.open(name, revision).modules()]
+        return BACKBONE in [module["type"] for module in Files.open(name, revision).modules()]
     except LongEmbedError:
         return False
 

@@ -30,6 +30,7 @@ class Head:
         behind: the modules behind the pooling, such as Dense and Normalize.
         normalize: whether several vectors are scaled to length 1 in the end.
         dims: leading dimensions that are kept of several vectors. None: all.
+        query_tokens: whether a query has a vector for each token, as in `LongPooling`.
     """
 
     pooling: Mapping[str, Any] | None = None
@@ -38,6 +39,7 @@ class Head:
     behind: tuple[nn.Module, ...] = ()
     normalize: bool = True
     dims: int | None = None
+    query_tokens: bool = False
 
     @classmethod
     def of(cls, modules: Iterable[nn.Module]) -> Self:
@@ -54,7 +56,9 @@ class Head:
         if not rest or type(rest[0]) not in (Pooling, LongPooling):
             return cls(behind=everything)
         pooling = rest.pop(0).get_config_dict()
-        head = cls(pooling, pooling.pop("vectors", None), weights, (*maps, *rest))
+        vectors = pooling.pop("vectors", None)
+        query_tokens = pooling.pop("query_tokens", False)
+        head = cls(pooling, vectors, weights, (*maps, *rest), query_tokens=query_tokens)
         if rest and isinstance(rest[-1], GroupByDocument):
             last = rest.pop()
             head = replace(head, behind=(*maps, *rest), normalize=last.normalize, dims=last.dims)
@@ -104,7 +108,9 @@ class Head:
         if self.weights is not None:
             modules.append(self.weights)
         if is_ours:
-            modules.append(LongPooling(**(self.pooling or {}), vectors=self.vectors))
+            modules.append(
+                LongPooling(**(self.pooling or {}), vectors=self.vectors, query_tokens=self.query_tokens)
+            )
         elif self.pooling is not None:
             modules.append(Pooling(**self.pooling))
         modules += self.behind

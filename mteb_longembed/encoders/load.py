@@ -99,9 +99,11 @@ def extend(
         raise InputError(
             "revision and dtype can be set only when a base is loaded: set them when you load it."
         )
-    trunk = base[0]
-    if isinstance(trunk, LongTransformer) and trunk.strategy.extends:
-        raise InputError(f"the model is extended already (by {trunk.strategy.KEY}): extend its base instead.")
+    backbone = base[0]
+    if isinstance(backbone, LongTransformer) and backbone.strategy.extends:
+        raise InputError(
+            f"the model is extended already (by {backbone.strategy.KEY}): extend its base instead."
+        )
     described = base_of_loaded(base, digest(base))
     if isinstance(base, LongSentenceTransformer) and base.checkpoint is not None:
         spec = replace(spec, dtype=base.checkpoint.spec.dtype)  # the base keeps its compute type

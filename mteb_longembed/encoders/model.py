@@ -29,10 +29,10 @@ from .attention import Batch, keep_batch, running
 from .batching import Engine, tokens_at_once
 from .card import card_of
 from .checkpoint import Checkpoint, saved_strategy
+from .embedding_cache import EmbeddingCache
 from .head import Head
 from .identity import Identity, digest, state_of
 from .self_extend import to_device
-from .store import EmbeddingStore
 from .swap import LongTable, swap
 from .tokens import Ids, cutter_of, document_prompt
 from .vectors import BATCH, BOUNDS, TOKEN_FEATURES, Features, GroupByDocument, TokenBatch, windows_of
@@ -261,7 +261,7 @@ class LongModelMixin(BaseModel):
     #: The state of the model when it was built. None for a model whose name does not hold.
     built_state: str | None = None
     #: Where vectors are kept. mteb runs and searches set it, `adapt` and plain `encode` do not.
-    store: EmbeddingStore | None = None
+    embedding_cache: EmbeddingCache | None = None
     #: Whether a document has several vectors.
     has_several_vectors: bool = False
     #: The feature that holds the vectors.
@@ -280,7 +280,7 @@ class LongModelMixin(BaseModel):
             if self.is_unchanged():
                 return Identity(base, checkpoint.base.revision, experiment)
         else:
-            strategy = self.trunk.strategy
+            strategy = self.backbone.strategy
             known = str(getattr(self.model_card_data, "model_name", None) or "model")
             base = split_name(known)[0]
             experiment = {"strategy": strategy.KEY, "target_len": strategy.target_len}
@@ -323,7 +323,7 @@ class LongModelMixin(BaseModel):
             self.built_state = state_of(self)
 
     @property
-    def trunk(self) -> LongTransformer:
+    def backbone(self) -> LongTransformer:
         """The module that tokenises and holds the strategy."""
         return cast("LongTransformer", self[0])
 
@@ -356,12 +356,12 @@ class LongModelMixin(BaseModel):
         kwargs = {key: value for key, value in arguments.items() if key not in _OF_CALL}
         prompt = arguments.get("prompt")
         is_ours = isinstance(self[0], LongTransformer) and arguments["output_value"] == self.output
-        if not is_ours or self.trunk.token_ids(inputs[:1], prompt, **kwargs) is None:
+        if not is_ours or self.backbone.token_ids(inputs[:1], prompt, **kwargs) is None:
             return super()._inference(inputs, device=device, **arguments)
         engine = Engine([self], prompt, arguments["batch_size"], kwargs, device, arguments["save_to_cpu"])
         # to find one question again costs as much as to encode it
         if len(inputs) > 1 or kwargs.get("task") != "query":
-            engine.keep_in(self.store)
+            engine.keep_in(self.embedding_cache)
         done = engine.encode(inputs, show=bool(arguments["show_progress_bar"]))
         arrays = [done[text][0] for text in inputs]
         if arguments.get("truncate_dim") is not None:
@@ -436,19 +436,19 @@ def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
     Raises:
         IncompatibleError: if the model has no such head.
     """
-    trunk = model[0]
+    backbone = model[0]
     settings = settings_of(model)
-    if not isinstance(trunk, LongTransformer):
+    if not isinstance(backbone, LongTransformer):
         modules = head.stock_modules() if stock else head.modules()
-        stock_model: Any = type(model)(modules=[trunk, *modules], device=str(model.device), **settings)
+        stock_model: Any = type(model)(modules=[backbone, *modules], device=str(model.device), **settings)
         return cast("Model", stock_model)
     if head.vectors is not None:
         settings.pop("similarity_fn_name", None)
-    made = of_modules([trunk, *head.modules(cuts=trunk.cuts)], settings, str(model.device))
+    made = of_modules([backbone, *head.modules(cuts=backbone.cuts)], settings, str(model.device))
     if isinstance(model, LongModelMixin) and model.checkpoint is not None and model.is_unchanged():
         spec = replace(model.checkpoint.spec, vectors=head.vectors)
         made.remember(replace(model.checkpoint, spec=spec))
-        made.store = model.store
+        made.embedding_cache = model.embedding_cache
     return made
 
 

@@ -1,7 +1,6 @@
 """Late chunking for users' own indexes: one vector for each span of characters."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,15 +9,13 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.sentences import sentence_ends
+from mteb_longembed.given import without_surrogates
+from mteb_longembed.sentences import Span
 
 from .model import LongModelMixin, LongSentenceTransformer
-from .tokens import Ids, document_prompt, without_surrogates
+from .tokens import Ids, document_prompt
 from .vectors import BOUNDS, Features, check_averages, mean_of_groups, windows_of
 from .vectors import spans as spans_of_tokens
-
-#: Start and end of a span in characters. The end is excluded.
-Span = tuple[int, int]
 
 
 @torch.inference_mode()
@@ -83,38 +80,9 @@ def encode_spans(
     return embeddings
 
 
-def spans_by_sentences(text: str, max_chars: int = 0) -> list[Span]:
-    """Spans of whole sentences, by Unicode's rules. Short neighbours are joined.
-
-    A blank line, a list item and a heading end a sentence too. Blanks at both sides of a span are left out.
-
-    Args:
-        text: a document.
-        max_chars: longest span in characters that is made by joining sentences. 0 joins none.
-
-    Example:
-        >>> spans_by_sentences("One. Two!  Three")
-        [(0, 4), (5, 9), (11, 16)]
-        >>> spans_by_sentences("One. Two!  Three", max_chars=9)
-        [(0, 9), (11, 16)]
-    """
-    spans: list[Span] = []
-    for first, last in pairwise([0, *sentence_ends(text), len(text)]):
-        piece = text[first:last]
-        if not piece.strip():
-            continue
-        start = first + len(piece) - len(piece.lstrip())
-        end = first + len(piece.rstrip())
-        if spans and end - spans[-1][0] <= max_chars:
-            spans[-1] = (spans[-1][0], end)
-        else:
-            spans.append((start, end))
-    return spans
-
-
 def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, list[Span]]:
     """Ids of the tokens that are read, and their characters: (0, 0) for prompt and special tokens."""
-    options = {"return_offsets_mapping": True, "truncation": True, "max_length": model.trunk.kept_len}
+    options = {"return_offsets_mapping": True, "truncation": True, "max_length": model.backbone.kept_len}
     read = model.tokenizer(without_surrogates(prompt + text), return_special_tokens_mask=True, **options)
     # a token that holds characters of both prompt and text belongs to the prompt, as in windows
     shift = len(prompt)
@@ -130,9 +98,9 @@ def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
     vectors = model.head.vectors
     for row in rows:
         groups = [torch.arange(len(row))]
-        bounds = model.trunk.features_of([row], prompt)[BOUNDS]
+        bounds = model.backbone.features_of([row], prompt)[BOUNDS]
         if vectors == "window":
-            cut: Any = windows_of(bounds, model.trunk.strategy)
+            cut: Any = windows_of(bounds, model.backbone.strategy)
             groups = list(cut.windows)
         elif vectors is not None:
             groups = spans_of_tokens(bounds[0], vectors)

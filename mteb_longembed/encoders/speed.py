@@ -18,16 +18,16 @@ def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
     The first call of a new model makes things that are made only once, so a text that is a little longer than the
     trained length runs before the clock starts. The store of the model is not used.
     """
-    rows = model.trunk.token_ids(texts, document_prompt(model)) or [text.split() for text in texts]
+    rows = model.backbone.token_ids(texts, document_prompt(model)) or [text.split() for text in texts]
     n_tokens = sum(map(len, rows))
-    n_chars = int(_WARM * CHARS_PER_TOKEN * model.trunk.strategy.trained_len)
-    store = model.store
-    model.store = None  # embeddings that are stored already would say nothing about speed
+    n_chars = int(_WARM * CHARS_PER_TOKEN * model.backbone.strategy.trained_len)
+    store = model.embedding_cache
+    model.embedding_cache = None  # embeddings that are stored already would say nothing about speed
     try:
         model.encode_document([max(texts, key=len)[:n_chars]], show_progress_bar=False)
         started = time.perf_counter()
         embeddings = model.encode_document(texts, show_progress_bar=False)
         speed = n_tokens / (time.perf_counter() - started)
     finally:
-        model.store = store
+        model.embedding_cache = store
     return speed, torch.atleast_2d(torch.as_tensor(embeddings[0]))[0].nbytes

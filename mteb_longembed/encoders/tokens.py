@@ -8,7 +8,7 @@ whatever stands behind it; others read the whole text.
 import heapq
 import json
 import re
-from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,7 +17,7 @@ from sentence_transformers.base import BaseModel
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from mteb_longembed.errors import InputError
+from mteb_longembed.given import without_surrogates
 
 #: The token ids of one text, int32.
 Ids = np.ndarray
@@ -87,11 +87,6 @@ def splits_at_blanks(tokenizer_json: str) -> bool:
     return splitter["type"] in _SPLITTING and splitter.get("split", True)
 
 
-def without_surrogates(text: str) -> str:
-    """The text with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
 #: By tokenizer: its state when its cutter was made, and the cutter.
 _CUTTERS: WeakKeyDictionary[PreTrainedTokenizerFast, tuple[object, Cutter | None]] = WeakKeyDictionary()
 
@@ -157,29 +152,7 @@ def estimated_tokens(text: str, kept_len: int | None = None) -> int:
     return min(n_tokens, kept_len)
 
 
-def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterator[str]:
-    """Texts of any iterable, one after the other, without half characters; with `keys`, ids, as they are.
-
-    Raises:
-        InputError: if it is one text, a table or dictionary (which would give their keys, or the names of columns), no
-            iterable, or holds something else than texts. `what` is the name of the texts in the message.
-    """
-    is_dictionary = isinstance(texts, (Mapping, KeysView)) and not keys
-    is_table = hasattr(texts, "columns") or hasattr(texts, "column_names")
-    if is_dictionary or is_table or isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise InputError(
-            f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: give a list of texts, "
-            "the values() of a dict or one column of a table."
-        )
-    for place, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                f"{what} must be texts, got a {type(text).__name__} at place {place}: give a text."
-            )
-        yield text if keys else without_surrogates(text)
-
-
-def draw(
+def sample_texts(
     documents: Iterable[str], kept_len: int | None, max_tokens: int = MAX_TOKENS, seed: int = 0
 ) -> tuple[list[str], int]:
     """Documents that were drawn, in the order of their corpus, and how many the corpus has.
@@ -188,7 +161,7 @@ def draw(
     document gets a random number, and those with the lowest numbers are kept. A model reads `kept_len` tokens of a
     document at most; None if it reads all.
 
-    >>> draw(["a", "b"], None), draw(iter("abcd"), None, max_tokens=4)[1]
+    >>> sample_texts(["a", "b"], None), sample_texts(iter("abcd"), None, max_tokens=4)[1]
     ((['a', 'b'], 2), 4)
     """
     numbers = np.random.default_rng(seed)

@@ -148,17 +148,21 @@ class LongPooling(Pooling):
     """Pools each text, or each of its windows, with the base's own mode: one vector for a document, or several.
 
     One vector of a document that was cut is the mean of its windows' vectors; with weights of tokens, it is the
-    weighted mean of all of its tokens. A query has one vector, and so has a text without content.
+    weighted mean of all of its tokens. A query has one vector by default, and so has a text without content.
 
     Args:
         vectors: content tokens for each vector, or `window`. None: one vector.
+        query_tokens: whether a query has a vector for each content token, as in late interaction.
     """
 
-    config_keys = [*Pooling.config_keys, "vectors"]
+    config_keys = [*Pooling.config_keys, "vectors", "query_tokens"]
 
-    def __init__(self, *args: Any, vectors: Vectors | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, vectors: Vectors | None = None, query_tokens: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.vectors: Vectors | None = read("vectors", Vectors | None, vectors)
+        self.query_tokens = query_tokens
         #: What of the arguments of `encode` the forward pass takes: queries have one vector.
         self.forward_kwargs = set() if vectors is None else {"task"}
 
@@ -171,18 +175,20 @@ class LongPooling(Pooling):
         features = super().forward(dict(features), **kwargs)
         vectors: Tensor = features["sentence_embedding"]
         texts = torch.arange(len(batch.bounds))
-        asked = None if task == "query" else self.vectors
-        if batch.texts is not None and asked == "window":
+        wanted = self.vectors
+        if task == "query":
+            wanted = 1 if self.query_tokens else None
+        if batch.texts is not None and wanted == "window":
             texts = batch.texts
         elif batch.texts is not None:
             vectors = mean_by(batch.texts, vectors, len(texts))
         if batch.texts is not None:
             features, batch = _of_texts(features, batch)
-            if batch.weights is not None and asked != "window":
+            if batch.weights is not None and wanted != "window":
                 total = batch.weights.sum(1, keepdim=True).clamp(min=1e-9)
                 vectors = features["token_embeddings"].sum(1) / total
-        if isinstance(asked, int):
-            groups = [spans(row, asked) for row in batch.bounds]
+        if isinstance(wanted, int):
+            groups = [spans(row, wanted) for row in batch.bounds]
             texts = texts.repeat_interleave(torch.tensor(list(map(len, groups))))
             weights: Iterable[Tensor | None] = repeat(None)
             if batch.weights is not None:

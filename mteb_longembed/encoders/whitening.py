@@ -21,7 +21,7 @@ SEED = 0
 LEAST_SHRINKAGE = 0.01
 
 
-def drawn_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
+def sampled_rows(n: int, most: int = MAX_VECTORS) -> np.ndarray:
     """The numbers of the vectors that are used of `n`, in their order: all, or `most` drawn with `SEED`."""
     if n <= most:
         return np.arange(n)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from mteb_longembed.errors import DataError
-from mteb_longembed.retrieval.mteb_search import matrices
+from mteb_longembed.retrieval.ranking import matrices
 from mteb_longembed.retrieval.scorer import Scorer, full_name
 
 from .metrics import TOLERANCE, decide_score, expected_score, group_ties
@@ -58,7 +58,7 @@ def evaluate(scorer: Scorer, split: Split, tolerance: float = TOLERANCE) -> pd.D
 
 def _first_documents(scores: np.ndarray, split: Split, query: str, tolerance: float) -> dict[str, float]:
     """The documents at which a metric looks, and all that are equal to the last of them; those that mteb scores."""
-    numbers = split.documents.numbers
+    numbers = split.documents.indices
     counted = np.array(scores, dtype=float)  # also of a scorer that gives integers
     top_ranked = split.data["top_ranked"]
     if top_ranked is not None:

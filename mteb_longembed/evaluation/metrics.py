@@ -80,7 +80,7 @@ class Tie(NamedTuple):
 
 
 def group_ties(documents: Mapping[str, float], judged: Mapping[str, int], tolerance: float) -> list[Tie]:
-    """The documents of a ranking, the highest score first, in groups of equal scores.
+    """The documents of a ranking, the highest score first, in clusters of equal scores.
 
     Args:
         documents: the score of each.

@@ -1,15 +1,15 @@
-"""One bootstrap over groups of queries, from which every interval and every share of a comparison comes.
+"""One bootstrap over clusters of queries, from which every interval and every share of a comparison comes.
 
 Queries that share a relevant document succeed or fail together. So weights are drawn for documents, not for queries:
 each query's deviation from the mean counts with the weight of every document that it shares with another query. With
 several such documents for a query, intervals may be too wide, but not too narrow (`experiments/verdicts.md`).
 
-In each resample the weights are Dirichlet(1, ..., 1) over the groups and one group that nobody has asked about. On that
-one, two candidates differ as on the group where they differ most, or by all if they differ nowhere, with either sign.
+In each resample the weights are Dirichlet(1, ..., 1) over the clusters and one that nobody has asked about. On that
+one, two candidates differ as on the cluster where they differ most, or by all if they differ nowhere, with either sign.
 All candidates share the weights, so differences are paired.
 
 Source: Bayesian bootstrap, Rubin 1981, https://doi.org/10.1214/aos/1176345338; weights by document, Owen and Eckles
-    2012, https://doi.org/10.1214/12-AOAS547; the spread for few groups, Hesterberg 2015,
+    2012, https://doi.org/10.1214/12-AOAS547; the spread for few clusters, Hesterberg 2015,
     https://doi.org/10.1080/00031305.2015.1089789; comparisons with the best of several, Hansen et al. 2011,
     https://doi.org/10.3982/ECTA5771.
 """
@@ -33,11 +33,11 @@ _PART = 4_000_000
 SEED = 0
 #: Scores that differ by less are equal: the error of a sum.
 _EQUAL = 1e-11
-#: Of `m` groups that differ, all are on one side by chance in 2 of `2 ** m` cases: with fewer, nothing is claimed.
-LEAST_GROUPS = 6
+#: Of `m` clusters that differ, all are on one side by chance in 2 of `2 ** m` cases: with fewer, nothing is claimed.
+LEAST_CLUSTERS = 6
 
 Array = NDArray[np.float64]
-#: For each query of a split the labels of its groups, such as its relevant documents; none: it is a group of its own.
+#: For each query of a split the labels of its clusters, such as its relevant documents; none: a cluster of its own.
 Labels = Sequence[Sequence[Hashable]]
 
 
@@ -62,7 +62,7 @@ class Resamples:
         names: of the candidates.
         scores: `[candidates, queries]`.
         weights: of each query in the score; their sum is 1.
-        members: 1 where a query is in a group, `[groups, queries]`.
+        members: 1 where a query is in a cluster, `[clusters, queries]`.
         sizes: the number of queries of each split; queries stand in the order of their splits.
     """
 
@@ -73,8 +73,8 @@ class Resamples:
     sizes: tuple[int, ...]
 
     @property
-    def n_groups(self) -> int:
-        """The number of groups of queries."""
+    def n_clusters(self) -> int:
+        """The number of clusters of queries."""
         return int(self.members.shape[0])
 
     @cached_property
@@ -87,9 +87,9 @@ class Resamples:
     def _drawn(self) -> tuple[Array, Array]:
         """How far each candidate deviates, `[resamples, candidates]`, and the weight of what nobody has asked.
 
-        Few groups spread more than their resamples: the variance is made unbiased, and Student's t replaces the normal.
+        Few clusters spread more than their resamples: the variance is unbiased, and Student's t replaces the normal.
         """
-        n = self.n_groups
+        n = self.n_clusters
         n_free = n - len(self.sizes)
         splits = np.split(self.scores, np.cumsum(self.sizes)[:-1], axis=1)
         residuals = self._by_group(np.hstack([one - one.mean(axis=1, keepdims=True) for one in splits]))
@@ -109,14 +109,14 @@ class Resamples:
         return np.concatenate(deviations), np.concatenate(unseen)
 
     def _by_group(self, values: Array) -> Array:
-        """Sums over the queries of each group, so that their mean is the score, `[..., groups]`."""
-        summed: Array = (self.members @ (values * self.weights).T).T * self.n_groups
+        """Sums over the queries of each cluster, so that their mean is the score, `[..., clusters]`."""
+        summed: Array = (self.members @ (values * self.weights).T).T * self.n_clusters
         return summed
 
     @cached_property
     def _luck(self) -> Array:
         """How well each candidate does on what nobody has asked, from 0 to 1, `[resamples, candidates]`."""
-        rng = np.random.default_rng([SEED, self.n_groups, 1])
+        rng = np.random.default_rng([SEED, self.n_clusters, 1])
         return rng.random((len(self.names), N_RESAMPLES)).T
 
     def mean(self, name: str) -> Interval:
@@ -128,17 +128,17 @@ class Resamples:
         return Interval(interval.mean, max(interval.low, 0.0), min(interval.high, 1.0))
 
     def difference(self, first: str, second: str) -> Interval:
-        """The mean paired difference `second - first` with its interval; it holds 0 if too few groups differ."""
+        """The mean paired difference `second - first` with its interval; it holds 0 if too few clusters differ."""
         a, b = self.names.index(first), self.names.index(second)
         spread, unseen = self._pair(a, b)
         deviations = spread + unseen * np.sign(self._luck[:, b] - self._luck[:, a])
         interval = self._interval(self.means[second] - self.means[first], deviations)
-        if self.n_differing(first, second) < LEAST_GROUPS:
+        if self.n_differing(first, second) < LEAST_CLUSTERS:
             return Interval(interval.mean, min(interval.low, 0.0), max(interval.high, 0.0))
         return interval
 
     def n_differing(self, first: str, second: str) -> int:
-        """The number of groups with a query on which two candidates score differently."""
+        """The number of clusters with a query on which two candidates score differently."""
         a, b = self.names.index(first), self.names.index(second)
         differs = np.abs(self.scores[b] - self.scores[a]) > _EQUAL
         return int(np.count_nonzero(self.members @ differs.astype(float)))
@@ -183,7 +183,7 @@ class Resamples:
         return float((by_chance >= above).mean()) <= (1 - CONFIDENCE) / 2
 
     def _pair(self, a: int, b: int) -> tuple[Array, Array]:
-        """How far the difference `b - a` deviates in each resample by the seen groups, and by what was not seen."""
+        """How far the difference `b - a` deviates in each resample by the seen clusters, and by what was not seen."""
         deviations, unseen = self._drawn
         largest = float(np.abs(self._by_group(self.scores[b] - self.scores[a])).max())
         if largest <= _EQUAL:
@@ -191,7 +191,7 @@ class Resamples:
         return deviations[:, b] - deviations[:, a], unseen * min(largest, 1.0)
 
     def _interval(self, mean: float, deviations: Array) -> Interval:
-        if self.n_groups == 1:
+        if self.n_clusters == 1:
             return Interval(mean, math.nan, math.nan)
         tail = (1 - CONFIDENCE) / 2
         low, high = mean + np.quantile(deviations, [tail, 1 - tail])
@@ -204,7 +204,7 @@ def resample(
     labels: Sequence[Labels] | None = None,
     weights: Sequence[float] | None = None,
 ) -> Resamples:
-    """Resample the groups of queries of all splits. The same scores always give the same answer.
+    """Resample the clusters of queries of all splits. The same scores always give the same answer.
 
     >>> interval = resample(["run"], [[[1.0] * 50]]).mean("run")
     >>> f"{interval.low:.2f} to {interval.high:.2f}"
@@ -213,8 +213,8 @@ def resample(
     Args:
         names: of the candidates.
         scores: for each split the scores of each candidate, from 0 to 1, on the same queries.
-        labels: for each split the labels of its queries. One label in two splits is one group. Default: each query is
-            a group of its own.
+        labels: for each split the labels of its queries. One label in two splits is one cluster. Default: each query is
+            a cluster of its own.
         weights: one for each split, with a sum of 1. Default: all the same.
 
     Raises:
@@ -228,10 +228,10 @@ def resample(
         raise DataError("an interval needs a number for every query, got nan.")
     if weights is None:
         weights = [1 / len(arrays)] * len(arrays)
-    groups = _grouped(labels or [[()] * size for size in sizes])
-    rows = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    columns = np.concatenate(groups)
-    members = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(groups), sum(sizes)))
+    clusters = _grouped(labels or [[()] * size for size in sizes])
+    rows = np.repeat(np.arange(len(clusters)), [len(cluster) for cluster in clusters])
+    columns = np.concatenate(clusters)
+    members = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(clusters), sum(sizes)))
     return Resamples(
         names=tuple(names),
         scores=np.concatenate(arrays, axis=1),
@@ -242,7 +242,7 @@ def resample(
 
 
 def _grouped(labels: Sequence[Labels]) -> list[list[int]]:
-    """The numbers of the queries of each group. A label of one query alone counts only if that is in no other group."""
+    """Return the indices of each cluster's queries. A label of one query counts only if that is in no other cluster."""
     members: dict[Hashable, list[int]] = {}
     queries = list(chain.from_iterable(labels))
     for number, of_query in enumerate(queries):

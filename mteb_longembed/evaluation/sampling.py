@@ -7,8 +7,8 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.retrieval.mteb_search import best_documents
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
+from mteb_longembed.retrieval.ranking import best_documents
 
 from .split import Split
 

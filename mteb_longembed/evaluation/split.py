@@ -72,15 +72,15 @@ class Split:
         return documents_of(self.corpus, self.task.metadata, self.subset)
 
     @cached_property
-    def groups(self) -> dict[str, list[str]]:
+    def clusters(self) -> dict[str, list[str]]:
         """The labels by which judged queries belong together: as their file says, or else their relevant documents."""
-        named = getattr(self.task, "groups", {})
-        groups = {}
+        named = getattr(self.task, "clusters", {})
+        clusters = {}
         for query, documents in self.judged.items():
-            groups[query] = sorted(document for document, grade in documents.items() if grade > 0)
+            clusters[query] = sorted(document for document, grade in documents.items() if grade > 0)
             if query in named:
-                groups[query] = [f"group {named[query]}"]
-        return groups
+                clusters[query] = [f"cluster {named[query]}"]
+        return clusters
 
     @cached_property
     def digest(self) -> str:
@@ -109,7 +109,7 @@ class Split:
             return []
         asked = self.judged_queries.items()
         texts = self.documents.texts
-        numbers = self.documents.numbers
+        numbers = self.documents.indices
         n = sum(texts[numbers[query]] == text.strip() for query, text in asked if query in numbers)
         if not n:
             return []

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-from mteb_longembed.encoders.spans import Span
 from mteb_longembed.errors import InputError
+from mteb_longembed.sentences import Span
 
 from .passages import CutText
 

@@ -11,8 +11,8 @@ from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.types import PromptType
 from torch.utils.data import DataLoader
 
+from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import LongModelMixin, LongSentenceTransformer
-from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ def check_as_described(model: LongModelMixin) -> None:
 class LongEncoder(SentenceTransformerEncoderWrapper):
     """An extended model as mteb's encoder, with its own prompts and similarity. Finished work is kept on disk.
 
-    The environment sets the model's `store` (`MTEB_LONGEMBED_STORE`).
+    The environment sets the model's `store` (`MTEB_LONGEMBED_CACHE`).
     """
 
     def __init__(self, model: LongSentenceTransformer, **kwargs: Any) -> None:
         super().__init__(model, **kwargs)
-        model.store = EmbeddingStore.from_environment()
+        model.embedding_cache = EmbeddingCache.from_environment()
 
     def encode(self, inputs: DataLoader[BatchedInput], **kwargs: Any) -> Array:
         """Encode as mteb does. A terminal shows a progress bar in tokens, unless `mteb run -v 0` turned it off."""

@@ -20,8 +20,9 @@ from mteb_longembed.hub import hub_answers
 from mteb_longembed.names import ZOO, is_bm25_name
 
 from .make import loaded_search, meta_of_bm25
+from .naming import read_name
 from .passage_bm25 import VERSION
-from .settings import BM25Settings, SearchSettings, read_name
+from .settings import BM25Settings, SearchSettings
 
 #: Version of this room's algorithms. It is part of the experiment of every name with settings of search.
 SEARCH_VERSION = "se8"
@@ -56,7 +57,7 @@ def model_meta(
     origin = base.origin or base.name
     known = find(origin) or _described_by_files(base)
     kind = "dense"
-    if settings.fuse:
+    if settings.fusion:
         kind = "hybrid"
     elif checkpoint.vectors is not None:
         kind = "late-interaction"
@@ -68,7 +69,7 @@ def model_meta(
     experiment = {**checkpoint.experiment, **settings.given}
     if settings:
         experiment["algorithm"] += f"-{SEARCH_VERSION}"
-    if settings.fuse:
+    if settings.fusion:
         experiment["algorithm"] += f"-bm25_{bm25_s.revision}{VERSION}"
     has_prompts = bool(base.entry.query_prompt or base.entry.document_prompt)
     fields: dict[str, Any] = {

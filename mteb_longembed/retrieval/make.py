@@ -1,4 +1,4 @@
-"""From a name to a scorer: what `mteb run`, `search` and `compare` all use."""
+"""Make the scorer of a name, for `mteb run`, `search` and `compare`."""
 
 import re
 from dataclasses import replace
@@ -12,26 +12,27 @@ from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
+from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder
-from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names import Vectors, is_extended_name
 
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder
-from .evidence import Evidence
-from .heads import Pass
+from .encoding import Pass
+from .expansion import QueryExpansion
+from .hybrid import Hybrid
 from .mteb_search import ForeignSearch, MTEBSearch
-from .neighbours import Neighbours
+from .naming import read_name, typed_name
 from .passage_bm25 import VERSION, PassageBM25
 from .scorer import Scorer, full_name, full_revision
-from .settings import TRUST, WINDOW, BM25Settings, SearchSettings, read_name, typed_name
-from .windows import Windows
+from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings
+from .vector_scorer import VectorScorer
 
 
 def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = None) -> Scorer:
-    """The scorer of a name: of an extended model, with or without settings of search, or of any model of mteb's.
+    """Return the scorer of a name: of an extended model, with or without search settings, or of any model of mteb's.
 
     Args:
         name: as for `mteb run -m`. A folder alone means `+none`, and `bm25` is ours.
@@ -56,7 +57,7 @@ def make_scorer(name: str, device: str | None = None, chunker: Chunker | None = 
 
 
 def scorer_of(model: Any) -> Scorer:
-    """mteb's object for a name as a scorer.
+    """Return mteb's object for a name as a scorer.
 
     Raises:
         ModelError: if it neither embeds nor searches.
@@ -71,16 +72,16 @@ def scorer_of(model: Any) -> Scorer:
 
 
 def encoder_in(model: Any) -> Any:
-    """mteb's encoder inside mteb's object for a name; the object itself if there is none."""
-    if isinstance(model, MTEBSearch) and isinstance(model.scorer, Windows):
+    """Return the encoder inside mteb's object for a name; the object itself if there is none."""
+    if isinstance(model, MTEBSearch) and isinstance(model.scorer, VectorScorer):
         return model.scorer.encoded.load()
     return model
 
 
 def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
-    """What mteb runs for a model of ours: an encoder, or a search where the name asks for one."""
+    """Return what mteb runs for a model of ours: an encoder, or a search where the name asks for one."""
     if isinstance(model, LongMultiVectorEncoder):
-        model.store = EmbeddingStore.from_environment()
+        model.embedding_cache = EmbeddingCache.from_environment()
         # as mteb's encoders hold theirs, without `encode`
         meta = ModelMeta.from_multi_vector_encoder_model(model)
         inner: Any = SimpleNamespace(model=model, mteb_model_meta=meta)
@@ -91,12 +92,8 @@ def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
     return cast("MTEBModels", MTEBSearch(searching(Pass(lambda: inner), None, settings)))
 
 
-def searching(
-    encoded: Pass,
-    vectors: Vectors | None,
-    settings: SearchSettings,
-) -> Scorer:
-    """The scorer over a pass that a name asks for.
+def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> Scorer:
+    """Return the scorer over a pass that a name asks for.
 
     Args:
         encoded: the pass.
@@ -104,50 +101,49 @@ def searching(
         settings: of the search.
 
     Raises:
-        IncompatibleError: if the model cannot have what is asked for.
+        IncompatibleError: if a setting does not fit the model.
     """
     if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
         return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.load())))
-    windows = Windows(encoded, vectors, settings)
-    if settings.fuse is None:
-        return windows
-    parts = [windows]
+    scorer = VectorScorer(encoded, vectors, settings)
+    if settings.fusion is None:
+        return scorer
+    parts = [scorer]
     if settings.weights or settings.whiten:
         plain = replace(settings, weights=None, whiten=None)
-        parts.insert(0, Windows(encoded, vectors, plain))
-    # words are asked by sentence where the encoder is, and their neighbours are those of the model itself
-    bm25 = BM25Settings(window=WINDOW, query=settings.query)
-    neighbours = Neighbours(partial(encoded.text_rows, parts[0].head))
-    return Evidence(parts, PassageBM25(bm25, neighbours=neighbours), settings.trust or TRUST)
+        parts.insert(0, VectorScorer(encoded, vectors, plain))
+    # BM25 scores by sentence where the vectors do, and the model itself expands queries
+    bm25 = BM25Settings(window=WINDOW, query="sentences" if settings.query == "sentences" else None)
+    expansion = QueryExpansion(partial(encoded.text_rows, parts[0].representation))
+    return Hybrid(parts, PassageBM25(bm25, expansion=expansion), settings.lexical_weight or LEXICAL_WEIGHT)
 
 
 def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
-    """The scorer of a BM25 of ours, with the model that gives words their neighbours.
+    """Return the scorer of a BM25 of ours, with the model that expands queries.
 
     Raises:
         IncompatibleError: if that model embeds nothing.
     """
     meta = meta_of_bm25(settings)
-    name = settings.neighbours
+    name = settings.expand
     if name is None:
         return PassageBM25(settings, meta)
     encoder = encoder_in(mteb.get_model(name, device=device))
     has_several_vectors = isinstance(getattr(encoder, "model", None), LongMultiVectorEncoder)
     if not hasattr(encoder, "encode") and not has_several_vectors:
         raise IncompatibleError(
-            f"neighbours needs an encoder, whose vectors of words are compared, got {name!r}, which embeds nothing: "
-            "give another model."
+            f"expand needs an encoder, which embeds terms, got {name!r}, which embeds nothing: give another model."
         )
     encoded = Pass(lambda: encoder)
-    return PassageBM25(settings, meta, Neighbours(partial(encoded.text_rows, encoded.head())))
+    return PassageBM25(settings, meta, QueryExpansion(partial(encoded.text_rows, encoded.represent())))
 
 
 def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
-    """mteb's description of a BM25 of ours: an experiment on its baseline."""
+    """Return mteb's description of a BM25 of ours: an experiment on its baseline."""
     experiment = {**settings.given, "algorithm": VERSION}
-    if settings.neighbours is not None:
-        model = mteb.get_model_meta(settings.neighbours, fetch_from_hf=True)
-        experiment["neighbours"] = full_name(model)
+    if settings.expand is not None:
+        model = mteb.get_model_meta(settings.expand, fetch_from_hf=True)
+        experiment["expand"] = full_name(model)
         experiment["algorithm"] += f"-{full_revision(model)}"
 
     # mteb copies what is no function
@@ -159,7 +155,7 @@ def meta_of_bm25(settings: BM25Settings) -> ModelMeta:
 
 
 def chunked_meta(name: str, chunker: NamedChunker) -> ModelMeta:
-    """mteb's description of a search over a user's chunks, each encoded on its own. It loads nothing."""
+    """Return mteb's description of a search over a user's chunks, each encoded on its own. It loads nothing."""
     known = mteb.get_model_meta(name, fetch_from_hf=True)
     name_of_all = full_name(known)
     tail = re.sub(r"[^\w.-]", "-", name_of_all.rpartition("/")[2])

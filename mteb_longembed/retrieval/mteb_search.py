@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from datasets import Dataset
 from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.text_table import stored_table, text_table
 from mteb_longembed.data.texts import language_of, query_texts, texts_of
 
+from .ranking import best_documents, matrices
 from .scorer import Documents, Scorer, Span, full_name, whole_documents
 
 if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata
-
-#: So many scores are in memory at the same time.
-MATRIX = 1 << 26
 
 
 class MTEBSearch:
@@ -82,31 +79,11 @@ class MTEBSearch:
             return best
         rows = chain.from_iterable(matrices(self.scorer, texts, len(documents)))
         for query, scores in zip(queries["id"], rows, strict=True):
-            asked = [key for key in top_ranked.get(query, ()) if key in documents.numbers]
-            candidates = {key: float(scores[documents.numbers[key]]) for key in asked}
+            asked = [key for key in top_ranked.get(query, ()) if key in documents.indices]
+            candidates = {key: float(scores[documents.indices[key]]) for key in asked}
             order = sorted(candidates.items(), key=lambda item: -item[1])
             best[query] = dict(order[:top_k])
         return best
-
-
-def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterator[np.ndarray]:
-    """The scores `[queries, documents]` of some queries after the others."""
-    size = max(MATRIX // max(n_documents, 1), 1)
-    for start in range(0, len(queries), size):
-        yield scorer.scores(queries[start : start + size])
-
-
-def best_documents(
-    scorer: Scorer, queries: Sequence[str], top_k: int, n_documents: int
-) -> list[list[tuple[float, int]]]:
-    """For each query the score and number of each of its best documents, best first; of equal ones, the first."""
-    found = []
-    for scores in matrices(scorer, queries, n_documents):
-        values, numbers = torch.from_numpy(scores).sort(dim=1, descending=True, stable=True)
-        for row, places in zip(values[:, :top_k], numbers[:, :top_k], strict=True):
-            ranked = torch.isfinite(row)
-            found.append(list(zip(row[ranked].tolist(), places[ranked].tolist(), strict=True)))
-    return found
 
 
 def documents_of(
@@ -146,12 +123,12 @@ class ForeignSearch:
         found = np.full((len(queries), len(documents)), -np.inf, np.float32)
         for number, row in enumerate(found):
             for key, score in ranked.get(str(number), {}).items():
-                row[documents.numbers[key]] = score
+                row[documents.indices[key]] = score
         return found
 
-    def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
+    def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
         """Whole documents: a search of mteb's tells of no passage."""
-        return whole_documents(self._documents, numbers)
+        return whole_documents(self._documents, indices)
 
     def _options(self, documents: Documents) -> dict[str, Any]:
         where = {"hf_split": "test", "hf_subset": "default", "num_proc": None}

@@ -1,90 +1,134 @@
-"""BM25 on documents, and by passage: a document is scored as a whole and by its windows of words."""
+"""BM25 of documents, and by passage: a document is scored as a whole and by its windows of words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from mteb.models.model_implementations.bm25 import bm25_s
-from mteb.models.model_meta import ModelMeta
 from scipy import sparse
 
 from mteb_longembed.sentences import WORDS_PER_TOKEN
 from mteb_longembed.word_borders import first_words
 
-from .neighbours import SHARE, Neighbours
-from .passages import windows_of
-from .postings import Asked, Postings
+from .analyzer import NO_TERM, Analyzer, Language, Terms
+from .joining import best_vector
+from .passages import short_windows
+from .postings import Postings, QueryTerms
 from .scorer import Documents, Span, by_sentence
 from .settings import BM25Settings
-from .vectors import best_vector
-from .words import NO_WORD, Cut, Words
+
+if TYPE_CHECKING:
+    from mteb.models.model_meta import ModelMeta
+
+    from .expansion import QueryExpansion
+    from .storage import Reader, Writer
 
 #: Version of this file's algorithm, part of mteb's experiment.
 VERSION = "p4"
-#: Of the query's best window: a window that scores so much less than the document's best counts e times less.
+#: As a share of the query's best window: a window that scores this much less than the best counts e times less.
 TEMPERATURE = 0.05
-#: Scores of windows that are in memory at the same time, and words of documents that are counted at the same time.
+#: Maximum number of scores of windows in memory, and of words of documents that are counted together.
 _MATRIX = 1 << 24
 _WORDS = 1 << 20
-#: Documents that are fetched at the same time.
+#: Number of documents that are fetched together.
 _AT_ONCE = 64
 #: Stands for the end of a text.
 _TO_THE_END = np.iinfo(np.int32).max
 
 
 class PassageBM25:
-    """BM25 of the whole document plus that of its windows, each divided by the query's highest.
+    """BM25 of the whole document plus BM25 of its windows, each divided by the query's highest score.
 
-    Without windows it is plain BM25. A document that matches no word of a query has the score 0.
+    Without windows it is plain BM25. A document that matches no term of a query has the score 0.
 
     Source: Callan 1994, SIGIR (passage-level evidence); Bendersky and Kurland 2010, doi:10.1007/s10791-009-9118-8
         (document and best passage). Sentences of a query: summed, as in arXiv:2201.01614.
     Differs: windows of words that overlap by half; all of them count, by the log of their mean exponential.
 
     Args:
-        settings: what its name asks for.
-        meta: mteb's description.
-        neighbours: of words, if the settings ask for them.
+        settings: of its name.
+        meta: mteb's description; None for that of mteb's own BM25.
+        expansion: of queries, if the settings ask for it.
     """
 
     def __init__(
         self,
         settings: BM25Settings | None = None,
-        meta: ModelMeta = bm25_s,
-        neighbours: Neighbours | None = None,
+        meta: ModelMeta | None = None,
+        expansion: QueryExpansion | None = None,
     ) -> None:
         self.settings = settings or BM25Settings()
-        self.meta = meta
-        self._neighbours = neighbours
+        self._meta = meta
+        self._expansion = expansion
+        self._language: Language | None = None
         self._documents = Documents([], [])
         self._forget()
 
+    @property
+    def meta(self) -> ModelMeta:
+        """mteb's description."""
+        if self._meta is None:
+            # an index of BM25 alone opens without mteb
+            from mteb.models.model_implementations.bm25 import bm25_s
+
+            self._meta = bm25_s
+        return self._meta
+
+    @meta.setter
+    def meta(self, meta: ModelMeta) -> None:
+        self._meta = meta
+
     def _forget(self) -> None:
+        if self._language is None or self._language.code != self._documents.language:
+            self._language = Language.of(self._documents.language)
         # a model finds other forms of a word by itself, and does better without stems (experiments/tried.md)
-        self._words = Words(self._documents.language, stems=self._neighbours is None)
+        self._analyzer = Analyzer(self._language, stems=self._expansion is None)
         self._whole = Postings()
         self._windows = self._whole
         if self.settings.window is not None:
             self._windows = Postings()
-        #: For each document that was read how many windows it has; and start and end of all windows in characters.
+        #: Number of windows of each document; and start and end of all windows in characters.
         self._counts = np.zeros(0, int)
         self._spans = np.zeros((0, 2), np.int32)
         self._forms: list[str] = []
 
     def fit(self, documents: Documents) -> None:
-        """Read documents, and forget those of the last call. They are counted when a query asks for them."""
+        """Take documents, and forget those of the last call. They are counted at the first query."""
         if documents is not self._documents:
             self._documents = documents
             self._forget()
 
     def add(self, documents: Documents) -> None:
-        """Read the documents behind those of before, which are not read again. Only new words are encoded."""
+        """Take the old documents and further ones after them. Only these are counted, and only new terms encoded."""
         self._documents = documents
 
+    def keep(self, documents: Documents, kept: np.ndarray) -> None:
+        """Take the old documents without some of them.
+
+        Args:
+            documents: those that stay, in their order.
+            kept: whether each of the old ones stays, bool `[old documents]`.
+        """
+        self._read()
+        windows = np.repeat(kept, self._counts)
+        texts = self._documents.texts
+        for index in np.flatnonzero(~kept).tolist():
+            self._analyzer.forget(self._beginning(texts[index]))
+        terms = self._analyzer.drop_unused()
+        self._whole.keep(kept, terms)
+        if self._windows is not self._whole:
+            self._windows.keep(windows, terms)
+        self._spans = self._spans[windows]
+        self._counts = self._counts[kept]
+        self._documents = documents
+        self._finish_reading()
+
+    # ---- scores ------------------------------------------------------------------------------------------
+
     def scores(self, queries: Sequence[str]) -> np.ndarray:
-        """The score of each document for each query, float32 `[queries, documents]`."""
+        """Return the score of each document for each query, float32 `[queries, documents]`."""
         self._read()
         size = max(_MATRIX // max(len(self._spans), 1), 1)
         found = [np.zeros((0, len(self._documents)), np.float32)]
@@ -93,7 +137,7 @@ class PassageBM25:
         return np.concatenate(found)
 
     def _scores(self, queries: Sequence[str]) -> np.ndarray:
-        whole = self._whole.scores(self._ask(queries))
+        whole = self._whole.scores(self._analyzed(queries))
         if (self.settings.window is None and self.settings.query is None) or not whole.size:
             return whole
         if self.settings.query is None:
@@ -103,59 +147,61 @@ class PassageBM25:
         return _scaled(whole) + _scaled(of_windows)
 
     def _window_scores(self, queries: Sequence[str]) -> np.ndarray:
-        """The score of each document from those of its windows, `[queries, documents]`."""
-        scores = self._windows.scores(self._ask(queries))
+        """Return the score of each document by its windows, `[queries, documents]`."""
+        scores = self._windows.scores(self._analyzed(queries))
         if self.settings.score == "max":
             return best_vector(scores, self._counts)
         temperature = np.float32(TEMPERATURE) * np.maximum(scores.max(axis=1, keepdims=True), 1e-9)
-        # as `all_vectors`, in fewer steps: no score is more than 20 temperatures, so that nothing overflows
+        # as `all_vectors`, in fewer steps: no score exceeds 20 temperatures, so nothing overflows
         scores /= temperature
         np.exp(scores, out=scores)
         mean = np.add.reduceat(scores, np.cumsum(self._counts) - self._counts, axis=1) / self._counts
         found: np.ndarray = temperature * np.log(mean)
         return found
 
-    def evidence(self, queries: Sequence[str]) -> np.ndarray:
-        """What the words of each query tell of each document, in nats, float32 `[queries, documents]`.
+    def log_odds(self, queries: Sequence[str]) -> np.ndarray:
+        """Return the lexical evidence for each document as log-odds, float32 `[queries, documents]`.
 
-        A score, divided by the query's best, times the rarity of the query's words and the square of their coverage:
-        the share of the rarity that the query's best document has. Of a word that it lacks, a neighbour has a share.
+        The score divided by the query's best, times the IDF of the query's terms and the square of their coverage: the
+        share of the IDF that the query's best document has. A neighbour of a missing term counts with its weight.
         """
         scores = self.scores(queries)
         if not scores.any():
             return scores
-        most = np.zeros((len(queries), 1), np.float32)
+        highest = np.zeros((len(queries), 1), np.float32)
         for row, (query, document) in enumerate(zip(queries, scores.argmax(axis=1).tolist(), strict=True)):
-            asked = self._ask([query])
-            shares = self._whole.capped(asked)
-            shares.data *= self._whole.has(document, shares.indices)
-            rarity = self._whole.idf_of(asked.own)
-            if rarity.any():
-                most[row] = (shares.max(axis=1).toarray().ravel() @ rarity) ** 2 / rarity.sum()
-        return most * _scaled(scores)
+            terms = self._analyzed([query])
+            weights = self._whole.capped(terms)
+            weights.data *= self._whole.has(document, weights.indices)
+            idf = self._whole.idf_of(terms.own)
+            if idf.any():
+                highest[row] = (weights.max(axis=1).toarray().ravel() @ idf) ** 2 / idf.sum()
+        return highest * _scaled(scores)
 
-    def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """For each query, the best neighbouring sentences in the best window of each of these documents."""
+    # ---- passages ----------------------------------------------------------------------------------------
+
+    def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
+        """Return, for each query, the best consecutive sentences in the best window of each of these documents."""
         self._read()
         starts = np.cumsum(self._counts) - self._counts
         found = []
-        for query, of_query in zip(queries, numbers, strict=True):
-            asked = self._ask([query])
-            (scores,) = self._windows.scores(asked)
-            weights = self._windows.capped(asked).tocoo()
+        for query, of_query in zip(queries, indices, strict=True):
+            terms = self._analyzed([query])
+            (scores,) = self._windows.scores(terms)
+            weights = self._windows.capped(terms).tocoo()
             weights.data *= self._windows.idf[weights.col]
             spans = []
-            for number in of_query:
-                own = slice(starts[number], starts[number] + self._counts[number])
+            for index in of_query:
+                own = slice(starts[index], starts[index] + self._counts[index])
                 start, end = self._spans[own][scores[own].argmax()].tolist()
-                text = self._documents.texts[number]
+                text = self._documents.texts[index]
                 spans.append(self._narrowed(text, start, min(end, len(text)), weights))
             found.append(spans)
         return found
 
     def _narrowed(self, text: str, start: int, end: int, weights: sparse.coo_array) -> Span:
-        """The neighbouring sentences in a part of a text whose words weigh most, by `[asked, words]`."""
-        spans = windows_of(text[start:end]) or [(0, end - start)]
+        """Return the sentences of a window whose terms weigh most, by `[query terms, terms]`."""
+        spans = short_windows(text[start:end]) or [(0, end - start)]
         totals = []
         for first, last in spans:
             best = np.zeros(weights.shape[0], np.float32)
@@ -166,120 +212,174 @@ class PassageBM25:
         return start + first, start + last
 
     def _present(self, text: str) -> np.ndarray:
-        """Whether a text has each word of the documents, `[words]`."""
-        present = np.zeros(len(self._words) + 1, bool)
-        # the last place is that of all other words
-        present[[self._words.numbers.get(word, NO_WORD) for word, _ in self._words.of_query(text)]] = True
+        """Return whether a text has each index term, bool `[terms]`."""
+        present = np.zeros(len(self._analyzer) + 1, bool)
+        terms = self._analyzer.query_terms(text)
+        # the last element stands for all other terms
+        present[[self._analyzer.vocabulary.get(term, NO_TERM) for term, _ in terms]] = True
         return present[:-1]
 
     def matches(self, query: str, text: str) -> dict[str, str]:
-        """Each word of a query that a text matches, and the word of the text that it matches best."""
+        """Return each query term that a text matches, with the word of the text that it matches best."""
         self._read()
         present = self._present(text)
         found = {}
-        for form, numbers, shares in self._matched(query):
-            data = shares * self._whole.idf[numbers] * present[numbers]
-            if data.any():
-                found[form] = self._forms[numbers[data.argmax()]]
+        for form, ids, weights in self._matched(query):
+            values = weights * self._whole.idf[ids] * present[ids]
+            if values.any():
+                found[form] = self._forms[ids[values.argmax()]]
         return found
 
-    def weighted_words(self, query: str) -> dict[str, dict[str, float]]:
-        """For each word of a query the words of the documents that it matches, with their shares, best first.
+    def weighted_terms(self, query: str) -> dict[str, dict[str, float]]:
+        """Return for each query term the index terms that it matches, with their weights, best first.
 
         Only the best match of each counts: `dis_max` in Elasticsearch and OpenSearch.
         """
         self._read()
         found = {}
-        for form, numbers, shares in self._matched(query):
-            order = np.argsort(-shares, kind="stable")
-            pairs = zip(numbers[order].tolist(), shares[order].tolist(), strict=True)
-            found[form] = {self._forms[number]: round(share, 4) for number, share in pairs}
+        for form, ids, weights in self._matched(query):
+            order = np.argsort(-weights, kind="stable")
+            pairs = zip(ids[order].tolist(), weights[order].tolist(), strict=True)
+            found[form] = {self._forms[index]: round(weight, 4) for index, weight in pairs}
         return found
 
     def _matched(self, query: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Each word of a query as it is typed, with the numbers of the words that it matches and their shares."""
-        asked = self._ask([query])
-        shares = self._whole.capped(asked)
-        for row, form in enumerate(asked.forms):
-            own = slice(shares.indptr[row], shares.indptr[row + 1])
-            yield form, shares.indices[own], shares.data[own]
+        """Yield each query term as it is typed, with the ids of the terms that it matches and their weights."""
+        terms = self._analyzed([query])
+        weights = self._whole.capped(terms)
+        for row, form in enumerate(terms.forms):
+            own = slice(weights.indptr[row], weights.indptr[row + 1])
+            yield form, weights.indices[own], weights.data[own]
 
-    def _ask(self, queries: Sequence[str]) -> Asked:
-        """The words of queries, each once. To find neighbours, words that no document has are encoded."""
-        of_queries = list(map(self._words.of_query, queries))
+    def _analyzed(self, queries: Sequence[str]) -> QueryTerms:
+        """Return the terms of queries, each once. Expansion encodes terms that no document has."""
+        of_queries = list(map(self._analyzer.query_terms, queries))
         forms: dict[str, str] = {}
-        for word, form in chain.from_iterable(of_queries):
-            forms.setdefault(word, form)
-        places = {word: place for place, word in enumerate(forms)}
-        columns = [places[word] for word, _ in chain.from_iterable(of_queries)]
+        for term, form in chain.from_iterable(of_queries):
+            forms.setdefault(term, form)
+        column_of = {term: column for column, term in enumerate(forms)}
+        columns = [column_of[term] for term, _ in chain.from_iterable(of_queries)]
         ends = np.cumsum([0, *map(len, of_queries)])
         ones = np.ones(len(columns), np.float32)
         counts = sparse.csr_array((ones, columns, ends), (len(queries), len(forms)))
         counts.sum_duplicates()
-        own = np.array([self._words.numbers.get(word, NO_WORD) for word in forms], int)
-        known = np.flatnonzero(own != NO_WORD)
+        own = np.array([self._analyzer.vocabulary.get(term, NO_TERM) for term in forms], int)
+        known = np.flatnonzero(own != NO_TERM)
         ones = np.ones(len(known), np.float32)
-        shares = sparse.csr_array((ones, (known, own[known])), (len(forms), len(self._words)))
-        if self._neighbours is not None:
-            shares += SHARE * self._neighbours.of(list(forms.values()), own)
-        return Asked(list(forms.values()), own, counts, shares)
+        matches = sparse.csr_array((ones, (known, own[known])), (len(forms), len(self._analyzer)))
+        if self._expansion is not None:
+            matches += self._expansion.of(list(forms.values()), own)
+        return QueryTerms(list(forms.values()), own, counts, matches)
 
     # ---- reading -----------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Read the documents that are not yet read."""
+        """Analyze the documents that are not yet analyzed."""
         first = len(self._counts)
         if first == len(self._documents):
             return
         try:
-            cuts: list[Cut] = []
+            batch: list[Terms] = []
             n_words = 0
             for text in self._texts_from(first):
-                if self.settings.target_len is not None:
-                    text = first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
-                cuts.append(self._words.read(text))
-                n_words += len(cuts[-1].ids)
+                batch.append(self._analyzer.analyze(self._beginning(text)))
+                n_words += len(batch[-1].ids)
                 if n_words > _WORDS:
-                    self._count(cuts)
-                    cuts = []
+                    self._count(batch)
+                    batch = []
                     n_words = 0
-            self._count(cuts)
+            self._count(batch)
         except BaseException:
             self._forget()
             raise
-        self._forms = self._words.forms()
-        if self._neighbours is not None:
-            self._neighbours.fit(self._forms)
+        self._finish_reading()
+
+    def _finish_reading(self) -> None:
+        self._forms = self._analyzer.forms()
+        if self._expansion is not None:
+            self._expansion.fit(self._forms)
+
+    def _beginning(self, text: str) -> str:
+        """Return as much of a text as the target length allows."""
+        if self.settings.target_len is None:
+            return text
+        return first_words(text, int(self.settings.target_len * WORDS_PER_TOKEN))
 
     def _texts_from(self, first: int) -> Iterator[str]:
-        """The texts of the documents that are not yet read; one by one they would take far longer from the disk."""
+        """Yield the texts from this index on; fetching them one by one would take far longer."""
         n_documents = len(self._documents)
         for start in range(first, n_documents, _AT_ONCE):
             yield from self._documents.texts[start : min(start + _AT_ONCE, n_documents)]
 
-    def _count(self, cuts: Sequence[Cut]) -> None:
-        if not cuts:
+    def _count(self, batch: Sequence[Terms]) -> None:
+        if not batch:
             return
-        self._whole.append([cut.ids for cut in cuts], len(self._words))
+        self._whole.append([terms.ids for terms in batch], len(self._analyzer))
         rows = []
-        starts = []
-        for cut in cuts:
-            firsts, lasts = window_borders(len(cut.starts), self.settings.window)
-            # a window begins with its first word, and goes on to the next word behind its last one
-            places = np.append(cut.starts, _TO_THE_END)
-            starts.append(np.stack([places[firsts], places[lasts]], axis=1))
-            for first, last in np.searchsorted(cut.places, np.stack([firsts, lasts], axis=1)).tolist():
-                rows.append(cut.ids[first:last])
+        spans = []
+        for terms in batch:
+            firsts, lasts = window_borders(len(terms.starts), self.settings.window)
+            # a window begins with its first word, and ends where the word after its last one begins
+            starts = np.append(terms.starts, _TO_THE_END)
+            spans.append(np.stack([starts[firsts], starts[lasts]], axis=1))
+            for first, last in np.searchsorted(terms.positions, np.stack([firsts, lasts], axis=1)).tolist():
+                rows.append(terms.ids[first:last])
         if self.settings.window is not None:
-            self._windows.append(rows, len(self._words))
-        self._spans = np.concatenate([self._spans, *starts], dtype=np.int32)
-        self._counts = np.append(self._counts, list(map(len, starts)))
+            self._windows.append(rows, len(self._analyzer))
+        self._spans = np.concatenate([self._spans, *spans], dtype=np.int32)
+        self._counts = np.append(self._counts, list(map(len, spans)))
+
+    # ---- saving ------------------------------------------------------------------------------------------
+
+    def save(self, writer: Writer) -> None:
+        """Write the postings, the vocabulary and the vectors of its terms."""
+        self._read()
+        language: Any = self._language
+        writer.settings["language"] = {
+            "code": language.code,
+            "stemmer": language.stemmer,
+            "stop_words": sorted(language.stop_words),
+        }
+        vocabulary = self._analyzer.state()
+        writer.texts("vocabulary", vocabulary.pop("vocabulary"))
+        writer.texts("words", vocabulary.pop("words"))
+        writer.texts("forms", self._forms)
+        writer.arrays("analyzer", vocabulary)
+        writer.arrays("windows", {"counts": self._counts, "spans": self._spans})
+        writer.arrays("postings", dict(self._whole.state()))
+        if self._windows is not self._whole:
+            writer.arrays("window-postings", dict(self._windows.state()))
+        if self._expansion is not None:
+            writer.arrays("expansion", dict(self._expansion.state()))
+
+    def restore(self, reader: Reader, documents: Documents) -> None:
+        """Take over the postings of a saved index."""
+        fields: Mapping[str, Any] = reader.settings["language"]
+        self._language = Language(fields["code"], fields["stemmer"], frozenset(fields["stop_words"]))
+        self._documents = documents
+        self._forget()
+        self._analyzer.restore(
+            {
+                **reader.arrays("analyzer"),
+                "vocabulary": reader.texts("vocabulary"),
+                "words": reader.texts("words"),
+            }
+        )
+        self._forms = reader.texts("forms")
+        windows = reader.arrays("windows")
+        self._counts = windows["counts"]
+        self._spans = windows["spans"]
+        self._whole.restore(reader.arrays("postings"))
+        if self._windows is not self._whole:
+            self._windows.restore(reader.arrays("window-postings"))
+        if self._expansion is not None:
+            self._expansion.restore(reader.arrays("expansion"), self._forms)
 
 
 def window_borders(n: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """The first words of the windows of `size` words in a text of `n`, and the words behind their last ones.
+    """Return the first words of the windows of `size` words in a text of `n`, and the words after their last ones.
 
-    Neighbouring windows share half of their words. There is at least one window; without a size it is the whole text.
+    Consecutive windows share half of their words. There is at least one window; without a size it is the whole text.
 
     >>> [borders.tolist() for borders in window_borders(10, 4)]
     [[0, 2, 4, 6], [4, 6, 8, 10]]
@@ -292,6 +392,6 @@ def window_borders(n: int, size: int | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scaled(scores: np.ndarray) -> np.ndarray:
-    """Scores `[queries, documents]`, each query's divided by its highest."""
+    """Divide the scores of each query, `[queries, documents]`, by its highest one."""
     scaled: np.ndarray = scores / np.maximum(scores.max(axis=1, keepdims=True, initial=0), 1e-9)
     return scaled

@@ -9,16 +9,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
-from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.data.texts import ENGLISH
-from mteb_longembed.encoders.spans import Span as Span
-from mteb_longembed.names import name_of, revision_of
+from mteb_longembed.names import ENGLISH, name_of, revision_of
+from mteb_longembed.sentences import Span as Span
 from mteb_longembed.sentences import sentences
-from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
 
 if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata
+    from mteb.models.model_meta import ModelMeta
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,22 +36,25 @@ class Documents:
         return len(self.ids)
 
     @cached_property
-    def numbers(self) -> dict[str, int]:
-        """The number of each document by its id."""
-        return {key: number for number, key in enumerate(self.ids)}
+    def indices(self) -> dict[str, int]:
+        """The index of each document by its id."""
+        return {key: index for index, key in enumerate(self.ids)}
 
     @property
     def metadata(self) -> TaskMetadata:
         """Their task's; for documents that belong to none, that of a search."""
         if self.task is not None:
             return self.task
+        # an index of BM25 alone opens without mteb
+        from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
+
         fields = {"name": "Search", "eval_langs": [self.language]}
         return LongEmbedPasskey.metadata.model_copy(update=fields)
 
 
-def whole_documents(documents: Documents, numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
+def whole_documents(documents: Documents, indices: Sequence[Sequence[int]]) -> list[list[Span]]:
     """The passages of a scorer that knows of none: all of each document."""
-    return [[(0, len(documents.texts[number])) for number in of_query] for of_query in numbers]
+    return [[(0, len(documents.texts[index])) for index in of_query] for of_query in indices]
 
 
 def by_sentence(scores: Callable[[Sequence[str]], np.ndarray], queries: Sequence[str]) -> np.ndarray:
@@ -82,8 +83,8 @@ class Scorer(Protocol):
     def scores(self, queries: Sequence[str]) -> np.ndarray:
         """The score of each document for each query, float32 `[queries, documents]`."""
 
-    def passages(self, queries: Sequence[str], numbers: Sequence[Sequence[int]]) -> list[list[Span]]:
-        """For each query, the best passage of each of these documents, by their numbers."""
+    def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
+        """For each query, the best passage of each of these documents, by their indices."""
 
 
 def full_name(meta: ModelMeta) -> str:

@@ -1,28 +1,37 @@
-"""Search over one's own documents: add them, ask, and see the passage that answers."""
+"""Search over one's own documents: add them, ask, see the passage that answers; save the index and open it again."""
 
+from __future__ import annotations
+
+import contextlib
+import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
-from typing import Any, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
-from datasets import Dataset, concatenate_datasets
+import numpy as np
+import pyarrow
 
-from mteb_longembed.data.check import read_texts
-from mteb_longembed.data.table import Source
-from mteb_longembed.data.task import check_language
-from mteb_longembed.data.text_table import stored_table
-from mteb_longembed.data.texts import ENGLISH
-from mteb_longembed.encoders.tokens import read_given, without_surrogates
-from mteb_longembed.errors import InputError
-from mteb_longembed.hub import silence
+from mteb_longembed.data.stored_texts import Texts, pairs, stored_texts
+from mteb_longembed.errors import IndexFolderError, InputError
+from mteb_longembed.files import make_folder
+from mteb_longembed.given import read_given, without_surrogates
+from mteb_longembed.names import ENGLISH, MTEB_BM25, absolute_name, is_bm25_name
 
-from .chunks import Chunker
-from .make import make_scorer
-from .mteb_search import MTEBSearch, best_documents
-from .passage_bm25 import PassageBM25
-from .scorer import Documents, Scorer, full_name
-from .windows import Windows
+from .passage_bm25 import VERSION, PassageBM25
+from .ranking import best_documents
+from .scorer import Documents, Scorer, full_name, full_revision
+from .settings import BM25Settings
+from .storage import Reader, Writer, write_lock
+
+if TYPE_CHECKING:
+    from mteb_longembed.data.table import Source
+
+    from .chunks import Chunker
+    from .mteb_search import MTEBSearch
 
 
 @dataclass(frozen=True)
@@ -32,55 +41,79 @@ class Hit:
     id: str  #: of the document
     score: float  #: of the document, by the rule of the model's name
     start: int  #: first character of the passage
-    end: int  #: the character behind its last one
+    end: int  #: end of the passage, excluded
     passage: str  #: the text of the best window or span; with `passages=False` and one vector, the text that was read
     document: str = field(default="", repr=False)  #: all of its text
-    #: BM25 alone: the words of the query that the passage matches, and the word of the passage that each matches best
+    #: BM25 alone: the query terms that the passage matches, and the word of the passage that each matches best
     words: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def around(self, n: int) -> str:
-        """The passage with up to `n` characters of the document before it and behind it."""
+        """Return the passage with up to `n` characters of the document before and after it."""
         return self.document[max(self.start - n, 0) : self.end + n]
 
 
 class Searcher:
-    """Documents, and the scorer that finds them. `search` makes one. Their texts are in a temporary file.
+    """Documents, and the scorer that finds them. `search` makes one, and `open_index` opens a saved one.
 
-    Threads may share it: one call runs at a time. So may processes that are forked from this one, each of which has its
-    own from then on; it cannot be pickled. An `add` that fails changes nothing.
+    Until it is saved, its texts and vectors are in temporary files. Threads may share it: one call runs at a time. So
+    may processes that are forked from this one, each of which has its own from then on. A saved index can be pickled:
+    another process opens its folder. An `add` that fails changes nothing.
 
     Args:
         scorer: what scores documents. It gets the documents of this searcher, and no others.
         passages: whether a hit shows the best window of a document that has one vector.
         language: of BM25's stop words and stems, as mteb writes it, such as `deu-Latn`. None for English.
+        name: by which `open_index` makes the scorer again; empty for a scorer that has none.
     """
 
-    def __init__(self, scorer: Scorer, *, passages: bool = True, language: str | None = None) -> None:
+    def __init__(
+        self, scorer: Scorer, *, passages: bool = True, language: str | None = None, name: str = ""
+    ) -> None:
         self.scorer = scorer
+        self.name = name
+        self.shows_passages = passages
         #: The documents that have text, in the order in which the scorer knows them.
-        self._tables: list[Dataset] = []
+        self._tables: list[pyarrow.Table] = []
         self._documents = Documents([], [], language or ENGLISH)
         #: The ids of documents without text. They are kept and never found.
         self.empty: list[str] = []
-        # several parts of a fusion have vectors, and the last one shows passages
-        vectors = getattr(scorer, "vectors", [scorer])[-1]
-        if isinstance(vectors, Windows):
+        # several parts of a hybrid have vectors, and the last one shows passages
+        vectors: Any = getattr(scorer, "vectors", [scorer])[-1]
+        if hasattr(vectors, "finds_windows"):
             vectors.finds_windows = passages
         self._lock = threading.RLock()
+        #: The version of the saved index whose files are mapped.
+        self._saved: Reader | None = None
 
     @property
     def protocol(self) -> MTEBSearch:
         """The same search as mteb's search protocol: `index`, `search`, `mteb_model_meta`."""
+        from .mteb_search import MTEBSearch
+
         return MTEBSearch(self.scorer)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the saved index; None for a searcher that is not saved."""
+        return None if self._saved is None else self._saved.folder
 
     def __len__(self) -> int:
         return len(self._documents) + len(self.empty)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({full_name(self.scorer.meta)}, {len(self):,} documents)"
+        return f"{type(self).__name__}({self.name or full_name(self.scorer.meta)}, {len(self):,} documents)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.folder is None:
+            raise InputError(
+                "only a saved searcher can be pickled, because its files are temporary: save it first."
+            )
+        return partial(open_index, passages=self.shows_passages), (self.folder,)
+
+    # ---- documents ---------------------------------------------------------------------------------------
 
     def add(self, ids: Iterable[str], texts: Iterable[str]) -> None:
-        """Encode documents and add them.
+        """Encode documents and add them; to a saved index as a whole or not at all.
 
         Both iterables are read once, side by side, and no more than a few texts of them are in memory. With `weights=`
         and `whiten=` the first call counts, and a new searcher counts anew.
@@ -92,8 +125,10 @@ class Searcher:
         Raises:
             InputError: if an id is known, given twice or no text; if a text is none; or if the numbers differ.
             StorageError: if the disk refuses a write.
+            IndexFolderError: if another process writes, or has written, to the saved index.
         """
-        self._add_all(_pairs(ids, texts))
+        with self._writing():
+            self._add(_pairs(ids, texts))
 
     def read(self, source: Source) -> None:
         """Add the documents of a file, of a folder of texts or of Parquet files, of a table, or of a stream of rows.
@@ -103,51 +138,163 @@ class Searcher:
 
         Raises:
             DataError: if the source cannot be read, or a row breaks a rule.
-            InputError, StorageError: as for `add`.
+            InputError, StorageError, IndexFolderError: as for `add`.
         """
-        self._add_all(read_texts(source))
+        from mteb_longembed.data.check import read_texts
 
-    def _add_all(self, documents: Iterable[tuple[str, str]]) -> None:
-        """Add documents, each with its id."""
+        with self._writing():
+            self._add(read_texts(source))
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Remove documents. Weights and whitening stay as they were fitted.
+
+        Raises:
+            InputError: if an id is not known, or the scorer cannot remove documents.
+            IndexFolderError: as for `add`.
+        """
+        with self._writing():
+            self._remove(list(read_given("ids", ids, keys=True)))
+
+    def replace(self, ids: Iterable[str], texts: Iterable[str]) -> None:
+        """Replace documents by new texts. They come after all others. Arguments and errors as for `add`."""
+        rows = list(_pairs(ids, texts))
+        with self._writing():
+            self._remove([key for key, _ in rows])
+            self._add(rows)
+
+    def _add(self, documents: Iterable[tuple[str, str]]) -> None:
         empty: list[str] = []
-        with self._lock, silence():  # of bars for tables that are made in no time
-            tables = list(self._tables)
-            tables.append(stored_table(self._read_given(documents, empty)))
-            # tables of like size become one, so that there are few open files
-            while len(tables) > 1 and len(tables[-2]) < 2 * len(tables[-1]):
-                merged = concatenate_datasets(tables[-2:])
-                tables[-2:] = [stored_table((row["id"], row["text"]) for row in merged)]
-            if len(tables[-1]):
-                rows = concatenate_datasets(tables)
-                read = Documents(list(rows["id"]), rows["text"], self._documents.language)
-                fit = self.scorer.fit
-                if len(self._documents):
-                    fit = getattr(self.scorer, "add", fit)
-                fit(read)
-                self._documents = read
-                self._tables = tables
-            self.empty += empty
+        tables = list(self._tables)
+        tables.append(stored_texts(self._checked(documents, empty)))
+        first = 0 if self._saved is None else 1  # the table of the saved index stays
+        # tables of similar size are merged, so that there are few open files
+        while len(tables) > first + 1 and len(tables[-2]) < 2 * len(tables[-1]):
+            merged = pyarrow.concat_tables(tables[-2:])
+            tables[-2:] = [stored_texts(pairs(merged))]
+        if len(tables[-1]):
+            read = self._documents_of(tables)
+            fit = self.scorer.fit
+            if len(self._documents):
+                fit = getattr(self.scorer, "add", fit)
+            fit(read)
+            self._documents = read
+            self._tables = tables
+        self.empty += empty
 
-    def _read_given(
-        self, documents: Iterable[tuple[str, str]], empty: list[str]
-    ) -> Iterator[tuple[str, str]]:
-        """Documents that have text. The ids of the others are noted."""
+    def _remove(self, ids: Sequence[str]) -> None:
+        keep: Any = getattr(self.scorer, "keep", None)
+        if keep is None:
+            raise InputError(f"{self!r} cannot remove documents: make a new searcher without them.")
+        empty = set(self.empty)
+        for key in ids:
+            if key not in self._documents.indices and key not in empty:
+                raise InputError(f"an id must be known to be removed, got {key!r}.")
+        gone = set(ids)
+        self.empty = [key for key in self.empty if key not in gone]
+        kept = np.array([key not in gone for key in self._documents.ids], bool)
+        if kept.all():
+            return
+        rows = pairs(pyarrow.concat_tables(self._tables))
+        tables = [stored_texts((key, text) for key, text in rows if key not in gone)]
+        read = self._documents_of(tables)
+        keep(read, kept)
+        self._documents = read
+        self._tables = tables
+
+    def _documents_of(self, tables: Sequence[pyarrow.Table]) -> Documents:
+        rows = pyarrow.concat_tables(tables)
+        return Documents(rows["id"].to_pylist(), Texts(rows), self._documents.language)
+
+    def _checked(self, documents: Iterable[tuple[str, str]], empty: list[str]) -> Iterator[tuple[str, str]]:
+        """Yield documents that have text, and note the ids of the others."""
         known = {*self._documents.ids, *self.empty}
         for key, text in documents:
             if not key or key != without_surrogates(key):
                 raise InputError(
-                    f"an id must have at least one character and no half ones, got {key!r}: give another id."
+                    f"an id must have at least one character and no surrogates, got {key!r}: give another id."
                 )
             if key in known:
                 raise InputError(
-                    f"ids must be new, got {key!r} a second time: give the document another id, or start a new "
-                    "search."
+                    f"ids must be new, got {key!r} a second time: give the document another id, or replace it."
                 )
             known.add(key)
             if not text or text.isspace():
                 empty.append(key)
             else:
                 yield key, text
+
+    # ---- saving ------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> None:
+        """Save the index to a new folder. From then on, each change of the searcher is saved there at once.
+
+        Raises:
+            InputError: if the folder holds another index, or the scorer cannot be saved.
+            IndexFolderError: if another process writes to the folder.
+            StorageError: if the disk refuses a file.
+        """
+        path = Path(folder).absolute()
+        if not self.name or not hasattr(self.scorer, "save"):
+            raise InputError(
+                f"{self!r} cannot be saved: only a search by the name of an extended model or of BM25, without a "
+                "chunker of your own, can be made again."
+            )
+        if not len(self._documents):
+            raise InputError("an index needs documents with text to be saved: add some first.")
+        make_folder("an index", path)
+        with self._lock, write_lock(path):
+            if self.folder != path and (path / "index.json").exists():
+                raise InputError(f"{path} holds an index already: give another folder.")
+            self._commit(path)
+
+    def _commit(self, path: Path) -> None:
+        before = self._saved if self.folder == path else None
+        writer = Writer(path, before)
+        with writer.refusals():
+            writer.documents(*self._tables)
+            scorer: Any = self.scorer
+            scorer.save(writer)
+            reader = writer.commit(
+                name=self.name,
+                revision=None if _is_lexical(self.name) else full_revision(self.scorer.meta),
+                versions=_versions(),
+                documents=len(self._documents),
+                empty=self.empty,
+            )
+        self._take_over(reader)
+
+    def _take_over(self, reader: Reader) -> None:
+        """Read everything from a saved index."""
+        self._saved = reader
+        self._tables = [reader.documents]
+        self.empty = list(reader.manifest["empty"])
+        language = reader.settings.get("language", {}).get("code", self._documents.language)
+        self._documents = Documents([], [], language)
+        self._documents = self._documents_of(self._tables)
+        scorer: Any = self.scorer
+        scorer.restore(reader, self._documents)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold all locks; afterwards save the change where the index is saved, or take it back if it failed."""
+        with self._lock, _silenced():
+            if self._saved is None:
+                yield
+                return
+            with write_lock(self._saved.folder):
+                now = Reader(self._saved.folder)
+                if now.version != self._saved.version:
+                    raise IndexFolderError(
+                        f"the index in {self._saved.folder} was changed after it was opened: open it again."
+                    )
+                try:
+                    yield
+                    self._commit(self._saved.folder)
+                except BaseException:
+                    self._take_over(self._saved)
+                    raise
+
+    # ---- search ------------------------------------------------------------------------------------------
 
     @overload
     def search(self, query: str, k: int = 10) -> list[Hit]: ...
@@ -156,10 +303,10 @@ class Searcher:
     def search(self, query: list[str], k: int = 10) -> list[list[Hit]]: ...
 
     def search(self, query: str | list[str], k: int = 10) -> list[Hit] | list[list[Hit]]:
-        """The `k` best documents of a query, best first; all if there are fewer. A list of queries gives lists.
+        """Return the `k` best documents of a query, best first; all if there are fewer. A list of queries gives lists.
 
-        Of those with equal scores, the one that was added first comes first. BM25 alone finds only documents that share
-        a word with the query.
+        Of documents with equal scores, the one that was added first comes first. BM25 alone finds only documents that
+        share a term with the query.
 
         Raises:
             InputError: if the query is no text, `k` is below 1, or no document has text.
@@ -176,38 +323,101 @@ class Searcher:
             raise InputError("search needs documents with text: add some first.")
         if not queries:
             return []
-        with self._lock, silence():
+        with self._lock, _silenced():
             return self._found(queries, k)
 
     def _found(self, queries: list[str], k: int) -> list[list[Hit]]:
         documents = self._documents
         rankings = []
-        for pairs in best_documents(self.scorer, queries, k, len(documents)):
+        for ranking in best_documents(self.scorer, queries, k, len(documents)):
             if isinstance(self.scorer, PassageBM25):
-                pairs = [(score, number) for score, number in pairs if score > 0]
-            rankings.append(pairs)
-        spans = self.scorer.passages(queries, [[number for _, number in ranking] for ranking in rankings])
+                ranking = [(score, index) for score, index in ranking if score > 0]
+            rankings.append(ranking)
+        spans = self.scorer.passages(queries, [[index for _, index in ranking] for ranking in rankings])
         matches: Any = getattr(self.scorer, "matches", lambda query, passage: {})
         hits = []
         for query, ranking, of_query in zip(queries, rankings, spans, strict=True):
             found = []
-            for (score, number), (start, end) in zip(ranking, of_query, strict=True):
-                text = documents.texts[number]
+            for (score, index), (start, end) in zip(ranking, of_query, strict=True):
+                text = documents.texts[index]
                 passage = text[start:end]
                 words = matches(query, passage)
-                found.append(Hit(documents.ids[number], float(score), start, end, passage, text, words))
+                found.append(
+                    Hit(documents.ids[index], float(score), int(start), int(end), passage, text, words)
+                )
             hits.append(found)
         return hits
 
 
+def _silenced() -> contextlib.AbstractContextManager[None]:
+    """Switch off the bars of libraries for tables that are made in no time, where these libraries are loaded."""
+    if "datasets" not in sys.modules:
+        return contextlib.nullcontext()
+    from mteb_longembed.hub import silence
+
+    return silence()
+
+
 def _pairs(ids: Iterable[str], texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each id with its text."""
+    """Yield each id with its text."""
     missing: Any = None  # neither an id nor a text may be None
     given = read_given("ids", ids, keys=True), read_given("documents", texts)
     for key, text in zip_longest(*given, fillvalue=missing):
         if key is missing or text is missing:
             raise InputError("every document needs an id, got more of one than of the other: give as many.")
         yield key, text
+
+
+def open_index(folder: str | Path, *, device: str | None = None, passages: bool = True) -> Searcher:
+    """Open a saved index. Its files are mapped into memory; nothing is encoded or counted again.
+
+    An index of BM25 without query expansion opens without torch, transformers and mteb.
+
+    Args:
+        folder: that `Searcher.save` or `mteb-longembed index` has written.
+        device: where the model runs; default the best device of this machine.
+        passages: as for `search`.
+
+    Raises:
+        IndexFolderError: if the folder holds no index, one of another format, model or version, or damaged files.
+        LongEmbedError: for the same reasons as `load`.
+    """
+    reader = Reader(Path(folder).absolute())
+    name = reader.manifest["name"]
+    for what, version in _versions().items():
+        found = reader.manifest["versions"].get(what)
+        if found != version:
+            raise IndexFolderError(
+                f"the index in {reader.folder} was built with version {found} of {what}, and this is {version}: build "
+                "it again."
+            )
+    if _is_lexical(name):
+        scorer: Any = PassageBM25(BM25Settings.parse(name))
+    else:
+        from .make import make_scorer
+
+        scorer = make_scorer(name, device)
+        if full_revision(scorer.meta) != reader.manifest["revision"]:
+            raise IndexFolderError(
+                f"the index in {reader.folder} was built with revision {reader.manifest['revision']} of {name}, got "
+                f"{full_revision(scorer.meta)}: build it again."
+            )
+    searcher = Searcher(scorer, passages=passages, name=name)
+    searcher._take_over(reader)
+    return searcher
+
+
+def _is_lexical(name: str) -> bool:
+    """Whether a name asks for BM25 without a model."""
+    is_bm25 = name in ("bm25", MTEB_BM25) or is_bm25_name(name)
+    return is_bm25 and BM25Settings.parse(name).expand is None
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions that an index depends on."""
+    import Stemmer
+
+    return {"our BM25": VERSION, "PyStemmer": Stemmer.version().partition(".")[0]}
 
 
 def search(
@@ -218,7 +428,7 @@ def search(
     passages: bool = True,
     language: str | None = None,
 ) -> Searcher:
-    """A search over your own documents by the name of a model. docs/search.md has recipes for databases.
+    """Search your own documents by the name of a model. docs/search.md has recipes for databases.
 
     `add(ids, texts)` and `read(source)` add documents, `search(query, k=10)` finds them. `protocol` is the same search
     as mteb's search protocol.
@@ -244,6 +454,12 @@ def search(
         >>> searcher.search("Where is the key?", k=1)[0].id  # doctest: +SKIP
         'a'
     """
+    from .make import make_scorer
+
     if language is not None:
+        from mteb_longembed.data.task import check_language
+
         check_language(language)
-    return Searcher(make_scorer(name, device, chunker), passages=passages, language=language)
+    scorer = make_scorer(name, device, chunker)
+    known_by = "" if chunker is not None else absolute_name(name)
+    return Searcher(scorer, passages=passages, language=language, name=known_by)

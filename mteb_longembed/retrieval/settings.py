@@ -1,37 +1,34 @@
-"""What a name asks of a search: fusion with BM25, corpus weights, whitening, how scores are made; and of BM25 alone."""
+"""Search settings of a name: query representation, fusion with BM25, corpus weights, whitening; and BM25's own."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from mteb.models.model_implementations.bm25 import bm25_s
 from pydantic import Field
 
-from mteb_longembed.encoders.checkpoint import Checkpoint, ModelSpec
-from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import (
     BM25_SETTINGS,
-    SEARCH_SETTINGS,
+    MTEB_BM25,
     Power,
     bm25_settings,
-    holds_model,
     read_fields,
     read_tokens,
-    split_name,
-    split_settings,
 )
 
-#: What a nat of words counts beside one of vectors; experiments/ways.md says how it was chosen.
-TRUST = 1.0
-#: Words of a window of BM25. Neighbouring windows share half of them.
+if TYPE_CHECKING:
+    from mteb_longembed.encoders.checkpoint import Checkpoint
+
+#: Weight of the lexical log-odds beside those of the vectors; experiments/methods.md says how it was chosen.
+LEXICAL_WEIGHT = 1.0
+#: Words of a BM25 window. Consecutive windows share half of them.
 WINDOW = 200
 
 
 @dataclass(frozen=True)
 class _Settings:
-    """Values of a name, which may be given as text and are kept typed. None stands for the default."""
+    """Values of a name. They may be given as text and are kept typed. None stands for the default."""
 
     @property
     def given(self) -> dict[str, Any]:
@@ -39,7 +36,7 @@ class _Settings:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
     def _leave_out(self, name: str, default: object) -> None:
-        """A default that is given is as none, so that a search has one name."""
+        """Drop a default that was given, so that a search has one name."""
         if getattr(self, name) == default:
             object.__setattr__(self, name, None)  # the instance is frozen for others
 
@@ -48,26 +45,37 @@ class _Settings:
 class SearchSettings(_Settings):
     """Settings that change a search and no model."""
 
-    fuse: Literal["words"] | None = None  #: `words` adds the evidence of words to that of vectors
-    trust: Annotated[float, Field(gt=0)] | None = None  #: what the evidence of words counts
-    #: by what scores of vectors are divided to be evidence; None: their spread in the corpus
+    fusion: Literal["bm25"] | None = (
+        None  #: `bm25` adds the log-odds of BM25 by passage to those of the vectors
+    )
+    #: weight of the lexical log-odds
+    lexical_weight: Annotated[float, Field(gt=0)] | None = None
+    #: divides the scores of vectors to make log-odds; None: the spread of scores in the corpus
     temperature: Annotated[float, Field(gt=0)] | None = None
-    #: the rule by which tokens count by their rarity in the corpus
+    #: rule by which the IDF of tokens in the corpus weighs them in the mean
     weights: Literal["sif", "idf"] | None = None
-    whiten: Power | None = None  #: the power of a map that is fitted on the corpus' vectors
-    #: `softmax` lets all vectors of a document give its score, and not only the best one
+    whiten: Power | None = None  #: power of the whitening that is fitted on the vectors of the corpus
+    #: `softmax` joins the scores of all vectors of a document; `max` takes the best one
     score: Literal["max", "softmax"] | None = None
-    query: Literal["sentences"] | None = None  #: `sentences` asks each sentence of a query on its own
+    #: `sentences` scores each sentence of a query on its own; `tokens` represents a query by its token states
+    query: Literal["sentences", "tokens"] | None = None
 
     def __post_init__(self) -> None:
         read_fields(self)
         self._leave_out("score", "max")
-        self._leave_out("trust", TRUST)
-        if self.trust is not None and self.fuse is None:
-            raise InputError(f"trust needs fuse=words, got trust={self.trust:g} without it.")
-        if self.temperature is not None and self.fuse is None and self.score is None:
+        self._leave_out("lexical_weight", LEXICAL_WEIGHT)
+        if self.lexical_weight is not None and self.fusion is None:
             raise InputError(
-                f"temperature needs fuse=words or score=softmax, got temperature={self.temperature:g} without them."
+                f"lexical_weight needs fusion=bm25, got lexical_weight={self.lexical_weight:g} without it."
+            )
+        if self.temperature is not None and self.fusion is None and self.score is None:
+            raise InputError(
+                f"temperature needs fusion=bm25 or score=softmax, got temperature={self.temperature:g} without them."
+            )
+        if self.query == "tokens" and (self.score is not None or self.weights is not None):
+            raise InputError(
+                "query=tokens compares each token with its best vector of a document, got it with score=softmax or "
+                "weights: leave one out."
             )
 
     def __bool__(self) -> bool:
@@ -79,27 +87,31 @@ class SearchSettings(_Settings):
         Raises:
             IncompatibleError, InputError: if one does not fit.
         """
+        from mteb_longembed.encoders.vectors import check_averages
+
         if self.query is not None and checkpoint.vectors is None:
             raise InputError(
-                f"query={self.query} asks for places in a document, so it needs vectors=window or vectors=N: "
+                f"query={self.query} compares with parts of a document, so it needs vectors=window or vectors=N: "
                 "add one."
             )
+        base = checkpoint.base
         if self.weights is not None:
-            base = checkpoint.base
             check_averages(f"weights={self.weights}", base.name, base.pooling)
+        if self.query == "tokens":
+            check_averages("query=tokens", base.name, base.pooling)
 
 
 @dataclass(frozen=True)
 class BM25Settings(_Settings):
-    """What a name such as `bm25:window=200,query=sentences` or `bm25@512` asks for."""
+    """Settings of a name such as `bm25:window=200,query=sentences` or `bm25@512`."""
 
     #: words of a window; None: whole documents only
     window: Annotated[int, Field(ge=2), "words"] | None = None
-    query: Literal["sentences"] | None = None  #: `sentences` asks each sentence of a query on its own
-    #: how windows make a document's score: all of them (`softmax`), or the best one (`max`); None: all
+    query: Literal["sentences"] | None = None  #: `sentences` scores each sentence of a query on its own
+    #: joins the scores of windows: all of them (`softmax`), or the best one (`max`); None: all
     score: Literal["max", "softmax"] | None = None
-    neighbours: str | None = None  #: the model by whose vectors words have neighbours, as it is typed
-    target_len: int | None = None  #: only so many tokens of each document are read; None: all of it
+    expand: str | None = None  #: name of the model whose embedding neighbours expand queries, as it is typed
+    target_len: int | None = None  #: number of tokens of each document that are read; None: all
 
     def __post_init__(self) -> None:
         read_fields(self, "bm25's ")
@@ -114,7 +126,7 @@ class BM25Settings(_Settings):
         Raises:
             InputError: if a value breaks its rule.
         """
-        if text in ("bm25", bm25_s.name):
+        if text in ("bm25", MTEB_BM25):
             return cls()
         target, settings = bm25_settings(text)
         for key in settings:
@@ -124,32 +136,3 @@ class BM25Settings(_Settings):
         if target is not None:
             length = read_tokens("the target", target)
         return cls(**cast("dict[str, Any]", settings), target_len=length)
-
-
-def read_name(text: str) -> tuple[ModelSpec, SearchSettings]:
-    """The model and the search that a name asks for.
-
-    Raises:
-        InputError: if the name or a value breaks a rule.
-    """
-    given = {}
-    if not holds_model(text):  # a folder may have any signs in its name
-        given = split_settings(text, split_name(text)[3])
-    settings = {key: given[key] for key in SEARCH_SETTINGS if key in given}
-    if "neighbours" in settings:
-        raise InputError(
-            f"neighbours is a setting of BM25 alone, got it in {text!r}: leave it out, because with fuse=words "
-            "they are those of the model itself."
-        )
-    return ModelSpec.parse(text, without=settings), SearchSettings(**cast("dict[str, Any]", settings))
-
-
-def typed_name(spec: ModelSpec, settings: SearchSettings | None = None) -> str:
-    """The name as it is typed: a colon before its settings, which in folders, where none may stand, is a comma.
-
-    Args:
-        spec: the model.
-        settings: the search; None for the model alone.
-    """
-    text = spec.name((settings or SearchSettings()).given)
-    return spec.base + text[len(spec.base) :].replace(",", ":", 1)

@@ -1,4 +1,4 @@
-"""The temperature of scores on a corpus, found without labels: how far the scores of one query lie apart."""
+"""The temperature of scores on a corpus, found without labels: the spread of the scores of one query."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from mteb_longembed.sentences import sentences
 
-#: Sentences and vectors that are drawn, and characters of a document that are read for a sentence.
-N_SENTENCES = 128
+#: Number of pseudo-queries, of vectors that they are compared with, and characters of a document read for a sentence.
+N_QUERIES = 128
 N_VECTORS = 4_096
 _EXCERPT = 2_000
 SEED = 0
@@ -15,13 +15,13 @@ SEED = 0
 LEAST = 1e-6
 
 
-def drawn_sentences(texts: Sequence[str]) -> list[str]:
-    """Sentences of a corpus, each from a drawn place in a drawn document. They stand for queries."""
-    draw = np.random.default_rng(SEED)
+def pseudo_queries(texts: Sequence[str]) -> list[str]:
+    """Sample sentences of a corpus, each from a random place in a random document."""
+    rng = np.random.default_rng(SEED)
     found = []
-    for number in draw.integers(len(texts), size=N_SENTENCES).tolist():
-        text = texts[number]
-        start = int(draw.integers(max(len(text) - _EXCERPT, 0) + 1))
+    for index in rng.integers(len(texts), size=N_QUERIES).tolist():
+        text = texts[index]
+        start = int(rng.integers(max(len(text) - _EXCERPT, 0) + 1))
         parts = sentences(text[start : start + _EXCERPT])
         # the first and the last one may be cut
         found.append(parts[len(parts) // 2])
@@ -29,10 +29,10 @@ def drawn_sentences(texts: Sequence[str]) -> list[str]:
 
 
 def spread(scores: np.ndarray) -> float:
-    """How far the scores `[queries, vectors]` of a query lie apart: half of the way from their 16 % to their 84 %.
+    """Return half of the distance between the 16 % and the 84 % quantile of a query's scores, `[queries, vectors]`.
 
-    For a normal distribution this is the standard deviation. A few good scores, such as those of the document from
-    which a sentence was drawn, do not change it.
+    For a normal distribution this is the standard deviation. A few high scores, such as those of the document from
+    which a sentence was sampled, do not change it.
 
     >>> round(spread(np.array([[-2.0, -1.0, 0.0, 1.0, 2.0]])), 2)
     1.36
@@ -42,19 +42,23 @@ def spread(scores: np.ndarray) -> float:
 
 
 class Temperature:
-    """A temperature that is found with the first documents, and anew when there are twice as many.
+    """A temperature that is found with the first documents, and again when their number has doubled.
 
     Args:
-        given: one that is set, and never found.
+        value: a temperature that is set, or was found before.
+        n_documents: the number of documents with which it was found; None for one that is set, and never found.
     """
 
-    def __init__(self, given: float | None = None) -> None:
-        self._value = given or LEAST
-        self._n_documents = float("inf") if given else 0.0
+    def __init__(self, value: float | None = None, n_documents: float | None = None) -> None:
+        self._value = value or LEAST
+        if n_documents is None:
+            n_documents = float("inf") if value else 0.0
+        #: The number of documents with which it was found.
+        self.n_documents = n_documents
 
     def at(self, n_documents: int, find: Callable[[], float]) -> float:
-        """The temperature for so many documents."""
-        if n_documents >= 2 * self._n_documents:
+        """Return the temperature for this number of documents."""
+        if n_documents >= 2 * self.n_documents:
             self._value = find()
-            self._n_documents = n_documents
+            self.n_documents = n_documents
         return self._value

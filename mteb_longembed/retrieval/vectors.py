@@ -1,32 +1,53 @@
-"""The vectors of a corpus in a temporary file, one or several for each document, and exact search over them."""
+"""The vectors of a corpus on disk, one or several for each document, and exact search over them."""
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO
 
 import numpy as np
 
-from mteb_longembed.encoders.whitening import MAX_VECTORS, check_finite, drawn_rows
+from mteb_longembed.encoders.whitening import MAX_VECTORS, check_finite, sampled_rows
 from mteb_longembed.files import write_at
 
-#: How many bytes of vectors (in fp32) are compared with the queries at a time.
+from .joining import all_vectors, best_vector
+from .storage import Reader, Writer
+
+#: Bytes of vectors (in fp32) that are compared with the queries at a time.
 BLOCK_BYTES = 64 << 20
 
 
 class CorpusVectors:
-    """Vectors on disk in fp32. Only one block of them is in memory. The file goes with the object.
+    """Vectors on disk in fp32, of which one block at a time is in memory.
 
-    It is read and written by position, so threads and forked processes may read at the same time. `append` changes the
-    object only when all of its rows are written.
+    The vectors of a saved index are mapped from its file; new ones go to a temporary file, which disappears with the
+    object. Both are read by position, so threads and forked processes may read at the same time. `append` changes the
+    object when all of its rows are written.
     """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it lives as long as this object
-        #: The number of the first vector of each document, and how many vectors there are.
+        self._saved = np.zeros((0, 0), np.float32)
+        self._file: BinaryIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it lives as long as this object
+        #: Index of the first vector of each document, and the number of vectors.
         self._starts = np.zeros(1, int)
         self._width = 0
 
     def __len__(self) -> int:
         return len(self._starts) - 1
+
+    @property
+    def n_vectors(self) -> int:
+        """The number of vectors of all documents."""
+        return int(self._starts[-1])
+
+    @property
+    def counts(self) -> np.ndarray:
+        """The number of vectors of each document, `[documents]`."""
+        return np.diff(self._starts)
+
+    @property
+    def width(self) -> int:
+        """The number of dimensions."""
+        return self._width
 
     def append(self, documents: Iterable[np.ndarray]) -> None:
         """Add documents, each `[d]` or `[vectors, d]`.
@@ -41,7 +62,7 @@ class CorpusVectors:
         for document in documents:
             parts.append(np.atleast_2d(np.asarray(document, np.float32)))
             n_bytes += parts[-1].nbytes
-            # few large writes: pages that came together are mapped together, in half of the time
+            # few large writes: pages that were written together are mapped together, in half of the time
             if n_bytes > BLOCK_BYTES // 2:
                 starts.append(self._written(parts, starts[-1][-1]))
                 parts = []
@@ -51,70 +72,82 @@ class CorpusVectors:
         self._starts = np.concatenate(starts)
 
     def _written(self, parts: Sequence[np.ndarray], first: int) -> np.ndarray:
-        """Write the vectors of documents from this place on, and give the ends of the documents."""
+        """Write the vectors of documents from this index on, and return the ends of the documents."""
         rows = np.concatenate(parts)
         check_finite(rows)
         self._width = rows.shape[1]
-        write_at(self._file, 4 * int(first) * self._width, rows.tobytes(), "the vectors of the documents")
+        offset = 4 * (int(first) - len(self._saved)) * self._width
+        write_at(self._file, offset, rows.tobytes(), "the vectors of the documents")
         ends: np.ndarray = first + np.cumsum(list(map(len, parts)))
         return ends
 
     def keep_first(self, n: int) -> None:
-        """Forget all documents behind the first `n`."""
+        """Forget all documents after the first `n`."""
         self._starts = self._starts[: n + 1]
 
-    def drawn(self, most: int = MAX_VECTORS) -> np.ndarray:
-        """Vectors of the corpus, `[m, d]`: all, or `most` that are drawn with a seed. A map is fitted on them."""
-        n_vectors = int(self._starts[-1])
-        return np.array(self._rows(0, n_vectors)[drawn_rows(n_vectors, most)])
+    def keep(self, documents: np.ndarray) -> None:
+        """Keep the vectors of some documents, bool `[documents]`, in a new file."""
+        kept = CorpusVectors()
+        kept.append(self.document(index) for index in np.flatnonzero(documents).tolist())
+        self._saved = kept._saved.reshape(0, self._width)
+        self._file = kept._file
+        self._starts = kept._starts
 
-    def document(self, number: int) -> np.ndarray:
-        """The vectors of one document, `[vectors, d]`."""
-        return np.array(self._rows(self._starts[number], self._starts[number + 1]))
+    # ---- reading -----------------------------------------------------------------------------------------
+
+    def sample(self, most: int = MAX_VECTORS) -> np.ndarray:
+        """Return all vectors, or `most` that are sampled with a seed, `[m, d]`."""
+        indices = sampled_rows(self.n_vectors, most)
+        n_saved = int(np.searchsorted(indices, len(self._saved)))
+        new = self._rows(len(self._saved), self.n_vectors)[indices[n_saved:] - len(self._saved)]
+        return np.concatenate([self._saved[indices[:n_saved]].reshape(n_saved, self._width), new])
+
+    def document(self, index: int) -> np.ndarray:
+        """Return the vectors of one document, `[vectors, d]`."""
+        return np.array(self._rows(self._starts[index], self._starts[index + 1]))
 
     def blocks(self, first: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """All documents from the first one on, in blocks: how many vectors each has, and all vectors, `[m, d]` fp32.
+        """Yield all documents from the first one on, in blocks: the number of vectors of each, and all vectors.
 
-        A document is never split between blocks.
+        The vectors are `[m, d]` in fp32. A document is never split between blocks.
         """
         most = max(BLOCK_BYTES // (4 * max(self._width, 1)), 1)
         starts = self._starts
         while first < len(self):
-            last = max(int(np.searchsorted(starts, starts[first] + most, "right")) - 1, first + 1)
+            end = starts[first] + most
+            if starts[first] < len(self._saved):
+                end = min(end, len(self._saved))  # a block is in one file
+            last = max(int(np.searchsorted(starts, end, "right")) - 1, first + 1)
             yield np.diff(starts[first : last + 1]), self._rows(starts[first], starts[last])
             first = last
 
     def _rows(self, first: int, last: int) -> np.ndarray:
-        """Some neighbouring vectors, `[m, d]`, on disk: mapped, so that they are neither copied nor kept."""
+        """Return consecutive vectors of one file, `[m, d]`: mapped, so that they are neither copied nor kept."""
+        n_saved = len(self._saved)
         if last == first:
             return np.zeros((0, self._width), np.float32)
+        if last <= n_saved:
+            return self._saved[first:last]
         shape = (int(last - first), self._width)
-        return np.memmap(self._file, np.float32, "r", 4 * int(first) * self._width, shape)
+        return np.memmap(self._file, np.float32, "r", 4 * int(first - n_saved) * self._width, shape)
 
+    # ---- saving ------------------------------------------------------------------------------------------
 
-def best_vector(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The score of each document, `[queries, documents]`, from those of its vectors: the best one.
+    def save(self, writer: Writer, name: str) -> None:
+        """Write the vectors; those that are in the file of the version before are not written again."""
+        new = self._rows(len(self._saved), self.n_vectors)
+        parts = [new]
+        if len(self._saved):
+            parts = [self._saved, new]
+        writer.array(f"{name}.rows", *parts)
+        writer.array(f"{name}.starts", self._starts)
 
-    >>> best_vector(np.array([[0.1, 0.9, 0.5]]), np.array([2, 1])).tolist()
-    [[0.9, 0.5]]
-    """
-    starts = np.cumsum(counts) - counts
-    return np.maximum.reduceat(scores, starts, axis=1)
-
-
-def all_vectors(scores: np.ndarray, counts: np.ndarray, temperature: float | np.ndarray) -> np.ndarray:
-    """The score of each document from those of its vectors, of which all count: `T ln(mean(exp(score / T)))`.
-
-    It lies between the mean and the best score. A document with several good places beats one with a single one. A
-    vector counts half as much as the best one if its score is `T ln 2` lower.
-
-    >>> all_vectors(np.array([[0.9, 0.9, 0.9, 0.1]]), np.array([2, 2]), 0.05).round(3).tolist()
-    [[0.9, 0.865]]
-    """
-    best = best_vector(scores, counts)
-    relative = np.exp((scores - np.repeat(best, counts, axis=1)) / temperature)
-    mean = np.add.reduceat(relative, np.cumsum(counts) - counts, axis=1) / counts
-    return best + temperature * np.log(mean)
+    def restore(self, reader: Reader, name: str) -> None:
+        """Map the vectors of a saved index."""
+        arrays = reader.arrays(name)
+        self._saved = arrays["rows"]
+        self._starts = arrays["starts"]
+        self._width = self._saved.shape[1]
 
 
 def document_scores(
@@ -123,33 +156,39 @@ def document_scores(
     temperature: float | None = None,
     offsets: np.ndarray | float = 0.0,
     lengths: np.ndarray | None = None,
+    counts: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The score of each document for each query, float32 `[queries, documents]`. One block is in memory at a time.
+    """Return the score of each document for each query, float32 `[queries, documents]`, one block at a time.
 
-    A vector scores its product with the query plus the query's offset, divided by the vector's length.
+    A vector scores its product with the query vector plus the offset of the query, divided by the vector's length.
 
     Args:
         vectors: of the documents.
-        queries: `[queries, d]`.
-        temperature: with which all vectors of a document count; None: the best one counts.
-        offsets: of each query, `[queries, 1]`.
+        queries: `[query vectors, d]`.
+        temperature: of the soft maximum over a document's vectors; None for the maximum.
+        offsets: of each query vector, `[query vectors, 1]`.
         lengths: of each vector, `[vectors]`; None where all are 1.
+        counts: number of vectors of each query, whose scores are averaged; None for one each.
     """
     # numpy's product reads mapped rows as they are, and is about as fast as FAISS's flat index, which keeps a copy
-    asked = np.ascontiguousarray(queries, np.float32)
-    found = np.empty((len(queries), len(vectors)), np.float32)
+    query_rows = np.ascontiguousarray(queries, np.float32)
+    n_queries = len(query_rows) if counts is None else len(counts)
+    found = np.empty((n_queries, len(vectors)), np.float32)
     document = vector = 0
-    for counts, rows in vectors.blocks():
-        scores = asked @ rows.T
+    for of_documents, rows in vectors.blocks():
+        scores = query_rows @ rows.T
         if lengths is not None:
             scores += offsets
             scores /= lengths[vector : vector + len(rows)]
-        if len(rows) > len(counts):
+        if len(rows) > len(of_documents):
             if temperature is None:
-                scores = best_vector(scores, counts)
+                scores = best_vector(scores, of_documents)
             else:
-                scores = all_vectors(scores, counts, temperature)
-        found[:, document : document + len(counts)] = scores
-        document += len(counts)
+                scores = all_vectors(scores, of_documents, temperature)
+        if counts is not None:
+            starts = np.cumsum(counts) - counts
+            scores = np.add.reduceat(scores, starts, axis=0) / counts[:, None].astype(np.float32)
+        found[:, document : document + len(of_documents)] = scores
+        document += len(of_documents)
         vector += len(rows)
     return found

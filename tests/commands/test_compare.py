@@ -64,7 +64,7 @@ def test_the_answer_comes_first_and_a_page_is_written(base, files, tmp_path, cap
     assert all(row["low"] <= row["score"] <= row["high"] for row in machine["candidates"])
 
 
-@pytest.mark.parametrize("tail", ["BASE+gp@128", "BASE+gp@128:fuse=words", "bm25:window=200"])
+@pytest.mark.parametrize("tail", ["BASE+gp@128", "BASE+gp@128:fusion=bm25", "bm25:window=200"])
 def test_what_it_says_to_type_runs(tail, base, files, tmp_path, capsys) -> None:
     name = tail.replace("BASE", base)
     assert cli.main(["compare", name, *files, "--no-bm25", "--output-folder", str(tmp_path), "--json"]) == 0

@@ -16,7 +16,7 @@ def offline(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("MTEB_CACHE", str(tmp_path / "mteb"))
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "store"))
     return tmp_path
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import mteb_longembed as longembed
 from mteb_longembed import cli
-from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from tests import tiny
 
 QUERY = tiny.text(6, 3)
@@ -23,7 +23,7 @@ def files(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
     """A model's name and a file of documents. Nothing outside of `tmp_path` is written."""
     corpus = tmp_path / "docs.jsonl"
     write(corpus, {f"d{i}": tiny.text(8 + 9 * i, i) for i in range(6)})
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "store"))
     return f"{folder}+pcw@64:size=16,vectors=window", corpus
 
 
@@ -43,12 +43,12 @@ def asked(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict
     return list(output[QUERY])
 
 
-@pytest.mark.parametrize("tail", ["", ",fuse=words"])
+@pytest.mark.parametrize("tail", ["", ",fusion=bm25"])
 def test_a_second_call_encodes_nothing_twice(files, tail, capsys) -> None:
     name, corpus = files
     call = [name + tail, "--corpus", str(corpus)]
-    put_many = EmbeddingStore.put_many
-    with mock.patch.object(EmbeddingStore, "put_many", autospec=True, side_effect=put_many) as put:
+    put_many = EmbeddingCache.put_many
+    with mock.patch.object(EmbeddingCache, "put_many", autospec=True, side_effect=put_many) as put:
         first = asked(call, capsys)
         assert put.called
         put.reset_mock()

@@ -13,7 +13,7 @@ LEXICAL = Candidate("bm25:window=200", "", "bm25")
 BASE = Candidate("org/mine+none@512", "org/mine", "base", 512, 512)
 GOOD = Candidate("org/mine+ntk@4096", "org/mine", "strategy", 512, 4096)
 OTHER = Candidate("org/mine+pi@4096", "org/mine", "strategy", 512, 4096)
-FUSED = Candidate("org/mine+ntk@4096:fuse=words", "org/mine", "fusion", 512, 4096)
+FUSED = Candidate("org/mine+ntk@4096:fusion=bm25", "org/mine", "fusion", 512, 4096)
 KEY = ("Task", "test")
 
 
@@ -24,7 +24,7 @@ def frame(scores: dict[Candidate, Scores], tied: int = 0) -> pd.DataFrame:
         for (task, split), by_query in by_split.items():
             for number, (query, score) in enumerate(by_query.items()):
                 rows.append((candidate.id, task, split, query, [], score, number < tied))
-    return pd.DataFrame(rows, columns=["candidate", "task", "split", "query", "groups", "score", "is_tied"])
+    return pd.DataFrame(rows, columns=["candidate", "task", "split", "query", "clusters", "score", "is_tied"])
 
 
 def costs(**by_name: dict[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ def test_windows_come_from_one_pass_that_reads_what_covers_the_documents(base) -
     expected = ("", ":vectors=window", ":score=softmax,vectors=window", ":weights=idf,whiten=0.5")
     assert len(windows) == 11 and {f"+pcw@256{tail}" for tail in expected} < set(windows)
     # words, with adapted vectors and with plain ones alone
-    assert windows[0] == "+pcw@256:fuse=words,score=softmax,vectors=window,weights=idf,whiten=0.5"
-    assert windows[1] == "+pcw@256:fuse=words,score=softmax,vectors=window"
+    assert windows[0] == "+pcw@256:fusion=bm25,score=softmax,vectors=window,weights=idf,whiten=0.5"
+    assert windows[1] == "+pcw@256:fusion=bm25,score=softmax,vectors=window"
     assert names[0] == "+none@16" and names[12:] == ["+ntk@128"]
     found, notes = candidates_of(base, covering=256)
     assert [c.passes for c in found].count(f"{base}+pcw@256") == 11 and not notes
@@ -38,9 +38,9 @@ def test_one_position_strategy_is_tried_or_all() -> None:
 
 def test_where_one_window_holds_the_documents_the_base_itself_is_adapted(base) -> None:
     found = tails(base, covering=16)[:5]
-    assert found[:2] == ["+none@16", "+none@16:fuse=words,weights=idf,whiten=0.5"]
+    assert found[:2] == ["+none@16", "+none@16:fusion=bm25,weights=idf,whiten=0.5"]
     assert set(found[2:]) == {
-        f"+none@16:{way}" for way in ("fuse=words", "whiten=0.5", "weights=idf,whiten=0.5")
+        f"+none@16:{way}" for way in ("fusion=bm25", "whiten=0.5", "weights=idf,whiten=0.5")
     }
 
 
@@ -63,7 +63,7 @@ def test_only_what_is_asked_for_is_tried(base) -> None:
 def test_names_with_a_strategy_are_compared_with_their_base_if_it_takes_part(base) -> None:
     found = [
         named(f"{base}+{tail}")
-        for tail in ("none", "none:dtype=bf16", "none:vectors=8", "pi@64", "pi:fuse=words")
+        for tail in ("none", "none:dtype=bf16", "none:vectors=8", "pi@64", "pi:fusion=bm25")
     ]
     assert {candidate.base for candidate in found} == {base}
     assert [c.kind for c in found] == ["base", "strategy", "strategy", "strategy", "fusion"]
@@ -90,9 +90,9 @@ def test_short_names_leave_out_what_all_have_in_common() -> None:
         Candidate("bm25:window=200", "", "bm25"),
     ]
     assert list(short_names(one).values()) == ["base", "+gp@1k", "bm25:window=200"]
-    near = f"bm25:window=200,neighbours={path}"
+    near = f"bm25:window=200,expand={path}"
     words = Candidate(near, "", "bm25", words=BM25Settings.parse(near))
-    assert short_names([*one, words])[near] == "bm25:window=200,neighbours=all-MiniLM-L6-v2"
+    assert short_names([*one, words])[near] == "bm25:window=200,expand=all-MiniLM-L6-v2"
     two = short_names([*one, Candidate("e5-base+gp@1k", "e5-base", "strategy")])
     assert list(two.values())[:2] == ["all-MiniLM-L6-v2", "all-MiniLM-L6-v2+gp@1k"]
     alike = [Candidate("/a/m+gp@1k", "/a/m", "strategy"), Candidate("/b/m+gp@1k", "/b/m", "strategy")]

@@ -57,7 +57,7 @@ def test_vectors_tokens_and_the_share_are_those_of_all_documents(base, tail, pro
     encoded = model.encode_document(texts, show_progress_bar=False)
     assert counted.vectors == np.mean([len(np.atleast_2d(np.asarray(rows))) for rows in encoded])
 
-    target = model.trunk.kept_len
+    target = model.backbone.kept_len
     around = len(model.tokenizer(prompt)["input_ids"])  # special tokens and the prompt
     lengths = [len(model.tokenizer(prompt + text)["input_ids"]) for text in texts]
     assert counted.tokens == sum(min(n, target) for n in lengths)
@@ -93,15 +93,15 @@ def test_overlap_in_one_document_does_not_hide_what_is_cut_off_from_another(base
     cuts = {short: [(0, len(short))] * 10, long: [(0, len(long))]}
     counted = costs.count(model, [documents], None, cuts.get)
     # two tokens of each text are special ones
-    assert counted.share_read == (10 - 2 + model.trunk.kept_len - 2) / (10 - 2 + 200 - 2)
+    assert counted.share_read == (10 - 2 + model.backbone.kept_len - 2) / (10 - 2 + 200 - 2)
 
 
 def test_the_sample_is_drawn_once_from_everywhere_and_each_text_counts_once() -> None:
     parts: list[Any] = [Documents(text=[f"text {i} of {part}" for i in range(9)] * 2) for part in "ab"]
-    drawn = costs.drawn_texts(parts, 10_000)
-    assert drawn == costs.drawn_texts(parts, 10_000) and len(drawn) == len(set(drawn)) == 18
+    drawn = costs.sampled_texts(parts, 10_000)
+    assert drawn == costs.sampled_texts(parts, 10_000) and len(drawn) == len(set(drawn)) == 18
     long: Any = Documents(text=["word " * 50_000] * 3 + ["other " * 50_000] * 3)
-    assert len(costs.drawn_texts([long], 10_000)) == 1
+    assert len(costs.sampled_texts([long], 10_000)) == 1
 
 
 def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base, task, tmp_path, monkeypatch):
@@ -112,7 +112,7 @@ def test_each_encoder_is_measured_once_and_a_search_has_its_encoders_speed(base,
         return measure(model, texts)
 
     monkeypatch.setattr(run, "measure", recorded)
-    tails = ("none@16", "gp@128", "gp@128:whiten=0.5", "gp@128:fuse=words,weights=idf,whiten=0.5")
+    tails = ("none@16", "gp@128", "gp@128:whiten=0.5", "gp@128:fusion=bm25,weights=idf,whiten=0.5")
     found = [named(f"{base}+{tail}") for tail in tails]
     result = compare([*found, named("bm25@20")], task, tmp_path, bm25=True)
     assert sorted(name for name, _ in calls) == ["gp"] * 3 + ["none"] * 3

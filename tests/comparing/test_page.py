@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mteb_longembed.comparing.compare import Comparison
-from mteb_longembed.comparing.figure import draw
+from mteb_longembed.comparing.figure import draw_figure
 from mteb_longembed.comparing.page import Table, as_json, page, ranking_table
 from mteb_longembed.comparing.summary import by_split
 from mteb_longembed.comparing.verdict import Advice, Note, Setting
@@ -34,7 +34,7 @@ def comparison(use: str = "Use it.", **changes: Any) -> Comparison:
         "notes": [Note("data", "one line"), Note("caution", "Mind."), Note("left out", "No.")],
         "tasks": ["LongEmbedQMSum"],
         "metrics": ["nDCG@10"],
-        "setting": Setting(n_queries=40, n_groups=13),
+        "setting": Setting(n_queries=40, n_clusters=13),
         "n_documents": 9,
         "is_complete": True,
         "identity": "abcdef0123",
@@ -91,7 +91,7 @@ def test_texts_of_others_have_no_control_characters_wherever_they_stand() -> Non
 def test_json_has_no_nan_and_notes_with_their_kinds() -> None:
     plain = json.loads(as_json(comparison()), parse_constant=pytest.fail)
     assert {row["candidate"] for row in plain["candidates"]} == set(comparison().summary.index)
-    assert (plain["signature"], plain["n_groups"]) == (comparison().signature, 13)
+    assert (plain["signature"], plain["n_clusters"]) == (comparison().signature, 13)
     assert plain["notes"][0] == {"kind": "data", "text": "one line"}
 
 
@@ -100,7 +100,7 @@ def test_json_has_no_nan_and_notes_with_their_kinds() -> None:
 
 def test_the_figure_has_scores_and_differences_and_shades_what_is_within_two_points() -> None:
     made = comparison()
-    scores, differences = draw(made).axes
+    scores, differences = draw_figure(made).axes
     labels = [label.get_text().replace("\n", "") for label in scores.get_yticklabels()]
     assert labels == list(made.summary["label"])
     (band,) = [patch for patch in differences.patches if patch.get_width() > 0]

@@ -85,7 +85,7 @@ def test_a_run_that_is_best_is_not_fused(data: Path, tmp_path: Path) -> None:
     runs = {"engine": trec(tmp_path / "a.trec", 30)}
     result = compared(data, tmp_path, bm25=True, runs=runs)
     assert {"run/engine", "bm25:window=200"} <= set(result.summary.index)
-    assert not [name for name in result.summary.index if "fuse" in name]
+    assert not [name for name in result.summary.index if "fusion" in name]
     assert compared(data, tmp_path, runs=runs).advice.answer[2] == "What it costs is not known here."
 
 

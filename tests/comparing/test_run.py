@@ -104,7 +104,7 @@ def test_the_bar_counts_the_tokens_of_all_passes_and_is_full_at_the_end(base, tm
     (total,) = {total for _, total, _ in seen}
     assert seen[-1][0] == total
     # words are read first
-    assert "neighbours" in next(desc for n, _, desc in seen if n)
+    assert "expand" in next(desc for n, _, desc in seen if n)
 
 
 def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(
@@ -148,7 +148,7 @@ def test_queries_about_one_document_are_one_group(tmp_path) -> None:
     judged = {f"q{i}": {f"d{i // 3}": 1} for i in range(12)}
     task = files_task({f"d{i}": tiny.text(20, i) for i in range(4)}, {key: key for key in judged}, judged)
     found = compare([], task, tmp_path, runs={"mine": judged})
-    assert found.setting.queries == "12 queries in 4 groups"
+    assert found.setting.queries == "12 queries in 4 clusters"
 
 
 def test_searches_several_vectors_and_chunkers_are_compared_like_models(base, task, tmp_path) -> None:
@@ -174,12 +174,12 @@ def test_the_fusion_is_of_the_best_whatever_its_name_and_also_of_one_with_a_chun
     first, second = (named(f"mini-ape+{tail}") for tail in ("pi@1024", "gp@1024"))
     for order in ((first, second), (second, first)):
         found = _further([done(c, 1.0) for c in (*order, LEXICAL)], splits, pytest.fail)
-        assert found[0].name == f"{order[0].name}:fuse=words"
+        assert found[0].name == f"{order[0].name}:fusion=bm25"
     own = naming.chunked(
         named("mini-ape+none"), read_chunker((lambda text: [(0, len(text))], "v1"), "halves")
     )
     (fused,) = _further([done(own, 1.0), done(second, 0.5)], splits, pytest.fail)
-    assert fused.kind == "fusion" and fused.chunker is not None and fused.id.endswith("fuse-words")
+    assert fused.kind == "fusion" and fused.chunker is not None and fused.id.endswith("fusion-bm25")
 
 
 def test_where_queries_have_sentences_each_is_also_asked_on_its_own(base, tmp_path) -> None:
@@ -188,11 +188,13 @@ def test_where_queries_have_sentences_each_is_also_asked_on_its_own(base, tmp_pa
     queries = [f"{' '.join(p[:5]).capitalize()}. {' '.join(p[-5:]).capitalize()}." for p in parts]
     root = beir(tmp_path / "data", texts, queries)
     result = compare([base], beir_task(root), tmp_path / "out", bm25=True, strategies="pcw", target=32)
-    near = f"bm25:window=200,neighbours={base}"
-    by_sentence = f"bm25:window=200,query=sentences,neighbours={base}"
+    near = f"bm25:window=200,expand={base}"
+    by_sentence = f"bm25:window=200,query=sentences,expand={base}"
     assert {near, by_sentence, "bm25:window=200,query=sentences"} < set(result.summary.index)
     assert not result.texts("left out")
-    assert sum(",query=sentences" in name or "fuse=words,query" in name for name in result.summary.index) >= 3
+    assert (
+        sum(",query=sentences" in name or "fusion=bm25,query" in name for name in result.summary.index) >= 3
+    )
 
 
 class FirstWords:

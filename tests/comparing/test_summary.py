@@ -52,7 +52,7 @@ def test_with_fewer_than_six_queries_nobody_is_behind(n, second) -> None:
 
 def test_queries_about_few_documents_show_nothing_however_many_they_are() -> None:
     scores = frame({BASE: {KEY: answers(0, 60)}, GOOD: {KEY: answers(60, 60)}})
-    scores["groups"] = [[f"d{int(query[1:]) // 12}"] for query in scores["query"]]
+    scores["clusters"] = [[f"d{int(query[1:]) // 12}"] for query in scores["query"]]
     found = summarise(scores, [BASE, GOOD], {})
     assert set(found["standing"]) == {"may be best"} and found.loc[BASE.id, "to_best_high"] >= 0
 

@@ -11,7 +11,7 @@ from mteb_longembed.comparing.verdict import Advice, Setting, advise, cautions, 
 from mteb_longembed.retrieval.settings import BM25Settings
 from tests.comparing.frames import BASE, FUSED, GOOD, KEY, LEXICAL, OTHER, answers, frame, summary
 
-SETTING = Setting(tasks=["LongEmbedPasskey"], n_queries=50, n_groups=50)
+SETTING = Setting(tasks=["LongEmbedPasskey"], n_queries=50, n_clusters=50)
 
 
 def rows(*changes: dict[str, Any], of: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -46,19 +46,19 @@ def test_what_alone_is_good_enough_is_the_winner() -> None:
 
 
 def test_a_leader_that_is_not_sure_says_who_may_be_best() -> None:
-    found = advice(LEADING, n_groups=12)
+    found = advice(LEADING, n_clusters=12)
     assert (found.verdict, found.recommended) == ("undecided", GOOD.id)
     assert found.use.startswith("Use +ntk@4096 for now: ")
-    assert "in 71 % of the resamples of 50 queries in 12 groups; +pi@4096 (22 %) may" in found.certainty
+    assert "in 71 % of the resamples of 50 queries in 12 clusters; +pi@4096 (22 %) may" in found.certainty
     behind = rows({"standing": "may be best"}, {"standing": "behind"}, {"standing": "behind"})
     assert advice(behind).certainty.endswith(" of the resamples of 50 queries.")
 
 
 @pytest.mark.parametrize(
-    ("n", "n_groups", "asked"), [(1, 1, "1 query cannot"), (60, 5, "60 queries in 5 groups cannot")]
+    ("n", "n_clusters", "asked"), [(1, 1, "1 query cannot"), (60, 5, "60 queries in 5 clusters cannot")]
 )
-def test_with_fewer_than_six_groups_nothing_is_claimed(n, n_groups, asked) -> None:
-    found = advice(summary({GOOD: n, BASE: 0}, n), n_queries=n, n_groups=n_groups)
+def test_with_fewer_than_six_groups_nothing_is_claimed(n, n_clusters, asked) -> None:
+    found = advice(summary({GOOD: n, BASE: 0}, n), n_queries=n, n_clusters=n_clusters)
     assert (found.verdict, found.typed) == ("nothing", "") and found.certainty.startswith(asked)
 
 
@@ -130,17 +130,17 @@ def test_of_what_costs_as_little_the_highest_score_is_named_and_only_if_it_may_w
 
 def test_bm25_is_the_cheapest_of_all_and_a_fusion_costs_an_index_more_than_its_model() -> None:
     with_words = summary({GOOD: 400, LEXICAL: 400}, 500)
-    found = advice(with_words, n_queries=500, n_groups=500)
+    found = advice(with_words, n_queries=500, n_clusters=500)
     assert found.recommended == LEXICAL.id
     assert found.price == "It encodes nothing and keeps no vectors; its index holds the words."
-    assert advice(summary({FUSED: 400, GOOD: 400}, 500), n_groups=500).recommended == GOOD.id
+    assert advice(summary({FUSED: 400, GOOD: 400}, 500), n_clusters=500).recommended == GOOD.id
     assert advice(summary({FUSED: 40}, 50)).price.endswith("has an index of words too.")
 
 
 def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
-    name = f"{LEXICAL.name},neighbours=org/mine"
+    name = f"{LEXICAL.name},expand=org/mine"
     near = Candidate(name, "", "bm25", words=BM25Settings.parse(name))
-    found = advice(summary({near: 400, LEXICAL: 400, GOOD: 400}, 500), n_groups=500)
+    found = advice(summary({near: 400, LEXICAL: 400, GOOD: 400}, 500), n_clusters=500)
     assert found.recommended == LEXICAL.id
     assert advice(summary({near: 400}, 500)).price.startswith("It encodes each word once, about ")
 
@@ -152,7 +152,7 @@ def test_words_without_neighbours_are_cheaper_than_with_them() -> None:
     ("candidate", "typed"),
     [
         (GOOD, 'mteb_longembed.load("org/mine+ntk@4096")'),
-        (FUSED, 'mteb_longembed.search("org/mine+ntk@4096:fuse=words")'),
+        (FUSED, 'mteb_longembed.search("org/mine+ntk@4096:fusion=bm25")'),
         (LEXICAL, "mteb run -m bm25:window=200 -t LongEmbedPasskey"),
         (Candidate("ada-002", "ada-002", "api"), "mteb run -m ada-002 -t LongEmbedPasskey"),
     ],

@@ -18,11 +18,11 @@ from sklearn.covariance import LedoitWolf
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.card import adapted_card
-from mteb_longembed.encoders.tokens import draw
+from mteb_longembed.encoders.tokens import sample_texts
 from mteb_longembed.encoders.weights import LEAST_IDF, NO_WEIGHT, SIF_A
 from mteb_longembed.encoders.whitening import Whitening
 from mteb_longembed.errors import IncompatibleError, InputError, ModelError
-from mteb_longembed.retrieval.passages import passages_of
+from mteb_longembed.retrieval.vector_scorer import passages_of
 from tests import tiny
 from tests.encoders.test_rotary import gap
 
@@ -201,7 +201,7 @@ def test_the_base_is_not_changed(plain: Path) -> None:
 
 
 def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(plain, caplog) -> None:
-    drawn, _ = draw(CORPUS, 64, max_tokens=40, seed=1)
+    drawn, _ = sample_texts(CORPUS, 64, max_tokens=40, seed=1)
     assert 0 < len(drawn) < len(CORPUS)
     want = tiny.adapted(f"{plain}+pi@64", drawn)
     assert "drawn with seed" not in caplog.text
@@ -217,8 +217,8 @@ def test_a_stream_gives_the_model_of_its_drawn_documents_and_this_is_told(plain,
         (["", " "], {}, "needs? a corpus with at least 1 token, got 0"),
         ("one text", {}, "^documents must be texts in a list or another iterable, got a str"),
         ({"a": "text"}, {}, "^documents must be texts in a list or another iterable, got a dict"),
-        (["text", None], {}, "^documents must be texts, got a NoneType at place 1: give a text"),
-        ([{"text": "a"}], {}, "^documents must be texts, got a dict at place 0"),
+        (["text", None], {}, "^documents must be texts, got a NoneType at index 1: give a text"),
+        ([{"text": "a"}], {}, "^documents must be texts, got a dict at index 0"),
         (CORPUS, {"weights": "tfidf"}, "^weights must be one of sif, idf, or None, got 'tfidf'"),
         (CORPUS, {"whiten": 2}, "^whiten must be a number above 0 and at most 1 .such as 0.5., got 2"),
         (CORPUS, {"whiten": -0.5}, "^whiten must be a number above 0"),

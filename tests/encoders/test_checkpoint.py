@@ -91,7 +91,7 @@ def test_files_tell_that_a_base_cannot_have_several_vectors(tmp_path, pooling, s
         assert open_checkpoint(ModelSpec.parse(name)).vectors == "window"
 
 
-@pytest.mark.parametrize(("key", "value"), [("fuse", "bm25"), ("weights", "sif")])
+@pytest.mark.parametrize(("key", "value"), [("fusion", "bm25"), ("weights", "sif")])
 def test_what_changes_only_search_is_no_model(folders, key, value) -> None:
     message = rf"^{key} changes search and no model, got {key}={value}: .*mteb_longembed\.search\(NAME\)"
     with pytest.raises(InputError, match=message):

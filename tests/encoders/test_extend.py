@@ -178,7 +178,7 @@ def test_load_takes_modules_of_this_version_and_of_sentence_transformers_only(ba
         *inside,
         "sentence_transformers.base.Nonsense",
         "os.system",
-        "mteb_longembed.encoders.trunk.Long",
+        "mteb_longembed.encoders.backbone.Long",
     )
     for reference in others:
         file.write_text(saved.replace(theirs, reference))

@@ -139,7 +139,7 @@ def test_use_training_mode_devices_and_the_store_are_no_change(bert: Any) -> Non
     bert.encode(TEXTS, normalize_embeddings=True)
     bert.similarity(bert.encode_query(TEXTS), bert.encode_document(TEXTS))
     bert.train()
-    bert.store = object()
+    bert.embedding_cache = object()
     bert.to("cpu")
     assert bert.identity() == original
 

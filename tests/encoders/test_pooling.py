@@ -25,7 +25,7 @@ def single(request: pytest.FixtureRequest, base: SentenceTransformer) -> Sentenc
 
 
 def several(single: SentenceTransformer, base: SentenceTransformer, vectors: int | str, **params):
-    return longembed.extend(base, single.trunk.strategy.KEY, vectors=vectors, **params)
+    return longembed.extend(base, single.backbone.strategy.KEY, vectors=vectors, **params)
 
 
 def spans_by_hand(single, base, text: str, size: int, prompt: str) -> np.ndarray:
@@ -60,7 +60,7 @@ def test_every_window_is_a_vector(base):
 
 
 def test_a_query_has_the_bases_own_vector(single, base):
-    for vectors in (3, *(["window"] if single.trunk.strategy.KEY == "pcw" else [])):
+    for vectors in (3, *(["window"] if single.backbone.strategy.KEY == "pcw" else [])):
         got = several(single, base, vectors).encode_query(TEXTS)
         assert all(len(rows) == 1 for rows in got)
         assert np.abs(torch.cat(got).numpy() - single.encode_query(TEXTS)).max() < 1e-5

@@ -87,8 +87,8 @@ def test_a_pushed_model_is_known_by_its_hub_id_and_its_commit(online, base, tail
 
 
 def test_search_parameters_are_added_to_a_published_name(online, published) -> None:
-    meta = mteb.get_model_meta(f"{published}+none:fuse=words")
-    assert full_name(meta) == f"{published}+none@128,fuse=words"
+    meta = mteb.get_model_meta(f"{published}+none:fusion=bm25")
+    assert full_name(meta) == f"{published}+none@128,fusion=bm25"
     assert mteb.get_model_meta(full_name(meta)).experiment_kwargs == meta.experiment_kwargs
 
 

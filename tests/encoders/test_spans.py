@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mteb_longembed as longembed
-from mteb_longembed.encoders.spans import spans_by_sentences
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.sentences import spans_by_sentences
 from tests import tiny
 from tests.limits import same_vectors
 

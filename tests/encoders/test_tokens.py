@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from mteb_longembed.encoders.tokens import Cutter, cutter_of, draw, estimated_tokens
-from mteb_longembed.encoders.tokens import without_surrogates as cleaned
+from mteb_longembed.encoders.tokens import Cutter, cutter_of, estimated_tokens, sample_texts
+from mteb_longembed.given import without_surrogates as cleaned
 from tests import miniatures, tiny
 
 PROSE = (
@@ -219,22 +219,22 @@ def drawn_by_hand(texts: list[str], longest: int, max_tokens: int, seed: int) ->
 @pytest.mark.parametrize("max_tokens", [1, 20, 100, 10_000])
 @pytest.mark.parametrize("longest", [3, 100])
 def test_a_reservoir_is_a_random_order_that_ends_once_it_has_its_tokens(seed, max_tokens, longest) -> None:
-    texts, n_documents = draw(iter(NUMBERED), longest, max_tokens, seed)
+    texts, n_documents = sample_texts(iter(NUMBERED), longest, max_tokens, seed)
     assert texts == drawn_by_hand(NUMBERED, longest, max_tokens, seed)
     assert n_documents == len(NUMBERED)
 
 
 def test_a_text_that_the_model_reads_in_part_counts_as_that_part() -> None:
     long = ["word " * 1000] * 20
-    assert len(draw(long, 50, max_tokens=500)[0]) == 10
-    assert len(draw(long, None, max_tokens=500)[0]) == 1
+    assert len(sample_texts(long, 50, max_tokens=500)[0]) == 10
+    assert len(sample_texts(long, None, max_tokens=500)[0]) == 1
 
 
 def test_memory_does_not_depend_on_the_length_of_a_stream() -> None:
     peaks = []
     for n in (3_000, 15_000):
         tracemalloc.start()
-        texts, n_documents = draw(
+        texts, n_documents = sample_texts(
             (f"document {number} of many" for number in range(n)), None, max_tokens=5_000
         )
         peaks.append(tracemalloc.get_traced_memory()[1])

@@ -28,7 +28,7 @@ METRICS = {
 }
 NAMES = [
     "BASE+none", "BASE+pi@128:vectors=4", "BASE+pcw@128:weights=idf,whiten=0.5",
-    "BASE+pcw@128:fuse=words,query=sentences,vectors=window", "bm25@16", "bm25:window=9,query=sentences",
+    "BASE+pcw@128:fusion=bm25,query=sentences,vectors=window", "bm25@16", "bm25:window=9,query=sentences",
 ]  # fmt: skip
 
 

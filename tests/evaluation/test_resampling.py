@@ -1,4 +1,4 @@
-"""One bootstrap over groups of queries: compared with calculations, with scipy, and with simulated candidates."""
+"""One bootstrap over clusters of queries: compared with calculations, with scipy, and with simulated candidates."""
 
 import math
 
@@ -47,7 +47,7 @@ def test_queries_about_one_document_count_as_one_that_is_asked_often() -> None:
     documents = rng.random((2, 40))
     alone = candidates(*documents.tolist()).difference("a", "b")
     often = candidates(*documents.repeat(12, axis=1).tolist(), labels=[[f"d{i // 12}"] for i in range(480)])
-    assert often.n_groups == 40
+    assert often.n_clusters == 40
     grouped = often.difference("a", "b")
     assert (grouped.low, grouped.high) == pytest.approx((alone.low, alone.high), abs=0.02)
     apart = candidates(*documents.repeat(12, axis=1).tolist()).difference("a", "b")
@@ -57,9 +57,9 @@ def test_queries_about_one_document_count_as_one_that_is_asked_often() -> None:
 def test_documents_with_the_same_queries_are_one_group_and_own_ones_beside_shared_ones_are_none() -> None:
     labels = [["x", "y", "own"], ["x", "y"], ["alone", "also"], [], ["z"], ["z", "x"]]
     # x with three queries, y with two, z with two, and two queries that share nothing
-    assert candidates([0.0] * 6, labels=labels).n_groups == 5
-    # one label in two splits is one group
-    assert resample("a", [[[1.0, 0.0]], [[1.0]]], [[["x"], ["y"]], [["x"]]]).n_groups == 2
+    assert candidates([0.0] * 6, labels=labels).n_clusters == 5
+    # one label in two splits is one cluster
+    assert resample("a", [[[1.0, 0.0]], [[1.0]]], [[["x"], ["y"]], [["x"]]]).n_clusters == 2
 
 
 scores = st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.63, 1.0]), min_size=2, max_size=40)
@@ -77,7 +77,7 @@ def test_interval_and_words_never_contradict_each_other(first, random) -> None:
         if samples.is_behind(name, "ab"):
             assert near[name] < 0.95 and samples.n_differing("a", "b") >= 6
     if near["b"] >= 0.95:
-        assert interval.low > -0.2 or samples.n_groups == 1
+        assert interval.low > -0.2 or samples.n_clusters == 1
 
 
 @pytest.mark.parametrize("score", [0.0, 0.37])

@@ -21,14 +21,14 @@ from mteb_longembed.retrieval.scorer import full_name
 #: What a name may set, by key; the values are spelt in several ways.
 SETTINGS = {
     "logn": ["on", "off"], "sigma": ["4", "4.0"], "size": ["64"], "overlap": ["8"], "vectors": ["8", "window"],
-    "dtype": ["bf16"], "trained_len": ["256"], "fuse": ["words"], "trust": ["0.5", "1"], "weights": ["idf"],
+    "dtype": ["bf16"], "trained_len": ["256"], "fusion": ["words"], "lexical_weight": ["0.5", "1"], "weights": ["idf"],
     "whiten": ["0.5", "1"], "score": ["max", "softmax"], "query": ["sentences"],
 }  # fmt: skip
 BM25 = {
     "window": ["9", "200"],
     "query": ["sentences"],
     "score": ["max", "softmax"],
-    "neighbours": ["mini-ape"],
+    "expand": ["mini-ape"],
 }
 #: Folder of mteb -> the one name whose results are there.
 _FOLDERS: dict[tuple[str, str], str] = {}
@@ -88,7 +88,7 @@ def test_what_the_stock_command_writes_passes_the_checks_of_the_public_results(
     online, tmp_path, monkeypatch
 ) -> None:
     """Written anew from what the tests of mteb's repository of results check: paths, names, revisions, duplicates."""
-    for name in ("e5-base+ntk@1k", "e5-base+pi@1k:fuse=words", "bm25:window=200"):
+    for name in ("e5-base+ntk@1k", "e5-base+pi@1k:fusion=bm25", "bm25:window=200"):
         command = ["mteb", "run", "-m", name, "-t", "LongEmbedPasskey", "--eval-splits", "test_256"]
         monkeypatch.setattr(sys, "argv", [*command, "--output-folder", str(tmp_path), "-v", "0"])
         mteb_main()

@@ -7,7 +7,7 @@ import pytest
 from mteb.results import TaskResult
 
 #: Each kind, and how many of mteb's mock tasks it can run: one without `encode` runs only those that search.
-#: `fuse=words` is missing, because mteb's own BM25 cannot read the task with dialogues.
+#: `fusion=bm25` is missing, because mteb's own BM25 cannot read the task with dialogues.
 KINDS = [("mini-rope+ntk@1k", 28), ("mini-ape+pcw@1k:vectors=window", 9)]
 
 

@@ -37,7 +37,7 @@ CHANGED_FROM = "mteb-longembed/mini-rope+ntk@1024"
 
 @pytest.fixture
 def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "store"))
     cache = ResultCache(tmp_path / "results")
 
     def run(model: Any, **encode: Any) -> tuple[str, str, float]:

@@ -18,7 +18,7 @@ def base(folder: Path) -> SentenceTransformer:
 
 @pytest.fixture
 def encoder(base: SentenceTransformer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LongEncoder:
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path / "store"))
     return LongEncoder(longembed.extend(base, "pi", target_len=64))
 
 
@@ -35,7 +35,7 @@ def test_scores_are_those_of_the_stock_wrapper_and_a_second_run_encodes_nothing(
     stock = evaluate(longembed.extend(base, "pi", target_len=64), tmp_path / "stock")
     for name in ("ndcg_at_1", "ndcg_at_10", "recall_at_10"):
         assert first[name] == pytest.approx(stock[name], abs=1e-9)
-    counts = encoder.model.store.counts
+    counts = encoder.model.embedding_cache.counts
     encoded = counts.rows_encoded
     assert encoded > 0
     assert evaluate(encoder, tmp_path / "second") == first

@@ -15,14 +15,14 @@ from mteb.models.model_implementations.bm25 import BM25Search
 import mteb_longembed as longembed
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.retrieval import passage_bm25, postings
+from mteb_longembed.retrieval.analyzer import Analyzer
+from mteb_longembed.retrieval.expansion import QueryExpansion
 from mteb_longembed.retrieval.make import make_scorer
-from mteb_longembed.retrieval.neighbours import Neighbours
 from mteb_longembed.retrieval.passage_bm25 import VERSION, PassageBM25
 from mteb_longembed.retrieval.scorer import Documents, full_name, full_revision
 from mteb_longembed.retrieval.settings import BM25Settings
-from mteb_longembed.retrieval.words import Words
 from tests.own_data import words_of
-from tests.retrieval.test_neighbours import Model, slow_neighbours
+from tests.retrieval.test_expansion import Model, slow_neighbours
 from tests.retrieval.test_searching import WHERE
 
 VOCABULARY = ["lamp", "bell", "fox", "key", "gate", "moss", "reef", "kiln", "bark", "dune"]
@@ -135,9 +135,9 @@ def test_scores_are_those_of_loops_at_once_and_in_parts(
         matches = {word: slow_matches(word, corpus) for word in [*VOCABULARY, "zebra"]}
     asked = BM25Settings(window=size, query=rule, score=join if size else None)
     want = [slow_scores(query, size, rule, join, matches) for query in QUERIES]
-    for n_words, n_first in ((1 << 20, 8), (20, 8), (20, 3)):
-        monkeypatch.setattr(passage_bm25, "_WORDS", n_words)  # counted at the same time
-        scorer = PassageBM25(asked, neighbours=Neighbours(Model()) if has_neighbours else None)
+    for n_terms, n_first in ((1 << 20, 8), (20, 8), (20, 3)):
+        monkeypatch.setattr(passage_bm25, "_WORDS", n_terms)  # counted at the same time
+        scorer = PassageBM25(asked, expansion=QueryExpansion(Model()) if has_neighbours else None)
         scorer.fit(as_documents(DOCUMENTS[:n_first]))
         scorer.scores(QUERIES)
         scorer.add(as_documents(DOCUMENTS))
@@ -149,11 +149,11 @@ def test_scores_are_those_of_loops_at_once_and_in_parts(
 def test_what_is_added_is_counted_once_and_nothing_else_again(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     counted: list[int] = []
-    of_words, counts = Words.read, postings._counts
+    analyze, counts = Analyzer.analyze, postings._frequencies
     monkeypatch.setattr(
-        postings, "_counts", lambda rows, *rest: counted.append(len(rows)) or counts(rows, *rest)
+        postings, "_frequencies", lambda rows, *rest: counted.append(len(rows)) or counts(rows, *rest)
     )
-    monkeypatch.setattr(Words, "read", lambda self, text: read.append(text) or of_words(self, text))
+    monkeypatch.setattr(Analyzer, "analyze", lambda self, text: read.append(text) or analyze(self, text))
     made = longembed.search("bm25:window=4")
     for number, text in enumerate(DOCUMENTS[:7]):
         made.add([str(number)], [text])
@@ -194,8 +194,8 @@ def test_the_words_that_match_are_shown_as_people_write_them() -> None:
 
 @pytest.mark.parametrize("texts", [[], ["", " "], ["the and", "of"]])
 def test_an_empty_and_a_wordless_corpus_have_no_scores(texts: list[str]) -> None:
-    for neighbours in (None, Neighbours(Model())):
-        scorer = PassageBM25(BM25Settings(window=4), neighbours=neighbours)
+    for expansion in (None, QueryExpansion(Model())):
+        scorer = PassageBM25(BM25Settings(window=4), expansion=expansion)
         scorer.fit(as_documents(texts))
         assert scorer.scores(["fox"]).tolist() == [[0.0] * len(texts)]
 
@@ -209,10 +209,10 @@ def test_with_neighbours_a_model_finds_other_forms_and_not_stems() -> None:
         return np.eye(8, dtype=np.float32)[[known.get(word, 2 + len(word) % 6) for word in words]]
 
     assert (fitted(texts).scores(["lamp"])[0] > 0).tolist() == [True, True, False]
-    scorer = PassageBM25(neighbours=Neighbours(far))
+    scorer = PassageBM25(expansion=QueryExpansion(far))
     scorer.fit(as_documents(texts))
     assert (scorer.scores(["lamp"])[0] > 0).tolist() == [False, True, False]
-    assert scorer.weighted_words("lamps")["lamps"] == {"lamps": 1.0}
+    assert scorer.weighted_terms("lamps")["lamps"] == {"lamps": 1.0}
 
 
 def test_only_the_first_tokens_are_read() -> None:
@@ -230,17 +230,17 @@ def test_names_are_canonical_and_never_those_of_mtebs_baseline() -> None:
     old_name = mteb.get_model_meta("mteb-longembed/bm25,query=sentences,window=200")
     assert old_name.experiment_kwargs == meta.experiment_kwargs
     assert full_name(mteb.get_model_meta("bm25:window=9,score=softmax")) == "mteb/baseline-bm25s,window=9"
-    near = mteb.get_model_meta("bm25:window=200,neighbours=mini-ape+pcw:size=64,vectors=window,score=max")
+    near = mteb.get_model_meta("bm25:window=200,expand=mini-ape+pcw:size=64,vectors=window,score=max")
     model = mteb.get_model_meta("mini-ape+pcw:size=64,vectors=window")
-    assert full_name(near) == f"mteb/baseline-bm25s,neighbours={full_name(model)},score=max,window=200"
+    assert full_name(near) == f"mteb/baseline-bm25s,expand={full_name(model)},score=max,window=200"
     assert str(full_revision(near)).endswith(f"-{full_revision(model)}")
 
 
 @pytest.mark.parametrize("tail", ["", "+pcw@64:size=16,vectors=window"])
 def test_any_model_gives_words_their_neighbours(tail: str, folder: Path) -> None:
-    searcher = longembed.search(f"bm25:window=4,neighbours={folder}{tail}", device="cpu")
+    searcher = longembed.search(f"bm25:window=4,expand={folder}{tail}", device="cpu")
     searcher.add(list("abcdefg"), DOCUMENTS[:7])
-    weighted = searcher.scorer.weighted_words("Fox and zebra")  # type: ignore[attr-defined]
+    weighted = searcher.scorer.weighted_terms("Fox and zebra")  # type: ignore[attr-defined]
     assert list(weighted) == ["fox", "zebra"] and weighted["fox"]["fox"] == 1
     assert all(share <= 0.5 for word, share in weighted["fox"].items() if word != "fox")
     searcher.add(["h"], ["zebra"])
@@ -252,7 +252,7 @@ def test_any_model_gives_words_their_neighbours(tail: str, folder: Path) -> None
     [
         ("bm25:window=1", "bm25's window must be a whole number of at least 2 words, got '1'"),
         ("bm25:query=words", "query must be sentences, got 'words'"),
-        ("bm25:whiten=0.5", "bm25 takes window, query, score, neighbours, got whiten"),
+        ("bm25:whiten=0.5", "bm25 takes window, query, score, expand, got whiten"),
         ("bm25:score=max", "score=max needs windows, such as bm25:window=200,score=max"),
         ("bm25:window=9,score=mean", "score must be one of max, softmax, got 'mean'"),
         ("bm25@few", "the target must be a whole number of at least 1 token"),
@@ -278,5 +278,5 @@ def test_bm25_alone_is_ours_in_a_search_and_mtebs_own_in_mteb() -> None:
 
 @pytest.mark.parametrize("name", ["bm25:window=9", "mteb/baseline-bm25s"])
 def test_what_embeds_nothing_gives_no_neighbours(name: str) -> None:
-    with pytest.raises(IncompatibleError, match=f"neighbours needs an encoder, .* got '{name}'"):
-        make_scorer(f"bm25:neighbours={name}")
+    with pytest.raises(IncompatibleError, match=f"expand needs an encoder, .* got '{name}'"):
+        make_scorer(f"bm25:expand={name}")

@@ -13,8 +13,8 @@ import mteb_longembed as longembed
 from mteb_longembed.retrieval.searcher import Searcher
 from tests import tiny
 
-#: Words, windows, and a fusion.
-NAMES = ["bm25:window=20", "+pcw@64:size=16,vectors=window", "+pi@64:fuse=words"]
+#: Analyzer, windows, and a fusion.
+NAMES = ["bm25:window=20", "+pcw@64:size=16,vectors=window", "+pi@64:fusion=bm25"]
 DOCUMENTS = {f"d{i}": f"{tiny.text(20 + 9 * i, i)}. Document {i}." for i in range(30)}
 QUESTIONS = [tiny.text(6, seed) for seed in range(4)]
 

@@ -16,21 +16,21 @@ from hypothesis import strategies as st
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders import model as encoder_model
-from mteb_longembed.encoders.store import EmbeddingStore
+from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.errors import InputError, StorageError
 from mteb_longembed.retrieval import passages
-from mteb_longembed.retrieval.heads import Pass
+from mteb_longembed.retrieval.encoding import Pass
 from mteb_longembed.retrieval.make import make_scorer
-from mteb_longembed.retrieval.passages import passages_of
 from mteb_longembed.retrieval.scorer import Documents, Scorer
 from mteb_longembed.retrieval.searcher import Searcher
+from mteb_longembed.retrieval.vector_scorer import passages_of
 from tests import tiny
 from tests.loopback_hub import LoopbackHub
 from tests.retrieval.test_searching import WHERE
 
 DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in range(10)}
 QUERY = tiny.text(6, 3)
-FUSED = "+pi@64:fuse=words"
+FUSED = "+pi@64:fusion=bm25"
 WINDOWS = "+pcw@64:size=16,vectors=window"
 
 
@@ -40,7 +40,7 @@ def searcher(name: str, documents: dict[str, str] = DOCUMENTS) -> Searcher:
     return made
 
 
-@pytest.mark.parametrize("tail", ["+pi@64", "+pi@64:vectors=8", f"{WINDOWS},fuse=words"])
+@pytest.mark.parametrize("tail", ["+pi@64", "+pi@64:vectors=8", f"{WINDOWS},fusion=bm25"])
 def test_scores_are_those_of_mteb_and_adding_in_parts_changes_nothing_and_shows_no_bars(
     folder: Path, tail: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,7 +102,7 @@ def test_a_hit_of_one_vector_shows_a_window_only_if_passages_are_asked_for(folde
 def test_windows_hold_every_character_but_blanks_once_and_in_order(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passages, "WINDOW_CHARS", 7)
-        windows = passages.windows_of(text)
+        windows = passages.short_windows(text)
     assert all(0 < end - start <= 7 and not text[start:end].isspace() for start, end in windows)
     assert "".join("".join(text[start:end] for start, end in windows).split()) == "".join(text.split())
     assert windows == sorted(windows)
@@ -112,7 +112,7 @@ PARTS = [f"{tiny.text(10, seed)}.".capitalize() for seed in range(8)]
 PARTS_OF = {"a": PARTS[:5], "b": PARTS[5:], "short": ["a b c."]}
 
 
-@pytest.mark.parametrize("name", ["+pi@128", "+pi@128:fuse=words", "", "mteb/tiny"])
+@pytest.mark.parametrize("name", ["+pi@128", "+pi@128:fusion=bm25", "", "mteb/tiny"])
 def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_once(
     folder: Path, name: str, empty_hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,9 +149,9 @@ def test_a_hit_of_one_vector_shows_the_sentence_that_is_nearest_and_encodes_it_o
 WRONG: list[tuple[Callable[[Searcher], object], str]] = [
     (lambda s: s.add(["d1"], ["x"]), "ids must be new, got 'd1' a second time"),
     (lambda s: s.add(["x"], ["a", "b"]), "every document needs an id, got more of one"),
-    (lambda s: s.add(["x"], [None]), "documents must be texts, got a NoneType at place 0"),
+    (lambda s: s.add(["x"], [None]), "documents must be texts, got a NoneType at index 0"),
     (lambda s: s.add("ab", ["a", "b"]), "ids must be texts in a list or another iterable, got a str"),
-    (lambda s: s.add(["a\ud800"], ["a"]), "an id must have at least one character and no half ones"),
+    (lambda s: s.add(["a\ud800"], ["a"]), "an id must have at least one character and no surrogates"),
     (lambda s: s.add(["x"], Dataset.from_dict({"text": ["a"]})), "documents .*got a Dataset: give"),
     (lambda s: s.add(pd.DataFrame({"id": ["x"]}), ["a"]), "ids must be .*got a DataFrame"),
     (lambda s: s.search({"q": "a"}.keys()), "queries must be texts .*got a dict_keys"),
@@ -248,7 +248,7 @@ FULL = OSError(28, "No space left on device")
     ],
 )
 def test_a_call_that_fails_changes_nothing(folder: Path, tail, place, at, error, monkeypatch) -> None:
-    monkeypatch.setattr("mteb_longembed.retrieval.heads.CALL_BYTES", 1)
+    monkeypatch.setattr("mteb_longembed.retrieval.encoding.CALL_BYTES", 1)
     made = searcher(f"{folder}{tail}", {"a": DOCUMENTS["d1"], "b": DOCUMENTS["d2"]})
     want = made.search(QUERY)
     work = pkgutil.resolve_name(place)
@@ -278,11 +278,11 @@ def test_a_call_that_fails_changes_nothing(folder: Path, tail, place, at, error,
 
 @pytest.mark.parametrize("tail", ["+pi@64:vectors=8", FUSED])
 def test_a_question_costs_no_look_at_the_model_or_the_store(folder, tail, tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path))
+    monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path))
     made = searcher(f"{folder}{tail}")
     want = made.search(QUERY)  # its passages are encoded and kept
     monkeypatch.setattr(encoder_model, "digest", lambda *_: pytest.fail("the model was compared"))
-    monkeypatch.setattr(EmbeddingStore, "get_many", lambda *_: pytest.fail("the store was read"))
+    monkeypatch.setattr(EmbeddingCache, "get_many", lambda *_: pytest.fail("the store was read"))
     assert made.search(QUERY) == want
 
 

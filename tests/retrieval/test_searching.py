@@ -11,8 +11,8 @@ from datasets import Dataset
 from mteb.models.models_protocols import SearchProtocol
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import with_head
-from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.encoders.strategies import ALGORITHM
 from mteb_longembed.errors import IncompatibleError
 from mteb_longembed.retrieval import vectors as corpus_vectors
@@ -88,7 +88,7 @@ def check(got: dict[str, dict], want: dict[str, dict], error: float, top_k: int 
     [
         ("+pi@128,whiten=0.5", "dense", "cosine", "-se8"),
         ("+pi@128,vectors=4", "late-interaction", "MaxSim", ""),
-        ("+pi@128,fuse=words,trust=0.4,vectors=4", "hybrid", "MaxSim", "-se8-bm25_0_3_0p4"),
+        ("+pi@128,fusion=bm25,lexical_weight=0.4,vectors=4", "hybrid", "MaxSim", "-se8-bm25_0_3_0p4"),
     ],
 )
 def test_mteb_knows_name_kind_and_version(folder, tail, kind, similarity, version):
@@ -102,7 +102,7 @@ def test_mteb_knows_name_kind_and_version(folder, tail, kind, similarity, versio
     assert model.mteb_model_meta.experiment_kwargs == meta.experiment_kwargs
 
 
-@pytest.mark.parametrize("tail", [":fuse=words", ":vectors=4"])
+@pytest.mark.parametrize("tail", [":fusion=bm25", ":vectors=4"])
 def test_candidates_are_scored_among_themselves(folder, tail):
     model = longembed.search(f"{folder}+pi@128{tail}", device="cpu").protocol
     documents = corpus(0)
@@ -111,7 +111,7 @@ def test_candidates_are_scored_among_themselves(folder, tail):
     got = run(model, documents, top_k=4, top_ranked=ranked)
     for query, candidates in ranked.items():
         assert set(got[query]) <= set(candidates) and len(got[query]) == min(4, len(candidates))
-        if "fuse" not in tail:
+        if "fusion" not in tail:
             for document, score in got[query].items():
                 assert abs(score - everything[query][document]) < 2e-3
 
@@ -152,7 +152,7 @@ def test_scores_are_those_of_the_definition_for_every_corpus(
     folder, tail, settings, with_store, tmp_path, monkeypatch
 ) -> None:
     if with_store:
-        monkeypatch.setenv("MTEB_LONGEMBED_STORE", str(tmp_path))
+        monkeypatch.setenv("MTEB_LONGEMBED_CACHE", str(tmp_path))
     # many blocks, so that the best documents come from several
     monkeypatch.setattr(corpus_vectors, "BLOCK_BYTES", 4 * 32 * 30)
     model: Any = longembed.search(f"{folder}{tail}{settings}", device="cpu").protocol
@@ -167,10 +167,10 @@ def test_scores_are_those_of_the_definition_for_every_corpus(
 def test_whitening_encodes_nothing_more_than_plain_vectors(folder, tmp_path, encoded) -> None:
     model: Any = longembed.search(f"{folder}+pcw@128:whiten=0.5", device="cpu").protocol
     embedder = model.scorer.encoded.model
-    embedder.store = EmbeddingStore(tmp_path)
+    embedder.embedding_cache = EmbeddingCache(tmp_path)
     model.index(corpus(0), **WHERE)
     n_tokens = sum(len(embedder.tokenizer(f"passage : {text}")["input_ids"]) for text in corpus(0)["text"])
-    assert embedder.store.counts.tokens_encoded <= n_tokens
+    assert embedder.embedding_cache.counts.tokens_encoded <= n_tokens
 
 
 @pytest.mark.parametrize("tail", ["weights=idf,whiten=0.5", "weights=sif"])

@@ -9,8 +9,9 @@ import pytest
 from mteb_longembed.encoders import checkpoint
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.retrieval.naming import read_name, typed_name
 from mteb_longembed.retrieval.scorer import full_name
-from mteb_longembed.retrieval.settings import TRUST, read_name, typed_name
+from mteb_longembed.retrieval.settings import LEXICAL_WEIGHT
 from tests import tiny
 
 
@@ -18,13 +19,17 @@ from tests import tiny
     ("text", "model", "settings"),
     [
         ("e5-base", ModelSpec("e5-base"), {}),
-        ("./a+b+pcw:fuse=words", ModelSpec("./a+b", "pcw"), {"fuse": "words"}),
+        ("./a+b+pcw:fusion=bm25", ModelSpec("./a+b", "pcw"), {"fusion": "bm25"}),
         (
-            "e5-base+pcw@4k:size=64,vectors=window,fuse=words,trust=0.3",
+            "e5-base+pcw@4k:size=64,vectors=window,fusion=bm25,lexical_weight=0.3",
             ModelSpec("e5-base", "pcw", "4k", vectors="window", params={"size": "64"}),
-            {"fuse": "words", "trust": 0.3},
+            {"fusion": "bm25", "lexical_weight": 0.3},
         ),
-        (f"e5-base+pcw:fuse=words,trust={TRUST},score=max", ModelSpec("e5-base", "pcw"), {"fuse": "words"}),
+        (
+            f"e5-base+pcw:fusion=bm25,lexical_weight={LEXICAL_WEIGHT},score=max",
+            ModelSpec("e5-base", "pcw"),
+            {"fusion": "bm25"},
+        ),
     ],
 )  # fmt: skip
 def test_a_name_is_a_model_and_a_search(text: str, model: ModelSpec, settings: dict[str, Any]) -> None:
@@ -34,23 +39,23 @@ def test_a_name_is_a_model_and_a_search(text: str, model: ModelSpec, settings: d
 
 
 def test_what_a_document_is_and_how_it_is_searched_stand_in_the_canonical_name(folder: Path) -> None:
-    name = f"{folder}+pi:vectors=8,fuse=words,trust={TRUST}"
-    assert full_name(mteb.get_model_meta(name)) == "local/model+pi@128,fuse=words,vectors=8"
-    weighted = mteb.get_model_meta(f"{folder}+pi:fuse=words,trust=2.5e-1")
-    assert full_name(weighted) == "local/model+pi@128,fuse=words,trust=0.25"
+    name = f"{folder}+pi:vectors=8,fusion=bm25,lexical_weight={LEXICAL_WEIGHT}"
+    assert full_name(mteb.get_model_meta(name)) == "local/model+pi@128,fusion=bm25,vectors=8"
+    weighted = mteb.get_model_meta(f"{folder}+pi:fusion=bm25,lexical_weight=2.5e-1")
+    assert full_name(weighted) == "local/model+pi@128,fusion=bm25,lexical_weight=0.25"
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
         ("index=ivf", "^unknown parameter of se 'index'"),
-        ("fuse=splade", "^fuse must be words, got 'splade'"),
-        ("trust=0.5", "^trust needs fuse=words, got trust=0.5 without"),
-        ("temperature=0.5", "^temperature needs fuse=words or score=softmax, got temperature=0.5 without"),
-        ("fuse=words,trust=0", "^trust must be a number above 0, got '0'"),
+        ("fusion=splade", "^fusion must be bm25, got 'splade'"),
+        ("lexical_weight=0.5", "^lexical_weight needs fusion=bm25, got lexical_weight=0.5 without"),
+        ("temperature=0.5", "^temperature needs fusion=bm25 or score=softmax, got temperature=0.5 without"),
+        ("fusion=bm25,lexical_weight=0", "^lexical_weight must be a number above 0, got '0'"),
         ("whiten=2", "^whiten must be a number above 0 and at most 1"),
-        ("fuse=words,neighbours=mini-ape", "^neighbours is a setting of BM25 alone"),
-        ("vectors=4,query=words", "^query must be sentences, got 'words'"),
+        ("fusion=bm25,expand=mini-ape", "^expand is a setting of BM25 alone"),
+        ("vectors=4,query=words", "^query must be one of sentences, tokens, got 'words'"),
     ],
 )
 def test_a_wrong_value_is_told_before_the_base_is_read(asked: str, message: str, monkeypatch: Any) -> None:
@@ -60,7 +65,7 @@ def test_a_wrong_value_is_told_before_the_base_is_read(asked: str, message: str,
 
 
 def test_queries_by_sentence_need_several_vectors(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"^query=sentences asks .* it needs vectors="):
+    with pytest.raises(InputError, match=r"^query=sentences compares .* it needs vectors="):
         mteb.get_model_meta(f"{folder}+pi@128:query=sentences")
 
 

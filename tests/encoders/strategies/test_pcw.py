@@ -115,7 +115,7 @@ def test_embeddings_are_those_of_each_window_by_itself(base, size, overlap, prom
 def test_the_defaults_are_the_papers_windows(base):
     plain, full = longembed.extend(base, "pcw"), longembed.extend(base, "pcw", size=LO, overlap=0)
     assert plain.model_card_data.model_name == full.model_card_data.model_name == "tiny/bert+pcw@128"
-    assert plain.trunk.strategy == full.trunk.strategy
+    assert plain.backbone.strategy == full.backbone.strategy
 
 
 def test_the_name_carries_what_is_not_a_default_and_a_saved_model_keeps_it(base, tmp_path: Path):

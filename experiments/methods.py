@@ -1,10 +1,10 @@
-"""Words, vectors and both in one score, on collections that ask in different ways: the tables of experiments/ways.md.
+"""BM25, vectors and hybrids on collections whose queries differ: the tables of experiments/methods.md.
 
-    python -m experiments.ways measure COLLECTIONS MODEL [COLLECTION ...]
-    python -m experiments.ways page
+    python -m experiments.methods measure COLLECTIONS MODEL [COLLECTION ...]
+    python -m experiments.methods page
 
 COLLECTIONS is what `python -m experiments.measured_collections` wrote, MODEL a folder. What has finished is kept in
-`results`, so an interrupted run goes on. Intervals are those of `compare`: by groups of queries that share a document.
+`results`, so an interrupted run goes on. Intervals are clustered by document, as in `compare`.
 """
 
 import argparse
@@ -17,19 +17,19 @@ from mteb_longembed import compare
 from mteb_longembed.comparing.compare import Comparison
 from mteb_longembed.comparing.summary import resamples_of
 
-RESULTS = Path("experiments/ways.csv")
-PAGE = Path("experiments/ways.md")
+RESULTS = Path("experiments/methods.csv")
+PAGE = Path("experiments/methods.md")
 WINDOWS = "MODEL+pcw@32768:"
 #: What the page calls a way -> its name, with its settings in their order. MODEL stands for the model.
 WAYS = {
     "BM25 by passage": "bm25:window=200",
-    "words with neighbours": "bm25:window=200,neighbours=MODEL",
+    "words with neighbours": "bm25:window=200,expand=MODEL",
     "windows": f"{WINDOWS}score=softmax,vectors=window",
     "windows, whitened": f"{WINDOWS}score=softmax,vectors=window,whiten=0.5",
     "windows, idf, whitened": f"{WINDOWS}score=softmax,vectors=window,weights=idf,whiten=0.5",
-    "words and plain windows": f"{WINDOWS}fuse=words,score=softmax,vectors=window",
-    "words and windows, without idf": f"{WINDOWS}fuse=words,score=softmax,vectors=window,whiten=0.5",
-    "words and windows": f"{WINDOWS}fuse=words,score=softmax,vectors=window,weights=idf,whiten=0.5",
+    "words and plain windows": f"{WINDOWS}fusion=bm25,score=softmax,vectors=window",
+    "words and windows, without idf": f"{WINDOWS}fusion=bm25,score=softmax,vectors=window,whiten=0.5",
+    "words and windows": f"{WINDOWS}fusion=bm25,score=softmax,vectors=window,weights=idf,whiten=0.5",
 }
 #: Collection -> what its queries are.
 TITLES = {
@@ -77,7 +77,7 @@ def rows_of(comparison: Comparison, names: dict[str, str]) -> pd.DataFrame:
                 "less high": less.high,
                 "documents": comparison.n_documents,
                 "queries": comparison.setting.n_queries,
-                "groups": comparison.setting.n_groups,
+                "clusters": comparison.setting.n_clusters,
             }
         )
     return pd.DataFrame(rows)
@@ -108,7 +108,7 @@ def page() -> None:
     surely = (rows["less low"] > 0) | (rows["less high"] < 0)
     rows.loc[surely, "cell"] += "*"
     rows["collection"] = rows["collection"].replace(TITLES)
-    rows["titled"] = rows["collection"] + " (" + rows["groups"].astype(str) + ")"
+    rows["titled"] = rows["collection"] + " (" + rows["clusters"].astype(str) + ")"
     for model, of_model in rows.groupby("model", sort=False):
         write_part(PAGE, str(model), _table(of_model, list(WAYS)))
     by_model = rows.pivot(index=["way", "collection"], columns="model", values="cell").fillna("-")

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.words import Words
+from mteb_longembed.retrieval.analyzer import Analyzer, Language
 from tests.own_data import words_of
 
 
@@ -81,6 +81,21 @@ def test_a_passage_of_a_text_with_ligatures_is_that_of_the_text() -> None:
 
 
 def test_the_form_of_a_word_is_the_one_that_is_read_most_often() -> None:
-    words = Words("eng-Latn")
-    words.read("Lighted lights. The light of Lights was the lights")
-    assert words.forms()[words.numbers["light"]] == "lights"
+    analyzer = Analyzer(Language.of("eng-Latn"))
+    analyzer.analyze("Lighted lights. The light of Lights was the lights")
+    assert analyzer.forms()[analyzer.vocabulary["light"]] == "lights"
+
+
+def test_a_forgotten_text_leaves_the_forms_and_terms_of_the_others() -> None:
+    texts = ["lights of the house", "lights and lighted lamps", "light"]
+    analyzer = Analyzer(Language.of("eng-Latn"))
+    for text in texts:
+        analyzer.analyze(text)
+    analyzer.forget(texts[1])
+    kept = analyzer.drop_unused()
+    other = Analyzer(Language.of("eng-Latn"))
+    for text in (texts[0], texts[2]):
+        other.analyze(text)
+    assert analyzer.vocabulary == other.vocabulary == {"light": 0, "hous": 1}
+    assert analyzer.forms() == other.forms() and kept.tolist() == [True, True, False]
+    assert analyzer.analyze("new light").ids.tolist() == other.analyze("new light").ids.tolist()

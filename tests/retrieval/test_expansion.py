@@ -1,9 +1,9 @@
-"""Neighbours of words: equal to nested loops, without the word itself; only new words are encoded."""
+"""Query expansion: equal to nested loops, without the term itself; only new terms are encoded."""
 
 import numpy as np
 import pytest
 
-from mteb_longembed.retrieval.neighbours import Neighbours
+from mteb_longembed.retrieval.expansion import QueryExpansion
 
 
 class Model:
@@ -37,27 +37,28 @@ def slow_neighbours(model: Model, corpus: list[str], word: str) -> dict[str, flo
 CORPUS = [f"word{number}" for number in range(40)]
 
 
-def test_neighbours_are_those_of_nested_loops() -> None:
+def test_neighbours_and_their_weights_equal_nested_loops() -> None:
     model = Model()
-    neighbours = Neighbours(model)
-    neighbours.fit(CORPUS)
+    expansion = QueryExpansion(model)
+    expansion.fit(CORPUS)
     asked = ["word7", "unknown", "word3", "other"]
-    found = neighbours.of(asked, np.array([7, -1, 3, -1]))
+    found = expansion.of(asked, np.array([7, -1, 3, -1]))
     for row, word in enumerate(asked):
         entries = found[[row]].tocoo()
         got = {CORPUS[column]: value for column, value in zip(entries.col, entries.data, strict=True)}
-        assert got == pytest.approx(slow_neighbours(model, CORPUS, word), abs=1e-5)
+        want = slow_neighbours(model, CORPUS, word)
+        assert got == pytest.approx({term: cosine / 2 for term, cosine in want.items()}, abs=1e-5)
 
 
 def test_only_new_words_are_encoded() -> None:
     model = Model()
-    neighbours = Neighbours(model)
-    neighbours.fit(CORPUS[:30])
-    neighbours.of(["unknown", "word35"], np.array([-1, -1]))
-    neighbours.of(["unknown"], np.array([-1]))
-    neighbours.fit(CORPUS)
+    expansion = QueryExpansion(model)
+    expansion.fit(CORPUS[:30])
+    expansion.of(["unknown", "word35"], np.array([-1, -1]))
+    expansion.of(["unknown"], np.array([-1]))
+    expansion.fit(CORPUS)
     assert sorted(model.asked) == sorted([*CORPUS, "unknown"])
-    fresh = Neighbours(Model())
+    fresh = QueryExpansion(Model())
     fresh.fit(CORPUS)
     every = np.arange(len(CORPUS))
-    assert np.allclose(neighbours.of(CORPUS, every).toarray(), fresh.of(CORPUS, every).toarray(), atol=1e-6)
+    assert np.allclose(expansion.of(CORPUS, every).toarray(), fresh.of(CORPUS, every).toarray(), atol=1e-6)

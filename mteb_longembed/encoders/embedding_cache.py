@@ -17,9 +17,9 @@ import transformers
 from mteb_longembed.errors import InputError
 
 #: `0` (off) or a folder; unset means the user's cache.
-STORE_VARIABLE = "MTEB_LONGEMBED_STORE"
+CACHE_VARIABLE = "MTEB_LONGEMBED_CACHE"
 #: The largest size of the file, in GiB.
-SIZE_VARIABLE = "MTEB_LONGEMBED_STORE_GIB"
+SIZE_VARIABLE = "MTEB_LONGEMBED_CACHE_GIB"
 _DEFAULT_GIB = 8.0
 FILE = "embeddings-6.sqlite"
 #: Seconds that a process waits for the transaction of another process.
@@ -37,7 +37,7 @@ class Counts:
     rows_read: int = 0
 
 
-class EmbeddingStore:
+class EmbeddingCache:
     """A SQLite file with one table, from keys to matrices `[vectors, d]`, float32. If it is full, the oldest rows go.
 
     Threads and processes of one machine may share a store; a read takes no write lock. A failure of the disk or the
@@ -55,7 +55,7 @@ class EmbeddingStore:
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self | None:
         """The store that the environment describes. None if it is switched off."""
-        setting = environ.get(STORE_VARIABLE, "")
+        setting = environ.get(CACHE_VARIABLE, "")
         if setting.lower() in ("0", "off", "false", "no"):
             return None
         text = environ.get(SIZE_VARIABLE, str(_DEFAULT_GIB))
@@ -124,7 +124,7 @@ class EmbeddingStore:
         self._broken = True
         warnings.warn(
             f"the store of embeddings in {self.folder} cannot be used ({error}), and this run continues without it: "
-            f"remove {FILE} if it is damaged, or set {STORE_VARIABLE} to another folder, or to 0 to use no store.",
+            f"remove {FILE} if it is damaged, or set {CACHE_VARIABLE} to another folder, or to 0 to use no store.",
             RuntimeWarning,
             stacklevel=3,
         )

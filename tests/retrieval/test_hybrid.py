@@ -10,14 +10,14 @@ import pytest
 from mteb.models.model_implementations.bm25 import bm25_s
 
 import mteb_longembed as longembed
-from mteb_longembed.retrieval.evidence import Evidence
-from mteb_longembed.retrieval.neighbours import Neighbours
+from mteb_longembed.retrieval.expansion import QueryExpansion
+from mteb_longembed.retrieval.hybrid import Hybrid, beyond_chance
 from mteb_longembed.retrieval.passage_bm25 import PassageBM25
 from mteb_longembed.retrieval.scorer import Documents
 from mteb_longembed.retrieval.settings import BM25Settings
 from mteb_longembed.retrieval.temperature import LEAST, spread
 from tests.own_data import words_of
-from tests.retrieval.test_neighbours import Model
+from tests.retrieval.test_expansion import Model
 from tests.retrieval.test_passage_bm25 import DOCUMENTS, QUERIES, VOCABULARY, slow_matches, slow_scores
 from tests.retrieval.test_searching import QUERIES as ASKED
 from tests.retrieval.test_searching import WHERE, corpus
@@ -33,8 +33,8 @@ def fixed(highest: float, temperature: float) -> Any:
     return made
 
 
-def slow_evidence(query: str, scores: Sequence[float], matches: dict[str, dict[str, float]]) -> list[float]:
-    """What the words say of each document, in nats."""
+def slow_log_odds(query: str, scores: Sequence[float], matches: dict[str, dict[str, float]]) -> list[float]:
+    """Return the lexical evidence for each document, as log-odds beyond chance."""
     split = words_of(DOCUMENTS, "eng-Latn")
 
     def idf(word: str) -> float:
@@ -55,14 +55,15 @@ def slow_evidence(query: str, scores: Sequence[float], matches: dict[str, dict[s
         }
         covered += idf(word) * max(shares.values(), default=0.0)
     coverage = covered / rarity
-    return [rarity * coverage**2 * score / max(scores) for score in scores]
+    beyond = max(rarity * coverage**2 - math.log(len(scores)), 0.0)
+    return [beyond * score / max(scores) for score in scores]
 
 
-@pytest.mark.parametrize(("near", "trust"), [(False, 1.0), (True, 0.5)])
-def test_the_score_is_that_of_the_formula(near: bool, trust: float) -> None:
-    neighbours = Neighbours(Model()) if near else None
-    words = PassageBM25(BM25Settings(window=SIZE), neighbours=neighbours)
-    scorer = Evidence([fixed(1.0, 0.2), fixed(3.0, 0.4)], words, trust)
+@pytest.mark.parametrize(("near", "lexical_weight"), [(False, 1.0), (True, 0.5)])
+def test_the_score_is_that_of_the_formula(near: bool, lexical_weight: float) -> None:
+    expansion = QueryExpansion(Model()) if near else None
+    words = PassageBM25(BM25Settings(window=SIZE), expansion=expansion)
+    scorer = Hybrid([fixed(1.0, 0.2), fixed(3.0, 0.4)], words, lexical_weight)
     scorer.fit(Documents([str(number) for number in range(len(DOCUMENTS))], DOCUMENTS))
     got = scorer.scores(QUERIES)
     for query, row in zip(QUERIES, got, strict=True):
@@ -70,10 +71,20 @@ def test_the_score_is_that_of_the_formula(near: bool, trust: float) -> None:
         if near:
             matches = {word: slow_matches(word, VOCABULARY) for word in matches}
         scores = slow_scores(query, SIZE, None, "softmax", matches)
-        of_words = slow_evidence(query, scores, matches)
+        of_words = slow_log_odds(query, scores, matches)
         of_vectors = [(v / 0.2 + 3 * v / 0.4) / 2 for v in np.linspace(0, 1, len(DOCUMENTS))]
-        want = [v + trust * w for v, w in zip(of_vectors, of_words, strict=True)]
+        want = [v + lexical_weight * w for v, w in zip(of_vectors, of_words, strict=True)]
         assert row == pytest.approx(want, abs=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 100])
+def test_the_best_of_n_documents_must_beat_the_logarithm_of_n(n: int) -> None:
+    log_odds = np.zeros((3, n), np.float32)
+    log_odds[0, 0] = 6.0
+    log_odds[1, 0] = 0.5 * math.log(n)  # by chance
+    found = beyond_chance(log_odds)
+    assert found[0, 0] == pytest.approx(6 - math.log(n), abs=1e-5)
+    assert not found[1:].any() and not found[0, 1:].any()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +95,7 @@ def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(
     folder: Any, tail: str, plain: str | None
 ) -> None:
     """With vectors that are adapted to the corpus, those of the model as it is count as much."""
-    names = {"fused": f"{folder}{tail}fuse=words", "words": f"bm25:window=200,neighbours={folder}"}
+    names = {"fused": f"{folder}{tail}fusion=bm25", "words": f"bm25:window=200,expand={folder}"}
     for part, name in enumerate(filter(None, [plain, tail])):
         names[f"part {part}"] = f"{folder}{name}".rstrip(",:")
     models: dict[str, Any] = {
@@ -97,7 +108,7 @@ def test_a_name_has_both_parts_and_the_temperature_of_its_corpus(
     parts = models["fused"].scorer.vectors
     assert len(parts) == len(names) - 2
     of_vectors = [found[f"part {number}"] / part.temperature for number, part in enumerate(parts)]
-    want = np.mean(of_vectors, axis=0) + models["words"].scorer.evidence(ASKED["text"])
+    want = np.mean(of_vectors, axis=0) + beyond_chance(models["words"].scorer.log_odds(ASKED["text"]))
     assert found["fused"] == pytest.approx(want, rel=2e-3, abs=2e-3)
 
 
@@ -113,7 +124,7 @@ def test_the_temperature_is_the_spread_of_scores_whatever_the_model(width: float
 
 def test_the_temperature_is_found_anew_when_there_are_twice_as_many_documents(folder: Any) -> None:
     documents = corpus(0, 30)
-    searcher = longembed.search(f"{folder}+pi@64:fuse=words", device="cpu")
+    searcher = longembed.search(f"{folder}+pi@64:fusion=bm25", device="cpu")
     found = []
     for start, end in ((0, 10), (10, 19), (19, 30)):
         searcher.add(documents["id"][start:end], documents["text"][start:end])

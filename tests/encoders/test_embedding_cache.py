@@ -16,8 +16,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
+from mteb_longembed.encoders.embedding_cache import FILE, Counts, EmbeddingCache
 from mteb_longembed.encoders.model import LongSentenceTransformer
-from mteb_longembed.encoders.store import FILE, Counts, EmbeddingStore
 from mteb_longembed.errors import InputError, NumberError
 from tests import tiny
 
@@ -26,15 +26,15 @@ KEYS = [bytes([i]) * 32 for i in range(10)]
 ARRAY = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
-def put(store: EmbeddingStore, key: bytes = KEY, array: np.ndarray = ARRAY) -> None:
+def put(store: EmbeddingCache, key: bytes = KEY, array: np.ndarray = ARRAY) -> None:
     store.put_many({key: array})
 
 
-def get(store: EmbeddingStore, key: bytes = KEY) -> np.ndarray | None:
+def get(store: EmbeddingCache, key: bytes = KEY) -> np.ndarray | None:
     return store.get_many([key]).get(key)
 
 
-def sql(store: EmbeddingStore, statement: str, *values: object) -> tuple | None:
+def sql(store: EmbeddingCache, statement: str, *values: object) -> tuple | None:
     with contextlib.closing(sqlite3.connect(store.path)) as file, file:
         return file.execute(statement, values).fetchone()
 
@@ -46,12 +46,12 @@ def same(a: np.ndarray | None, b: np.ndarray) -> bool:
 @pytest.mark.parametrize("shape", [(1, 4), (3, 4), (0, 4)])
 def test_what_was_put_is_read_back_bit_for_bit(tmp_path: Path, shape: tuple[int, ...]) -> None:
     array = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    put(EmbeddingStore(tmp_path), array=array)
-    assert same(get(EmbeddingStore(tmp_path)), array)
+    put(EmbeddingCache(tmp_path), array=array)
+    assert same(get(EmbeddingCache(tmp_path)), array)
 
 
 def test_a_row_that_is_put_again_is_replaced(tmp_path: Path) -> None:
-    store = EmbeddingStore(tmp_path)
+    store = EmbeddingCache(tmp_path)
     put(store)
     put(store, array=ARRAY + 1)
     assert same(get(store), ARRAY + 1)
@@ -59,12 +59,12 @@ def test_a_row_that_is_put_again_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_batch_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
-    store = EmbeddingStore(tmp_path)
+    store = EmbeddingCache(tmp_path)
     unwritable = Mock(shape=(3, object()))
     unwritable.astype().tobytes.return_value = b"numbers"
     with pytest.warns(RuntimeWarning, match="cannot be used"):
         store.put_many({**dict.fromkeys(KEYS[:2], ARRAY), KEYS[2]: unwritable})
-    assert EmbeddingStore(tmp_path).get_many(KEYS) == {}
+    assert EmbeddingCache(tmp_path).get_many(KEYS) == {}
 
 
 # ---- damage -----------------------------------------------------------------------------------------------
@@ -78,10 +78,10 @@ FILES = {
 
 @pytest.mark.parametrize("damage", FILES)
 def test_a_damaged_file_ends_storing_with_one_warning_that_names_it(tmp_path, damage):
-    store = EmbeddingStore(tmp_path)
+    store = EmbeddingCache(tmp_path)
     store.put_many(dict.fromkeys(KEYS, ARRAY))
     store.path.write_bytes(FILES[damage](store.path.read_bytes()))
-    reopened = EmbeddingStore(tmp_path)
+    reopened = EmbeddingCache(tmp_path)
     with pytest.warns(RuntimeWarning, match=f"cannot be used .*: remove {store.path.name} if it is damaged"):
         assert not reopened.get_many(KEYS)
     with warnings.catch_warnings(action="error"):
@@ -92,7 +92,7 @@ def test_a_damaged_file_ends_storing_with_one_warning_that_names_it(tmp_path, da
 
 
 def test_the_oldest_rows_go_when_the_store_is_full_and_its_file_does_not_grow(tmp_path: Path) -> None:
-    store = EmbeddingStore(tmp_path, max_bytes=2**20)
+    store = EmbeddingCache(tmp_path, max_bytes=2**20)
     keys = [number.to_bytes(32, "big") for number in range(100)]
     for key in keys:  # three times the limit
         put(store, key, np.ones((8, 1024), np.float32))
@@ -105,7 +105,7 @@ def test_the_oldest_rows_go_when_the_store_is_full_and_its_file_does_not_grow(tm
 def test_what_cannot_be_opened_ends_storing_with_one_warning(tmp_path: Path, in_the_way: str) -> None:
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "folder" / FILE).mkdir(parents=True)
-    store = EmbeddingStore(tmp_path / in_the_way)
+    store = EmbeddingCache(tmp_path / in_the_way)
     with pytest.warns(RuntimeWarning, match=r"cannot be used \(.*\), and this run continues without it"):
         put(store)
     with warnings.catch_warnings(action="error"):
@@ -115,7 +115,7 @@ def test_what_cannot_be_opened_ends_storing_with_one_warning(tmp_path: Path, in_
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
 def test_a_new_folder_is_its_owners_alone(tmp_path: Path) -> None:
-    store = EmbeddingStore(tmp_path / "new")
+    store = EmbeddingCache(tmp_path / "new")
     put(store)
     assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
 
@@ -125,24 +125,24 @@ def test_a_new_folder_is_its_owners_alone(tmp_path: Path) -> None:
 
 def test_the_environment_names_the_folder_and_the_size(tmp_path: Path) -> None:
     for off in ("0", "off", "False"):
-        assert EmbeddingStore.from_environment({"MTEB_LONGEMBED_STORE": off}) is None
-    environ = {"MTEB_LONGEMBED_STORE": str(tmp_path), "MTEB_LONGEMBED_STORE_GIB": "0.5"}
-    store = EmbeddingStore.from_environment(environ)
+        assert EmbeddingCache.from_environment({"MTEB_LONGEMBED_CACHE": off}) is None
+    environ = {"MTEB_LONGEMBED_CACHE": str(tmp_path), "MTEB_LONGEMBED_CACHE_GIB": "0.5"}
+    store = EmbeddingCache.from_environment(environ)
     assert (store.folder, store.max_bytes) == (tmp_path, 2**29)
-    usual = EmbeddingStore.from_environment({"XDG_CACHE_HOME": str(tmp_path)})
+    usual = EmbeddingCache.from_environment({"XDG_CACHE_HOME": str(tmp_path)})
     assert usual.folder == tmp_path / "mteb-longembed" / "embeddings"
 
 
 @pytest.mark.parametrize("size", ["big", "0", "nan"])
 def test_a_size_that_is_none_is_refused(size: str) -> None:
-    with pytest.raises(InputError, match="MTEB_LONGEMBED_STORE_GIB must be a positive number of GiB"):
-        EmbeddingStore.from_environment({"MTEB_LONGEMBED_STORE_GIB": size})
+    with pytest.raises(InputError, match="MTEB_LONGEMBED_CACHE_GIB must be a positive number of GiB"):
+        EmbeddingCache.from_environment({"MTEB_LONGEMBED_CACHE_GIB": size})
 
 
 # ---- several at once --------------------------------------------------------------------------------------
 
 
-def _hammer(store: EmbeddingStore, seed: int) -> bool:
+def _hammer(store: EmbeddingCache, seed: int) -> bool:
     draw = np.random.default_rng(seed)
     with warnings.catch_warnings(action="error"):
         for _ in range(30):
@@ -157,14 +157,14 @@ def _hammer(store: EmbeddingStore, seed: int) -> bool:
 
 
 def test_processes_share_a_store(tmp_path: Path) -> None:
-    store = EmbeddingStore(tmp_path, max_bytes=2000)
+    store = EmbeddingCache(tmp_path, max_bytes=2000)
     method = "fork" if hasattr(os, "fork") else "spawn"
     with multiprocessing.get_context(method).Pool(2) as pool:
         assert pool.starmap(_hammer, [(store, seed) for seed in range(2)]) == [True] * 2
 
 
 def test_threads_share_a_store(tmp_path: Path) -> None:
-    store = EmbeddingStore(tmp_path, max_bytes=2000)
+    store = EmbeddingCache(tmp_path, max_bytes=2000)
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(_hammer, [store] * 3, range(3))) == [True] * 3
 
@@ -177,7 +177,7 @@ TEXTS = [tiny.text(n, seed) for seed, n in enumerate(LENGTHS)]
 
 def stored(base: SentenceTransformer, folder: Path) -> LongSentenceTransformer:
     extended = longembed.extend(base, "pi")
-    extended.store = EmbeddingStore(folder)
+    extended.embedding_cache = EmbeddingCache(folder)
     return extended
 
 
@@ -186,32 +186,32 @@ def test_a_second_run_reads_everything_bit_for_bit_whatever_its_batches(base, tm
     first = stored(base, tmp_path)
     new = first.encode(TEXTS)
     assert np.abs(new - plain).max() < 1e-6  # the Dense maps each vector alone
-    assert first.store.counts == Counts(7, sum(LENGTHS), 0)
+    assert first.embedding_cache.counts == Counts(7, sum(LENGTHS), 0)
     second = stored(base, tmp_path)
     assert second.encode(TEXTS).tobytes() == new.tobytes()
-    assert second.store.counts == Counts(0, 0, 7)
+    assert second.embedding_cache.counts == Counts(0, 0, 7)
     order = [6, 2, 4, 0, 1, 3, 5]
     for size in (1, 3):
         assert second.encode([TEXTS[i] for i in order], batch_size=size).tobytes() == new[order].tobytes()
-    assert second.store.counts.rows_encoded == 0
+    assert second.embedding_cache.counts.rows_encoded == 0
 
 
 def test_only_what_is_missing_runs_again(base: SentenceTransformer, tmp_path: Path) -> None:
     plain = stored(base, tmp_path).encode(TEXTS, batch_size=1)
     second = stored(base, tmp_path)
-    sql(second.store, "DELETE FROM rows WHERE rowid = 3")
+    sql(second.embedding_cache, "DELETE FROM rows WHERE rowid = 3")
     assert second.encode(TEXTS, batch_size=1).tobytes() == plain.tobytes()
-    assert second.store.counts.rows_encoded == 1
+    assert second.embedding_cache.counts.rows_encoded == 1
 
 
 def test_one_row_serves_every_output_form(base: SentenceTransformer, tmp_path: Path) -> None:
     extended = stored(base, tmp_path)
     plain = extended.encode(TEXTS)
-    extended.store.counts = Counts()
+    extended.embedding_cache.counts = Counts()
     assert np.array_equal(extended.encode(TEXTS, truncate_dim=8), plain[:, :8])
     extended.encode(TEXTS, normalize_embeddings=True)
     extended.encode(TEXTS, convert_to_tensor=True)
-    assert extended.store.counts.rows_encoded == 0
+    assert extended.embedding_cache.counts.rows_encoded == 0
     tokens = extended.encode(TEXTS, output_value="token_embeddings")
     assert [len(value) for value in tokens] == LENGTHS
 

@@ -1,0 +1,71 @@
+"""Ids and texts on disk, mapped into memory."""
+
+import mmap
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, overload
+
+import pyarrow
+
+from mteb_longembed.files import write_at
+
+SCHEMA = pyarrow.schema([("id", pyarrow.string()), ("text", pyarrow.large_string())])
+_CHUNK = 256  # texts
+
+
+def stored_texts(rows: Iterable[tuple[str, str]]) -> pyarrow.Table:
+    """Write ids and texts, which are read once, to a temporary file. It has no name, and goes with the table.
+
+    Raises:
+        StorageError: if the disk refuses a write.
+    """
+    with tempfile.TemporaryFile(buffering=0) as file:
+        size = 0
+        for part in chain([SCHEMA], batches(rows)):
+            message = part.serialize()
+            write_at(file, size, message, "the texts of the documents")
+            size += len(message)
+        # a map outlives its file
+        texts = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return pyarrow.ipc.open_stream(pyarrow.py_buffer(texts)).read_all()
+
+
+def batches(rows: Iterable[tuple[str, str]]) -> Iterator[pyarrow.RecordBatch]:
+    """Yield ids and texts in batches."""
+    waiting = iter(rows)
+    while chunk := list(islice(waiting, _CHUNK)):
+        ids, texts = zip(*chunk, strict=True)
+        yield pyarrow.record_batch([list(ids), list(texts)], schema=SCHEMA)
+
+
+def pairs(table: pyarrow.Table) -> Iterator[tuple[str, str]]:
+    """Yield the ids and texts of a table."""
+    for batch in table.to_batches():
+        yield from zip(batch["id"].to_pylist(), batch["text"].to_pylist(), strict=True)
+
+
+class Texts(Sequence[str]):
+    """The texts of a table, of which each is read when it is asked for."""
+
+    def __init__(self, table: pyarrow.Table) -> None:
+        self._column: Any = table["text"]
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(len(self))
+            return list(self._column.slice(start, stop - start).to_pylist())
+        return str(self._column[index].as_py())
+
+    def __iter__(self) -> Iterator[str]:
+        for chunk in self._column.chunks:
+            yield from chunk.to_pylist()

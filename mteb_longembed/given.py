@@ -1,0 +1,36 @@
+"""Read the texts that a caller passes."""
+
+from collections.abc import Iterable, Iterator, KeysView, Mapping
+
+from mteb_longembed.errors import InputError
+
+
+def without_surrogates(text: str) -> str:
+    """Join surrogate pairs, and replace lone surrogates by U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def read_given(what: str, texts: Iterable[str], *, keys: bool = False) -> Iterator[str]:
+    """Yield the texts of an iterable, without surrogates; with `keys`, ids as they are.
+
+    Args:
+        what: name of the texts in messages.
+        texts: any iterable but a text, a table or a dictionary, which would yield names of columns or keys.
+        keys: whether these are ids.
+
+    Raises:
+        InputError: if `texts` or one of its items has another type.
+    """
+    is_dictionary = isinstance(texts, (Mapping, KeysView)) and not keys
+    is_table = hasattr(texts, "columns") or hasattr(texts, "column_names")
+    if is_dictionary or is_table or isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InputError(
+            f"{what} must be texts in a list or another iterable, got a {type(texts).__name__}: give a list of texts, "
+            "the values() of a dict or one column of a table."
+        )
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"{what} must be texts, got a {type(text).__name__} at index {index}: give a text."
+            )
+        yield text if keys else without_surrogates(text)

@@ -1,0 +1,26 @@
+"""mteb's private names outside its registries, which `plugin` replaces: one function for each.
+
+`tests/test_private_names.py` lists every private name of mteb, sentence-transformers, transformers and torch that this
+package uses, and why.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def bm25_language(code: str) -> tuple[str | None, str | None]:
+    """Return bm25s' key of stop words and PyStemmer's algorithm of an ISO 639-3 language, as mteb's BM25 has them.
+
+    mteb offers the stemmer, but not its name, by which a saved index makes it again.
+    """
+    from mteb.models.model_implementations.bm25 import _ISO3_TO_LANG
+
+    stop_words, stemmer, _ = _ISO3_TO_LANG.get(code, (None, None, None))
+    return stop_words, stemmer
+
+
+def query_batches(rows: Any, **options: Any) -> Iterable[Mapping[str, Any]]:
+    """Return queries in batches as mteb hands them to encoders: instructions and conversations as text."""
+    from mteb._create_dataloaders import create_dataloader
+
+    return create_dataloader(rows, **options)

@@ -1,0 +1,204 @@
+"""Analyze texts into index terms: tokenize, lowercase, drop stop words, stem."""
+
+from __future__ import annotations
+
+import unicodedata
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from mteb_longembed.word_borders import stands_alone, visible, word_borders
+
+#: Minimum number of letters of a term in a language that separates words by blanks.
+_SHORTEST = 2
+#: Stands for what is not a term: a stop word, or a word that is too short.
+NO_TERM = -1
+#: Turkish and Azerbaijani have two letters i, with and without a dot.
+_TURKIC = str.maketrans("Iİ", "ıi")
+
+
+@dataclass(frozen=True)
+class Language:
+    """Stemmer and stop words of a language, the same as in mteb's BM25.
+
+    Args:
+        code: as mteb writes it, such as `deu-Latn`.
+        stemmer: Snowball algorithm such as `german`; None where there is no stemmer.
+        stop_words: in lower case.
+    """
+
+    code: str
+    stemmer: str | None
+    stop_words: frozenset[str]
+
+    @classmethod
+    def of(cls, code: str) -> Language:
+        """Look up a language in mteb's table."""
+        # a saved index has these values, and opens without mteb
+        from bm25s.tokenization import Tokenizer
+
+        from mteb_longembed.mteb_compat import bm25_language
+
+        stop_words, stemmer = bm25_language(code.partition("-")[0])
+        return cls(code, stemmer, frozenset(Tokenizer(stopwords=stop_words or []).stopwords))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a text."""
+
+    ids: np.ndarray  #: the id of each term, int32 `[terms]`
+    positions: np.ndarray  #: the position of each term among all words of the text, `[terms]`
+    starts: np.ndarray  #: the first character of each word, `[words]`
+
+
+class Analyzer:
+    """Turn texts of one language into terms. The id of a term is its rank of first appearance.
+
+    English terms are exactly those of mteb's BM25. No term is dropped for being frequent.
+
+    Differs: marks belong to the letter before them; a letter is the same in each of its Unicode forms (NFKC), so a
+        ligature is its letters and a subscript a digit; characters without width do not count; scripts without blanks
+        are split in every language, and other words between them stay whole.
+
+    Args:
+        language: stemmer and stop words.
+        stems: whether words with one stem are one term, where the language has a stemmer.
+    """
+
+    def __init__(self, language: Language, *, stems: bool = True) -> None:
+        self._is_turkic = language.code.partition("-")[0] in ("tur", "aze", "azj")
+        self._stemmer: Any = None
+        if stems and language.stemmer is not None:
+            import Stemmer
+
+            self._stemmer = Stemmer.Stemmer(language.stemmer)
+        self._stop_words = language.stop_words
+        #: Term -> its id.
+        self.vocabulary: dict[str, int] = {}
+        #: A word as it stands in a text -> the id of its form: in lower case, not yet stemmed.
+        self._form_of = cache(self._new_form)
+        self._form_ids: dict[str, int] = {}
+        #: For each form the id of its term, and how often it was read.
+        self._term_of_form = array("i")
+        self._counts = array("q")
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def analyze(self, text: str) -> Terms:
+        """Return the terms of a document. New terms get the next ids."""
+        starts, ends = word_borders(text)
+        forms = np.fromiter(map(self._form_of, _slices(text, starts, ends)), np.int32, count=len(starts))
+        np.add.at(np.frombuffer(self._counts, np.int64), forms, 1)
+        ids = np.frombuffer(self._term_of_form, np.int32)[forms]
+        positions = np.flatnonzero(ids != NO_TERM)
+        return Terms(ids[positions], positions, starts)
+
+    def query_terms(self, text: str) -> list[tuple[str, str]]:
+        """Return each term of a query with its form (as typed, in lower case), known or not.
+
+        >>> Analyzer(Language("eng-Latn", "english", frozenset(["the"]))).query_terms("The lamps were lit.")
+        [('lamp', 'lamps'), ('were', 'were'), ('lit', 'lit')]
+        """
+        starts, ends = word_borders(text)
+        found = []
+        for form in map(self._normalized, _slices(text, starts, ends)):
+            term = self._term(form)
+            if term is not None:
+                found.append((term, form))
+        return found
+
+    def forms(self) -> list[str]:
+        """Return the most frequent form of each term: people write it, and models know it, unlike the stem."""
+        forms = list(self._form_ids)
+        names = [""] * len(self)
+        # written in rising order of frequency, so that the most frequent form (the first of equals) stays
+        for form in np.argsort(-np.array(self._counts), kind="stable")[::-1].tolist():
+            if self._term_of_form[form] != NO_TERM:
+                names[self._term_of_form[form]] = forms[form]
+        return names
+
+    def forget(self, text: str) -> None:
+        """Subtract the words of a document from the counts of forms."""
+        starts, ends = word_borders(text)
+        forms = np.fromiter(map(self._form_of, _slices(text, starts, ends)), np.int32, count=len(starts))
+        np.subtract.at(np.frombuffer(self._counts, np.int64), forms, 1)
+
+    def drop_unused(self) -> np.ndarray:
+        """Drop forms that no text has any more, and terms without forms. Terms get new ids, in the same order.
+
+        Returns:
+            Whether each old term stays, bool `[terms]`.
+        """
+        counts = np.array(self._counts)
+        terms = np.array(self._term_of_form)
+        used = np.zeros(len(self), bool)
+        used[terms[(counts > 0) & (terms != NO_TERM)]] = True
+        new_ids = np.append(np.cumsum(used) - 1, NO_TERM).astype(np.int32)
+        kept = counts > 0
+        forms = [form for form, is_kept in zip(self._form_ids, kept, strict=True) if is_kept]
+        vocabulary = [term for term, is_used in zip(self.vocabulary, used, strict=True) if is_used]
+        new_terms = new_ids[terms[kept]]
+        self.restore({"vocabulary": vocabulary, "words": forms, "terms": new_terms, "counts": counts[kept]})
+        return used
+
+    # ---- saving ------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return what `restore` needs: the lists `vocabulary` and `words`, and arrays with a value for each word."""
+        return {
+            "vocabulary": list(self.vocabulary),
+            "words": list(self._form_ids),
+            "terms": np.array(self._term_of_form, np.int32),
+            "counts": np.array(self._counts, np.int64),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over the terms of a saved analyzer of the same language."""
+        self.vocabulary = {term: index for index, term in enumerate(state["vocabulary"])}
+        self._form_ids = {form: index for index, form in enumerate(state["words"])}
+        self._term_of_form = array("i", np.asarray(state["terms"], np.int32).tobytes())
+        self._counts = array("q", np.asarray(state["counts"], np.int64).tobytes())
+        self._form_of = cache(self._new_form)
+
+    def _new_form(self, word: str) -> int:
+        form = self._normalized(word)
+        if form not in self._form_ids:
+            self._form_ids[form] = len(self._form_ids)
+            term = self._term(form)
+            term_id = NO_TERM
+            if term is not None:
+                term_id = self.vocabulary.setdefault(term, len(self.vocabulary))
+            self._term_of_form.append(term_id)
+            self._counts.append(0)
+        return self._form_ids[form]
+
+    def _normalized(self, word: str) -> str:
+        """Return the form in which a word is the same however it is typed, such as `É` as one character or two."""
+        if self._is_turkic:
+            word = word.translate(_TURKIC)
+        form = word.lower()
+        if form.isascii():
+            return form
+        form = unicodedata.normalize("NFKC", visible(form)).lower()
+        # the small letter of a capital with a dot has a dot of its own
+        return unicodedata.normalize("NFKC", form).replace("i\u0307", "i")
+
+    def _term(self, form: str) -> str | None:
+        """Return the term of a form; None for a stop word, and for one letter of a script with blanks."""
+        if form in self._stop_words:
+            return None
+        if len(form) < _SHORTEST and not stands_alone(form):
+            return None
+        if self._stemmer is None:
+            return form
+        return self._stemmer.stemWord(form)
+
+
+def _slices(text: str, starts: np.ndarray, ends: np.ndarray) -> list[str]:
+    return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]

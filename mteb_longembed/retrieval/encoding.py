@@ -1,0 +1,340 @@
+"""One pass of a model over documents: each text is encoded once for all representations."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, cast
+
+import numpy as np
+import torch
+from mteb.models.abs_encoder import get_prompt
+from mteb.types import PromptType
+from sentence_transformers.sentence_transformer.modules import Normalize
+from torch.utils.data import DataLoader
+
+from mteb_longembed.data.text_table import text_table
+from mteb_longembed.encoders.batching import Engine
+from mteb_longembed.encoders.model import LongModel, LongModelMixin, LongSentenceTransformer, with_head
+from mteb_longembed.encoders.tokens import document_prompt, sample_texts
+from mteb_longembed.encoders.vectors import check_averages
+from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
+from mteb_longembed.errors import InputError
+from mteb_longembed.names import Vectors
+
+from .encoder import check_as_described, show_bars
+from .passages import CutText
+from .scorer import Documents
+from .storage import Reader, Writer
+from .vectors import CorpusVectors
+
+#: Maximum bytes of vectors that one call of an encoder returns.
+CALL_BYTES = 1 << 30
+#: Maximum number of texts beside documents, such as queries, whose vectors are kept.
+MOST_KEPT = 100_000
+
+
+class Representation:
+    """One way of pooling, and the vectors of the documents pooled in this way.
+
+    Args:
+        rule: of corpus weights.
+        step: content tokens for each vector, or `window`; None for one vector a text.
+        query_tokens: whether it pools queries alone, with a vector for each token.
+    """
+
+    def __init__(self, rule: Rule | None, step: Vectors | None, query_tokens: bool = False) -> None:
+        self.rule = rule
+        self.step = step
+        self.query_tokens = query_tokens
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all vectors."""
+        self.vectors = CorpusVectors()
+        self.known: dict[tuple[PromptType, str], np.ndarray] = {}
+        self.model: LongModel | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its vectors in a saved index."""
+        return f"vectors-{self.rule or 'plain'}-{self.step or 'one'}"
+
+
+class Pass:
+    """A model, and its vectors of documents, queries and passages in each representation.
+
+    Threads may not share it.
+
+    Args:
+        load: returns mteb's encoder. It is called when something is to be encoded, and the result is not kept beyond
+            `release`.
+        cut: a user's chunker. Each chunk is encoded on its own.
+
+    Raises:
+        InputError: if an encoder of chunks does not return one vector a text that is compared by cosine or dot product.
+    """
+
+    def __init__(self, load: Callable[[], Any], cut: CutText | None = None) -> None:
+        #: Returns mteb's encoder.
+        self.load = load
+        self.cut = cut
+        encoder = load()
+        self.meta = encoder.mteb_model_meta
+        model: Any = getattr(encoder, "model", None)
+        self.is_ours = isinstance(model, LongModelMixin)
+        self.has_several_vectors = not hasattr(encoder, "encode")
+        #: Whether the model gives a query several vectors, as late interaction does.
+        self.is_late = False
+        #: How vectors are compared, by sentence-transformers' names: several vectors of a text by their product.
+        self.similarity = "dot"
+        if not self.has_several_vectors:
+            name = getattr(model, "similarity_fn_name", None) or self.meta.similarity_fn_name or "cosine"
+            self.similarity = str(getattr(name, "value", name))
+        if cut is not None and (self.has_several_vectors or self.similarity not in ("cosine", "dot")):
+            raise InputError(
+                "a chunker needs a model with one vector a text, compared by cosine or dot product, got "
+                f"{self.meta.name}: use another name."
+            )
+        #: Whether its vectors have length 1.
+        self.is_scaled = False
+        if self.is_ours:
+            # several vectors may be scaled where they are grouped, or, in an adapted model, before
+            is_grouped = model.head.vectors is not None and model.head.normalize
+            self.is_scaled = is_grouped or any(isinstance(module, Normalize) for module in model.head.behind)
+        self.cuts_windows = self.is_ours and model.backbone.cuts and cut is None
+        self.representations: list[Representation] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self.documents = Documents([], [])
+        self._counts: TokenCounts | None = None
+        for representation in self.representations:
+            representation.forget()
+
+    def release(self) -> None:
+        """Keep all vectors, and no model."""
+        for representation in self.representations:
+            representation.model = None
+
+    @property
+    def model(self) -> LongModel:
+        """Our model."""
+        return cast("LongModel", self.load().model)
+
+    def represent(
+        self, rule: Rule | None = None, step: Vectors | None = None, *, query_tokens: bool = False
+    ) -> Representation:
+        """Return the representation that is pooled in this way. The next call of `fit` fills a new one.
+
+        With `query_tokens` it is a representation of queries, and holds no documents.
+        """
+        wanted = (rule, step, query_tokens)
+        for one in self.representations:
+            if (one.rule, one.step, one.query_tokens) == wanted:
+                return one
+        if rule is not None:
+            check_averages("weights", "the model", self.model.head.mode)
+        made = Representation(*wanted)
+        self.representations.append(made)
+        # one vector a text first: its call gives the vectors of the others too
+        self.representations.sort(key=lambda one: one.step is not None)
+        return made
+
+    def model_of(self, one: Representation) -> LongModel:
+        """Return our model as a representation pools."""
+        if one.model is None:
+            one.model = raw(self.model, one, self._counts)
+        return one.model
+
+    # ---- documents ---------------------------------------------------------------------------------------
+
+    def fit(self, documents: Documents) -> None:
+        """Encode documents, and forget those of the last call. Representations that know them read nothing."""
+        if documents is not self.documents:
+            self._forget()
+            self.documents = documents
+        missing = [one for one in self._of_documents() if len(one.vectors) < len(documents)]
+        if missing:
+            self._append(missing, documents)
+
+    def add(self, documents: Documents) -> None:
+        """Encode the documents after the old ones. A call that fails changes nothing."""
+        if len(documents) > len(self.documents):
+            self._append(self._of_documents(), documents, len(self.documents))
+            self.documents = documents
+
+    def keep(self, documents: Documents, kept: np.ndarray) -> None:
+        """Keep the vectors of some of the old documents, bool `[old documents]`."""
+        if len(documents) < len(self.documents):
+            for one in self._of_documents():
+                one.vectors.keep(kept)
+            self.documents = documents
+
+    def _of_documents(self) -> list[Representation]:
+        return [one for one in self.representations if not one.query_tokens]
+
+    def _append(self, missing: Sequence[Representation], documents: Documents, first: int = 0) -> None:
+        before = [len(one.vectors) for one in missing]
+        size = CALL_BYTES
+        try:
+            if self.is_ours:
+                check_as_described(self.model)
+                if self._counts is None and any(one.rule for one in self.representations):
+                    sampled, _ = sample_texts(map(str.strip, documents.texts), self.model.max_seq_length)
+                    self._counts = count_tokens(cast("Any", self.model), sampled)
+                size = max(CALL_BYTES // max(document_bytes(self.model_of(one)) for one in missing), 1)
+            for start in range(first, len(documents), size):
+                texts = documents.texts[start : min(start + size, len(documents))]
+                encoded = self._encode(missing, texts, PromptType.document, documents, self.cut)
+                for one, rows in zip(missing, encoded, strict=True):
+                    one.vectors.append(rows)
+        except BaseException:
+            for one, n in zip(missing, before, strict=True):
+                one.vectors.keep_first(n)
+            if not any(before):
+                self._counts = None
+                self.release()
+            raise
+
+    # ---- queries and passages ----------------------------------------------------------------------------
+
+    def query_arrays(self, one: Representation, queries: Sequence[str]) -> list[np.ndarray]:
+        """Return the vectors of each query, `[vectors, d]`: one, or one for each token."""
+        return self._arrays(one, queries, PromptType.query)
+
+    def text_rows(self, one: Representation, texts: Sequence[str]) -> np.ndarray:
+        """Return the vector of each text that is read like a document, `[texts, d]`; of several vectors, their mean."""
+        return np.stack([array.mean(axis=0) for array in self._arrays(one, texts, PromptType.document)])
+
+    def _arrays(self, wanted: Representation, texts: Sequence[str], kind: PromptType) -> list[np.ndarray]:
+        missing = [text for text in dict.fromkeys(texts) if (kind, text) not in wanted.known]
+        if missing:
+            # one call gives the vectors of all representations
+            wanted_too = self.representations if kind == PromptType.query else self._of_documents()
+            encoded = self._encode(wanted_too, missing, kind, self.documents)
+            for one, rows in zip(wanted_too, encoded, strict=True):
+                one.known.update({(kind, text): row for text, row in zip(missing, rows, strict=True)})
+        found = [wanted.known[kind, text] for text in texts]
+        for one in self.representations:
+            if len(one.known) > MOST_KEPT:
+                one.known.clear()
+        return found
+
+    # ---- encoding ----------------------------------------------------------------------------------------
+
+    def _encode(
+        self,
+        wanted: Sequence[Representation],
+        texts: Sequence[str],
+        kind: PromptType,
+        documents: Documents,
+        cut: CutText | None = None,
+    ) -> list[list[np.ndarray]]:
+        """Return for each representation one array `[vectors, d]` a text. What they share is encoded once."""
+        chunks = [_chunks(text, kind, cut) for text in texts]
+        flat = list(dict.fromkeys(chain.from_iterable(chunks)))
+        if not flat:
+            return [[] for _ in wanted]
+        if self.is_ours:
+            models = [self.model_of(one) for one in wanted]
+            encoded = encode(models, flat, kind, documents)
+        else:
+            encoded = [self._encoded_by_mteb(flat, kind, documents)] * len(wanted)
+        found = []
+        for rows in encoded:
+            known = {}
+            for chunk, row in zip(flat, rows, strict=True):
+                known[chunk] = np.atleast_2d(torch.as_tensor(row).float().cpu().numpy())
+            found.append([np.concatenate([known[chunk] for chunk in of_text]) for of_text in chunks])
+        return found
+
+    def _encoded_by_mteb(self, texts: Sequence[str], kind: PromptType, documents: Documents) -> Any:
+        """Return the vectors of texts by an encoder of mteb's own, `[texts, d]`."""
+        options = {"show_progress_bar": show_bars(), **documents.options}
+        table = text_table({str(index): text for index, text in enumerate(texts)})
+        loader: Any = DataLoader(cast("Any", table), batch_size=options.get("batch_size", 32))
+        where = {"hf_split": "test", "hf_subset": "default", "prompt_type": kind}
+        return self.load().encode(loader, task_metadata=documents.metadata, **where, **options)
+
+    # ---- saving ------------------------------------------------------------------------------------------
+
+    def save(self, writer: Writer) -> None:
+        """Write the vectors of all representations, and the token counts behind corpus weights."""
+        for one in self._of_documents():
+            if not writer.has(f"{one.name}.rows"):  # scorers of a hybrid share the pass
+                one.vectors.save(writer, one.name)
+        if self._counts is not None:
+            counts = {"tokens": self._counts.tokens, "documents": self._counts.documents}
+            writer.arrays("token-counts", counts)
+            writer.settings["n_counted"] = self._counts.n_documents
+
+    def restore(self, reader: Reader, documents: Documents) -> None:
+        """Take over the vectors of a saved index."""
+        self.documents = documents
+        counts = reader.arrays("token-counts")
+        if counts:
+            self._counts = TokenCounts(**counts, n_documents=reader.settings["n_counted"])
+        for one in self._of_documents():
+            one.vectors.restore(reader, one.name)
+
+
+def _chunks(text: str, kind: PromptType, cut: CutText | None) -> list[str]:
+    """Return the texts that are encoded for a text."""
+    if cut is not None:
+        return [text[start:end] for start, end in cut(text)]
+    if kind == PromptType.document:
+        text = text.strip()  # as mteb hands it to encoders
+    return [text]
+
+
+# ---- our models ----------------------------------------------------------------------------------------------
+
+
+def raw(model: LongModel, one: Representation, counts: TokenCounts | None = None) -> LongModel:
+    """Return the model that pools in another way and shares the backbone. Its vectors are not scaled.
+
+    Args:
+        model: with one vector a text; one with several keeps them.
+        one: says how to pool.
+        counts: the tokens of the corpus, which a rule needs.
+    """
+    head = model.head.unscaled()
+    if one.rule is not None and counts is not None:
+        head = head.weighted(TokenWeights.of_corpus(counts, one.rule, model.tokenizer))
+    if one.step is not None and isinstance(model, LongSentenceTransformer):
+        head = replace(head, vectors=one.step, dims=model.truncate_dim)
+    if one.query_tokens:
+        head = replace(head, query_tokens=True)
+    return cast("LongModel", with_head(cast("Any", model), head))
+
+
+def encode(
+    models: Sequence[LongModel], texts: Sequence[str], kind: PromptType, documents: Documents
+) -> list[list[Any]]:
+    """Return, for each of these models with one backbone, the vectors of all texts, from one pass."""
+    first = models[0]
+    options = documents.options
+    with torch.inference_mode():
+        # the prompt that mteb gives the model for a task, or else its own
+        prompt = get_prompt(cast("dict[str, str]", first.prompts), documents.metadata, kind)
+        if prompt is None and kind == PromptType.document:
+            prompt = document_prompt(first)
+        engine = Engine(models, prompt or None, options.get("batch_size", 32), {"task": kind.value})
+        engine.keep_in(first.embedding_cache)
+        done = engine.encode(texts, show=options.get("show_progress_bar", show_bars()))
+    found = []
+    for index, model in enumerate(models):
+        dims = getattr(model, "truncate_dim", None)
+        found.append([done[text][index][..., :dims] for text in texts])
+    return found
+
+
+def document_bytes(model: LongModel) -> int:
+    """Return the maximum bytes of the vectors of a document that fills the target length."""
+    strategy = model.backbone.strategy
+    step = model.head.vectors or strategy.target_len
+    if step == "window":
+        # pcw's windows, without special tokens; windows of other strategies are as long as the trained length
+        size = getattr(strategy, "size", strategy.trained_len)
+        step = max(size - getattr(strategy, "overlap", 0) - 2, 1)
+    return 4 * (model.get_embedding_dimension() or 1) * -(-strategy.target_len // int(step))

@@ -1,0 +1,101 @@
+"""Query expansion by embedding neighbours: a query term also matches the index terms with the nearest vectors."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from scipy import sparse
+from sentence_transformers.util import dot_score, semantic_search
+
+from mteb_longembed.encoders.whitening import unit
+
+#: Texts -> their vectors, `[texts, d]`.
+Encode = Callable[[Sequence[str]], np.ndarray]
+#: Maximum number of neighbours of a term, their minimum cosine, and the weight of a match at a cosine of 1.
+NEAREST = 10
+LEAST = 0.3
+SHARE = 0.5
+
+
+class QueryExpansion:
+    """Find the index terms near a query term.
+
+    Each term is encoded once, on its own. The mean vector of the index terms is subtracted from every vector.
+
+    Source: translation models from word embeddings: Zuccon et al. 2015, doi:10.1145/2838931.2838936; Rekabsaz et al.
+        2016, arXiv:1607.07608 (terms above a cosine). Differs: a contextual model encodes the terms; of a term and its
+        neighbours the best match counts, not the sum.
+
+    Args:
+        encode: gives the vectors of terms.
+    """
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._vectors: dict[str, np.ndarray] = {}
+        self._terms: list[str] = []
+        self._mean = np.zeros(0, np.float32)
+        self._unit = np.zeros((0, 0), np.float32)
+        #: The neighbours of earlier query terms: their ids and cosines.
+        self._known: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    def fit(self, terms: Sequence[str]) -> None:
+        """Encode all terms of an index, except those that are known."""
+        if list(terms) == self._terms:
+            return
+        self._terms = list(terms)
+        self._known = {}
+        if self._terms:
+            self._centre(self._read(self._terms))
+
+    def _centre(self, vectors: np.ndarray) -> None:
+        self._mean = vectors.mean(axis=0)
+        self._unit = unit(vectors - self._mean)
+
+    def of(self, terms: Sequence[str], own: np.ndarray) -> sparse.csr_array:
+        """Return the weights of the neighbours of query terms, sparse `[query terms, terms]`.
+
+        Args:
+            terms: as people write them.
+            own: the id of each, or -1: such a term is encoded now, unless an earlier query had it.
+        """
+        shape = (len(terms), len(self._terms))
+        if not all(shape):
+            return sparse.csr_array(shape, dtype=np.float32)
+        new = [row for row, term in enumerate(terms) if term not in self._known]
+        if new:
+            self._find([terms[row] for row in new], own[new])
+        ids, cosines = zip(*(self._known[term] for term in terms), strict=True)
+        ends = np.cumsum([0, *map(len, ids)])
+        weights = np.float32(SHARE) * np.concatenate(cosines)
+        return sparse.csr_array((weights, np.concatenate(ids), ends), shape)
+
+    def _find(self, terms: Sequence[str], own: np.ndarray) -> None:
+        rows = torch.from_numpy(unit(self._read(terms) - self._mean))
+        index = torch.from_numpy(self._unit)
+        found = semantic_search(rows, index, top_k=NEAREST + 1, score_function=dot_score)
+        for term, own_id, hits in zip(terms, own, found, strict=True):
+            others = [hit for hit in hits if hit["corpus_id"] != own_id][:NEAREST]
+            near = [hit for hit in others if hit["score"] > LEAST]
+            ids = np.array([hit["corpus_id"] for hit in near], int)
+            self._known[term] = ids, np.array([hit["score"] for hit in near], np.float32)
+
+    def _read(self, terms: Sequence[str]) -> np.ndarray:
+        new = [term for term in dict.fromkeys(terms) if term not in self._vectors]
+        if new:
+            self._vectors.update(zip(new, np.asarray(self._encode(new), np.float32), strict=True))
+        return np.stack([self._vectors[term] for term in terms])
+
+    # ---- saving ------------------------------------------------------------------------------------------
+
+    def state(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield the arrays that `restore` needs, by their names."""
+        if self._terms:
+            yield "vectors", self._read(self._terms)
+
+    def restore(self, state: Mapping[str, np.ndarray], terms: Sequence[str]) -> None:
+        """Take over the vectors of the terms of a saved index."""
+        self._terms = list(terms)
+        if self._terms:
+            self._vectors = dict(zip(terms, state["vectors"], strict=True))
+            self._centre(state["vectors"])

@@ -1,0 +1,281 @@
+"""Score documents by their vectors: one or several a document, adapted to the corpus or not."""
+
+from collections.abc import Sequence
+from itertools import chain, pairwise
+
+import numpy as np
+
+from mteb_longembed.encoders.model import LongModelMixin
+from mteb_longembed.encoders.spans import tokens_read, vector_tokens
+from mteb_longembed.encoders.tokens import document_prompt
+from mteb_longembed.encoders.whitening import Whitening, unit
+from mteb_longembed.errors import IncompatibleError, InputError
+from mteb_longembed.names import Vectors
+
+from .encoding import Pass
+from .passages import short_windows
+from .scorer import Documents, Span, by_sentence
+from .settings import SearchSettings
+from .storage import Reader, Writer
+from .temperature import N_VECTORS, Temperature, pseudo_queries, spread
+from .vectors import document_scores
+
+
+class VectorScorer:
+    """Score documents by the vectors of a pass: the best one gives the score of a document, or all do.
+
+    With `query=tokens` a query has a vector for each token, and its score is the mean over tokens of the best cosine
+    with a vector of the document.
+
+    Source: MaxSim is ColBERT's (Khattab and Zaharia 2020, arXiv:2004.12832).
+    Differs: no model is trained for it. Token states of an ordinary dense model are compared with means over the tokens
+        of windows or spans, which that model's training compares.
+
+    Args:
+        encoded: the pass.
+        vectors: content tokens for each vector, `window`, or None for one vector a document.
+        settings: of the search.
+
+    Raises:
+        IncompatibleError: if the model compares vectors by another measure than cosine or dot product.
+    """
+
+    def __init__(self, encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> None:
+        if encoded.similarity not in ("cosine", "dot"):
+            raise IncompatibleError(
+                "a search needs vectors that are compared by cosine or dot product, got "
+                f"{encoded.similarity}: leave out fusion, weights, whiten and score."
+            )
+        self.encoded = encoded
+        self.settings = settings
+        self.meta = encoded.meta
+        self.representation = encoded.represent(settings.weights, vectors)
+        self._of_queries = self.representation
+        #: Whether a query has several vectors.
+        self.is_late = settings.query == "tokens" or encoded.is_late
+        if settings.query == "tokens" and not encoded.is_late:
+            self._of_queries = encoded.represent(None, vectors, query_tokens=True)
+        #: The representation whose vectors the whitening is fitted on.
+        self._fitted_on = self.representation
+        #: Whether vectors are compared by the cosine.
+        self._scales = encoded.is_scaled or settings.whiten is not None or settings.query == "tokens"
+        if vectors is None and not encoded.has_several_vectors:
+            self._scales = self._scales or encoded.similarity == "cosine"
+            if settings.whiten and encoded.cuts_windows:
+                self._fitted_on = encoded.represent(settings.weights, "window")
+        #: Whether a document has several vectors.
+        self.has_several_vectors = (
+            encoded.has_several_vectors or encoded.cut is not None or vectors is not None
+        )
+        #: Whether `passages` looks for the best window of a document that has one vector.
+        self.finds_windows = True
+        self._forget()
+
+    def _forget(self) -> None:
+        self._vectors = self.representation.vectors
+        self._map: Whitening | None = None
+        #: The length of each vector as it is compared; empty where all are 1.
+        self._lengths = np.zeros(0, np.float32)
+        #: The number of vectors of each document that is measured.
+        self._counts = np.zeros(0, int)
+        self._n_measured = 0
+        self._temperature = Temperature(self.settings.temperature)
+        self._spans: dict[int, list[Span]] = {}
+
+    def fit(self, documents: Documents) -> None:
+        """Encode documents, unless the pass knows them."""
+        self.encoded.fit(documents)
+
+    def add(self, documents: Documents) -> None:
+        """Encode the documents after the old ones. Weights and whitening stay. A call that fails changes nothing."""
+        self.encoded.add(documents)
+
+    def keep(self, documents: Documents, kept: np.ndarray) -> None:
+        """Keep the vectors of some of the old documents, bool `[old documents]`. Weights and whitening stay."""
+        self._prepare()
+        counts = self._counts
+        self.encoded.keep(documents, kept)
+        if len(self._lengths):
+            self._lengths = self._lengths[np.repeat(kept, counts)]
+            self._counts = counts[kept]
+            self._n_measured = len(self._counts)
+        self._spans = {}
+
+    # ---- scores ------------------------------------------------------------------------------------------
+
+    def scores(self, queries: Sequence[str]) -> np.ndarray:
+        """Return the score of each document for each query, float32 `[queries, documents]`."""
+        self._prepare()
+        if not len(queries):
+            return np.zeros((0, len(self._vectors)), np.float32)
+        if self.settings.query == "sentences":
+            return by_sentence(self._scores, queries)
+        return self._scores(queries)
+
+    def _scores(self, queries: Sequence[str]) -> np.ndarray:
+        rows, counts = self._query_vectors(queries)
+        temperature = None
+        if self.settings.score == "softmax" and self.has_several_vectors:
+            temperature = self.temperature
+        if not self._scales:
+            return document_scores(self._vectors, rows, temperature, counts=counts)
+        offsets: np.ndarray | float = 0.0
+        if self._map is not None:
+            # the map of document vectors is applied to the query vectors instead, which are few
+            shift = self._map(np.zeros((1, rows.shape[1]), np.float32))
+            offsets = rows @ shift.T
+            rows = rows @ (self._map(np.eye(rows.shape[1], dtype=np.float32)) - shift).T
+        return document_scores(self._vectors, rows, temperature, offsets, self._lengths, counts)
+
+    @property
+    def temperature(self) -> float:
+        """The temperature of the scores, which the mean over sentences has too."""
+        self._prepare()
+        return self._temperature.at(len(self._vectors), self._spread)
+
+    def _spread(self) -> float:
+        rows, counts = self._query_vectors(pseudo_queries(self.encoded.documents.texts))
+        scores = rows @ self._mapped(self._vectors.sample(N_VECTORS)).T
+        if counts is not None:
+            ends = np.cumsum(counts)
+            scores = np.stack([scores[start:end].mean(axis=0) for start, end in pairwise([0, *ends])])
+        return spread(scores)
+
+    def _prepare(self) -> None:
+        """Fit the whitening, if there is none yet, and measure the vectors that are new."""
+        if self._vectors is not self.representation.vectors:
+            self._forget()
+        if not len(self._vectors):
+            raise InputError("search needs an indexed corpus: call fit with documents first.")
+        if self.settings.whiten is not None and self._map is None:
+            self._map = Whitening.fit(self._fitted_on.vectors.sample(), self.settings.whiten)
+        if self._scales and self._n_measured < len(self._vectors):
+            lengths = [self._lengths]
+            for _, rows in self._vectors.blocks(self._n_measured):
+                if self._map is not None:
+                    rows = self._map(rows)
+                lengths.append(np.maximum(np.linalg.norm(rows, axis=1), 1e-12).astype(np.float32))
+            self._lengths = np.concatenate(lengths)
+            self._counts = self._vectors.counts
+            self._n_measured = len(self._vectors)
+
+    def _mapped(self, rows: np.ndarray) -> np.ndarray:
+        """Return vectors of documents or queries as they are compared, `[n, d]`."""
+        if self._map is not None:
+            rows = self._map(rows)
+        return unit(rows) if self._scales else rows
+
+    def _query_vectors(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the vectors of queries as they are compared, `[vectors, d]`, and the number of each query's.
+
+        The numbers are None where each query has one vector.
+        """
+        arrays = self.encoded.query_arrays(self._of_queries, queries)
+        rows = self._mapped(np.concatenate(arrays))
+        if not self.is_late:
+            return rows, None
+        return rows, np.array(list(map(len, arrays)))
+
+    # ---- passages ----------------------------------------------------------------------------------------
+
+    def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
+        """Return for each query the best passage of each of these documents.
+
+        It is the text of the best vector, or of the vector that most tokens of the query find best; for a document with
+        one vector, the best of its short windows, each encoded on its own.
+        """
+        self._prepare()
+        shown = set(chain.from_iterable(indices))
+        for index in shown - self._spans.keys():
+            self._spans[index] = self._divided(self.encoded.documents.texts[index])
+        vectors = self._passage_vectors(shown)
+        rows, counts = self._query_vectors(queries)
+        ends = np.cumsum(np.ones(len(queries), int) if counts is None else counts).tolist()
+        found = []
+        for (first, last), of_query in zip(pairwise([0, *ends]), indices, strict=True):
+            best = []
+            for index in of_query:
+                spans = self._spans[index]
+                chosen = 0
+                if index in vectors:
+                    votes = (rows[first:last] @ vectors[index].T).argmax(axis=1)
+                    chosen = int(np.bincount(votes).argmax())
+                best.append(spans[min(chosen, len(spans) - 1)])
+            found.append(best)
+        return found
+
+    def _divided(self, text: str) -> list[Span]:
+        """Return the passages that may be shown, in the order of their vectors."""
+        encoded = self.encoded
+        if encoded.cut is not None:
+            return encoded.cut(text)
+        spans = [(0, len(text))]
+        if encoded.is_ours:
+            spans = passages_of(encoded.model_of(self.representation), text)
+        if self.has_several_vectors or not self.finds_windows:
+            return spans
+        return short_windows(text[: spans[0][1]]) or spans
+
+    def _passage_vectors(self, shown: set[int]) -> dict[int, np.ndarray]:
+        """Return the vectors of the passages of documents that have several, as they are compared, `[passages, d]`."""
+        if self.has_several_vectors:
+            return {index: self._mapped(self._vectors.document(index)) for index in shown}
+        texts = {}
+        for index in shown:
+            text = self.encoded.documents.texts[index]
+            if len(self._spans[index]) > 1:
+                texts[index] = [text[start:end] for start, end in self._spans[index]]
+        if texts:
+            # they are encoded together, and known below
+            self.encoded.text_rows(self.representation, list(chain.from_iterable(texts.values())))
+        return {
+            index: self._mapped(self.encoded.text_rows(self.representation, parts))
+            for index, parts in texts.items()
+        }
+
+    # ---- saving ------------------------------------------------------------------------------------------
+
+    def save(self, writer: Writer, name: str = "scorer") -> None:
+        """Write the vectors of the pass, and what was fitted on them."""
+        self._prepare()
+        self.encoded.save(writer)
+        writer.array(f"{name}.lengths", self._lengths)
+        if self._map is not None:
+            writer.arrays(f"{name}-whitening", {"mean": self._map.mean, "matrix": self._map.matrix})
+        if self.settings.fusion is not None or self.settings.score is not None:
+            writer.settings[f"{name}-temperature"] = [self.temperature, self._temperature.n_documents]
+
+    def restore(self, reader: Reader, documents: Documents, name: str = "scorer") -> None:
+        """Take over the vectors of a saved index."""
+        self.encoded.restore(reader, documents)
+        self._forget()
+        lengths = reader.find(f"{name}.lengths")
+        if lengths is not None and len(lengths):
+            self._lengths = lengths
+            self._counts = self._vectors.counts
+            self._n_measured = len(self._vectors)
+        whitening = reader.arrays(f"{name}-whitening")
+        if whitening:
+            self._map = Whitening(**whitening)
+        if self.settings.temperature is None and f"{name}-temperature" in reader.settings:
+            self._temperature = Temperature(*reader.settings[f"{name}-temperature"])
+
+
+def passages_of(model: LongModelMixin, text: str) -> list[Span]:
+    """Return start and end of the text of each vector of a document, in the order of its vectors.
+
+    With one vector it is the text that was read. A document that is shorter than a window or span has one passage.
+    """
+    prompt = document_prompt(model)
+    if not getattr(model.tokenizer, "is_fast", False):
+        return [(0, len(text))]
+    ids, offsets = tokens_read(model, prompt, text)
+    (groups,) = vector_tokens(model, [ids], prompt or None)
+    spans = np.array(offsets).reshape(-1, 2)
+    return [_passage(spans[group.numpy()]) for group in groups]
+
+
+def _passage(spans: np.ndarray) -> Span:
+    # special tokens and the prompt have no characters of the document
+    content = spans[spans[:, 1] > spans[:, 0]]
+    return (int(content[:, 0].min()), int(content[:, 1].max())) if len(content) else (0, 0)
