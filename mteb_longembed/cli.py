@@ -18,14 +18,16 @@ from .errors import INTERRUPTED, LongEmbedError
 COMMANDS = {
     "compare": "which method is best for my model and data, at what cost",
     "search": "the best documents of your own files for a question",
+    "index": "encode your own files once, and save the index for search",
     "list": "strategies, aliases of models, tasks",
     "report": "what each strategy gains, from a folder of results",
     "leaderboard": "mteb's leaderboard of a folder of results, in a browser",
     "export": "a plain checkpoint that needs none of our code",
+    "cache": "what is kept in the cache, and its size",
     "doctor": "versions, hub, devices, caches, and what is wrong",
 }
 #: Commands that keep finished work and continue from it when they are started again.
-_RESUME = ("compare", "search")
+_RESUME = ("compare", "index", "search")
 _EXAMPLES = """\
 examples:
   mteb-longembed compare mini-rope -t LongEmbedPasskey --eval-splits test_512 test_2048

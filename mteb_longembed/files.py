@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +19,20 @@ from mteb_longembed.errors import DataError, InputError, LongEmbedError, Storage
 #: Indic scripts, and emoji: text without them is another text.
 _CONTROLS = regex.compile(r"[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}--[\u200c\u200d]]", regex.VERSION1)
 _LONGEST = 120  # characters of a name within a file name; file systems allow 255 bytes
+
+
+#: `0` (off) or the folder of our caches; unset means the user's cache.
+CACHE_VARIABLE = "MTEB_LONGEMBED_CACHE"
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the folder of the embedding cache and of kept indexes; None if the environment switches them off."""
+    setting = environ.get(CACHE_VARIABLE, "")
+    if setting.lower() in ("0", "off", "false", "no"):
+        return None
+    # on every system the folder of caches that huggingface_hub takes too
+    cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(setting or f"{cache}/mteb-longembed").expanduser()
 
 
 def read_json(path: Path) -> dict[str, object]:

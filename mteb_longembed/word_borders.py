@@ -1,6 +1,6 @@
 """Where words begin and end in texts of any language: the one rule of this package for what a word is."""
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import regex  # type: ignore[import-untyped]
@@ -52,16 +52,26 @@ def n_words(text: str) -> int:
     return len(word_borders(text)[0])
 
 
-@lru_cache(maxsize=1)
-def _table() -> np.ndarray:
-    """The kind of each character of Unicode, uint8 `[1114112]`."""
-    table = np.zeros(_CHARACTERS, np.uint8)
-    for first in range(0, _CHARACTERS, _PLANE):
-        plane = "".join(map(chr, range(first, first + _PLANE)))
-        for kind, pattern in _KINDS.items():
-            for match in regex.finditer(pattern, plane, regex.VERSION1):
-                table[first + match.start() : first + match.end()] = kind
-    return table
+_TABLE = np.zeros(_CHARACTERS, np.uint8)
+
+
+@cache
+def _fill(plane: int) -> None:
+    """Write the kind of each character of a plane of Unicode into the table."""
+    first = plane * _PLANE
+    characters = "".join(map(chr, range(first, first + _PLANE)))
+    for kind, pattern in _KINDS.items():
+        for match in regex.finditer(pattern, characters, regex.VERSION1):
+            _TABLE[first + match.start() : first + match.end()] = kind
+
+
+def _kinds(codes: np.ndarray) -> np.ndarray:
+    """Return the kind of each character, by code points. Most texts need the first plane alone."""
+    _fill(0)
+    if len(codes) and codes.max() >= _PLANE:
+        for plane in np.unique(codes // _PLANE).tolist():
+            _fill(plane)
+    return _TABLE[codes]
 
 
 def stands_alone(letter: str) -> bool:
@@ -70,7 +80,7 @@ def stands_alone(letter: str) -> bool:
     >>> stands_alone("東"), stands_alone("e")
     (True, False)
     """
-    return bool(_table()[ord(letter)] == _ALONE)
+    return bool(_kinds(np.array([ord(letter)]))[0] == _ALONE)
 
 
 def word_borders(text: str) -> tuple[np.ndarray, np.ndarray]:
@@ -101,7 +111,7 @@ def visible(text: str) -> str:
 
 def _kinds_of(text: str) -> np.ndarray:
     """The kind of each character; a mark has that of its letter plus `_CONTINUES`."""
-    kinds = _table()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)]
+    kinds = _kinds(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32))
     if _SOFT_HYPHEN in text:
         for match in _AT_LINE_END.finditer(text):
             kinds[match.start() : match.end()] = _MARK

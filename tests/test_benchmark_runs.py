@@ -11,9 +11,9 @@ import pytest
 from mteb.results import TaskResult
 
 from mteb_longembed.encoders.strategies import ALGORITHM
-from mteb_longembed.names import ZOO
 from mteb_longembed.reports.results import load_results
 from mteb_longembed.reports.strategies import by_strategy
+from mteb_longembed.zoo import ZOO
 from tests import published_data, tiny
 from tests.loopback_hub import LoopbackHub
 

@@ -14,8 +14,9 @@ from mteb_longembed import cli
 from mteb_longembed.commands import list as listing
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import SEARCH_SETTINGS, ZOO
+from mteb_longembed.names import SEARCH_SETTINGS
 from mteb_longembed.tasks import TASKS
+from mteb_longembed.zoo import ZOO
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

@@ -10,7 +10,9 @@ from pydantic import Field
 
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import ZOO, entry_of, is_extended_name, read, read_tokens
+from mteb_longembed.names import is_extended_name
+from mteb_longembed.values import read, read_tokens
+from mteb_longembed.zoo import ZOO, entry_of
 
 
 @pytest.mark.parametrize(

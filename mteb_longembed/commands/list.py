@@ -29,7 +29,8 @@ def strategies() -> Part:
     from dataclasses import fields
 
     from mteb_longembed.encoders.strategies import STRATEGIES
-    from mteb_longembed.names import BM25_SETTINGS, SEARCH_SETTINGS, spell
+    from mteb_longembed.names import BM25_SETTINGS, SEARCH_SETTINGS
+    from mteb_longembed.values import spell
 
     lines = ["Strategies, for names such as e5-base+ntk@4096:logn=off"]
     data: list[dict[str, object]] = []
@@ -54,7 +55,7 @@ def strategies() -> Part:
 
 def models() -> Part:
     """Every alias with its model."""
-    from mteb_longembed.names import ZOO
+    from mteb_longembed.zoo import ZOO
 
     data = []
     for alias, entry in ZOO.items():

@@ -1,6 +1,6 @@
 """Search your own documents for questions.
 
-Their vectors stay in the store of embeddings, so a second call encodes only what is new.
+The index stays in the cache, so a second call encodes only what has changed. `index` saves one to a folder.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import sys
 import textwrap
 from collections.abc import Mapping
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +18,8 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.files import printable
 
 if TYPE_CHECKING:
-    from datasets import Dataset
-    from mteb.models.model_meta import ModelMeta
-
-    from mteb_longembed.retrieval.searcher import Hit
+    from mteb_longembed.retrieval.analyzer import Language
+    from mteb_longembed.retrieval.searcher import Hit, Searcher
 
 #: Characters of a passage that are shown without `--full`.
 _SHOWN = 240
@@ -34,11 +31,13 @@ _KEYS = ("id", "score", "start", "end", "passage", "words")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of this command."""
-    told = "any name for mteb run -m, such as mini-rope+pcw@32k:vectors=window"
+    told = (
+        "a model, which gets its recommended preset; any name for mteb run -m; or the folder of a saved index"
+    )
     parser.add_argument("model", metavar="MODEL", help=told)
     parser.add_argument("query", nargs="+", metavar="QUESTION", help="questions")
     told = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
-    parser.add_argument("--corpus", type=Path, required=True, metavar="FILE_OR_FOLDER", help=told)
+    parser.add_argument("--corpus", type=Path, metavar="FILE_OR_FOLDER", help=told)
     parser.add_argument("-k", type=int, default=5, help="documents for a question (default: 5)")
     told = "the language of the documents, such as deu or zho-Hans; BM25 cuts words by it (default: English)"
     parser.add_argument("--language", metavar="CODE", help=told)
@@ -48,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help=told)
     told = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
     parser.add_argument("--device", help=told)
+    parser.add_argument("--no-cache", dest="cache", action="store_false", help="keep no index")
     parser.add_argument("--json", action="store_true", help=JSON)
 
 
@@ -62,25 +62,16 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"-k must be at least 1 document, got {args.k}.")
     if not all(query.strip() for query in args.query):
         raise InputError("a query must be a text with words, got ''.")
-    from mteb_longembed.data.check import read_texts
-    from mteb_longembed.data.table import ignored_files
-    from mteb_longembed.data.text_table import stored_table
     from mteb_longembed.given import without_surrogates
-    from mteb_longembed.retrieval.searcher import search
 
-    documents = stored_table(read_texts(args.corpus))
-    searcher = search(args.model, device=args.device, passages=args.passages, language=args.language)
-    share = _share_cut(searcher.scorer.meta, documents)
-    if share > _MOST_CUT:
-        _note(
-            f"about {100 * share:.0f} % of the text is not read; a name with +pcw@LENGTH reads all (docs/search.md)."
-        )
-    searcher.read(documents)
+    searcher = _searcher(args)
     queries = [without_surrogates(query) for query in args.query]
     hits_of = dict(zip(queries, searcher.search(queries, args.k), strict=True))
     if searcher.empty:
         _note(f"left out, because they have no text: {len(searcher.empty):,}, such as {searcher.empty[0]}.")
-    if args.corpus.is_dir():
+    if args.corpus is not None and args.corpus.is_dir():
+        from mteb_longembed.data.table import ignored_files
+
         ignored = [f"{n:,} {what}" for what, n in ignored_files(args.corpus).items()]
         if ignored:
             _note(f"not read: {', '.join(ignored)}.")
@@ -91,22 +82,62 @@ def main(args: argparse.Namespace) -> int:
                 rows[query].append({key: getattr(hit, key) for key in _KEYS})
         print(json.dumps(rows, indent=2))
     else:
-        _print(hits_of, args.language or "eng-Latn", full=args.full)
+        _print(hits_of, searcher.language, full=args.full)
     return 0
 
 
-def _share_cut(model: ModelMeta, documents: Dataset) -> float:
-    """The share of the documents' text that a model does not read, from 0 to 1. Estimated from characters."""
-    from mteb_longembed.data.texts import texts_of
+def _searcher(args: argparse.Namespace) -> Searcher:
+    """Open a saved index, or the one that the cache keeps of the corpus, or make one."""
+    from mteb_longembed.retrieval.kept_index import kept_index
+    from mteb_longembed.retrieval.searcher import open_index, search
+    from mteb_longembed.retrieval.storage import MANIFEST
+
+    if (Path(args.model) / MANIFEST).is_file():
+        if args.corpus is not None:
+            raise InputError(f"{args.model} is an index, which has its documents: leave out --corpus.")
+        return open_index(args.model, device=args.device, passages=args.passages)
+    if args.corpus is None:
+        raise InputError(f"--corpus is needed, because {args.model} is no folder of a saved index.")
+    from mteb_longembed.names import absolute_name
+    from mteb_longembed.retrieval.recommended import describe, recommended
+
+    name = recommended(args.model)
+    if name != args.model:
+        told = describe(name)
+        _note(
+            f"searching with {name}{': ' + told if told else ''} ({args.model}+none is the model as it is)."
+        )
+
+    def make() -> Searcher:
+        made = search(name, device=args.device, passages=args.passages, language=args.language)
+        _warn_of_unread_text(made, args.corpus)
+        return made
+
+    key = absolute_name(name), args.language, args.passages
+    searcher, folder = kept_index(args.corpus, key, make, args.device, use_cache=args.cache)
+    if folder is not None:
+        _note(f"the index of {len(searcher):,} documents is kept in {folder}.")
+    return searcher
+
+
+def _warn_of_unread_text(searcher: Searcher, corpus: Path) -> None:
+    """Say how much of a corpus a model does not read, before it encodes the rest. Estimated from characters."""
+    from mteb_longembed.data.check import read_texts
     from mteb_longembed.encoders.tokens import estimated_tokens
 
-    lengths = [estimated_tokens(text) for text in chain.from_iterable(texts_of(documents))]
-    most = model.max_tokens or max(lengths, default=0)
-    return sum(max(length - most, 0) for length in lengths) / max(sum(lengths), 1)
+    most = searcher.scorer.meta.max_tokens
+    if most is None:
+        return
+    lengths = [estimated_tokens(text) for _, text in read_texts(corpus)]
+    share = sum(max(length - most, 0) for length in lengths) / max(sum(lengths), 1)
+    if share > _MOST_CUT:
+        _note(
+            f"about {100 * share:.0f} % of the text is not read; a name with +pcw@LENGTH reads all (docs/search.md)."
+        )
 
 
-def _print(hits_of: Mapping[str, list[Hit]], language: str, *, full: bool) -> None:
-    """The hits of each question, with what answers it."""
+def _print(hits_of: Mapping[str, list[Hit]], language: Language, *, full: bool) -> None:
+    """Print the hits of each question, with the passage that answers it."""
     from mteb_longembed.retrieval.passages import excerpt
 
     for query, hits in hits_of.items():
@@ -125,5 +156,5 @@ def _print(hits_of: Mapping[str, list[Hit]], language: str, *, full: bool) -> No
 
 
 def _note(text: str) -> None:
-    """Say something on standard error, where it is not in the way of JSON."""
+    """Print a sentence on standard error, apart from JSON."""
     print(f"mteb-longembed: {printable(text)}", file=sys.stderr)

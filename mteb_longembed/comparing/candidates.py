@@ -16,12 +16,14 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.encoders.swap import ABSOLUTE, positions_of
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
-from mteb_longembed.names import ZOO, entry_of, holds_model, is_bm25_name, is_extended_name, read_tokens
+from mteb_longembed.names import is_bm25_name, is_extended_name
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
 from mteb_longembed.retrieval.naming import read_name, typed_name
 from mteb_longembed.retrieval.scorer import Scorer, full_name
 from mteb_longembed.retrieval.settings import BM25Settings, SearchSettings
+from mteb_longembed.values import read_tokens
+from mteb_longembed.zoo import ZOO, entry_of, holds_model
 
 BM25 = "bm25:window=200"
 #: The same, which asks each sentence of a query on its own.

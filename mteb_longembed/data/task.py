@@ -20,7 +20,7 @@ from mteb_longembed.data.table import ENDINGS, TREC, Source, ending_of
 from mteb_longembed.data.text_table import stored_table, text_table
 from mteb_longembed.data.texts import K_VALUES, data_identity
 from mteb_longembed.errors import DataError, InputError
-from mteb_longembed.names import ENGLISH
+from mteb_longembed.values import ENGLISH
 
 
 def find_tasks(

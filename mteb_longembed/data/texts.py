@@ -11,7 +11,7 @@ from datasets import Dataset
 from mteb.types import PromptType
 
 from mteb_longembed.mteb_compat import query_batches
-from mteb_longembed.names import ENGLISH
+from mteb_longembed.values import ENGLISH
 
 if TYPE_CHECKING:
     from mteb.abstasks.retrieval import AbsTaskRetrieval

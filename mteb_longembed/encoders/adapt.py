@@ -12,7 +12,7 @@ from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.given import read_given
-from mteb_longembed.names import Power, read
+from mteb_longembed.values import Power, read
 
 from .card import ADAPTED, adapted_card
 from .checkpoint import ModelSpec, open_checkpoint

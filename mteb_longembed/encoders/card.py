@@ -8,7 +8,7 @@ from typing import Any
 from huggingface_hub import ModelCard, ModelCardData
 from sentence_transformers.sentence_transformer.modules import WordWeights
 
-from mteb_longembed.names import is_folder
+from mteb_longembed.zoo import is_folder
 
 #: The tag of a model that `adapt` made.
 ADAPTED = "corpus-adapted"

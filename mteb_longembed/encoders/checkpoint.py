@@ -21,21 +21,9 @@ from transformers import AutoConfig, PretrainedConfig
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, algorithm_of
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError, UnknownNameError
 from mteb_longembed.hub import find, translate_hub_errors
-from mteb_longembed.names import (
-    SEARCH_SETTINGS,
-    ZOO,
-    Tokens,
-    Vectors,
-    ZooEntry,
-    entry_of,
-    holds_model,
-    is_folder,
-    name_of,
-    read,
-    read_fields,
-    split_name,
-    split_settings,
-)
+from mteb_longembed.names import SEARCH_SETTINGS, name_of, split_name, split_settings
+from mteb_longembed.values import Tokens, Vectors, read, read_fields
+from mteb_longembed.zoo import ZOO, ZooEntry, entry_of, holds_model, is_folder
 
 from .e5rope import E5_ROPE
 from .swap import allowed_len, check_fit

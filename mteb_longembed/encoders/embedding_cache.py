@@ -1,4 +1,4 @@
-"""Vectors on disk: a text that a model encoded before is read back, bit for bit."""
+"""Cache embeddings on disk: a text that a model encoded before is read back, bit for bit."""
 
 import contextlib
 import os
@@ -15,9 +15,8 @@ import torch
 import transformers
 
 from mteb_longembed.errors import InputError
+from mteb_longembed.files import CACHE_VARIABLE, cache_folder
 
-#: `0` (off) or a folder; unset means the user's cache.
-CACHE_VARIABLE = "MTEB_LONGEMBED_CACHE"
 #: The largest size of the file, in GiB.
 SIZE_VARIABLE = "MTEB_LONGEMBED_CACHE_GIB"
 _DEFAULT_GIB = 8.0
@@ -30,7 +29,7 @@ _SHARE_REMOVED = 10
 
 @dataclass
 class Counts:
-    """How much this process encoded, and how much it read from the store."""
+    """How much this process encoded, and how much it read from the cache."""
 
     rows_encoded: int = 0
     tokens_encoded: int = 0
@@ -40,8 +39,8 @@ class Counts:
 class EmbeddingCache:
     """A SQLite file with one table, from keys to matrices `[vectors, d]`, float32. If it is full, the oldest rows go.
 
-    Threads and processes of one machine may share a store; a read takes no write lock. A failure of the disk or the
-    file never ends a run: one warning reports it, and the run continues without the store. The file is created at the
+    Threads and processes of one machine may share it; a read takes no write lock. A failure of the disk or the
+    file never ends a run: one warning reports it, and the run continues without it. The file is created at the
     first write, as its folder is, and only its owner may read it.
     """
 
@@ -54,9 +53,9 @@ class EmbeddingCache:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self | None:
-        """The store that the environment describes. None if it is switched off."""
-        setting = environ.get(CACHE_VARIABLE, "")
-        if setting.lower() in ("0", "off", "false", "no"):
+        """Return the cache that the environment describes; None if it is switched off."""
+        folder = cache_folder(environ)
+        if folder is None:
             return None
         text = environ.get(SIZE_VARIABLE, str(_DEFAULT_GIB))
         try:
@@ -65,13 +64,10 @@ class EmbeddingCache:
             gib = 0.0
         if not 0 < gib < 2**30:
             raise InputError(f"{SIZE_VARIABLE} must be a positive number of GiB, got {text!r}.")
-        # on every system the folder of caches that huggingface_hub takes too
-        cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
-        folder = Path(setting or f"{cache}/mteb-longembed/embeddings")
-        return cls(folder.expanduser(), int(gib * 2**30))
+        return cls(folder, int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
-        """The matrices of those keys that the store has."""
+        """Return the matrices of known keys."""
         found: dict[bytes, np.ndarray] = {}
         if self._broken or not self.path.exists():
             return found
@@ -120,11 +116,11 @@ class EmbeddingCache:
             size, rows = connection.execute(used).fetchone()
 
     def _give_up(self, error: Exception) -> None:
-        """Use the store no more in this run, with one warning."""
+        """Stop using the cache in this run, with one warning."""
         self._broken = True
         warnings.warn(
-            f"the store of embeddings in {self.folder} cannot be used ({error}), and this run continues without it: "
-            f"remove {FILE} if it is damaged, or set {CACHE_VARIABLE} to another folder, or to 0 to use no store.",
+            f"the embedding cache in {self.folder} cannot be used ({error}), and this run continues without it: "
+            f"remove {FILE} if it is damaged, or set {CACHE_VARIABLE} to another folder, or to 0 to use none.",
             RuntimeWarning,
             stacklevel=3,
         )

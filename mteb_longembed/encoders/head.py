@@ -9,7 +9,7 @@ from sentence_transformers.sentence_transformer.modules import Dense, Normalize,
 from torch import nn
 
 from mteb_longembed.errors import IncompatibleError
-from mteb_longembed.names import Vectors
+from mteb_longembed.values import Vectors
 
 from .vectors import GroupByDocument, LongPooling, check_averages
 from .weights import TokenWeights

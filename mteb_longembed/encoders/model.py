@@ -260,7 +260,7 @@ class LongModelMixin(BaseModel):
     checkpoint: Checkpoint | None = None
     #: The state of the model when it was built. None for a model whose name does not hold.
     built_state: str | None = None
-    #: Where vectors are kept. mteb runs and searches set it, `adapt` and plain `encode` do not.
+    #: Where embeddings are cached. mteb runs and searches set it, `adapt` and plain `encode` do not.
     embedding_cache: EmbeddingCache | None = None
     #: Whether a document has several vectors.
     has_several_vectors: bool = False
@@ -333,11 +333,11 @@ class LongModelMixin(BaseModel):
         return Head.of(self)
 
     def row_owner(self) -> object:
-        """What the store keeps rows of this model under. None, with one warning, if its name does not hold."""
+        """Return the key of this model in the embedding cache; None, with one warning, if its name does not hold."""
         checkpoint = self.checkpoint
         if checkpoint is None or not self.is_unchanged() or checkpoint.base.revision is None:
             warnings.warn(
-                "the store of embeddings is off for this model: it was changed after it was loaded.",
+                "the embedding cache is off for this model: it was changed after it was loaded.",
                 RuntimeWarning,
                 stacklevel=4,
             )

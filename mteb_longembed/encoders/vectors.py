@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from mteb_longembed.encoders.strategies import Strategy
 from mteb_longembed.errors import IncompatibleError, ModelError
-from mteb_longembed.names import Vectors, read
+from mteb_longembed.values import Vectors, read
 
 from .self_extend import to_device
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mteb_longembed.errors import INTERRUPTED, LongEmbedError
-from mteb_longembed.names import ZOO, holds_model, is_extended_name, name_of
+from mteb_longembed.names import is_extended_name, name_of
+from mteb_longembed.zoo import ZOO, holds_model
 
 if TYPE_CHECKING:
     from mteb.models.model_meta import ModelMeta

@@ -14,7 +14,8 @@ import pandas as pd
 
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.files import printable, read_json
-from mteb_longembed.names import name_of, read_tokens, revision_of
+from mteb_longembed.names import name_of, revision_of
+from mteb_longembed.values import read_tokens
 
 COLUMNS = ("model", "revision", "base", "strategy", "target", "task", "split", "length", "data", "score")
 #: How the names of LongEmbed's tasks begin, ours and mteb's own.

@@ -19,7 +19,7 @@ from mteb_longembed.encoders.tokens import document_prompt, sample_texts
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import Vectors
+from mteb_longembed.values import Vectors
 
 from .encoder import check_as_described, show_bars
 from .passages import CutText

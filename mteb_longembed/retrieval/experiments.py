@@ -17,7 +17,8 @@ from mteb_longembed.encoders.load import load_checkpoint
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.hub import hub_answers
-from mteb_longembed.names import ZOO, is_bm25_name
+from mteb_longembed.names import is_bm25_name
+from mteb_longembed.zoo import ZOO
 
 from .make import loaded_search, meta_of_bm25
 from .naming import read_name

@@ -16,7 +16,8 @@ from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
-from mteb_longembed.names import Vectors, is_extended_name
+from mteb_longembed.names import is_extended_name
+from mteb_longembed.values import Vectors
 
 from .chunks import Chunker, NamedChunker, read_chunker
 from .encoder import LongEncoder

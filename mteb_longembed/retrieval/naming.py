@@ -4,7 +4,8 @@ from typing import Any, cast
 
 from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import SEARCH_SETTINGS, holds_model, split_name, split_settings
+from mteb_longembed.names import SEARCH_SETTINGS, split_name, split_settings
+from mteb_longembed.zoo import holds_model
 
 from .settings import SearchSettings
 

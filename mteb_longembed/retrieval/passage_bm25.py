@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +64,8 @@ class PassageBM25:
         self.settings = settings or BM25Settings()
         self._meta = meta
         self._expansion = expansion
-        self._language: Language | None = None
         self._documents = Documents([], [])
+        self._language: Language | None = None
         self._forget()
 
     @property
@@ -80,11 +82,20 @@ class PassageBM25:
     def meta(self, meta: ModelMeta) -> None:
         self._meta = meta
 
-    def _forget(self) -> None:
+    @property
+    def language(self) -> Language:
+        """Stemmer and stop words of the documents' language."""
         if self._language is None or self._language.code != self._documents.language:
             self._language = Language.of(self._documents.language)
+        return self._language
+
+    @cached_property
+    def _analyzer(self) -> Analyzer:
         # a model finds other forms of a word by itself, and does better without stems (experiments/tried.md)
-        self._analyzer = Analyzer(self._language, stems=self._expansion is None)
+        return Analyzer(self.language, stems=self._expansion is None)
+
+    def _forget(self) -> None:
+        self.__dict__.pop("_analyzer", None)
         self._whole = Postings()
         self._windows = self._whole
         if self.settings.window is not None:
@@ -334,12 +345,8 @@ class PassageBM25:
     def save(self, writer: Writer) -> None:
         """Write the postings, the vocabulary and the vectors of its terms."""
         self._read()
-        language: Any = self._language
-        writer.settings["language"] = {
-            "code": language.code,
-            "stemmer": language.stemmer,
-            "stop_words": sorted(language.stop_words),
-        }
+        rules = asdict(self.language)
+        writer.settings["language"] = {**rules, "stop_words": sorted(self.language.stop_words)}
         vocabulary = self._analyzer.state()
         writer.texts("vocabulary", vocabulary.pop("vocabulary"))
         writer.texts("words", vocabulary.pop("words"))
@@ -354,8 +361,8 @@ class PassageBM25:
 
     def restore(self, reader: Reader, documents: Documents) -> None:
         """Take over the postings of a saved index."""
-        fields: Mapping[str, Any] = reader.settings["language"]
-        self._language = Language(fields["code"], fields["stemmer"], frozenset(fields["stop_words"]))
+        rules: Mapping[str, Any] = reader.settings["language"]
+        self._language = Language(**{**rules, "stop_words": frozenset(rules["stop_words"])})
         self._documents = documents
         self._forget()
         self._analyzer.restore(

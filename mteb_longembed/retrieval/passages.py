@@ -23,17 +23,17 @@ def short_windows(text: str) -> list[Span]:
     return [(start, end) for start, end in windows if not text[start:end].isspace()]
 
 
-def excerpt(passage: str, question: str, n: int, language: str, also: Iterable[str] = ()) -> str:
+def excerpt(passage: str, question: str, n: int, language: Language, also: Iterable[str] = ()) -> str:
     """Return at most `n` characters of a passage, with blanks for line breaks, and marks where text is left out.
 
     Args:
         passage: the text.
         question: the query.
         n: number of characters, without the marks. A longer sentence, such as a table, is cut.
-        language: as mteb writes it.
+        language: of the passage.
         also: further words of the passage that match.
     """
-    analyzer = Analyzer(Language.of(language))
+    analyzer = Analyzer(language)
     wanted = dict(analyzer.query_terms(" ".join([question, *also])))
     chunks = []
     for first, last in spans_by_sentences(passage, n):

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from mteb_longembed.names import ENGLISH, name_of, revision_of
+from mteb_longembed.names import name_of, revision_of
 from mteb_longembed.sentences import Span as Span
 from mteb_longembed.sentences import sentences
+from mteb_longembed.values import ENGLISH
 
 if TYPE_CHECKING:
     from mteb.abstasks.task_metadata import TaskMetadata

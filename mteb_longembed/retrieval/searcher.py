@@ -19,8 +19,10 @@ from mteb_longembed.data.stored_texts import Texts, pairs, stored_texts
 from mteb_longembed.errors import IndexFolderError, InputError
 from mteb_longembed.files import make_folder
 from mteb_longembed.given import read_given, without_surrogates
-from mteb_longembed.names import ENGLISH, MTEB_BM25, absolute_name, is_bm25_name
+from mteb_longembed.names import MTEB_BM25, absolute_name, is_bm25_name
+from mteb_longembed.values import ENGLISH
 
+from .analyzer import Language
 from .passage_bm25 import VERSION, PassageBM25
 from .ranking import best_documents
 from .scorer import Documents, Scorer, full_name, full_revision
@@ -84,6 +86,8 @@ class Searcher:
         self._lock = threading.RLock()
         #: The version of the saved index whose files are mapped.
         self._saved: Reader | None = None
+        #: What tells whether the source of the documents has changed; it is saved with the index.
+        self.source: object = None
 
     @property
     def protocol(self) -> MTEBSearch:
@@ -93,9 +97,21 @@ class Searcher:
         return MTEBSearch(self.scorer)
 
     @property
+    def language(self) -> Language:
+        """Stemmer and stop words of the documents' language."""
+        return getattr(self.scorer, "language", None) or Language.of(self._documents.language)
+
+    @property
     def folder(self) -> Path | None:
         """The folder of the saved index; None for a searcher that is not saved."""
         return None if self._saved is None else self._saved.folder
+
+    @property
+    def n_vectors(self) -> int:
+        """The number of vectors of all documents; 0 for BM25 alone."""
+        scorer: Any = getattr(self.scorer, "vectors", [self.scorer])[-1]
+        representation = getattr(scorer, "representation", None)
+        return 0 if representation is None else representation.vectors.n_vectors
 
     def __len__(self) -> int:
         return len(self._documents) + len(self.empty)
@@ -157,10 +173,28 @@ class Searcher:
 
     def replace(self, ids: Iterable[str], texts: Iterable[str]) -> None:
         """Replace documents by new texts. They come after all others. Arguments and errors as for `add`."""
-        rows = list(_pairs(ids, texts))
+        rows = dict(_pairs(ids, texts))
+        self.change(rows.keys(), rows)
+
+    def change(self, removed: Iterable[str], added: Mapping[str, str]) -> None:
+        """Remove documents and add others, as one change. An id that is in both is replaced, and a new one is added.
+
+        Raises:
+            InputError, IndexFolderError: as for `remove` and `add`.
+        """
         with self._writing():
-            self._remove([key for key, _ in rows])
-            self._add(rows)
+            known = {*self._documents.ids, *self.empty}
+            gone = dict.fromkeys(removed) | dict.fromkeys(key for key in added if key in known)
+            if gone:
+                self._remove(list(gone))
+            self._add(added.items())
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the id and text of each document; documents without text have an empty one."""
+        for table in self._tables:
+            yield from pairs(table)
+        for key in self.empty:
+            yield key, ""
 
     def _add(self, documents: Iterable[tuple[str, str]]) -> None:
         empty: list[str] = []
@@ -194,6 +228,10 @@ class Searcher:
         kept = np.array([key not in gone for key in self._documents.ids], bool)
         if kept.all():
             return
+        if not kept.any():  # whatever is added next is fitted anew
+            self._documents = Documents([], [], self._documents.language)
+            self._tables = []
+            return
         rows = pairs(pyarrow.concat_tables(self._tables))
         tables = [stored_texts((key, text) for key, text in rows if key not in gone)]
         read = self._documents_of(tables)
@@ -225,6 +263,11 @@ class Searcher:
 
     # ---- saving ------------------------------------------------------------------------------------------
 
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether `open_index` could make the scorer again, and there is a document with text."""
+        return bool(self.name) and hasattr(self.scorer, "save") and len(self._documents) > 0
+
     def save(self, folder: str | Path) -> None:
         """Save the index to a new folder. From then on, each change of the searcher is saved there at once.
 
@@ -239,8 +282,6 @@ class Searcher:
                 f"{self!r} cannot be saved: only a search by the name of an extended model or of BM25, without a "
                 "chunker of your own, can be made again."
             )
-        if not len(self._documents):
-            raise InputError("an index needs documents with text to be saved: add some first.")
         make_folder("an index", path)
         with self._lock, write_lock(path):
             if self.folder != path and (path / "index.json").exists():
@@ -248,6 +289,8 @@ class Searcher:
             self._commit(path)
 
     def _commit(self, path: Path) -> None:
+        if not len(self._documents):
+            raise InputError("an index needs documents with text: add some, or delete its folder.")
         before = self._saved if self.folder == path else None
         writer = Writer(path, before)
         with writer.refusals():
@@ -260,6 +303,7 @@ class Searcher:
                 versions=_versions(),
                 documents=len(self._documents),
                 empty=self.empty,
+                source=self.source,
             )
         self._take_over(reader)
 
@@ -268,6 +312,7 @@ class Searcher:
         self._saved = reader
         self._tables = [reader.documents]
         self.empty = list(reader.manifest["empty"])
+        self.source = reader.manifest["source"]
         language = reader.settings.get("language", {}).get("code", self._documents.language)
         self._documents = Documents([], [], language)
         self._documents = self._documents_of(self._tables)

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from pydantic import Field
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import (
-    BM25_SETTINGS,
-    MTEB_BM25,
-    Power,
-    bm25_settings,
-    read_fields,
-    read_tokens,
-)
+from mteb_longembed.names import BM25_SETTINGS, MTEB_BM25, bm25_settings
+from mteb_longembed.values import Power, read_fields, read_tokens
 
 if TYPE_CHECKING:
     from mteb_longembed.encoders.checkpoint import Checkpoint

@@ -10,7 +10,7 @@ from mteb_longembed.encoders.spans import tokens_read, vector_tokens
 from mteb_longembed.encoders.tokens import document_prompt
 from mteb_longembed.encoders.whitening import Whitening, unit
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.names import Vectors
+from mteb_longembed.values import Vectors
 
 from .encoding import Pass
 from .passages import short_windows

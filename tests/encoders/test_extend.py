@@ -11,7 +11,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed import names
+from mteb_longembed import zoo
 from mteb_longembed.encoders.identity import digest
 from mteb_longembed.encoders.load import extend, load
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
@@ -157,7 +157,7 @@ def test_an_interpolated_checkpoint_takes_none_only(base, tmp_path, monkeypatch)
     rows = {"embeddings.position_embeddings.weight": grown[0].table.long}
     inner.save_pretrained(where, state_dict={**inner.state_dict(), **rows})
     grown.tokenizer.save_pretrained(where)
-    entry = names.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
+    entry = zoo.ZooEntry(hub_id=str(where), trained_len=tiny.TRAINED, interpolation=8, pooling="mean")
     known = "mteb_longembed.encoders.checkpoint.entry_of"
     monkeypatch.setattr(known, lambda name: entry if name == str(where) else None)
     with pytest.raises(IncompatibleError, match=r"is extended already, to 128 tokens; only none@128 fits it"):

@@ -6,7 +6,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from mteb_longembed.encoders.load import load
-from mteb_longembed.names import ZOO
+from mteb_longembed.zoo import ZOO
 from tests import miniatures
 from tests.loopback_hub import LoopbackHub
 

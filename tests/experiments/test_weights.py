@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from mteb_longembed.names import ZOO
 from mteb_longembed.tasks.generated.passkey import LongEmbedPasskey
+from mteb_longembed.zoo import ZOO
 
 MODELS = Path(__file__).parents[2] / "mteb_longembed" / "models"
 

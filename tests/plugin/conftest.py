@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mteb_longembed.names import ZOO
+from mteb_longembed.zoo import ZOO
 from tests import tiny
 from tests.loopback_hub import LoopbackHub
 

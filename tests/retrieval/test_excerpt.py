@@ -2,7 +2,10 @@
 
 import pytest
 
+from mteb_longembed.retrieval.analyzer import Language
 from mteb_longembed.retrieval.passages import excerpt
+
+ENGLISH = Language.of("eng-Latn")
 
 FILLER = "Nothing of interest happened on that long and quiet day. " * 12
 ANSWER = "Ada Brandt signed the lease of the lighthouse."
@@ -12,7 +15,7 @@ ANSWER = "Ada Brandt signed the lease of the lighthouse."
 def test_the_sentence_that_answers_is_shown_wherever_it_stands(at: int) -> None:
     pieces = [FILLER[:57]] * 12
     pieces.insert(at, ANSWER + " ")
-    shown = excerpt("".join(pieces), "Who signed the lease?", 240, "eng-Latn")
+    shown = excerpt("".join(pieces), "Who signed the lease?", 240, ENGLISH)
     assert ANSWER in shown and len(shown) < 300
     assert shown.startswith("[...]") == (at > 1)
     whole = set("".join(pieces).split())
@@ -20,15 +23,15 @@ def test_the_sentence_that_answers_is_shown_wherever_it_stands(at: int) -> None:
 
 
 def test_words_that_a_scorer_matched_count_too() -> None:
-    shown = excerpt(FILLER + ANSWER + FILLER, "Who rents the beacon?", 240, "eng-Latn", ["lighthouse"])
+    shown = excerpt(FILLER + ANSWER + FILLER, "Who rents the beacon?", 240, ENGLISH, ["lighthouse"])
     assert ANSWER in shown
 
 
 def test_a_text_without_blanks_is_cut_by_characters() -> None:
     text = "海边没有发生任何事情" * 40 + "阿达签署了灯塔的租约" + "海边没有发生任何事情" * 40
-    shown = excerpt(text, "谁签署了灯塔的租约", 240, "zho-Hans")
+    shown = excerpt(text, "谁签署了灯塔的租约", 240, Language.of("zho-Hans"))
     assert "阿达签署了灯塔的租约" in shown and 200 <= len(shown.replace("[...]", "").strip()) < 300
 
 
 def test_a_short_passage_is_shown_whole_with_blanks_for_line_breaks() -> None:
-    assert excerpt("One\n\ttwo.\u2029", "one", 240, "eng-Latn") == "One two."
+    assert excerpt("One\n\ttwo.\u2029", "one", 240, ENGLISH) == "One two."

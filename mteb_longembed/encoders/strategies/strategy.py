@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mteb_longembed.errors import InputError
-from mteb_longembed.names import hints, read_fields
+from mteb_longembed.values import hints, read_fields
 
 if TYPE_CHECKING:
     from torch import Tensor as Tensor

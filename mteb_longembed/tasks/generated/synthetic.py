@@ -18,9 +18,9 @@ from pydantic import Field
 
 from mteb_longembed.data.texts import K_VALUES
 from mteb_longembed.errors import InputError, UnknownNameError
-from mteb_longembed.names import read_fields
 from mteb_longembed.tasks.generated.haystack import Corpus, Draws, Haystack, Hidden
 from mteb_longembed.tasks.task_metadata import CITATION, PAPER, LongEmbedMetadata
+from mteb_longembed.values import read_fields
 
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 LONGER = (65536, 131072, 262144, 524288, 1048576)

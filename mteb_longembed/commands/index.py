@@ -1,0 +1,49 @@
+"""Encode your own documents once, and save the index: `mteb-longembed search FOLDER` opens it at once.
+
+An interrupted call goes on from its finished embeddings, which the embedding cache keeps.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of this command."""
+    told = "any name for mteb run -m, such as mini-rope+windows; a model alone means its recommended preset"
+    parser.add_argument("model", metavar="MODEL", help=told)
+    told = "documents: JSON Lines, CSV, TSV, Parquet, or a folder of .txt and .md files, or of Parquet files"
+    parser.add_argument("--corpus", type=Path, required=True, metavar="FILE_OR_FOLDER", help=told)
+    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="a new folder for the index")
+    told = "the language of the documents, such as deu or zho-Hans, for BM25 (default: English)"
+    parser.add_argument("--language", metavar="CODE", help=told)
+    told = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
+    parser.add_argument("--device", help=told)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Build the index, and print what it holds.
+
+    Raises:
+        InputError: if the folder holds an index already, or the model has no such name.
+        DataError: if the corpus is empty or breaks a rule.
+    """
+    from mteb_longembed.errors import InputError
+    from mteb_longembed.retrieval.recommended import recommended
+    from mteb_longembed.retrieval.searcher import search
+
+    if (args.to / "index.json").exists():
+        raise InputError(f"{args.to} holds an index already: give another folder.")
+    start = time.monotonic()
+    searcher = search(recommended(args.model), device=args.device, language=args.language)
+    searcher.read(args.corpus)
+    searcher.save(args.to)
+    n_bytes = sum(path.stat().st_size for path in args.to.iterdir())
+    parts = [f"{len(searcher):,} documents"]
+    n_vectors = searcher.n_vectors
+    if n_vectors:
+        parts.append(f"{n_vectors:,} vectors")
+    parts += [f"{n_bytes / 2**20:,.1f} MB", f"{time.monotonic() - start:,.0f} s"]
+    print(f"Saved {args.to}: {', '.join(parts)}.")
+    print(f'Ask it: mteb-longembed search {args.to} "YOUR QUESTION"')
+    return 0

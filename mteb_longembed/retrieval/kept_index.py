@@ -1,0 +1,94 @@
+"""Indexes in the user's cache: a second search of the same corpus encodes only what has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from mteb_longembed.errors import IndexFolderError
+from mteb_longembed.files import cache_folder
+
+from .searcher import Searcher, open_index
+from .storage import Reader
+
+INDEXES = "indexes"
+
+
+def kept_index(
+    corpus: Path,
+    key: Iterable[object],
+    make: Callable[[], Searcher],
+    device: str | None = None,
+    *,
+    use_cache: bool = True,
+) -> tuple[Searcher, Path | None]:
+    """Return a searcher of a corpus, from the cache if it is there and up to date.
+
+    Args:
+        corpus: a file or folder, as `Searcher.read` takes it.
+        key: what the index depends on beside the corpus: the name and the language.
+        make: returns an empty searcher.
+        device: where the model runs.
+        use_cache: whether the index is looked for, and kept.
+
+    Returns:
+        The searcher, and the folder where it is kept; None if the cache is switched off or the searcher has no name.
+    """
+    root = cache_folder()
+    folder = None
+    if root is not None and use_cache:
+        text = repr([*key, str(corpus.absolute())])
+        folder = root / INDEXES / hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        if (folder / "index.json").exists():
+            try:
+                if Reader(folder).manifest.get("source") == fingerprint(corpus):
+                    return open_index(folder, device=device), folder
+                searcher = open_index(folder, device=device)
+                _update(searcher, corpus)
+                return searcher, folder
+            except IndexFolderError:
+                _remove(folder)  # of another version, or damaged: it is made again
+    searcher = make()
+    source = fingerprint(corpus)
+    searcher.read(corpus)
+    if folder is None or not searcher.can_be_saved:
+        return searcher, None
+    searcher.source = source
+    searcher.save(folder)
+    return searcher, folder
+
+
+def _update(searcher: Searcher, corpus: Path) -> None:
+    """Add, replace and remove what differs between an index and its corpus."""
+    from mteb_longembed.data.check import read_texts
+
+    known = dict(searcher.texts())
+    changed: dict[str, str] = {}
+    found = set()
+    source = fingerprint(corpus)
+    for key, text in read_texts(corpus):
+        found.add(key)
+        if known.get(key) != text:
+            changed[key] = text
+    searcher.source = source
+    searcher.change(known.keys() - found, changed)
+
+
+def fingerprint(corpus: Path) -> list[list[object]]:
+    """Return what tells whether the files of a corpus have changed: their names, sizes and times."""
+    files = [corpus]
+    if corpus.is_dir():
+        files = sorted(path for path in corpus.rglob("*") if path.is_file())
+    found: list[list[object]] = []
+    for path in files:
+        facts = path.stat()
+        found.append([os.fspath(path.absolute()), facts.st_size, facts.st_mtime_ns])
+    return found
+
+
+def _remove(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()

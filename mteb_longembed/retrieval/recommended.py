@@ -1,0 +1,33 @@
+"""The search that a model gets whose name has no strategy."""
+
+from mteb_longembed.errors import LongEmbedError
+from mteb_longembed.names import PRESETS, is_bm25_name, split_name
+from mteb_longembed.zoo import entry_of, holds_model
+
+#: For models that average their tokens, and for all others (experiments/methods.md).
+RECOMMENDED = "hybrid"
+WITHOUT_AVERAGES = "windows:fusion=bm25"
+
+
+def recommended(name: str) -> str:
+    """Return the full name of the search for a bare model. Names with a strategy, BM25 and APIs stay as they are."""
+    entry = entry_of(name)
+    is_bare = holds_model(name) or (split_name(name)[1] is None and not is_bm25_name(name))
+    if not is_bare or (entry is not None and entry.kind == "mteb"):
+        return name
+    from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
+
+    try:
+        base = open_checkpoint(ModelSpec.parse(name)).base
+    except LongEmbedError:
+        return name  # mteb may know it, and says why if not
+    if base.made is not None:
+        return name  # it is extended already
+    preset = RECOMMENDED if base.pooling in (None, "mean") else WITHOUT_AVERAGES
+    return f"{name}+{preset}"
+
+
+def describe(name: str) -> str:
+    """Return half a line on what a preset does; empty for other names."""
+    preset = PRESETS.get(name.rpartition("+")[2])
+    return "" if preset is None else preset.meaning

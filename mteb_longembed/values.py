@@ -1,0 +1,130 @@
+"""Values of names and settings: read by their annotated types, and written. No torch, no mteb."""
+
+import functools
+import re
+import types
+import typing
+from dataclasses import asdict, fields
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from mteb_longembed.errors import InputError
+
+#: The default language, as mteb writes it.
+ENGLISH = "eng-Latn"
+#: The power of a whitening.
+Power = Annotated[float, Field(gt=0, le=1), "(such as 0.5)"]
+#: How many vectors a document has: one for so many content tokens, or `window`: one for each window that a strategy
+#: cuts. None: one vector.
+Vectors = Annotated[int, Field(ge=1), "content token for each vector"] | Literal["window"]
+_THOUSANDS = re.compile(r"([0-9]{1,12})[kK]")
+_KINDS = {int: "a whole number", float: "a number", bool: "on or off", str: "a text"}
+_BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
+
+
+def read(name: str, kind: Any, value: object) -> Any:
+    """The typed value of a text from a name, or of a value from Python.
+
+    Args:
+        name: that of messages, with its owner: `se's g`.
+        kind: a type, as fields are annotated: numbers, bool, Literal, None, and unions of them. A text in `Annotated`
+            is the unit of a number.
+        value: what was given.
+
+    Raises:
+        InputError: if it is none of this kind.
+
+    >>> read("ntk's sigma", float, "1e1"), read("se's g", int | Literal["document"] | None, "9")
+    (10.0, 9)
+    """
+    given = value
+    if isinstance(value, bool):  # which is a number to Python
+        given = "on" if value else "off"
+    try:
+        return _adapter(kind).validate_python(given)
+    except ValidationError:
+        raise InputError(f"{name} must be {_rule(kind)}, got {value!r}.") from None
+
+
+def read_fields(settings: Any, owner: str = "") -> None:
+    """Read the fields of a frozen dataclass by their annotations, and keep the typed values.
+
+    Raises:
+        InputError: if a value breaks its rule.
+    """
+    owner_of_fields: Any = type(settings)
+    for name, kind in hints(owner_of_fields).items():
+        value = read(f"{owner}{name}", kind, getattr(settings, name))
+        object.__setattr__(settings, name, value)  # the instance is frozen for others
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+
+
+@functools.cache
+def hints(owner: Any) -> dict[str, Any]:
+    """The types of a dataclass' fields, with their bounds and units."""
+    types_of = typing.get_type_hints(owner, include_extras=True)
+    return {field.name: types_of[field.name] for field in fields(owner)}
+
+
+def _rule(kind: Any) -> str:
+    """What a value of this kind is, in words.
+
+    >>> _rule(Annotated[int, Field(ge=1), "tokens"] | Literal["document"] | None)
+    'a whole number of at least 1 tokens or document'
+    """
+    origin = typing.get_origin(kind)
+    if origin in (types.UnionType, typing.Union):
+        members = [member for member in typing.get_args(kind) if member is not type(None)]
+        return " or ".join(map(_rule, members))
+    if origin is Literal:
+        choices = typing.get_args(kind)
+        return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
+    if origin is not Annotated:
+        return _KINDS[kind]
+    inner, *notes = typing.get_args(kind)
+    bounds = []
+    for note in notes:
+        for limit in getattr(note, "metadata", ()):
+            bounds += [f"{_BOUNDS[key]} {value}" for key, value in asdict(limit).items()]
+    units = [note for note in notes if isinstance(note, str)]
+    return " ".join(filter(None, [_rule(inner), " and ".join(bounds), *units]))
+
+
+def _tokens(value: object) -> object:
+    """`4k` is 4096; all other values are read as they are."""
+    match = _THOUSANDS.fullmatch(value) if isinstance(value, str) else None
+    return value if match is None else 1024 * int(match[1])
+
+
+#: A number of tokens: a whole number, or text such as `4096` or `4k`.
+Tokens = Annotated[int, Field(ge=1), "token, such as 4096 or 4k", BeforeValidator(_tokens)]
+
+
+def read_tokens(what: str, value: object) -> int:
+    """A number of tokens.
+
+    Raises:
+        InputError: if it is none, or below 1 token.
+
+    >>> read_tokens("the target", "4k")
+    4096
+    """
+    return int(read(what, Tokens, value))
+
+
+def spell(value: object) -> str:
+    """A parameter's value as it is written in a name.
+
+    >>> spell(False), spell(8.0), spell(0.5), spell("keep")
+    ('off', '8', '0.5', 'keep')
+    """
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return str(value).removesuffix(".0").replace("e+", "e")
+    return str(value)

@@ -1,0 +1,129 @@
+"""Aliases of published models, and the facts that their own files lack. No torch, no mteb.
+
+`prompts.json` has commits and prompts of published models, from mteb's registry (2.26) if it knows the model.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether this folder exists; False also for text that cannot be a path."""
+    return os.path.isdir(path)  # noqa: PTH112 - a Path raises OSError or ValueError for some texts
+
+
+def holds_model(path: str | Path) -> bool:
+    """Whether this is a folder with a model in it."""
+    return any(os.path.isfile(os.path.join(path, name)) for name in ("modules.json", "config.json"))  # noqa: PTH113, PTH118
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZooEntry:
+    """A base model, and the facts that its own files do not say."""
+
+    hub_id: str  #: its name on the hub; its name in mteb's registry if `kind` is `mteb`
+    #: pinned commit; None means the branch `main`, and the commit found there is recorded
+    revision: str | None = None
+    #: the longest input in tokens that the model was trained on, if its files do not say it or say it wrongly
+    trained_len: int | None = None
+    #: text before a query; None means the prompt of the model's own files, if there is one
+    query_prompt: str | None = None
+    document_prompt: str | None = None  #: text before a document; None means the same as for `query_prompt`
+    #: `mean`, `cls` or `lasttoken`, for a repository without modules.json
+    pooling: Literal["mean", "cls", "lasttoken"] | None = None
+    append_eos: bool = False  #: whether every input ends with the end-of-sequence token
+    #: configuration values that replace those of the repository
+    config: Mapping[str, object] = field(default_factory=dict, hash=False)
+    #: the factor by which the position table is interpolated already. Inputs of at most `trained_len` tokens read
+    #: every `interpolation`-th row
+    interpolation: int | None = None
+    folder: str | None = None  #: of weights that ship with this package
+    #: `hub` for models whose weights can be extended; `mteb` for models that only mteb can run
+    kind: Literal["hub", "mteb"] = "hub"
+
+
+# hub id -> commit and prompts, those of mteb's registry if it has the model. With them, `BASE+STRATEGY` means the same
+# model with and without mteb.
+_PUBLISHED = json.loads(Path(__file__).with_name("prompts.json").read_text(encoding="utf-8"))
+
+
+def _entry(hub_id: str, **fields: Any) -> ZooEntry:
+    return ZooEntry(hub_id=hub_id, **_PUBLISHED.get(hub_id, {}), **fields)
+
+
+_MODELS = Path(__file__).parent / "models"
+#: Alias -> model.
+ZOO: dict[str, ZooEntry] = {
+    # ours, shipped with the package
+    "mini-ape": _entry("mteb-longembed/mini-ape", folder=str(_MODELS / "mini-ape")),
+    "mini-rope": _entry("mteb-longembed/mini-rope", folder=str(_MODELS / "mini-rope")),
+    # the paper's (Zhu et al. 2024, arXiv:2404.12096, Tables 2 and 3)
+    "e5-base": _entry("intfloat/e5-base-v2", trained_len=512),
+    # the authors' repository has no modules.json and no tokenizer length
+    "e5-rope-base": _entry("dwzhu/e5rope-base", trained_len=512, pooling="mean"),
+    # rows 0, 8, ..., 4088 of its table are e5-base's own
+    "e5-base-4k": _entry("dwzhu/e5-base-4k", trained_len=512, pooling="mean", interpolation=8),
+    "gte-base": _entry("thenlper/gte-base"),
+    "bge-base": _entry("BAAI/bge-base-en-v1.5"),
+    # no modules.json: masked mean, no normalisation, as its authors publish it
+    "contriever": _entry("facebook/contriever", pooling="mean"),
+    "gtr-base": _entry("sentence-transformers/gtr-t5-base", trained_len=512),
+    # its files say 32,768 positions; its training used far fewer. The paper extends it from 4,096.
+    "e5-mistral": _entry(
+        "intfloat/e5-mistral-7b-instruct",
+        trained_len=4096,
+        pooling="lasttoken",
+        append_eos=True,
+        config={"sliding_window": None},
+    ),
+    "jina-v2": _entry("jinaai/jina-embeddings-v2-base-en"),
+    # trained on 2,048 tokens; its files allow 8,192
+    "nomic-v1": _entry("nomic-ai/nomic-embed-text-v1", trained_len=2048),
+    "bge-m3": _entry("BAAI/bge-m3"),
+    "ada-002": _entry("openai/text-embedding-ada-002", trained_len=8191, kind="mteb"),
+    "bm25": _entry("mteb/baseline-bm25s", kind="mteb"),
+    # models that people use now
+    "nomic-v1.5": _entry("nomic-ai/nomic-embed-text-v1.5", trained_len=2048),
+    "modernbert-embed": _entry("nomic-ai/modernbert-embed-base"),
+    "gte-modernbert": _entry("Alibaba-NLP/gte-modernbert-base"),
+    "qwen3-0.6b": _entry("Qwen/Qwen3-Embedding-0.6B", trained_len=32768),
+    "qwen3-4b": _entry("Qwen/Qwen3-Embedding-4B", trained_len=32768),
+    "qwen3-8b": _entry("Qwen/Qwen3-Embedding-8B", trained_len=32768),
+    "embeddinggemma": _entry("google/embeddinggemma-300m"),
+    "arctic-l-v2": _entry("Snowflake/snowflake-arctic-embed-l-v2.0"),
+    "me5-small": _entry("intfloat/multilingual-e5-small"),
+    "me5-base": _entry("intfloat/multilingual-e5-base"),
+    "me5-large": _entry("intfloat/multilingual-e5-large"),
+    # models of 2026; trained lengths are those of mteb's registry
+    "nemotron3-1b": _entry("nvidia/Nemotron-3-Embed-1B-BF16", trained_len=32768),
+    "nemotron3-8b": _entry("nvidia/Nemotron-3-Embed-8B-BF16", trained_len=32768),
+    "harrier-270m": _entry("microsoft/harrier-oss-v1-270m", trained_len=32768),
+    "harrier-0.6b": _entry("microsoft/harrier-oss-v1-0.6b", trained_len=32768),
+    # its repository brings its own code: trust_remote_code=on
+    "ultrabert": _entry("dmis-lab/UltraBERT-Embed-150M", trained_len=32768),
+    "mdenseon": _entry("lightonai/mDenseOn", trained_len=8192),
+    "granite-r2": _entry("ibm-granite/granite-embedding-english-r2", trained_len=8192),
+    "granite-small-r2": _entry("ibm-granite/granite-embedding-small-english-r2", trained_len=8192),
+    "granite-multi-r2": _entry("ibm-granite/granite-embedding-311m-multilingual-r2", trained_len=8192),
+}
+_BY_HUB_ID = {hub_id: _entry(hub_id) for hub_id in _PUBLISHED}
+_BY_HUB_ID |= {entry.hub_id: entry for entry in ZOO.values()}
+
+
+def entry_of(base: str) -> ZooEntry | None:
+    """The entry of an alias or a hub id, None if we have none, or a folder of this name holds a model.
+
+    A hub id and its alias are one model, so both give the same entry.
+
+    >>> entry_of("e5-base") is entry_of("intfloat/e5-base-v2")
+    True
+    >>> entry_of("BAAI/bge-small-en-v1.5").query_prompt
+    'Represent this sentence for searching relevant passages: '
+    """
+    if holds_model(base):
+        return None
+    return ZOO.get(base) or _BY_HUB_ID.get(base)
