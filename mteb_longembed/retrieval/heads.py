@@ -21,8 +21,8 @@ from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, cou
 from mteb_longembed.errors import InputError
 from mteb_longembed.names import Vectors
 
+from .chunks import CutChunks
 from .encoder import check_as_described, show_bars
-from .passages import CutText
 from .scorer import Documents
 from .vectors import CorpusVectors
 
@@ -70,7 +70,7 @@ class Pass:
         InputError: if an encoder of chunks does not give one vector a text that is compared by cosine or dot product.
     """
 
-    def __init__(self, load: Callable[[], Any], cut: CutText | None = None) -> None:
+    def __init__(self, load: Callable[[], Any], cut: CutChunks | None = None) -> None:
         #: Gives mteb's encoder.
         self.load = load
         self.cut = cut
@@ -209,7 +209,7 @@ class Pass:
         texts: Sequence[str],
         kind: PromptType,
         documents: Documents,
-        cut: CutText | None = None,
+        cut: CutChunks | None = None,
     ) -> list[list[np.ndarray]]:
         """For each head one matrix `[vectors, d]` for each text. What heads have in common is encoded once."""
         pieces = []
@@ -246,10 +246,10 @@ class Pass:
         return self.load().encode(loader, task_metadata=documents.metadata, **where, **options)
 
 
-def _pieces(text: str, kind: PromptType, pieces: Pieces | None, cut: CutText | None) -> list[str]:
+def _pieces(text: str, kind: PromptType, pieces: Pieces | None, cut: CutChunks | None) -> list[str]:
     """The texts that are encoded for a text."""
     if cut is not None:
-        return [text[start:end] for start, end in cut(text)]
+        return [chunk.text for chunk in cut(text)]
     if kind == PromptType.document:
         text = text.strip()  # as mteb hands it to encoders
     if pieces is not None:

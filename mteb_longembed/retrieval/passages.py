@@ -1,6 +1,6 @@
 """Which characters of a document each of its vectors stands for, and what of them is shown."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -10,8 +10,6 @@ from mteb_longembed.encoders.tokens import document_prompt
 
 from .words import Words
 
-#: A text -> its passages.
-CutText = Callable[[str], list[Span]]
 #: Longest window of a document that is shown when the document has one vector: about 128 tokens of English.
 WINDOW_CHARS = 500
 #: What stands for text that is left out.

@@ -17,7 +17,8 @@ from mteb_longembed.encoders.tokens import read_given, without_surrogates
 from mteb_longembed.errors import InputError
 from mteb_longembed.hub import silence
 
-from .chunks import Chunker
+from .chunks import Chunker, warn_of_cut_chunks
+from .heads import Pass
 from .make import make_scorer
 from .mteb_search import MTEBSearch, best_documents
 from .passage_bm25 import PassageBM25
@@ -64,8 +65,12 @@ class Searcher:
         self.empty: list[str] = []
         # several parts of a fusion have vectors, and the last one shows passages
         vectors = getattr(scorer, "vectors", [scorer])[-1]
+        #: The pass that encodes the chunks of a user's chunker.
+        self._chunked: Pass | None = None
         if isinstance(vectors, Windows):
             vectors.finds_windows = passages
+            if vectors.encoded.cut is not None:
+                self._chunked = vectors.encoded
         self._lock = threading.RLock()
 
     @property
@@ -124,6 +129,8 @@ class Searcher:
                 if len(self._documents):
                     fit = getattr(self.scorer, "add", fit)
                 fit(read)
+                if self._chunked is not None:
+                    warn_of_cut_chunks(self._chunked, read.texts[len(self._documents) :])
                 self._documents = read
                 self._tables = tables
             self.empty += empty
@@ -226,8 +233,9 @@ def search(
     Args:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without parameters of search; a folder; or any
             name that mteb knows. A folder alone means `+none`.
-        chunker: cuts documents; each chunk is encoded on its own, and a document scores by its chunks. A function
-            from a text to `(start, end)` in characters, or an object of Chonkie or LangChain (`add_start_index=True`).
+        chunker: cuts documents; each chunk is encoded on its own, and a document scores by its chunks. A function from
+            a text to chunks, each `(start, end)` in characters, perhaps with its own text, or an object of Chonkie,
+            LangChain (`add_start_index=True`) or LlamaIndex.
         device: where the model runs; default the best device of this machine.
         passages: whether hits of a name with one vector, and of BM25 alone, show the best window of what was read of
             the document. The model encodes the windows of a document when it is shown for the first time.
