@@ -68,7 +68,7 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
     Args:
         source: rows with an id (`_id`, `id`, `doc_id`, `docid`), `text` or `contents`, and perhaps `title`: a file
             (JSON Lines, CSV, TSV, Parquet), a folder of `.txt` and `.md` files or of Parquet files, a
-            table, a stream of rows, or a dict of texts.
+            table, a stream of rows or tables, or a dict of texts.
         name: what messages call it; by default the path.
 
     Raises:

@@ -27,7 +27,7 @@ class Data:
         eval_splits: only these splits of the tasks, or of the folder.
         folder: one in BEIR's layout: `corpus`, `queries` and `qrels`.
         corpus: documents with an id and text: JSON Lines, CSV, TSV or Parquet, or a folder of such Parquet files, or of
-            .txt and .md files; in Python also a table, a stream of rows, or a dict.
+            .txt and .md files; in Python also a table, a stream of rows or tables, or a dict.
         queries: queries in the same formats; a column `group` says which belong together, such as a session.
         qrels: query id, document id and score in the same formats, or TREC's.
         language: of one's own data, such as deu or zho-Hans; BM25 cuts words by it (default: eng-Latn).

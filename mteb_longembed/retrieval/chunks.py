@@ -77,7 +77,8 @@ def apply_chunker(chunker: Cutter, text: str) -> list[Chunk]:
         if shown.strip() not in own and own.split() != shown.split():
             raise InputError(
                 f"a chunk's own text must contain the text of its span, got {own!r:.60} for characters {start} to "
-                f"{end}, {shown!r:.60}: give (start, end) of the document's characters, or use a chunker that keeps its text."
+                f"{end}, {shown!r:.60}: give (start, end) in the document's characters, or use a chunker that keeps "
+                "its text."
             )
         if own.strip():
             chunks.append(Chunk((start + first, end + first), own))

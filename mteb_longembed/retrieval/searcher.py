@@ -101,7 +101,7 @@ class Searcher:
         self._add_all(_pairs(ids, texts))
 
     def read(self, source: Source) -> None:
-        """Add the documents of a file, of a folder of texts or of Parquet files, of a table, or of a stream of rows.
+        """Add the documents of a file, of a folder of texts or of Parquet files, of a table, or of a stream.
 
         Args:
             source: rows with `id` and `text`, and perhaps `title`, as `compare` takes them for its corpus.
