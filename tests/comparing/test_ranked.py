@@ -47,7 +47,9 @@ def data(tmp_path: Path) -> Path:
 
 def compared(data: Path, folder: Path, **options: Any) -> Comparison:
     quiet = {"bm25": False, "show": False, "on_message": lambda text: None}
-    return longembed.compare(data=data, metric="nDCG@10", folder=folder / "out", **{**quiet, **options})
+    return longembed.compare(
+        data=data, metric="nDCG@10", output_folder=folder / "out", **{**quiet, **options}
+    )
 
 
 def test_a_run_has_the_scores_that_a_hand_gives_it(data: Path, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_a_comparison_asks_for_each_text_once_for_the_model_and_for_windows_arou
     data = beir(tmp_path / "data", texts, queries)
     names = ["ada-002", "ada-002+pcw@20k"]
     options: dict[str, Any] = {"show": False, "on_message": lambda text: None, "bm25": False}
-    result = longembed.compare(names, data, folder=tmp_path, **options)
+    result = longembed.compare(names, data, output_folder=tmp_path, **options)
     assert len(result.summary) == 3 and not result.texts("left out")
     inputs = Counter(text for call in asked for text in call["input"])
     assert all(inputs[text] == 1 for text in (*texts[:5], *queries))

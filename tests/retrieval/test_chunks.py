@@ -83,7 +83,7 @@ def test_a_comparison_finds_only_versioned_chunkers_again(folder, tmp_path):
     texts = [tiny.text(40, seed) for seed in range(6)]
     data = beir(tmp_path / "data", texts, [text[:20] for text in texts])
     options = {"data": data, "bm25": False, "show": False}
-    options |= {"chunkers": chunkers, "folder": tmp_path, "device": "cpu"}
+    options |= {"chunkers": chunkers, "output_folder": tmp_path, "device": "cpu"}
     message = "the chunker loose has no version, so no result of it is found again"
     for n_runs in (1, 2):
         with pytest.warns(UserWarning, match=message):
