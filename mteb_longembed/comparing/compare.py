@@ -25,7 +25,7 @@ from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.resampling import N_RESAMPLES, SEED
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
-from mteb_longembed.files import make_folder, printable
+from mteb_longembed.files import is_terminal, make_folder, printable
 from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
@@ -280,9 +280,10 @@ def _run_all(
     done: list[Done] = []
     begun: set[str] = set()
     # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
-    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": not show}
+    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0}
+    options["disable"] = not show or sys.stderr is None
     # a file of output gets a line now and then
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         options["mininterval"] = 30.0
     # its total is not yet known, so nothing is shown before the first candidate
     bar = tqdm(total=0, delay=1e-9, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,11 @@ class Data:
             raise InputError(
                 "eval_splits needs tasks or a folder, got files of one's own, which are one split."
             )
+
+    def __repr__(self) -> str:
+        # tables in memory may have millions of rows
+        given = {name: value for name, value in vars(self).items() if value is not None and value != ()}
+        return f"Data({', '.join(f'{name}={reprlib.repr(value)}' for name, value in given.items())})"
 
     def load(self) -> list[AbsTaskRetrieval]:
         """The tasks, each with its data or able to load them.

@@ -205,13 +205,7 @@ def _check_once(columns: Iterable[Any], name: str) -> None:
 
 def _of_dict(source: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for key, value in source.items():
-        if not isinstance(value, Mapping):
-            yield {"id": key, "text": value}
-        elif isinstance(value.get("text"), str):
-            yield {**value, "_id": key}
-        else:
-            for other, score in value.items():
-                yield {"query-id": key, "corpus-id": other, "score": score}
+        yield {**value, "_id": key} if isinstance(value, Mapping) else {"id": key, "text": value}
 
 
 def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:

@@ -17,6 +17,7 @@ from mteb_longembed.data.text_table import text_table
 from mteb_longembed.encoders.model import LongModelMixin, LongSentenceTransformer
 from mteb_longembed.encoders.store import EmbeddingStore
 from mteb_longembed.errors import InputError
+from mteb_longembed.files import is_terminal
 from mteb_longembed.sentences import WORDS_PER_TOKEN
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
 
 def show_bars() -> bool:
     """Whether a progress bar is shown by default: in a terminal, unless `mteb run -v 0` turned it off."""
-    return sys.stderr.isatty() and logging.getLogger("mteb").getEffectiveLevel() < logging.CRITICAL
+    return is_terminal(sys.stderr) and logging.getLogger("mteb").getEffectiveLevel() < logging.CRITICAL
 
 
 class WindowedEncoder:

@@ -13,6 +13,7 @@ from mteb.models.model_meta import ModelMeta
 
 from mteb_longembed.data.text_table import stored_table, text_table
 from mteb_longembed.data.texts import language_of, query_texts, texts_of
+from mteb_longembed.errors import DataError
 
 from .scorer import Documents, Scorer, Span, full_name, whole_documents
 
@@ -90,10 +91,39 @@ class MTEBSearch:
 
 
 def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterator[np.ndarray]:
-    """The scores `[queries, documents]` of some queries after the others."""
+    """The scores `[queries, documents]` of some queries after the others.
+
+    Raises:
+        DataError: if the scorer gives no matrix of numbers of this shape.
+    """
     size = max(MATRIX // max(n_documents, 1), 1)
     for start in range(0, len(queries), size):
-        yield scorer.scores(queries[start : start + size])
+        asked = queries[start : start + size]
+        yield _checked(scorer.scores(asked), (len(asked), n_documents), scorer)
+
+
+def _checked(given: Any, shape: tuple[int, int], scorer: Scorer) -> np.ndarray:
+    """The scores that a scorer gives, if they are a matrix of this shape. Minus infinity: it is not ranked."""
+    rule = f"{full_name(scorer.meta)} must give scores as a matrix of {shape[0]:,} queries x {shape[1]:,} documents"
+    try:
+        scores = np.asarray(given.detach().cpu() if isinstance(given, torch.Tensor) else given)
+    except ValueError:  # rows of different lengths
+        raise DataError(
+            f"{rule}, got rows of different lengths: give each query a score for each document."
+        ) from None
+    if scores.shape != shape or scores.dtype.kind not in "fiu":
+        kind = (
+            f"a {type(given).__name__} of {' x '.join(map(str, scores.shape)) or 'no'} {scores.dtype} values"
+        )
+        raise DataError(
+            f"{rule}, got {kind}: give each query a score for each document, in the order of `fit`."
+        )
+    if np.isnan(scores).any() or np.isposinf(scores).any():
+        raise DataError(
+            f"{full_name(scorer.meta)} must give numbers, or minus infinity for a document that is not ranked, got NaN "
+            "or infinity: give finite scores."
+        )
+    return scores
 
 
 def best_documents(

@@ -39,6 +39,12 @@ class Hit:
     #: BM25 alone: the words of the query that the passage matches, and the word of the passage that each matches best
     words: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    def __repr__(self) -> str:
+        passage = f"{self.passage[:200]!r}"
+        if len(self.passage) > 200:  # all that was read, with one vector and `passages=False`
+            passage += "..."
+        return f"Hit(id={self.id!r}, score={self.score:.6g}, start={self.start}, end={self.end}, passage={passage})"
+
     def around(self, n: int) -> str:
         """The passage with up to `n` characters of the document before it and behind it."""
         return self.document[max(self.start - n, 0) : self.end + n]
@@ -83,6 +89,12 @@ class Searcher:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({full_name(self.scorer.meta)}, {len(self):,} documents)"
+
+    def __reduce__(self) -> str:
+        raise InputError(
+            "a Searcher cannot be pickled or copied, because its texts and vectors are in temporary files of this "
+            "process: make one in each process with mteb_longembed.search(NAME) and add the documents, or fork."
+        )
 
     def add(self, ids: Iterable[str], texts: Iterable[str]) -> None:
         """Encode documents and add them.
