@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     atexit.register(gc.freeze)
     # mteb's own use of renamed methods is no matter of who types a command
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"mteb\.")
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):  # one that is not UTF-8 shows what it lacks by its number
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -72,6 +73,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         refused = f"the system refuses {error.filename or 'a file'}: {error.strerror or error}."
         print(f"mteb-longembed: {refused}", file=sys.stderr)
         return 2
+
+
+def _open_closed_streams() -> None:
+    """Read nothing from, and write nothing to, a standard stream that the shell has closed (`>&-`)."""
+    # in the order of their numbers, of which each file that is opened gets the lowest free one
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def _module(command: str) -> ModuleType:

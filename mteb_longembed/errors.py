@@ -27,9 +27,27 @@ class UnknownNameError(InputError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known, key=_parts)
-        near = _near_by_value(name, names) or difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        near = nearest(name, names)
+        hint = f"did you mean {near!r}? " if near else ""
         super().__init__(f"unknown {kind} {name!r}: {hint}known: {', '.join(names)}.")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is nearest to a name, whatever its capitals and underscores; None if none is near.
+
+    >>> nearest("MINI_APE", ["mini-rope", "mini-ape"]), nearest("gpt", ["mini-ape"])
+    ('mini-ape', None)
+    """
+    names = list(known)
+    if by_value := _near_by_value(name, names):
+        return by_value[0]
+    plain = {_plain(one): one for one in names}
+    near = difflib.get_close_matches(_plain(name), plain, n=1)
+    return plain[near[0]] if near else None
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("_", "-")
 
 
 _NUMBER = re.compile(r"([0-9]{1,4000})(k?)(?![a-z])")

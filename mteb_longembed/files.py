@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import regex  # type: ignore[import-untyped]
 from safetensors import SafetensorError
@@ -128,6 +128,11 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         raise StorageError(
             f"{str(folder)!r} cannot be written ({reason}): make room, or give another folder."
         ) from error
+
+
+def is_terminal(stream: Any) -> bool:
+    """Return whether a standard stream is a terminal; without a console it is None."""
+    return stream is not None and bool(stream.isatty())
 
 
 def make_folder(what: str, folder: Path) -> None:

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
+import mteb_longembed
 from mteb_longembed import cli
 from mteb_longembed.commands import list as listing
 from mteb_longembed.encoders.strategies import STRATEGIES
@@ -101,3 +102,27 @@ def test_a_closed_pipe_ends_the_listing_quietly() -> None:
     with os.fdopen(write, "w") as closed:
         done = subprocess.run([sys.executable, "-c", code], stdout=closed, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2", "0 1 2"])
+@pytest.mark.parametrize("command", ["list models", "export", "search mini-apee word --corpus x"])
+def test_a_closed_standard_stream_changes_no_status(command, closed, tmp_path) -> None:
+    redirected = " ".join(f"{number}{'<' if number == '0' else '>'}&-" for number in closed.split())
+    line = f'"$0" -m mteb_longembed {command}'
+    options = {"capture_output": True, "text": True, "cwd": tmp_path}
+    expected = subprocess.run(["sh", "-c", line, sys.executable], check=False, **options)
+    ran = subprocess.run(["sh", "-c", f"{line} {redirected}", sys.executable], check=False, **options)
+    assert ran.returncode == expected.returncode and "Traceback" not in ran.stderr
+    if "1" not in closed:
+        assert ran.stdout == expected.stdout
+    if "2" not in closed:
+        assert ran.stderr == expected.stderr
+
+
+def test_a_comparison_in_python_needs_no_standard_stream(monkeypatch, tmp_path) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    result = mteb_longembed.compare(
+        "bm25", tasks=["LongEmbedPasskey"], eval_splits=["test_256"], output_folder=tmp_path
+    )
+    assert len(result.summary) > 0

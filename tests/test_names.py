@@ -30,6 +30,8 @@ from mteb_longembed.zoo import ZOO, entry_of
             "e5-base+pcw@4k:size=64,vectors=window",
             ModelSpec("e5-base", "pcw", "4k", vectors="window", params={"size": "64"}),
         ),
+        ("all-MiniLM-L6-v2+pcw", ModelSpec("sentence-transformers/all-MiniLM-L6-v2", "pcw")),
+        ("gtr-t5-base+none", ModelSpec("sentence-transformers/gtr-t5-base")),
         ("./a+b+pcw:size=8", ModelSpec("./a+b", "pcw", params={"size": 8})),
         (
             "e5-base+ntk@4k:revision=refs/pr/3,dtype=bf16,trained_len=256,trust_remote_code=on,logn=off",
@@ -50,6 +52,9 @@ def test_a_name_is_taken_apart(text: str, parts: ModelSpec) -> None:
         ("e5-base+ntk:logn=off,logn=on", "^a parameter may be given only once, got logn twice"),
         ("e5-base+ntk:target_len=4k", "^unknown parameter of ntk 'target_len': known: factor, logn"),
         ("mini-rope@1k", r"^unknown base .*'mini-rope@1k': did you mean 'mini-rope'"),
+        ("MINI-APE+pi", r"^unknown base .*'MINI-APE': did you mean 'mini-ape'"),
+        ("mini_ape+pi", r"^unknown base .*'mini_ape': did you mean 'mini-ape'"),
+        ("a b+pi", r"^unknown base .*'a b': known: "),
     ],
 )
 def test_a_malformed_name_gets_one_sentence(text: str, message: str) -> None:

@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     machine.add_argument("--device", help=told["device"])
     machine.add_argument("--dtype", choices=("fp32", "bf16", "fp16"), help=told["dtype"])
     output = parser.add_argument_group("output")
-    output.add_argument("--output-folder", dest="folder", type=Path, metavar="DIR", help=told["folder"])
+    output.add_argument("--output-folder", type=Path, metavar="DIR", help=told["output_folder"])
     figure = "draw the scores with their intervals into FILE: .svg, .png or .pdf"
     output.add_argument("--figure", type=Path, metavar="FILE", help=figure)
     gate = "end with status 1 if this run is surely below the first --run: a regression test"
@@ -127,7 +127,7 @@ def main(args: argparse.Namespace) -> int:
     else:
         _print(comparison)
     sys.stdout.flush()  # a disk may refuse what follows, and the answer is there
-    output = Path(given.get("folder", Options.folder))
+    output = Path(given.get("output_folder", Options.output_folder))
     folder = write_all(comparison, output, shlex.join(["mteb-longembed", *sys.argv[1:]]))
     if args.figure:
         figures.write(draw_figure(comparison), args.figure)

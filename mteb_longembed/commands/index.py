@@ -4,8 +4,11 @@ An interrupted call goes on from its finished embeddings, which the embedding ca
 """
 
 import argparse
+import json
 import time
 from pathlib import Path
+
+from mteb_longembed.commands import JSON
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--language", metavar="CODE", help=told)
     told = "cpu, cuda, cuda:1, mps, ... (default: the best of this machine)"
     parser.add_argument("--device", help=told)
+    parser.add_argument("--json", action="store_true", help=JSON)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -39,11 +43,16 @@ def main(args: argparse.Namespace) -> int:
     searcher.read(args.corpus)
     searcher.save(args.to)
     n_bytes = sum(path.stat().st_size for path in args.to.iterdir())
-    parts = [f"{len(searcher):,} documents"]
+    seconds = time.monotonic() - start
     n_vectors = searcher.n_vectors
+    if args.json:
+        facts = {"folder": str(args.to), "name": searcher.name, "documents": len(searcher), "vectors": n_vectors}
+        print(json.dumps({**facts, "bytes": n_bytes, "seconds": round(seconds, 3)}, indent=2))
+        return 0
+    parts = [f"{len(searcher):,} documents"]
     if n_vectors:
         parts.append(f"{n_vectors:,} vectors")
-    parts += [f"{n_bytes / 2**20:,.1f} MB", f"{time.monotonic() - start:,.0f} s"]
+    parts += [f"{n_bytes / 2**20:,.1f} MB", f"{seconds:,.0f} s"]
     print(f"Saved {args.to}: {', '.join(parts)}.")
     print(f'Ask it: mteb-longembed search {args.to} "YOUR QUESTION"')
     return 0

@@ -15,16 +15,17 @@ import pandas as pd
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer
 
+from mteb_longembed.base_names import full_base
 from mteb_longembed.data.sources import Data
 from mteb_longembed.data.task import OwnData, is_known_task
 from mteb_longembed.encoders.batching import shared_bar
 from mteb_longembed.encoders.checkpoint import ModelSpec, open_checkpoint
-from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError
+from mteb_longembed.errors import INTERRUPTED, InputError, LongEmbedError, UnknownNameError
 from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.resampling import N_RESAMPLES, SEED
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
-from mteb_longembed.files import make_folder, printable
+from mteb_longembed.files import is_terminal, make_folder, printable
 from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
@@ -37,6 +38,7 @@ from .candidates import (
     bm25_candidates,
     candidates_of,
     has_checkpoint,
+    is_name,
     last_part,
     named,
     of_scorer,
@@ -151,15 +153,16 @@ def compare(
         KeyboardInterrupt: if nothing had finished.
     """
     chosen, data = _read(data, options)
-    folder = Path(chosen.folder)
+    folder = Path(chosen.output_folder)
     make_folder("--output-folder", folder)
     notes: list[Note] = []
     splits = _prepared(data, chosen, notes)
-    bases = [model for model in _listed(models) if isinstance(model, str) and has_checkpoint(model)]
+    models = [full_base(one) if isinstance(one, str) and not is_name(one) else one for one in _listed(models)]
+    bases = [model for model in models if isinstance(model, str) and has_checkpoint(model)]
     lengths_of = {base: document_lengths(splits, _tokenizer_of(base)) for base in bases}
     # the tokens of the first base stand for those of all others
     lengths = next(iter(lengths_of.values()), None) or document_lengths(splits, None)
-    candidates = _of_models(_listed(models), chosen, lengths_of, lengths, notes)
+    candidates = _of_models(models, chosen, lengths_of, lengths, notes)
     candidates += with_chunkers(candidates, chunkers or {})
     for name, source in (runs or {}).items():
         ranked = Ranked(name, read_run(name, source), splits)
@@ -221,6 +224,11 @@ def _of_models(
 def _read(data: Data | str | Path | None, keywords: Mapping[str, Any]) -> tuple[Options, Data]:
     """The options, and the data, or what the fields of `Data` among the keywords make of them."""
     known = {field.name for field in fields(Options)}
+    # a folder of data is `data`
+    of_data = {field.name for field in fields(Data)} - {"folder"}
+    for name in keywords:
+        if name not in known | of_data:
+            raise UnknownNameError("keyword of compare", name, known | of_data)
     options = Options(**{name: value for name, value in keywords.items() if name in known})
     sources = {name: value for name, value in keywords.items() if name not in known}
     if not isinstance(data, Data):
@@ -272,9 +280,10 @@ def _run_all(
     done: list[Done] = []
     begun: set[str] = set()
     # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
-    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0, "disable": not show}
+    options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0}
+    options["disable"] = not show or sys.stderr is None
     # a file of output gets a line now and then
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         options["mininterval"] = 30.0
     # its total is not yet known, so nothing is shown before the first candidate
     bar = tqdm(total=0, delay=1e-9, **options)

@@ -13,7 +13,7 @@ from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.encoders.spans import vector_tokens
 from mteb_longembed.encoders.tokens import cutter_of, document_prompt
 from mteb_longembed.evaluation.split import Split
-from mteb_longembed.retrieval.passages import CutText
+from mteb_longembed.retrieval.chunks import CutChunks
 from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
 from mteb_longembed.word_borders import n_words, word_borders
 
@@ -127,11 +127,11 @@ def tokens_of_words(splits: Sequence[Split]) -> int:
     return _TOKENS_OF_A_WORD * len(words)
 
 
-def chunk_texts(texts: Sequence[str], split_text: CutText) -> list[str]:
+def chunk_texts(texts: Sequence[str], split_text: CutChunks) -> list[str]:
     """The texts of all chunks."""
     chunks = []
     for text in texts:
-        chunks += [text[start:end] for start, end in split_text(text)]
+        chunks += [chunk.text for chunk in split_text(text)]
     return chunks
 
 
@@ -148,7 +148,7 @@ def count(
     model: LongModel,
     splits: Sequence[Split],
     target_len: int | None = None,
-    split_text: CutText | None = None,
+    split_text: CutChunks | None = None,
 ) -> Cost:
     """Count tokens and vectors of all documents, or of their chunks. What is tokenised here is not tokenised again.
 

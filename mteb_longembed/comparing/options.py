@@ -20,7 +20,7 @@ class Options:
         bm25: whether BM25 and the fusion with it take part.
         device: cpu, cuda, cuda:1, mps, ... (default: the best of this machine).
         dtype: the compute type of all passes of bases: fp32, bf16 or fp16 (default: that of their files).
-        folder: where finished work is kept (default: results).
+        output_folder: where finished work is kept (default: results).
     """
 
     metric: str | Sequence[str] = ()
@@ -31,4 +31,4 @@ class Options:
     bm25: bool = True
     device: str | None = None
     dtype: str | None = None
-    folder: str | Path = "results"
+    output_folder: str | Path = "results"

@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 from mteb.models.model_meta import ModelMeta
 
-from mteb_longembed.data.table import read_table
+from mteb_longembed.data.table import is_table, read_table
 from mteb_longembed.errors import DataError, InputError
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.scorer import Documents, Span, whole_documents
 
 #: Query id -> document id -> score.
 Rankings = Mapping[str, Mapping[str, float]]
-#: A TREC run file, query id -> document id -> score, ranx' `Run`, or a table or rows with query, document, score and
-#: perhaps rank: of pandas, polars, Arrow or Hugging Face.
+#: A TREC run file, query id -> document id -> score, ranx' `Run`, or a table or rows, see `data.table.Source`, with
+#: query, document, score and perhaps rank.
 RunSource: TypeAlias = "str | Path | Rankings | pd.DataFrame | Any"
 #: Names of the columns of a table; the first that it has counts. PyTerrier's `query` is a text, and `docid` a number.
 _COLUMNS = {
@@ -118,8 +118,7 @@ def read_run(name: str, source: Any) -> dict[str, dict[str, float]]:
     if isinstance(source, (str, Path)):
         where = str(source)
         trec = _TREC
-    is_table = isinstance(source, pd.DataFrame) or hasattr(source, "to_pandas")
-    if hasattr(source, "to_dict") and not is_table:
+    if hasattr(source, "to_dict") and not is_table(source):
         # ranx' Run
         source = source.to_dict()
     if isinstance(source, Mapping):

@@ -65,7 +65,7 @@ def read_corpus(source: Source, name: str = "") -> Iterator[Document]:
     Args:
         source: rows with an id (`_id`, `id`, `doc_id`, `docid`), `text` or `contents`, and perhaps `title`: a file
             (JSON Lines, CSV, TSV, Parquet), a folder of `.txt` and `.md` files or of Parquet files, a
-            table, a stream of rows, or a dict of texts.
+            table, a stream of rows or tables, or a dict of texts.
         name: what messages call it; by default the path.
 
     Raises:
@@ -140,6 +140,8 @@ def read_judgement_rows(source: Source, name: str = "") -> Rows:
     """Where each judgement stands, and its query, document and score."""
     name = name or name_of(source, "qrels")
     is_trec = isinstance(source, (str, Path)) and ending_of(Path(source)) in TREC
+    if isinstance(source, Mapping):
+        source = _judgements_of(source, name)
     given = list(read_rows(source, name, trec=QRELS if is_trec else ()))
     columns = {"query": _JUDGED_QUERY, "document": _JUDGED_DOCUMENT}
     names = set(chain.from_iterable(row.values for row in given))
@@ -152,6 +154,18 @@ def read_judgement_rows(source: Source, name: str = "") -> Rows:
         row["score"] = _score(row.get("score", 1), where)
         rows.append((where, row))
     return rows
+
+
+def _judgements_of(source: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """The rows of a dict of dicts."""
+    for query, scores in source.items():
+        if not isinstance(scores, Mapping):
+            raise DataError(
+                f"{name}: each query needs a dict of its documents with their scores, such as "
+                f"{{'q1': {{'d1': 1}}}}, got a {type(scores).__name__} for {_brief(query)}."
+            )
+        for document, score in scores.items():
+            yield {"query-id": query, "corpus-id": document, "score": score}
 
 
 # ---- columns and values ------------------------------------------------------------------------------------

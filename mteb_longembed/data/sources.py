@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ class Data:
         eval_splits: only these splits of the tasks, or of the folder.
         folder: one in BEIR's layout: `corpus`, `queries` and `qrels`.
         corpus: documents with an id and text: JSON Lines, CSV, TSV or Parquet, or a folder of such Parquet files, or of
-            .txt and .md files; in Python also a table, a stream of rows, or a dict.
+            .txt and .md files; in Python also a table, a stream of rows or tables, or a dict.
         queries: queries in the same formats; a column `group` says which belong together, such as a session.
         qrels: query id, document id and score in the same formats, or TREC's.
         language: of one's own data, such as deu or zho-Hans; BM25 cuts words by it (default: eng-Latn).
@@ -61,6 +62,11 @@ class Data:
             raise InputError(
                 "eval_splits needs tasks or a folder, got files of one's own, which are one split."
             )
+
+    def __repr__(self) -> str:
+        # tables in memory may have millions of rows
+        given = {name: value for name, value in vars(self).items() if value is not None and value != ()}
+        return f"Data({', '.join(f'{name}={reprlib.repr(value)}' for name, value in given.items())})"
 
     def load(self) -> list[AbsTaskRetrieval]:
         """The tasks, each with its data or able to load them.

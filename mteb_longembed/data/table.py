@@ -1,4 +1,4 @@
-"""Tables from files, folders, DataFrames, dicts or streams. What their columns mean is in `check.py`."""
+"""Tables from files, folders, tables in memory, dicts or streams. What their columns mean is in `check.py`."""
 
 import csv
 import gzip
@@ -8,7 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, TypeAlias
 
@@ -18,15 +18,24 @@ import pyarrow.parquet
 from mteb_longembed.errors import DataError
 
 
+class ArrowTable(Protocol):
+    """A table with Arrow's PyCapsule interface: of Arrow, polars, DuckDB, ..."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
 class Table(Protocol):
-    """A table of another library: of polars, Arrow, or Hugging Face's datasets."""
+    """A table of another library that pandas can hold."""
 
     def to_pandas(self) -> Any: ...
 
 
-#: A file, a folder of texts or of Parquet files, a table, a stream of rows, or a dict: id -> text,
+#: A file, a folder of texts or of Parquet files, a table, an iterable of rows or tables, or a dict: id -> text,
 #: id -> {"title": ..., "text": ...} as BEIR has it, or query id -> document id -> score.
-Source: TypeAlias = "str | Path | pd.DataFrame | Table | Iterable[Mapping[str, Any]] | Mapping[str, Any]"
+Source: TypeAlias = (
+    "str | Path | pd.DataFrame | ArrowTable | Table | Iterable[Mapping[str, Any] | ArrowTable]"
+    " | Mapping[str, Any]"
+)
 
 #: The formats that have names for their columns. Each text format may be compressed by gzip.
 ENDINGS = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -62,7 +71,7 @@ def read_table(source: Source, name: str, *, trec: Sequence[str] = ()) -> pd.Dat
 
 
 def read_rows(source: Source, name: str, *, trec: Sequence[str] = ()) -> Iterator[Row]:
-    """The rows of a source, one after the other. Those of files and streams are never all in memory.
+    """The rows of a source, one after the other. Files, streams and lazy tables are read in batches.
 
     Values of text formats are texts. A line of JSON Lines and of TREC's formats counts as a row, also an empty one.
     Names of an index become columns.
@@ -97,17 +106,15 @@ def _rows_of(source: Any, name: str, trec: Sequence[str]) -> Iterator[Row]:
         yield from _of_folder(Path(source), name)
     elif isinstance(source, (str, Path)):
         yield from _of_file(Path(source), name, trec)
-    elif hasattr(source, "iter") and hasattr(source, "with_format"):
-        # a data set of Hugging Face, perhaps in streaming mode and with a format of its own
-        yield from _numbered(name, _of_arrow(source.with_format("arrow").iter(_ROWS)))
-    elif isinstance(source, pd.DataFrame) or hasattr(source, "to_pandas"):
-        yield from _numbered(name, _of_frame(source, name))
+    elif is_table(source):
+        with _told(name, type(source).__name__):
+            yield from _numbered(name, _of_table(source, name))
     elif isinstance(source, Iterable):
-        yield from _numbered(name, source)
+        yield from _numbered(name, _of_items(source, name))
     else:
         kind = type(source).__name__
         raise DataError(
-            f"{name}: expected a file, a folder, a dict, a table with to_pandas() or rows, got a {kind}."
+            f"{name}: expected a file, a folder, a dict, a table, or an iterable of rows or tables, got a {kind}."
         )
 
 
@@ -116,12 +123,62 @@ def _numbered(name: str, rows: Iterable[Any]) -> Iterator[Row]:
         yield Row(name, number, values)
 
 
-def _of_arrow(tables: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    return chain.from_iterable(table.to_pylist() for table in tables)
+#: The methods by which tables are known: Arrow's interface, batches of a data set of Arrow, of a Parquet file and of a
+#: lazy frame of polars, and pandas' form of all others. `with_format` is that of Hugging Face's data sets.
+_METHODS = ("__arrow_c_stream__", "to_batches", "iter_batches", "collect_batches", "to_pandas", "with_format")
+
+
+def is_table(source: Any) -> bool:
+    """Return whether a source is a table in memory, a lazy one, or a stream of batches of one table."""
+    return isinstance(source, pd.DataFrame) or any(hasattr(source, method) for method in _METHODS)
+
+
+def _of_items(items: Iterable[Any], name: str) -> Iterator[Any]:
+    """The rows of an iterable of rows, or of tables, such as the batches of a stream."""
+    for item in items:
+        if is_table(item):
+            yield from _of_table(item, name)
+        else:
+            yield item
+
+
+def _of_table(source: Any, name: str) -> Iterator[Any]:
+    """The rows of a table, batch by batch where it can be read so."""
+    if hasattr(source, "with_format"):
+        # a data set of Hugging Face, perhaps in streaming mode and with a format of its own
+        yield from _of_items(source.with_format("arrow").iter(_ROWS), name)
+    elif isinstance(source, pd.DataFrame):
+        yield from _of_frame(source, name)
+    elif hasattr(source, "__arrow_c_stream__"):
+        yield from _of_stream(source, name)
+    elif hasattr(source, "scanner"):
+        # a data set of Arrow, which reads dozens of large batches ahead
+        few = source.scanner(batch_size=_ROWS, batch_readahead=1, fragment_readahead=1)
+        yield from _of_table(few, name)
+    elif hasattr(source, "to_batches"):
+        yield from _of_items(source.to_batches(), name)
+    elif hasattr(source, "iter_batches"):
+        yield from _of_items(source.iter_batches(_ROWS), name)
+    elif hasattr(source, "collect_batches"):
+        yield from _of_items(source.collect_batches(chunk_size=_ROWS), name)
+    else:
+        yield from _of_frame(source, name)
+
+
+def _of_stream(source: ArrowTable, name: str) -> Iterator[dict[str, Any]]:
+    """The rows of a table with Arrow's PyCapsule interface. No more than one of its batches is in memory."""
+    try:
+        reader = pyarrow.RecordBatchReader.from_stream(source)
+    except pyarrow.ArrowInvalid:  # such as a column
+        raise DataError(f"{name}: expected a table with columns, got a {type(source).__name__}.") from None
+    _check_once(reader.schema.names, name)
+    for batch in reader:
+        for start in range(0, len(batch), _ROWS):
+            yield from batch.slice(start, _ROWS).to_pylist()
 
 
 def _of_frame(source: Any, name: str) -> Iterator[dict[str, Any]]:
-    """The rows of a table of pandas, or of another library. Named levels of an index are columns."""
+    """The rows of a table of pandas, or of a library that gives one. Named levels of an index are columns."""
     frame = source
     if not isinstance(frame, pd.DataFrame):
         frame = source.to_pandas()
@@ -148,13 +205,7 @@ def _check_once(columns: Iterable[Any], name: str) -> None:
 
 def _of_dict(source: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for key, value in source.items():
-        if not isinstance(value, Mapping):
-            yield {"id": key, "text": value}
-        elif isinstance(value.get("text"), str):
-            yield {**value, "_id": key}
-        else:
-            for other, score in value.items():
-                yield {"query-id": key, "corpus-id": other, "score": score}
+        yield {**value, "_id": key} if isinstance(value, Mapping) else {"id": key, "text": value}
 
 
 def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
@@ -162,7 +213,7 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
     if not path.is_file():  # a pipe can be read only once
         raise DataError(f"{name}: expected a regular file or a folder, found none.")
     ending = ending_of(path)
-    with _told(name, path):
+    with _told(name, f"{ending} file"):
         if trec:
             yield from _trec_rows(path, name, trec)
         elif ending == ".jsonl":
@@ -170,7 +221,7 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
         elif ending == ".parquet":
             with pyarrow.parquet.ParquetFile(path) as file:
                 _check_once(file.schema_arrow.names, name)
-                yield from _numbered(name, _of_arrow(file.iter_batches(_ROWS)))
+                yield from _numbered(name, _of_table(file, name))
         elif ending in _SEPARATED:
             yield from _separated_rows(path, name, ending)
         else:
@@ -178,19 +229,19 @@ def _of_file(path: Path, name: str, trec: Sequence[str]) -> Iterator[Row]:
 
 
 @contextmanager
-def _told(name: str, path: Path) -> Iterator[None]:
-    """What goes wrong when a file is read is one sentence, which calls the file by this name."""
+def _told(name: str, what: str) -> Iterator[None]:
+    """What goes wrong when a file or a table is read is one sentence, which calls it by this name."""
     try:
         yield
     except UnicodeDecodeError:
         raise DataError(f"{name}: expected UTF-8 text, got other bytes.") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(f"{name}: the gzip file is cut off or damaged: copy it again.") from None
-    except DataError:
+    except (DataError, MemoryError):
         raise
-    except (OSError, ValueError, csv.Error) as error:
+    except Exception as error:  # lazy tables of other libraries have errors of their own
         reason = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0][:100].rstrip(".")
-        raise DataError(f"{name}: expected a readable {ending_of(path)} file, got: {reason}.") from None
+        raise DataError(f"{name}: expected a readable {what}, got: {reason}.") from None
 
 
 def _opened(path: Path) -> IO[str]:
@@ -273,7 +324,7 @@ def _of_folder(folder: Path, name: str) -> Iterator[Row]:
         # the id is the path in the folder, such as `library/argparse.txt`. macOS may write the letters of a name in
         # parts (NFD); tables usually have whole letters (NFC)
         inner = unicodedata.normalize("NFC", file.relative_to(folder).as_posix())
-        with _told(f"{name}/{inner}", file):
+        with _told(f"{name}/{inner}", f"{file.suffix} file"):
             text = file.read_bytes().decode("utf-8-sig")
         yield Row(name, number, {"id": inner, "text": text})
 

@@ -18,12 +18,13 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import AutoConfig, PretrainedConfig
 
+from mteb_longembed.base_names import full_base
 from mteb_longembed.encoders.strategies import STRATEGIES, Strategy, algorithm_of
 from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError, UnknownNameError
 from mteb_longembed.hub import find, translate_hub_errors
 from mteb_longembed.names import SEARCH_SETTINGS, name_of, split_name, split_settings
 from mteb_longembed.values import Tokens, Vectors, read, read_fields
-from mteb_longembed.zoo import ZOO, ZooEntry, entry_of, holds_model, is_folder
+from mteb_longembed.zoo import ZooEntry, entry_of, holds_model, is_folder
 
 from .e5rope import E5_ROPE
 from .swap import allowed_len, check_fit
@@ -116,10 +117,7 @@ class ModelSpec:
         if holds_model(text):
             return cls(text, **general)
         base, strategy, target, settings = split_name(text)
-        if "/" not in base and "\\" not in base and base not in ZOO and not is_folder(base):
-            raise UnknownNameError(
-                "base (not an alias, a folder or a hub id such as ORGANISATION/NAME)", base, ZOO
-            )
+        base = full_base(base)
         if strategy is None:
             return cls(base, **general)
         params: dict[str, Any] = split_settings(text, settings)

@@ -17,6 +17,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
+from mteb_longembed.base_names import full_base
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
 
@@ -90,7 +91,7 @@ def extend(
         raise InputError(
             f"extend takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
         )
-    source = "" if isinstance(base, SentenceTransformer) else str(base)
+    source = "" if isinstance(base, SentenceTransformer) else full_base(str(base))
     settings: Any = revision, dtype, trust_remote_code, vectors, params
     spec = ModelSpec(source, strategy, target_len, trained_len, *settings)
     if not isinstance(base, SentenceTransformer):

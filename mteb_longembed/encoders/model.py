@@ -44,6 +44,8 @@ _OF_CALL = (
     "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
     "truncate_dim", "token_pooling",
 )  # fmt: skip
+#: The module by which other tools recognise our models, see there.
+_SHOWN_MODULE = "mteb_longembed.encoders.sentence_transformers"
 #: A model of sentence-transformers' own, or one of ours.
 Model = SentenceTransformer | MultiVectorEncoder
 
@@ -400,10 +402,13 @@ class LongModelMixin(BaseModel):
 class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
     """A `SentenceTransformer` whose first module is a `LongTransformer`."""
 
+    __module__ = _SHOWN_MODULE
+
 
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
 
+    __module__ = _SHOWN_MODULE
     has_several_vectors = True
     output = "token_embeddings"
 

@@ -169,8 +169,9 @@ class LongTable(nn.Embedding):
     strategy: Strategy
     #: Rows of the base in its weight.
     n_own: int
-    #: Rows that were computed, and the state of the weight then.
-    _computed: tuple[object, Tensor] | None = None
+    #: The storage and version of the weight when rows were computed; the weight, so that no other gets its storage; and
+    #: the rows.
+    _computed: tuple[object, Tensor, Tensor] | None = None
 
     @property
     def has_long_rows(self) -> bool:
@@ -185,11 +186,11 @@ class LongTable(nn.Embedding):
             return weight[self.n_own :]
         if torch.is_grad_enabled() and weight.requires_grad:
             return self._rows()
-        state = weight.data_ptr(), weight._version
+        state = weight.untyped_storage()._cdata, weight._version
         if self._computed is None or self._computed[0] != state:
             with torch.inference_mode(mode=False), torch.no_grad():
-                self._computed = state, self._rows()
-        return self._computed[1]
+                self._computed = state, weight.detach(), self._rows()
+        return self._computed[2]
 
     def _rows(self) -> Tensor:
         trained = self.weight[self.first_row :][: self.strategy.trained_len]

@@ -123,8 +123,24 @@ def special_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     return [token for token in tokenizer.all_special_ids if tokenizer.convert_ids_to_tokens(token) != unknown]
 
 
+class _ShortList(list[Any]):
+    """A list whose representation is its size, because a model prints the settings of its modules."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} items>"
+
+
+class _ShortDict(dict[Any, Any]):
+    """A dict whose representation is its size."""
+
+    __repr__ = _ShortList.__repr__
+
+
 class TokenWeights(WordWeights):
     """sentence-transformers' `WordWeights`, which also passes on the weight of each token, for several vectors."""
+
+    def __init__(self, vocab: list[str], word_weights: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        super().__init__(_ShortList(vocab), _ShortDict(word_weights), *args, **kwargs)
 
     @classmethod
     def of_corpus(cls, counts: TokenCounts, rule: Rule, tokenizer: PreTrainedTokenizerBase) -> Self:

@@ -62,9 +62,8 @@ class Whitening:
         rows -= mean
         variance = float((rows**2).sum()) / max(n, 1) / width
         if n < 2 or variance <= 1e-12 * float((vectors.astype(np.float64) ** 2).mean()):
-            logger.warning(
-                "whitening needs two different vectors of documents, got %d: it changes nothing.", n
-            )
+            got = str(n) if n < 2 else f"{n:,} equal ones"
+            logger.warning("whitening needs two different vectors, got %s: it changes nothing.", got)
             return cls(np.zeros(width, np.float32), np.eye(width, dtype=np.float32))
         shrinkage = max(ledoit_wolf_shrinkage(rows, assume_centered=True), LEAST_SHRINKAGE)
         covariance = (1 - shrinkage) / variance * (rows.T @ rows) / n

@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mteb_longembed.errors import INTERRUPTED, LongEmbedError
+from mteb_longembed.base_names import full_base
+from mteb_longembed.errors import INTERRUPTED, LongEmbedError, nearest
 from mteb_longembed.names import is_extended_name, name_of
 from mteb_longembed.zoo import ZOO, holds_model
 
@@ -39,13 +40,14 @@ def find_model(
     find: Callable[..., ModelMeta],
     model_name: str,
     revision: str | None = None,
-    fetch_from_hf: bool = False,
+    fetch_from_hf: bool | None = None,
     fill_missing: bool = False,
     experiment_kwargs: Mapping[str, Any] | None = None,
 ) -> ModelMeta:
-    """`mteb.get_model_meta`, which also knows our models. Only if mteb itself would ask the hub, so do we.
+    """`mteb.get_model_meta`, which also knows our models, and names without an organisation.
 
-    A strategy in `experiment_kwargs` asks for the same model as `BASE+STRATEGY` does.
+    A strategy in `experiment_kwargs` asks for the same model as `BASE+STRATEGY` does. mteb asks the hub for a name that
+    it does not know if `fetch_from_hf`, and we also if this is left out; its own look-ups of many names say False.
     """
     from mteb.models.model_implementations import MODEL_REGISTRY
 
@@ -56,8 +58,20 @@ def find_model(
         model_name = entry.hub_id
     meta = None
     if model_name not in MODEL_REGISTRY:
-        meta = own_model(model_name, revision, MODEL_REGISTRY.get, fetch_from_hf)
-    return meta or find(model_name, revision, fetch_from_hf, fill_missing, experiment_kwargs)
+        if fetch_from_hf and "/" not in model_name and not is_extended_name(model_name):
+            model_name = full_base(model_name)
+        meta = own_model(model_name, revision, MODEL_REGISTRY.get, bool(fetch_from_hf))
+    try:
+        return meta or find(model_name, revision, bool(fetch_from_hf), fill_missing, experiment_kwargs)
+    except KeyError as error:
+        if fetch_from_hf is None:
+            meta = own_model(model_name, revision, MODEL_REGISTRY.get, fetch_from_hf=True)
+        if meta is None:
+            near = nearest(model_name, ZOO)
+            if near is None:
+                raise
+            raise KeyError(f"{error.args[0]} Did you mean {near!r}?") from None
+        return meta
 
 
 def describe_loaded(

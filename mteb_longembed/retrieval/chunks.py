@@ -1,52 +1,153 @@
-"""Search with one vector for each chunk of a document, cut by a function of one's own."""
+"""Search with one vector for each chunk of a document, cut by a chunker of the user's."""
 
 import re
 import uuid
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from itertools import chain
+from numbers import Integral
+from typing import Any, NamedTuple, Protocol
 
+from mteb_longembed.encoders.tokens import cutter_of, document_prompt
 from mteb_longembed.errors import InputError
 from mteb_longembed.sentences import Span
 
-from .passages import CutText
-
-#: A function to `(start, end)` in characters or objects with `start_index` and `end_index` (Chonkie's), or a splitter
-#: of LangChain, which needs `add_start_index=True`.
+#: A function from a text to chunks, or a splitter of LangChain, which needs `add_start_index=True`.
 Cutter = Callable[[str], Iterable[object]] | Any
 #: It may have a version.
 Chunker = Cutter | tuple[Cutter, str]
 
 
-def apply_chunker(chunker: Cutter, text: str) -> list[Span]:
-    """Start and end of each chunk that has text, in characters. A text without a chunk is one chunk."""
+class Chunk(NamedTuple):
+    """A chunk of a document."""
+
+    span: Span  #: its characters in the document, which a hit shows
+    text: str  #: the text that is encoded: its own, or the text of the span
+
+
+#: The chunks of a text.
+CutChunks = Callable[[str], list[Chunk]]
+
+
+class ChunkEncoder(Protocol):
+    """An encoder that reads each chunk of a document on its own."""
+
+    cut: CutChunks | None
+    load: Callable[[], Any]  #: gives mteb's encoder
+
+
+#: The attribute by which a splitter that returns texts without offsets is known, and the remedy.
+_REMEDIES = {
+    "chunk_indices": "give the splitter's method chunk_indices",
+    "get_nodes_from_documents": (
+        "give a function such as lambda text: splitter.get_nodes_from_documents([Document(text=text)])"
+    ),
+    "create_documents": (
+        "give the splitter itself, made with add_start_index=True, and with lengths in characters or chunk_overlap=0"
+    ),
+    "token_counter": "give a function such as lambda text: chunker(text, offsets=True)[1]",
+}
+
+
+def apply_chunker(chunker: Cutter, text: str) -> list[Chunk]:
+    """Return the chunks of a text that have text of their own. A text without a chunk is one chunk.
+
+    A chunk is `(start, end)` in characters, perhaps with its own text, or an object that has them under the names of
+    Chonkie, LangChain or LlamaIndex. Its own text is encoded, such as a table's header with some of its rows, and must
+    contain the text of the span, or differ from it in white space alone.
+
+    Raises:
+        InputError: if a chunk has no valid offsets, or a text that its offsets do not give.
+    """
     first = len(text) - len(text.lstrip())
     text = text.strip()  # as mteb hands it to encoders
-    chunks: list[Any] = []
     if hasattr(chunker, "create_documents"):
-        for document in chunker.create_documents([text]):
-            start = document.metadata.get("start_index", -1)
-            chunks.append((start, start + len(document.page_content)))
+        given = chunker.create_documents([text])
     else:
-        pieces: Any = chunker(text)
-        for piece in pieces if isinstance(pieces, Iterable) else [pieces]:
-            is_object = hasattr(piece, "start_index")
-            chunks.append((piece.start_index, piece.end_index) if is_object else piece)
-    for chunk in chunks:
-        try:
-            start, end = chunk
-            is_inside = 0 <= start < end <= len(text)
-        except (TypeError, ValueError):
-            is_inside = False
-        if not is_inside:
+        given = chunker(text)
+    is_alone = isinstance(given, str) or not isinstance(given, Iterable)
+    chunks = []
+    for chunk in [given] if is_alone else given:
+        start, end, own = _read(chunk, chunker, len(text))
+        shown = text[start:end]
+        if own is None:
+            own = shown
+        if shown.strip() not in own and own.split() != shown.split():
             raise InputError(
-                f"a chunk must be (start, end) with 0 <= start < end <= {len(text)} characters, got {chunk!r:.80}. "
-                "LangChain's splitters need add_start_index=True, and lengths in characters or chunk_overlap=0."
+                f"a chunk's own text must contain the text of its span, got {own!r:.60} for characters {start} to "
+                f"{end}, {shown!r:.60}: give (start, end) in the document's characters, or use a chunker that keeps "
+                "its text."
             )
-    chunks = [(start, end) for start, end in chunks if text[start:end].strip()]
-    return [(start + first, end + first) for start, end in chunks or [(0, len(text))]]
+        if own.strip():
+            chunks.append(Chunk((start + first, end + first), own))
+    return chunks or [Chunk((first, first + len(text)), text)]
+
+
+def _read(chunk: Any, chunker: Cutter, length: int) -> tuple[int, int, str | None]:
+    """Return start, end and own text, if it has one, of a chunk of a text of this length."""
+    fields: Sequence[Any] = ()
+    if isinstance(getattr(chunk, "metadata", None), Mapping) and hasattr(chunk, "page_content"):
+        fields = (chunk.metadata.get("start_index"), chunk.page_content)
+    elif hasattr(chunk, "start_index"):
+        fields = (chunk.start_index, chunk.end_index, getattr(chunk, "text", None))
+    elif hasattr(chunk, "start_char_idx"):
+        fields = (chunk.start_char_idx, chunk.end_char_idx, chunk.text)
+    elif isinstance(chunk, Iterable) and not isinstance(chunk, (str, Mapping)):
+        fields = tuple(chunk)
+    offsets = [int(field) for field in fields if isinstance(field, Integral)]
+    texts = [field for field in fields if isinstance(field, str)]
+    own = texts[0] if len(texts) == 1 else None
+    if own is not None and len(offsets) == 1:
+        offsets.append(offsets[0] + len(own))
+    is_read = len(offsets) == 2 and len(texts) <= 1 and len(fields) <= 3
+    if not is_read or not 0 <= offsets[0] < offsets[1] <= length:
+        raise InputError(
+            f"a chunk must be (start, end) with 0 <= start < end <= {length} characters, got {chunk!r:.80}: "
+            f"{_remedy(chunker, chunk)}."
+        )
+    return offsets[0], offsets[1], own
+
+
+def _remedy(chunker: Cutter, chunk: object = None) -> str:
+    """Return what to give instead of a chunker whose chunks have no valid offsets."""
+    if hasattr(chunk, "page_content"):
+        return _REMEDIES["create_documents"]
+    owner = getattr(chunker, "__self__", chunker)
+    for attribute, remedy in _REMEDIES.items():
+        if hasattr(owner, attribute):
+            return remedy
+    return "give a function that returns the offsets of each chunk in the text that it gets"
+
+
+def warn_of_cut_chunks(encoder: ChunkEncoder, texts: Iterable[str]) -> None:
+    """Warn if the model reads only the first tokens of some chunks, and say what share of all text it reads."""
+    model: Any = getattr(encoder.load(), "model", None)
+    limit = getattr(model, "max_seq_length", None)
+    cutter = cutter_of(getattr(model, "tokenizer", None))
+    if encoder.cut is None or limit is None or cutter is None:
+        return
+    n_added = len(cutter.prefix_ids) + len(cutter.suffix_ids)
+    n_added += len(cutter.contents([document_prompt(model)], limit)[0])
+    room = max(limit - n_added, 1)
+    n_chunks = n_cut = n_all = 0
+    n_read = 0.0
+    for chunk in chain.from_iterable(map(encoder.cut, texts)):
+        n_bytes = len(chunk.text.encode(errors="replace"))
+        n_tokens = n_bytes  # at most
+        if n_bytes > room:
+            n_tokens = len(cutter.contents([chunk.text], n_bytes)[0])
+        n_chunks += 1
+        n_cut += n_tokens > room
+        n_all += len(chunk.text)
+        n_read += len(chunk.text) * min(room / n_tokens, 1)
+    if n_cut:
+        warnings.warn(
+            f"{n_cut:,} of {n_chunks:,} chunks are longer than the {limit:,} tokens that the model reads, so it reads "
+            f"{n_read / n_all:.0%} of their text: cut chunks of at most {room:,} tokens, or give a longer target.",
+            stacklevel=4,
+        )
 
 
 @dataclass(frozen=True)
@@ -55,11 +156,11 @@ class NamedChunker:
 
     name: str
     version: str
-    cut: CutText
+    cut: CutChunks
 
 
 def read_chunker(chunker: Chunker, name: str = "") -> NamedChunker:
-    """A user's chunker. Without a version it gets a random one.
+    """Return a user's chunker. Without a version it gets a random one.
 
     Args:
         chunker: what cuts documents, perhaps with a version.
@@ -69,8 +170,13 @@ def read_chunker(chunker: Chunker, name: str = "") -> NamedChunker:
         InputError: if it is none, or its name or version has other signs than names may have.
     """
     cutter, version = chunker if isinstance(chunker, tuple) else (chunker, "")
-    if not callable(cutter) and not hasattr(cutter, "create_documents"):
-        raise InputError(f"a chunker must be a function or a splitter, got {cutter!r:.80}.")
+    # LlamaIndex's splitters are functions, but of nodes
+    takes_texts = callable(cutter) and not hasattr(cutter, "get_nodes_from_documents")
+    if not takes_texts and not hasattr(cutter, "create_documents"):
+        raise InputError(
+            f"a chunker must be a function of a text, or a splitter of LangChain, got {cutter!r:.80}: "
+            f"{_remedy(cutter)}."
+        )
     name = name or getattr(cutter, "__name__", type(cutter).__name__).strip("<>")
     if not re.fullmatch(r"[\w.-]+", f"{name}{version}"):
         raise InputError(

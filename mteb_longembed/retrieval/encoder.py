@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
 from mteb_longembed.encoders.model import LongModelMixin, LongSentenceTransformer
 from mteb_longembed.errors import InputError
+from mteb_longembed.files import is_terminal
 
 if TYPE_CHECKING:
     from mteb.types import Array, BatchedInput
@@ -51,4 +52,4 @@ class LongEncoder(SentenceTransformerEncoderWrapper):
 
 def show_bars() -> bool:
     """Whether a progress bar is shown by default: in a terminal, unless `mteb run -v 0` turned it off."""
-    return sys.stderr.isatty() and logging.getLogger("mteb").getEffectiveLevel() < logging.CRITICAL
+    return is_terminal(sys.stderr) and logging.getLogger("mteb").getEffectiveLevel() < logging.CRITICAL

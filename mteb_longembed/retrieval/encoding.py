@@ -21,8 +21,8 @@ from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, cou
 from mteb_longembed.errors import InputError
 from mteb_longembed.values import Vectors
 
+from .chunks import CutChunks
 from .encoder import check_as_described, show_bars
-from .passages import CutText
 from .scorer import Documents
 from .storage import Reader, Writer
 from .vectors import CorpusVectors
@@ -74,7 +74,7 @@ class Pass:
         InputError: if an encoder of chunks does not return one vector a text that is compared by cosine or dot product.
     """
 
-    def __init__(self, load: Callable[[], Any], cut: CutText | None = None) -> None:
+    def __init__(self, load: Callable[[], Any], cut: CutChunks | None = None) -> None:
         #: Returns mteb's encoder.
         self.load = load
         self.cut = cut
@@ -228,7 +228,7 @@ class Pass:
         texts: Sequence[str],
         kind: PromptType,
         documents: Documents,
-        cut: CutText | None = None,
+        cut: CutChunks | None = None,
     ) -> list[list[np.ndarray]]:
         """Return for each representation one array `[vectors, d]` a text. What they share is encoded once."""
         chunks = [_chunks(text, kind, cut) for text in texts]
@@ -278,10 +278,10 @@ class Pass:
             one.vectors.restore(reader, one.name)
 
 
-def _chunks(text: str, kind: PromptType, cut: CutText | None) -> list[str]:
+def _chunks(text: str, kind: PromptType, cut: CutChunks | None) -> list[str]:
     """Return the texts that are encoded for a text."""
     if cut is not None:
-        return [text[start:end] for start, end in cut(text)]
+        return [chunk.text for chunk in cut(text)]
     if kind == PromptType.document:
         text = text.strip()  # as mteb hands it to encoders
     return [text]

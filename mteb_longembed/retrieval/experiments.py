@@ -16,7 +16,7 @@ from mteb_longembed.encoders.checkpoint import Base, Checkpoint, open_checkpoint
 from mteb_longembed.encoders.load import load_checkpoint
 from mteb_longembed.encoders.model import LongModel
 from mteb_longembed.errors import IncompatibleError, InputError
-from mteb_longembed.hub import hub_answers
+from mteb_longembed.hub import hub_answers, silence
 from mteb_longembed.names import is_bm25_name
 from mteb_longembed.zoo import ZOO
 
@@ -115,9 +115,16 @@ def _described_by_files(base: Base) -> ModelMeta:
     """What the hub says of a base that mteb does not know; without the hub, its width."""
     if not base.files.local and base.files.path and hub_answers():
         try:
-            return ModelMeta.from_hub(base.files.path, base.revision)
+            # mteb warns of each file that it does not find
+            with silence():
+                return ModelMeta.from_hub(base.files.path, base.revision)
         except Exception as error:  # of any library: facts of a card may be missing, and never end a run
-            warnings.warn(f"the hub says nothing of {base.files.path} ({error}).", stacklevel=2)
+            why = " ".join(str(error).split())[:160].rstrip(".")
+            warnings.warn(
+                f"licence and languages of {base.files.path} stay unknown, because mteb cannot read what the hub says "
+                f"({type(error).__name__}: {why}).",
+                stacklevel=2,
+            )
     return ModelMeta.create_empty().model_copy(
         update={"embed_dim": getattr(base.config, "hidden_size", None)}
     )

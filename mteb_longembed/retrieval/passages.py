@@ -1,13 +1,11 @@
 """Choose what to show of a document: short windows, and excerpts around the best sentence."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from mteb_longembed.sentences import Span, spans_by_sentences
 
 from .analyzer import Analyzer, Language
 
-#: A text -> its passages.
-CutText = Callable[[str], list[Span]]
 #: Longest window of a document that is shown when the document has one vector: about 128 tokens of English.
 WINDOW_CHARS = 500
 #: What stands for text that is left out.

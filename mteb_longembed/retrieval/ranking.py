@@ -1,20 +1,59 @@
 """Rank documents by the scores of a scorer."""
 
+import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from .scorer import Scorer
+from mteb_longembed.errors import DataError
+
+from .scorer import Scorer, full_name
 
 #: Maximum number of scores in memory.
 MATRIX = 1 << 26
 
 
 def matrices(scorer: Scorer, queries: Sequence[str], n_documents: int) -> Iterator[np.ndarray]:
-    """Yield the scores `[queries, documents]` of consecutive queries."""
+    """Yield the scores `[queries, documents]` of consecutive queries.
+
+    Raises:
+        DataError: if the scorer returns no matrix of numbers of this shape.
+    """
     size = max(MATRIX // max(n_documents, 1), 1)
     for start in range(0, len(queries), size):
-        yield scorer.scores(queries[start : start + size])
+        of_block = queries[start : start + size]
+        yield _checked(scorer.scores(of_block), (len(of_block), n_documents), scorer)
+
+
+def _checked(given: Any, shape: tuple[int, int], scorer: Scorer) -> np.ndarray:
+    """Return the scores of a scorer, if they are a matrix of this shape."""
+    torch = sys.modules.get("torch")  # an index of BM25 alone opens without it
+    if torch is not None and isinstance(given, torch.Tensor):
+        given = given.detach().cpu()
+    try:
+        scores = np.asarray(given)
+    except ValueError:
+        raise DataError(
+            f"{_rule(scorer, shape)}, got rows of different lengths: give each query a score for each document."
+        ) from None
+    if scores.shape != shape or scores.dtype.kind not in "fiu":
+        size = " x ".join(map(str, scores.shape)) or "no"
+        kind = f"a {type(given).__name__} of {size} {scores.dtype} values"
+        raise DataError(
+            f"{_rule(scorer, shape)}, got {kind}: give each query a score for each document, in the order of `fit`."
+        )
+    if np.isnan(scores).any() or np.isposinf(scores).any():
+        raise DataError(
+            f"{full_name(scorer.meta)} must give numbers, or minus infinity for a document that is not ranked, got NaN "
+            "or infinity: give finite scores."
+        )
+    return scores
+
+
+def _rule(scorer: Scorer, shape: tuple[int, int]) -> str:
+    name = full_name(scorer.meta)
+    return f"{name} must give scores as a matrix of {shape[0]:,} queries x {shape[1]:,} documents"
 
 
 def best_documents(

@@ -36,6 +36,9 @@ class Documents:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __repr__(self) -> str:
+        return f"Documents({len(self):,}, {self.language})"
+
     @cached_property
     def indices(self) -> dict[str, int]:
         """The index of each document by its id."""
@@ -82,7 +85,7 @@ class Scorer(Protocol):
         """Read documents, and forget those of the last call. The same documents are not read again."""
 
     def scores(self, queries: Sequence[str]) -> np.ndarray:
-        """The score of each document for each query, float32 `[queries, documents]`."""
+        """The score of each document for each query, `[queries, documents]`; minus infinity if it is not ranked."""
 
     def passages(self, queries: Sequence[str], indices: Sequence[Sequence[int]]) -> list[list[Span]]:
         """For each query, the best passage of each of these documents, by their indices."""

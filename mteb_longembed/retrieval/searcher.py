@@ -49,6 +49,12 @@ class Hit:
     #: BM25 alone: the query terms that the passage matches, and the word of the passage that each matches best
     words: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    def __repr__(self) -> str:
+        passage = f"{self.passage[:200]!r}"
+        if len(self.passage) > 200:  # all that was read, with one vector and `passages=False`
+            passage += "..."
+        return f"Hit(id={self.id!r}, score={self.score:.6g}, start={self.start}, end={self.end}, passage={passage})"
+
     def around(self, n: int) -> str:
         """Return the passage with up to `n` characters of the document before and after it."""
         return self.document[max(self.start - n, 0) : self.end + n]
@@ -81,8 +87,12 @@ class Searcher:
         self.empty: list[str] = []
         # several parts of a hybrid have vectors, and the last one shows passages
         vectors: Any = getattr(scorer, "vectors", [scorer])[-1]
+        #: The pass that encodes the chunks of a user's chunker.
+        self._chunked: Any = None
         if hasattr(vectors, "finds_windows"):
             vectors.finds_windows = passages
+            if vectors.encoded.cut is not None:
+                self._chunked = vectors.encoded
         self._lock = threading.RLock()
         #: The version of the saved index whose files are mapped.
         self._saved: Reader | None = None
@@ -147,7 +157,7 @@ class Searcher:
             self._add(_pairs(ids, texts))
 
     def read(self, source: Source) -> None:
-        """Add the documents of a file, of a folder of texts or of Parquet files, of a table, or of a stream of rows.
+        """Add the documents of a file, of a folder of texts or of Parquet files, of a table, or of a stream.
 
         Args:
             source: rows with `id` and `text`, and perhaps `title`, as `compare` takes them for its corpus.
@@ -211,6 +221,10 @@ class Searcher:
             if len(self._documents):
                 fit = getattr(self.scorer, "add", fit)
             fit(read)
+            if self._chunked is not None:
+                from .chunks import warn_of_cut_chunks
+
+                warn_of_cut_chunks(self._chunked, read.texts[len(self._documents) :])
             self._documents = read
             self._tables = tables
         self.empty += empty
@@ -481,8 +495,9 @@ def search(
     Args:
         name: `BASE+STRATEGY[@TARGET][:key=value,...]`, with or without parameters of search; a folder; or any
             name that mteb knows. A folder alone means `+none`.
-        chunker: cuts documents; each chunk is encoded on its own, and a document scores by its chunks. A function
-            from a text to `(start, end)` in characters, or an object of Chonkie or LangChain (`add_start_index=True`).
+        chunker: cuts documents; each chunk is encoded on its own, and a document scores by its chunks. A function from
+            a text to chunks, each `(start, end)` in characters, perhaps with its own text, or an object of Chonkie,
+            LangChain (`add_start_index=True`) or LlamaIndex.
         device: where the model runs; default the best device of this machine.
         passages: whether hits of a name with one vector, and of BM25 alone, show the best window of what was read of
             the document. The model encodes the windows of a document when it is shown for the first time.

@@ -208,7 +208,7 @@ class VectorScorer:
         """Return the passages that may be shown, in the order of their vectors."""
         encoded = self.encoded
         if encoded.cut is not None:
-            return encoded.cut(text)
+            return [chunk.span for chunk in encoded.cut(text)]
         spans = [(0, len(text))]
         if encoded.is_ours:
             spans = passages_of(encoded.model_of(self.representation), text)

@@ -110,7 +110,7 @@ def test_the_python_call_its_data_object_and_the_command_say_the_same(
 ) -> None:
     names = {"corpus": "corpus.jsonl", "queries": "queries.jsonl", "qrels": "qrels/test.tsv"}
     paths = {name: data / path for name, path in names.items()}
-    options = {"strategies": ["gp", "se"], "bm25": False, "show": False, "folder": tmp_path}
+    options = {"strategies": ["gp", "se"], "bm25": False, "show": False, "output_folder": tmp_path}
     made = mteb_longembed.Data(**paths)
     result = mteb_longembed.compare(base, **paths, **options)
     assert result.texts("left out")[0].startswith(f"se does not fit {base}: ")
@@ -125,5 +125,5 @@ def test_the_python_call_its_data_object_and_the_command_say_the_same(
     assert written["advice"]["answer"] == list(result.advice.answer)
     with pytest.raises(InputError, match=r"one kind of data, got data= and corpus="):
         mteb_longembed.compare(base, made, corpus=pd.DataFrame({"id": ["a"], "text": ["b"]}), **options)
-    with pytest.raises(TypeError, match="corpsu"):
+    with pytest.raises(InputError, match="corpsu"):
         mteb_longembed.compare(base, corpsu="docs.jsonl", **options)

@@ -16,7 +16,7 @@ from tests.own_data import beir
 def compare(candidates: Sequence[Candidate], task: Any, out: Path, **options: Any) -> Comparison:
     """Compare on one task, without fusion and without a word, unless the options say more."""
     quiet = {"bm25": False, "show": False, "on_message": lambda text: None}
-    return mteb_longembed.compare(candidates, tasks=[task], folder=out, **{**quiet, **options})
+    return mteb_longembed.compare(candidates, tasks=[task], output_folder=out, **{**quiet, **options})
 
 
 @pytest.fixture(autouse=True)

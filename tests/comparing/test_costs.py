@@ -15,6 +15,7 @@ from mteb_longembed.data.task import files_task
 from mteb_longembed.data.texts import texts_of
 from mteb_longembed.encoders.speed import measure
 from mteb_longembed.retrieval import scorer
+from mteb_longembed.retrieval.chunks import Chunk
 from tests import tiny
 from tests.comparing.conftest import compare
 
@@ -90,8 +91,8 @@ def test_overlap_in_one_document_does_not_hide_what_is_cut_off_from_another(base
     model: Any = mteb_longembed.load(f"{base}+none")
     short, long = tiny.text(10, 1), tiny.text(200, 2)
     documents: Any = Documents(text=[short, long])
-    cuts = {short: [(0, len(short))] * 10, long: [(0, len(long))]}
-    counted = costs.count(model, [documents], None, cuts.get)
+    cuts = {short: [Chunk((0, len(short)), short)] * 10, long: [Chunk((0, len(long)), long)]}
+    counted = costs.count(model, [documents], None, cuts.__getitem__)
     # two tokens of each text are special ones
     assert counted.share_read == (10 - 2 + model.backbone.kept_len - 2) / (10 - 2 + 200 - 2)
 

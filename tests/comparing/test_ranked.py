@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow
+import pyarrow.dataset
 import pytest
 
 import mteb_longembed as longembed
@@ -45,7 +47,9 @@ def data(tmp_path: Path) -> Path:
 
 def compared(data: Path, folder: Path, **options: Any) -> Comparison:
     quiet = {"bm25": False, "show": False, "on_message": lambda text: None}
-    return longembed.compare(data=data, metric="nDCG@10", folder=folder / "out", **{**quiet, **options})
+    return longembed.compare(
+        data=data, metric="nDCG@10", output_folder=folder / "out", **{**quiet, **options}
+    )
 
 
 def test_a_run_has_the_scores_that_a_hand_gives_it(data: Path, tmp_path: Path) -> None:
@@ -113,6 +117,21 @@ FRAME = pd.DataFrame([ROW])
 
 
 @pytest.mark.parametrize(
+    "form",
+    [
+        lambda table: table.to_reader(),
+        lambda table: iter(table.to_batches()),
+        lambda table: pyarrow.dataset.dataset(table),
+        lambda table: polars.from_arrow(table).lazy(),
+    ],
+    ids=["reader", "batches", "data set", "lazy frame"],
+)
+def test_a_run_may_be_a_stream_of_arrow(form) -> None:
+    table = pyarrow.Table.from_pylist([{"qid": "q0", "docno": "d0", "score": 1.5}])
+    assert read_run("mine", form(table)) == {"q0": {"d0": 1.5}}
+
+
+@pytest.mark.parametrize(
     ("source", "message"),
     [
         ("q0 0 d1 1\n", r"row 1: expected 6 values .*, got 4\."),
@@ -124,7 +143,7 @@ FRAME = pd.DataFrame([ROW])
         ([{**ROW, "query": None}], "row 1: the ids .* must not be empty, got query (nan|None)"),
         ([{"query": "q0", "score": 1.0}], "needs a column document, got query, score"),
         ({"q0": ["d1", "d2"]}, "each query needs a dict of documents with their scores, got a list"),
-        (None, "the run mine: expected a file, .* a table with to_pandas.. or rows, got a NoneType"),
+        (None, "the run mine: expected a file, .* a table, or an iterable of rows or tables, got a NoneType"),
         (pd.concat([FRAME, FRAME[["score"]]], axis=1), "expected each column once"),
         ({"q0": {"d1": 10**400}}, "a score must be a finite number, got .* score 1000"),
         (

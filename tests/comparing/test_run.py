@@ -19,7 +19,7 @@ from mteb_longembed.comparing.costs import Cost
 from mteb_longembed.comparing.run import Done
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.encoders.batching import Engine
-from mteb_longembed.errors import INTERRUPTED, InputError
+from mteb_longembed.errors import INTERRUPTED, InputError, UnknownNameError
 from mteb_longembed.evaluation.split import splits_of
 from mteb_longembed.retrieval.chunks import read_chunker
 from mteb_longembed.retrieval.make import make_scorer
@@ -140,8 +140,15 @@ def test_without_a_candidate_and_with_options_that_are_none_there_is_one_sentenc
     for options in ({"strategies": ["ntk"]}, {"target": "2k"}):
         with pytest.raises(InputError, match="need a base, got none: name one, or leave them out"):
             compare(["mini-ape+gp@1024"], task, tmp_path, **options)
+    for keyword, near in (("folder", "output_folder"), ("output", "output_folder"), ("querys", "queries")):
+        with pytest.raises(
+            UnknownNameError, match=f"^unknown keyword of compare '{keyword}': did you mean '{near}'"
+        ):
+            mteb_longembed.compare(["bm25"], tasks=[task], **{keyword: tmp_path})
     with pytest.raises(InputError, match=r"got data= and language="):
-        mteb_longembed.compare(["bm25"], mteb_longembed.Data(tasks=[task]), language="deu", folder=tmp_path)
+        mteb_longembed.compare(
+            ["bm25"], mteb_longembed.Data(tasks=[task]), language="deu", output_folder=tmp_path
+        )
 
 
 def test_queries_about_one_document_are_one_group(tmp_path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from mteb_longembed.data.check import read_documents, read_judgements
 from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.errors import DataError
 from mteb_longembed.evaluation.metrics import expected_score, group_ties
@@ -226,3 +227,42 @@ def test_tables_and_dicts_are_taken_as_they_are(tmp_path: Path) -> None:
         task.unload_data()
         task.load_data()
         assert content(task) == content(by_file)
+
+
+@pytest.mark.parametrize(
+    ("qrels", "got"),
+    [
+        ({"q1": ["d1"]}, "a list"),
+        ({"q1": {"d1"}}, "a set"),
+        ({"q1": "d1"}, "a str"),
+        ({"q1": ("d1", 1)}, "a tuple"),
+        ({"q1": None}, "a NoneType"),
+        ({("q1", "d1"): 1}, "a int"),
+    ],
+)
+def test_judgements_in_another_python_form_are_told_in_its_words(qrels, got) -> None:
+    message = (
+        rf"^the qrels: each query needs a dict of its documents with their scores, such as .*, got {got} for "
+    )
+    with pytest.raises(DataError, match=message):
+        read_judgements(qrels, {"q1": "who"}, {"d1": "text"})
+
+
+@pytest.mark.parametrize(
+    "corpus", [{"d1": {"contents": "text"}}, {"d1": {"text": "text", "title": ""}}, {"d1": "text"}]
+)
+def test_a_dict_of_documents_may_have_each_name_of_a_column(corpus) -> None:
+    assert read_documents(corpus) == {"d1": "text"}
+
+
+@pytest.mark.parametrize(
+    ("corpus", "message"),
+    [
+        ({"d1": {"title": "a"}}, "the text must be in a column text or contents, got title, _id"),
+        ({"d1": ["a", "b"]}, r"the text must be a text, got \['a', 'b'\]"),
+        ({"d1": {"text": 5}}, "the text must be a text, got 5"),
+    ],
+)
+def test_a_dict_of_no_documents_is_told_in_its_own_words(corpus, message) -> None:
+    with pytest.raises(DataError, match=f"^the corpus, row 1: {message}"):
+        read_documents(corpus)

@@ -6,17 +6,20 @@ import os
 import sys
 import tempfile
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import polars
 import pyarrow
+import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 from datasets import Dataset
 
-from mteb_longembed.data.check import read_documents, read_judgements, read_queries
-from mteb_longembed.data.task import beir_task
+from mteb_longembed.data.check import read_corpus, read_documents, read_judgements, read_queries
+from mteb_longembed.data.task import beir_task, files_task
 from mteb_longembed.data.text_table import stored_table
 from mteb_longembed.errors import DataError
 from tests.own_data import DOCUMENTS, JUDGED, QUERY_ROWS, content, json_lines, write
@@ -132,6 +135,13 @@ def shards(folder: Path) -> Path:
     return folder
 
 
+class OnlyStream:
+    """A table with nothing but Arrow's PyCapsule interface, as a relation of DuckDB has it."""
+
+    def __init__(self, table: Any) -> None:
+        self.__arrow_c_stream__ = table.__arrow_c_stream__
+
+
 MANY_FORMS: dict[str, Any] = {
     "arrow": lambda path: pyarrow.Table.from_pylist(MANY),
     "data set": lambda path: Dataset.from_list(MANY).with_format("numpy"),
@@ -141,6 +151,19 @@ MANY_FORMS: dict[str, Any] = {
     "list": lambda path: MANY,
     "streamed data set": lambda path: Dataset.from_list(MANY).to_iterable_dataset().with_format("arrow"),
     "shards": lambda path: shards(path / "shards"),
+    "arrow batches": lambda path: iter(pyarrow.Table.from_pylist(MANY).to_batches(300)),
+    "arrow batch": lambda path: pyarrow.RecordBatch.from_pylist(MANY),
+    "arrow reader": lambda path: pyarrow.Table.from_pylist(MANY).to_reader(300),
+    "arrow tables": lambda path: [pyarrow.Table.from_pylist(MANY[:1]), pyarrow.Table.from_pylist(MANY[1:])],
+    "arrow data set": lambda path: pyarrow.dataset.dataset(shards(path / "shards")),
+    "arrow scanner": lambda path: pyarrow.dataset.dataset(pyarrow.Table.from_pylist(MANY)).scanner(),
+    "structs": lambda path: pyarrow.chunked_array([MANY[:300], MANY[300:]]),
+    "parquet file": lambda path: pyarrow.parquet.ParquetFile(saved(pd.DataFrame(MANY), path / "d.parquet")),
+    "parquet batches": lambda path: MANY_FORMS["parquet file"](path).iter_batches(300),
+    "frames": lambda path: pd.read_csv(saved(pd.DataFrame(MANY), path / "d.csv"), chunksize=300),
+    "polars": lambda path: polars.DataFrame(MANY),
+    "polars lazy": lambda path: polars.scan_parquet(saved(pd.DataFrame(MANY), path / "d.parquet")),
+    "stream": lambda path: OnlyStream(pyarrow.Table.from_pylist(MANY)),
     "json lines": lambda path: made(path / "d.jsonl", "".join(f"{json.dumps(row)}\n" for row in MANY)),
 }
 
@@ -151,6 +174,56 @@ def test_streams_and_shards_are_read_as_tables_are(tmp_path: Path, form: str) ->
     assert read_documents(source) == {row["id"]: f"One {row['text']}" for row in MANY}
 
 
+@pytest.mark.parametrize("form", ["reader", "iterator", "capsule"])
+def test_no_more_than_a_few_batches_of_a_stream_are_read_ahead(form: str) -> None:
+    """A counting reader: a row that is read needs its own batch, and none of the 90 behind it."""
+    made_batches = 0
+    schema = pyarrow.schema([("id", pyarrow.string()), ("text", pyarrow.string())])
+
+    def batches() -> Iterator[pyarrow.RecordBatch]:
+        nonlocal made_batches
+        for number in range(100):
+            made_batches += 1
+            yield pyarrow.record_batch([[f"d{number}"], ["a"]], schema=schema)
+
+    reader = pyarrow.RecordBatchReader.from_batches(schema, batches())
+    sources: dict[str, Any] = {
+        "reader": reader,
+        "iterator": batches(),
+        "capsule": OnlyStream(reader),
+    }
+    rows = read_corpus(sources[form])
+    for number in range(10):
+        assert next(rows).id == f"d{number}"
+        assert made_batches <= number + 2
+    assert len(list(rows)) == 90
+
+
+def test_queries_and_judgements_may_be_streams_too() -> None:
+    asked = pyarrow.Table.from_pylist([{"qid": "q1", "query": "who"}, {"qid": "q2", "query": "when"}])
+    judged = polars.LazyFrame({"qid": ["q1", "q2"], "docid": ["d1", "d2"], "score": [1, 2]})
+    corpus = pyarrow.Table.from_pylist([{"id": "d1", "text": "in 1969"}, {"id": "d2", "text": "b"}])
+    task = files_task(corpus.to_reader(), asked.to_reader(1), judged)
+    assert content(task)[1]["text"][:] == ["who", "when"]
+    assert task.dataset["default"]["test"]["relevant_docs"] == GRADES
+    task.unload_data()
+    task.load_data()
+    assert task.dataset["default"]["test"]["relevant_docs"] == GRADES
+
+
+def test_a_stream_that_breaks_off_is_one_sentence(tmp_path: Path) -> None:
+    source = pyarrow.dataset.dataset(shards(tmp_path / "shards"))
+    (tmp_path / "shards" / "part-1.parquet").unlink()
+    with pytest.raises(DataError, match=r"^the corpus: expected a readable FileSystemDataset, got: .*\.$"):
+        read_documents(source)
+
+
+def test_a_lazy_table_that_cannot_be_computed_is_one_sentence() -> None:
+    source = polars.LazyFrame({"id": ["d1"], "text": ["a"]}).with_columns(polars.col("nope"))
+    with pytest.raises(DataError, match=r"^the corpus: expected a readable LazyFrame, got: .*nope[^\n]*\.$"):
+        read_documents(source)
+
+
 TWICE = ["id", "text", "text"]
 
 
@@ -159,7 +232,13 @@ TWICE = ["id", "text", "text"]
     [
         (["a", "b"], "^the corpus, row 1: expected a dict with the names of columns, got a str"),
         (pyarrow.array(["a"]), "^the corpus: expected a table with columns, got a StringArray"),
-        (7, "^the corpus: expected a file, a folder, a dict, a table .* or rows, got a int"),
+        (
+            7,
+            "^the corpus: expected a file, a folder, a dict, a table, or an iterable of rows or tables, got a int",
+        ),
+        (pyarrow.chunked_array([["a"]]), "^the corpus: expected a table with columns, got a ChunkedArray"),
+        (iter([pd.Series(["a"])]), "^the corpus: expected a table with columns, got a Series"),
+        (pyarrow.dataset.dataset([]), "^the corpus: expected rows, got none"),
         ({"train": Dataset.from_dict({"id": ["a"]})}, "row 1: the text must be a text, got Dataset"),
         (iter([]), "^the corpus: expected rows, got none"),
         (iter([*MANY[:600], {"id": "x", "text": 5}]), "^the corpus, row 601: the text must be a text, got 5"),

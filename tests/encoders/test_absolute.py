@@ -12,6 +12,7 @@ import mteb_longembed as longembed
 from tests import tiny
 from tests.limits import same_vectors
 
+from .test_devices import OnMeta
 from .test_rotary import LO, LT
 from .test_rotary import extended as with_strategy
 
@@ -130,3 +131,48 @@ def test_mpnet_pads_with_row_1_whatever_its_configuration_says(tmp_path):
         model = longembed.extend(base, key)
         assert model.checkpoint.strategy.trained_len == LO
         same_vectors(model.encode(texts), longembed.extend(want, key).encode(texts))
+
+
+def scaled_in_place(model: SentenceTransformer) -> None:
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(1.5)
+
+
+def scaled_elsewhere(model: SentenceTransformer) -> None:
+    weights = {name: 1.5 * weight for name, weight in model.state_dict().items()}
+    model.load_state_dict(weights, assign=True)
+
+
+CHANGES = {
+    "half and back": lambda model: model.half().float(),
+    "bfloat16 and back": lambda model: model.bfloat16().float(),
+    "half": lambda model: model.half(),
+    "other weights": scaled_elsewhere,
+    "in place": scaled_in_place,
+}
+
+
+@pytest.mark.parametrize("key", ["pi", "ntk", "rp"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_computed_rows_follow_the_weights_wherever_these_are(base, key, change, monkeypatch):
+    """Allocators often give the address of the weights of before, and some devices have none."""
+    model = extended(base, key)
+    monkeypatch.setattr(torch.Tensor, "data_ptr", lambda tensor: 0)
+    for _ in range(3):
+        model.float().encode(tiny.text(LT, 1))
+        change(model)
+        table = model[0].table
+        with torch.no_grad():
+            rows, expected = table.long, table._rows()
+        assert rows.dtype == expected.dtype and torch.equal(rows, expected)
+
+
+def test_computed_rows_follow_the_weights_to_another_device(base, monkeypatch):
+    model = extended(base, "pi")
+    model.encode(tiny.text(LT, 1))
+    monkeypatch.setattr(torch.Tensor, "data_ptr", lambda tensor: 0)
+    table = model[0].table
+    with OnMeta(), torch.no_grad():
+        table.weight = torch.nn.Parameter(table.weight.to("meta"))
+        assert table.long.is_meta

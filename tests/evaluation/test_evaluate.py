@@ -6,6 +6,7 @@ from typing import Any
 import mteb
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mteb.models.model_meta import ModelMeta
@@ -16,6 +17,8 @@ from mteb_longembed.evaluation.evaluate import evaluate, first_with_ties
 from mteb_longembed.evaluation.metrics import TOLERANCE, read_metric
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.retrieval.make import make_scorer
+from mteb_longembed.retrieval.mteb_search import MTEBSearch
+from mteb_longembed.retrieval.ranking import matrices
 from tests import tiny
 from tests.own_data import beir
 
@@ -92,7 +95,7 @@ def test_a_document_with_the_id_of_the_query_and_those_that_are_no_candidates_do
 def test_a_score_that_is_no_number_is_told(tmp_path: Path) -> None:
     matrix = np.zeros((4, 4))
     matrix[2, 1] = np.inf
-    with pytest.raises(DataError, match="me/fixed must give finite scores"):
+    with pytest.raises(DataError, match="me/fixed must give numbers, or minus infinity"):
         evaluate(Fixed(matrix), split_of(tmp_path, 4))
 
 
@@ -119,3 +122,48 @@ def test_instructions_are_read_with_their_queries(tmp_path: Path) -> None:
 
 
 spans = st.tuples(st.integers(0, 30), st.integers(1, 12)).map(lambda pair: (pair[0], sum(pair)))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.ones((4, 3)), r"a matrix of 4 queries x 4 documents, got a ndarray of 4 x 3 float64 values"),
+        (np.ones((3, 4)), r"got a ndarray of 3 x 4 float64 values"),
+        (np.ones(4), r"got a ndarray of 4 float64 values"),
+        (np.ones((4, 4, 1)), r"got a ndarray of 4 x 4 x 1 float64 values"),
+        (None, r"got a NoneType of no object values"),
+        (3.0, r"got a float of no float64 values"),
+        ([["a"] * 4] * 4, r"got a list of 4 x 4 <U1 values"),
+        ([[1.0], [1.0, 2.0]], r"got rows of different lengths"),
+        ({"q0": {"d0": 1.0}}, r"got a dict of no object values"),
+        (np.full((4, 4), np.nan), r"numbers, or minus infinity .*, got NaN or infinity"),
+    ],
+)
+def test_scores_that_are_no_matrix_of_queries_and_documents_are_told(tmp_path, given, message) -> None:
+    class Given(Fixed):
+        def scores(self, queries: Any) -> Any:
+            return self.matrix
+
+    with pytest.raises(DataError, match=rf"^me/fixed must give .*{message}.*: give "):
+        evaluate(Given(given), split_of(tmp_path, 4))
+    corpus = split_of(tmp_path / "other", 4).documents
+    search = MTEBSearch(Given(given))
+    search.scorer.fit(corpus)
+    with pytest.raises(DataError, match=rf"^me/fixed must give .*{message}"):
+        list(matrices(search.scorer, ["a"] * 4, 4))
+
+
+def test_scores_may_be_lists_tensors_and_integers_and_minus_infinity_is_not_ranked(tmp_path) -> None:
+    split = split_of(tmp_path, 4)
+    for matrix in (
+        np.eye(4).tolist(),
+        torch.eye(4),
+        np.eye(4, dtype=int),
+        np.where(np.eye(4) > 0, 1, -np.inf),
+    ):
+
+        class Given(Fixed):
+            def scores(self, queries: Any) -> Any:
+                return self.matrix
+
+        assert evaluate(Given(matrix), split)["score"].tolist() == [1, 1, 1, 1]

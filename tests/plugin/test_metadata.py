@@ -60,7 +60,10 @@ def test_a_look_up_of_facts_that_fails_ends_no_run(online, monkeypatch) -> None:
         raise HTTP.RemoteProtocolError("Server disconnected without sending a response.")
 
     monkeypatch.setattr(ModelMeta, "from_hub", classmethod(drop))
-    with pytest.warns(UserWarning, match=r"the hub says nothing of org/unlisted \(Server disconnected"):
+    with pytest.warns(
+        UserWarning,
+        match=r"^licence and languages of org/unlisted stay unknown, .*\(RemoteProtocolError: Server disconnected",
+    ):
         meta = mteb.get_model_meta("org/unlisted+rp@64")
     assert max(meta.embed_dim) == 32 and meta.license is None
 
@@ -69,3 +72,50 @@ def test_old_names_that_mteb_uses_are_not_told_to_our_users(online) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)
         ModelMeta.from_sentence_transformer_model(longembed.load("mini-ape"))
+
+
+@pytest.mark.parametrize("has_metadata", [True, False])
+def test_a_saved_model_on_the_hub_is_known_by_its_plain_name(online, tmp_path, has_metadata, caplog) -> None:
+    folder = tmp_path / "saved"
+    longembed.load("mini-rope+se@2k", device="cpu").save_pretrained(str(folder))
+    if not has_metadata:
+        (folder / "README.md").unlink()
+    name = f"me/se-{has_metadata}"
+    online.add(name, folder)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        meta = mteb.get_model_meta(name)
+        assert meta.to_dict() == mteb.get_model_meta(name, fetch_from_hf=True).to_dict()
+        assert mteb.get_model(name, device="cpu").mteb_model_meta.name == meta.name == name
+    assert meta.max_tokens == 2048
+    assert not [one for one in caplog.records if one.levelname == "WARNING"]
+    sentences = {str(one.message) for one in told if issubclass(one.category, UserWarning)}
+    assert all(
+        re.fullmatch(r"licence and languages of me/se-\w+ stay unknown, [^\n]+\.", one) for one in sentences
+    )
+    assert bool(sentences) != has_metadata
+
+
+def test_look_ups_of_mteb_s_own_ask_the_hub_for_no_name_that_it_does_not_know(online) -> None:
+    with pytest.raises(KeyError, match="not found in MTEB registry"):
+        mteb.get_model_meta("org/unlisted", fetch_from_hf=False)
+    assert not online.requests
+    with pytest.raises(KeyError, match="not found in MTEB registry"):
+        mteb.get_model_meta("org/unlisted")  # a model that is none of ours
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        TypeError("string indices must be integers, not 'str'"),
+        ValueError("a\nb\n\nc."),
+        KeyError("text_config"),
+    ],
+)
+def test_whatever_fails_in_a_look_up_of_facts_is_told_in_one_sentence(online, monkeypatch, fault) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(ModelMeta, "from_hub", classmethod(fail))
+    with pytest.warns(UserWarning, match=r"^licence and languages of org/unlisted stay unknown, [^\n]*\)\.$"):
+        mteb.get_model_meta("org/unlisted+rp@64")

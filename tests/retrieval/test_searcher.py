@@ -1,5 +1,7 @@
 """Search over one's own documents: the scores of mteb, passages of the text, safe in threads and when a call fails."""
 
+import copy
+import pickle
 import pkgutil
 import tracemalloc
 from collections.abc import Callable
@@ -314,3 +316,21 @@ def test_documents_that_are_added_one_by_one_stay_in_few_files() -> None:
         made.add([f"d{number}"], [f"lamp{number} text"])
     assert len(made._tables) <= 5
     assert [made.search(f"lamp{number}")[0].id for number in range(20)] == [f"d{i}" for i in range(20)]
+
+
+@pytest.mark.parametrize("again", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_searcher_that_is_pickled_or_copied_is_refused_in_one_sentence(again):
+    with pytest.raises(InputError, match=r"^only a saved searcher can be pickled, .*: save it first\.$"):
+        again(longembed.search("bm25"))
+
+
+def test_what_a_notebook_shows_of_a_search_is_short(folder):
+    text = tiny.text(20_000, 1)
+    for name in ("bm25", f"{folder}+pi@128", f"{folder}+pi@128:fusion=bm25"):
+        searcher = longembed.search(name, device="cpu", passages=False)
+        searcher.add(["a", "b"], [text, tiny.text(30, 2)])
+        hits = searcher.search(text[:60])
+        shown = [*hits, searcher, searcher.scorer, searcher.protocol, searcher._documents]
+        assert max(len(repr(one)) for one in shown) < 500
+    rows = {f"d{number}": text for number in range(50)}
+    assert len(repr(longembed.Data(corpus=rows, queries=[rows] * 50, qrels={"q": rows}))) < 2_000

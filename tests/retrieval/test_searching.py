@@ -196,7 +196,7 @@ def test_one_document_is_searched_without_a_map(folder, caplog) -> None:
     searcher.add(["a"], ["one text"])
     with caplog.at_level("WARNING"):
         assert [hit.id for hit in searcher.search("one")] == ["a"]
-    assert "whitening needs two different vectors of documents, got 1: it changes nothing" in caplog.text
+    assert "whitening needs two different vectors, got 1: it changes nothing" in caplog.text
 
 
 # ---- queries by sentence -----------------------------------------------------------------------------------
