@@ -75,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     candidates.add_argument(
         "--run", dest="runs", type=_run, action="append", default=[], metavar="NAME=FILE", help=run
     )
+    candidates.add_argument("--quick", action="store_true", help=told["quick"])
     words = "leave out BM25 and the fusion with BM25"
     candidates.add_argument("--no-bm25", dest="bm25", action="store_false", help=words)
     machine = parser.add_argument_group("run")

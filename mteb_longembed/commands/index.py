@@ -46,7 +46,12 @@ def main(args: argparse.Namespace) -> int:
     seconds = time.monotonic() - start
     n_vectors = searcher.n_vectors
     if args.json:
-        facts = {"folder": str(args.to), "name": searcher.name, "documents": len(searcher), "vectors": n_vectors}
+        facts = {
+            "folder": str(args.to),
+            "name": searcher.name,
+            "documents": len(searcher),
+            "vectors": n_vectors,
+        }
         print(json.dumps({**facts, "bytes": n_bytes, "seconds": round(seconds, 3)}, indent=2))
         return 0
     parts = [f"{len(searcher):,} documents"]

@@ -16,7 +16,7 @@ from mteb_longembed.encoders.strategies import STRATEGIES, Strategy
 from mteb_longembed.encoders.swap import ABSOLUTE, positions_of
 from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.evaluation.metrics import TOLERANCE
-from mteb_longembed.names import is_bm25_name, is_extended_name
+from mteb_longembed.names import PRESETS, is_bm25_name, is_extended_name, with_preset
 from mteb_longembed.retrieval.chunks import Chunker, NamedChunker, read_chunker
 from mteb_longembed.retrieval.make import chunked_meta, meta_of_bm25
 from mteb_longembed.retrieval.naming import read_name, typed_name
@@ -30,13 +30,14 @@ BM25 = "bm25:window=200"
 BM25_BY_SENTENCE = "bm25:window=200,query=sentences"
 #: BM25 on the first tokens only: how much text must a model read?
 BEGINNINGS = (512, 2048)
-#: What is tried on one pass over windows (experiments/methods.md): hybrids, with adapted and plain vectors; then one
-#: vector, the best window, and all windows, as they are and adapted to the corpus.
+#: What is tried on one pass over windows (experiments/methods.md): the presets and windows with BM25; then one vector,
+#: all windows, and the same adapted to the corpus.
 WINDOWS: tuple[str, ...] = (
-    "fusion=bm25,score=softmax,vectors=window,weights=idf,whiten=0.5",
-    "fusion=bm25,score=softmax,vectors=window",
+    PRESETS["windows"].settings,
+    PRESETS["late"].settings,
+    PRESETS["hybrid"].settings,
+    "fusion=bm25,vectors=window",
     "",
-    "vectors=window",
     "score=softmax,vectors=window",
     "whiten=0.5",
     "vectors=window,whiten=0.5",
@@ -45,8 +46,19 @@ WINDOWS: tuple[str, ...] = (
     "vectors=window,weights=idf,whiten=0.5",
     "score=softmax,vectors=window,weights=idf,whiten=0.5",
 )
+#: What a quick comparison tries on that pass.
+QUICK = WINDOWS[:3]
 #: The same where one window holds all documents.
-ONE_WINDOW = ("fusion=bm25,weights=idf,whiten=0.5", "fusion=bm25", "whiten=0.5", "weights=idf,whiten=0.5")
+ONE_WINDOW = (
+    PRESETS["late"].settings,
+    PRESETS["hybrid"].settings,
+    "fusion=bm25",
+    "whiten=0.5",
+    "weights=idf,whiten=0.5",
+)
+QUICK_ONE_WINDOW = ONE_WINDOW[:2]
+#: Settings that average tokens, which not every model was trained for.
+_AVERAGES = re.compile(r"weights=|query=tokens")
 #: Strategies that cut no windows. By default the first one that fits is tried.
 POSITIONS = tuple(key for key, kind in STRATEGIES.items() if not kind.CUTS)
 
@@ -209,6 +221,8 @@ def candidates_of(
     strategies: Sequence[str] | None = None,
     target: int | str | None = None,
     covering: int | None = None,
+    *,
+    quick: bool = False,
 ) -> tuple[list[Candidate], list[str]]:
     """The candidates of a base, itself first, and sentences about what does not fit. A full name is only itself.
 
@@ -217,6 +231,7 @@ def candidates_of(
         strategies: keys of the only strategies to try, or `all`.
         target: in tokens. Default: windows read `covering` tokens, other strategies 8 times the trained length.
         covering: the length in tokens that covers most of the documents.
+        quick: whether only the presets are tried beside the base.
 
     Raises:
         InputError: if nothing that was asked for fits the base.
@@ -227,7 +242,7 @@ def candidates_of(
         covering = read_tokens("the target", target)
     if not has_checkpoint(base):
         return [named(base)], []
-    keys = strategies or ["pcw", *POSITIONS]
+    keys = strategies or (["pcw"] if quick else ["pcw", *POSITIONS])
     if "all" in keys:
         keys = list(STRATEGIES)
     checkpoint = open_checkpoint(ModelSpec.parse(f"{base}+none"))
@@ -236,7 +251,10 @@ def candidates_of(
     for key in keys:
         ModelSpec(base, key)  # refuses what is no strategy
         try:
-            found += [named(f"{base}+{tail}", base) for tail in _tails(checkpoint, key, target, covering)]
+            found += [
+                named(f"{base}+{tail}", base)
+                for tail in _tails(checkpoint, key, target, covering, quick=quick)
+            ]
         except IncompatibleError as error:
             refused.append(f"{key} does not fit {base}: {error}")
             continue
@@ -250,18 +268,24 @@ def candidates_of(
     return found, refused
 
 
-def _tails(checkpoint: Checkpoint, key: str, target: int | str | None, covering: int | None) -> list[str]:
-    """What follows the base in the names of a strategy."""
+def _tails(
+    checkpoint: Checkpoint, key: str, target: int | str | None, covering: int | None, *, quick: bool
+) -> list[str]:
+    """Return what follows the base in the names of a strategy."""
     trained_len = checkpoint.strategy.trained_len
     if key == "pcw":
         reach = covering or Strategy.default_target_len(trained_len)
         stem = f"pcw@{reach}"
-        settings = WINDOWS
+        settings = QUICK if quick else WINDOWS
         if reach <= trained_len:
             stem = "none"
-            settings = ONE_WINDOW
+            settings = QUICK_ONE_WINDOW if quick else ONE_WINDOW
         averages = checkpoint.base.pooling in (None, "mean")
-        return [f"{stem}:{one}".rstrip(":") for one in settings if averages or "weights=" not in one]
+        tails = [f"{stem}:{one}".rstrip(":") for one in settings if averages or not _AVERAGES.search(one)]
+        if reach > trained_len and not quick:
+            # shorter windows are a pass of their own
+            tails.append(f"{stem}:size={trained_len // 2},vectors=window")
+        return tails
     if target is None and key == "none" and positions_of(checkpoint.base.config) is not ABSOLUTE:
         target = Strategy.default_target_len(trained_len)  # plain extrapolation
     if target is None:
@@ -282,15 +306,18 @@ def has_checkpoint(base: str) -> bool:
     return not is_name(base) and (entry is None or entry.kind != "mteb")
 
 
-def bm25_candidates(longest: int, bases: Sequence[str] = ()) -> list[Candidate]:
-    """BM25 by passage, with the neighbours of words; without them; and on the first tokens of longer documents.
+def bm25_candidates(longest: int, bases: Sequence[str] = (), *, quick: bool = False) -> list[Candidate]:
+    """Return BM25 by passage, with and without query expansion, and on the first tokens of longer documents.
 
     Args:
         longest: the longest document in tokens.
-        bases: the models that give words their neighbours. They encode no document, so these candidates come first.
+        bases: the models that expand queries. They encode no document.
+        quick: whether only BM25 by passage is tried.
     """
-    names = [f"{BM25},expand={base}" for base in bases]
-    names += [BM25, *(f"bm25@{length}" for length in BEGINNINGS if length < longest)]
+    if quick:
+        return [named(BM25)]
+    names = [BM25, *(f"{BM25},expand={base}" for base in bases)]
+    names += [f"bm25@{length}" for length in BEGINNINGS if length < longest]
     return [named(name) for name in names]
 
 
@@ -327,7 +354,7 @@ def short_names(candidates: Sequence[Candidate]) -> dict[str, str]:
         end = ""
         if n_models > 1:
             end = last_part(one.base)
-        label = end + one.name.removeprefix(one.base)
+        label = end + with_preset(one.name).removeprefix(one.base)
         if one.chunker is not None:
             label = f"{end}+{one.chunker.name}"
             if one.kind == "fusion":

@@ -4,14 +4,16 @@ import hashlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from tabulate import tabulate  # type: ignore[import-untyped]
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from transformers import AutoTokenizer
 
@@ -27,6 +29,7 @@ from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
 from mteb_longembed.files import is_terminal, make_folder, printable
 from mteb_longembed.hub import silence
+from mteb_longembed.names import PRESETS
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
 from mteb_longembed.sentences import sentences
@@ -46,10 +49,11 @@ from .candidates import (
     with_chunkers,
 )
 from .costs import Lengths, document_lengths
+from .live import LiveTable
 from .options import Options
 from .ranked import Ranked, RunSource, read_run
 from .run import Done, Runner
-from .summary import by_split, resamples_of, summarise
+from .summary import Row, by_split, frame_of, resamples_of, summarise
 from .verdict import Advice, Note, Setting, advise, cautions
 
 #: Queries with so many sentences on average are also asked sentence by sentence.
@@ -62,7 +66,7 @@ class Comparison:
 
     Args:
         scores: one row for each query of each candidate: candidate, task, split, query, score and other metrics.
-        summary: one row for each candidate, the best first, see `summarise`.
+        rows: one for each candidate, the best first.
         by_split: one row for each candidate and split.
         advice: what to use.
         notes: further sentences, each with its kind.
@@ -76,7 +80,7 @@ class Comparison:
     """
 
     scores: pd.DataFrame
-    summary: pd.DataFrame
+    rows: list[Row]
     by_split: pd.DataFrame
     advice: Advice
     notes: list[Note]
@@ -89,11 +93,16 @@ class Comparison:
     written: str
 
     def __repr__(self) -> str:
-        first = self.summary[["label", "score", "standing"]].head(10)
-        return "\n".join([*self.advice.answer, first.to_string(index=False, float_format="%.1f")])
+        first = [(row.label, f"{row.score.mean:.1f}", row.standing) for row in self.rows[:10]]
+        return "\n".join([*self.advice.answer, tabulate(first, ["label", "score", "standing"], "plain")])
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """One row for each candidate, by its id, the best first."""
+        return frame_of(self.rows)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row for each candidate, the best first: scores with intervals, shares, standing and cost."""
+        """Return one row for each candidate, the best first: scores with intervals, shares, standing and cost."""
         return self.summary.copy()
 
     @property
@@ -169,10 +178,10 @@ def compare(
         candidates.append(of_scorer(ranked))
         notes += [Note("data", sentence) for sentence in ranked.missing(splits)]
     if chosen.bm25:
-        candidates += bm25_candidates(lengths.longest, bases)
+        candidates += bm25_candidates(lengths.longest, bases, quick=chosen.quick)
     else:
         candidates = [one for one in candidates if one.is_named or one.kind != "fusion"]
-    candidates = sorted(dict.fromkeys(candidates), key=_place)
+    candidates = _in_order(list(dict.fromkeys(candidates)))
     for note in notes:
         on_message(note.text)
     if not candidates:
@@ -183,15 +192,22 @@ def compare(
         notes.append(Note("left out", text))
         on_message(text)
 
-    done, is_complete = _run_all(runner, lengths, leave_out, bm25=chosen.bm25, show=show)
+    expected = _expected(runner, lengths) if show else None
+    if expected is not None:
+        on_message(expected)
+    done, n_left = _run_all(runner, lengths, leave_out, bm25=chosen.bm25 and not chosen.quick, show=show)
     runner.free()
     if runner.cache.refused:
         notes.append(Note("caution", f"Finished work is not kept: {runner.cache.refused}"))
-    if not done and not is_complete:
+    if not done and n_left:
         raise KeyboardInterrupt
+    if n_left:
+        leave_out(
+            f"{n_left:,} {'candidate has' if n_left == 1 else 'candidates have'} not run: {INTERRUPTED}"
+        )
     if not done:
         raise InputError(f"compare must finish at least one candidate, got none ({notes[-1].text}).")
-    return _comparison(splits, runner, done, notes, is_complete=is_complete)
+    return _comparison(splits, runner, done, notes, n_left=n_left)
 
 
 def _of_models(
@@ -211,7 +227,9 @@ def _of_models(
             candidates.append(model)
         elif isinstance(model, str):
             covering = lengths_of.get(model, lengths).covering()
-            of_model, refused = candidates_of(model, strategies, options.target, covering)
+            of_model, refused = candidates_of(
+                model, strategies, options.target, covering, quick=options.quick
+            )
             if options.dtype is not None and model in lengths_of:
                 of_model = [one.in_type(options.dtype) for one in of_model]
             candidates += of_model
@@ -275,11 +293,15 @@ def _tokenizer_of(base: str) -> Any:
 
 def _run_all(
     runner: Runner, lengths: Lengths, leave_out: Callable[[str], None], *, bm25: bool, show: bool
-) -> tuple[list[Done], bool]:
-    """Run all candidates, and then those that depend on which is best; and whether nobody interrupted that."""
+) -> tuple[list[Done], int]:
+    """Run all candidates, and then those that depend on which is best.
+
+    Returns:
+        What has run, and how many candidates have not, because somebody interrupted that.
+    """
     done: list[Done] = []
     begun: set[str] = set()
-    # the time left is by the speed of the whole run: that of the last seconds differs from strategy to strategy
+    # the time left is by the speed of the whole run: the speed of the last seconds differs from strategy to strategy
     options: dict[str, Any] = {"unit": " tokens", "unit_scale": True, "smoothing": 0}
     options["disable"] = not show or sys.stderr is None
     # a file of output gets a line now and then
@@ -287,13 +309,15 @@ def _run_all(
         options["mininterval"] = 30.0
     # its total is not yet known, so nothing is shown before the first candidate
     bar = tqdm(total=0, delay=1e-9, **options)
+    table = LiveTable(bar, show=show)
+    waiting = list(runner.candidates)
 
-    def run(candidates: Sequence[Candidate], n_of_words: int) -> None:
-        """Run some candidates. The first one of a pass reads its documents, and its words have so many tokens."""
+    def run(candidates: Sequence[Candidate], n_of_terms: int) -> None:
+        """Run some candidates. The first one of a pass reads its documents, and its terms have this many tokens."""
         labels = short_names([*runner.candidates, *candidates])
         ahead = [one for one in candidates if one.passes not in begun]
         tokens = Counter({one.passes: lengths.read(one.target_len) for one in ahead if one.model is not None})
-        tokens += Counter({one.passes: n_of_words for one in ahead if one.reads_words})
+        tokens += Counter({one.passes: n_of_terms for one in ahead if one.reads_words})
         begun.update(tokens)
         bar.total += tokens.total()
         for candidate in candidates:
@@ -306,6 +330,9 @@ def _run_all(
                 if not isinstance(error, (LongEmbedError, ImportError, OSError)):
                     reason = f"{type(error).__name__}: {reason}"
                 leave_out(f"{candidate.id} is left out: {reason}")
+            else:
+                table.update(_rows_of(done), candidate.id, len(done) + len(waiting) - 1)
+            waiting.remove(candidate)
             # what was expected is an estimate, and earlier runs may have read it
             bar.update(end - bar.n)
 
@@ -313,17 +340,60 @@ def _run_all(
         with bar, shared_bar(bar):
             run(runner.candidates, runner.tokens_of_words)
             if bm25 and any(one.candidate.kind == "bm25" for one in done):
-                run(_further(done, runner.splits, leave_out), 0)  # words are those of before
+                waiting += _further(done, runner.splits, leave_out)
+                run(list(waiting), 0)  # the terms are those of before
     except KeyboardInterrupt:
-        left = {one.id for one in runner.candidates} - {one.candidate.id for one in done}
-        leave_out(f"{len(left):,} candidates and fusions have not run: {INTERRUPTED}")
-        return done, False
-    return done, True
+        return done, len(waiting)
+    return done, 0
 
 
-def _place(candidate: Candidate) -> tuple[bool, ...]:
-    """BM25 comes first, then full names, then fusions and bases."""
-    return candidate.kind != "bm25", not candidate.is_named, candidate.kind != "fusion", not candidate.is_base
+def _rows_of(done: Sequence[Done]) -> list[Row]:
+    """Return the rows of the candidates that have run."""
+    scores = pd.concat([one.scores for one in done], ignore_index=True)
+    costs = {one.candidate.id: one.cost for one in done}
+    return summarise(scores, [one.candidate for one in done], costs)
+
+
+def _expected(runner: Runner, lengths: Lengths) -> str | None:
+    """Return how long a comparison will take, from a timed sample; None if nothing is left to encode."""
+    tokens: dict[str, int] = {}
+    for one in runner.candidates:
+        if one.model is not None and not runner.is_finished(one):
+            tokens.setdefault(one.passes, lengths.read(one.target_len))
+    if not tokens:
+        return None
+    speed = runner.speed(next(one for one in runner.candidates if one.passes in tokens))
+    if speed is None:
+        return None
+    total = sum(tokens.values())
+    minutes = total / speed / 60
+    spent = f"about {minutes:,.0f} minutes" if minutes >= 1.5 else "about a minute"
+    n_passes = f"{len(tokens)} passes" if len(tokens) > 1 else "1 pass"
+    return f"{len(runner.candidates)} candidates, {spent} ({n_passes}, {total:,} tokens in all)."
+
+
+def _in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return candidates in the order in which they run.
+
+    The base and what the user named come first, then windows and what shares their pass and is recommended, BM25, all
+    others of that pass, and then other passes. So an interrupted run has compared the methods that differ most.
+    """
+    first_pass = [
+        one.passes for one in candidates if one.model is not None and one.model.vectors is not None
+    ][:1]
+    presets = [PRESETS[key].settings for key in ("windows", "late")]
+
+    def place(candidate: Candidate) -> int:
+        if candidate.is_base or candidate.is_named:
+            return 0
+        tail = candidate.name.rpartition(":")[2]
+        if candidate.passes in first_pass and tail in presets:
+            return 1 + presets.index(tail)
+        if candidate.kind == "bm25" or (candidate.kind == "fusion" and candidate.passes in first_pass):
+            return 3
+        return 4 if candidate.passes in first_pass else 5
+
+    return sorted(candidates, key=place)
 
 
 def _further(
@@ -358,12 +428,12 @@ def _further(
 
 
 def _comparison(
-    splits: Sequence[Split], runner: Runner, done: Sequence[Done], notes: list[Note], *, is_complete: bool
+    splits: Sequence[Split], runner: Runner, done: Sequence[Done], notes: list[Note], *, n_left: int
 ) -> Comparison:
-    """What the candidates that have run say."""
+    """Return what the candidates that have run say."""
     scores = pd.concat([one.scores for one in done], ignore_index=True)
     candidates = [one.candidate for one in done]
-    summary = summarise(scores, candidates, {one.candidate.id: asdict(one.cost) for one in done})
+    rows = _rows_of(done)
     tasks = list(dict.fromkeys(split.label[0] for split in splits))
     own = splits[0].task
     corpus = None
@@ -377,25 +447,28 @@ def _comparison(
         corpus=corpus,
         language=getattr(own, "language", None),
     )
-    notes = [*cautions(scores, summary), *notes]
+    notes = [*cautions(scores, rows), *notes]
     models = dict.fromkeys(one.base or one.expand for one in candidates)
     short = [f"{last_part(model)} is {model}" for model in models if model != last_part(model)]
     if short:
         notes.append(Note("data", f"Short names: {', '.join(short)}."))
+    unfinished = ""
+    if n_left:
+        unfinished = f"{len(done)} of {len(done) + n_left} candidates, interrupted"
     metrics = list(dict.fromkeys(map(str, chain.from_iterable(split.metrics for split in splits))))
     rule = [split.task.ignore_identical_ids for split in splits]
     parts = [*(split.digest for split in splits), *metrics, *(one.id for one in runner.candidates), *rule]
     return Comparison(
         scores=scores,
-        summary=summary,
+        rows=rows,
         by_split=by_split(scores),
-        advice=advise(summary, setting),
+        advice=advise(rows, setting, unfinished=unfinished),
         notes=notes,
         tasks=tasks,
         metrics=metrics,
         setting=setting,
         n_documents=sum(len(split.corpus) for split in splits),
-        is_complete=is_complete,
+        is_complete=not n_left,
         identity=hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest(),
         written=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )

@@ -1,25 +1,24 @@
-"""The cost of a candidate: tokens per second, vectors and bytes per document, and the share of the text it reads."""
+"""The cost of a candidate: operations, vectors and bytes per document, and the share of the text that it reads."""
 
 import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
+from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from mteb_longembed.encoders.model import LongModel
-from mteb_longembed.encoders.spans import vector_tokens
+from mteb_longembed.encoders.spans import run_lengths, vector_tokens
 from mteb_longembed.encoders.tokens import cutter_of, document_prompt
 from mteb_longembed.evaluation.split import Split
 from mteb_longembed.retrieval.chunks import CutChunks
 from mteb_longembed.sentences import WORDS_PER_TOKEN, count_words
 from mteb_longembed.word_borders import n_words, word_borders
 
-#: Candidates are measured one after the other, so that other work on the machine may slow one of them: a speed must be
-#: so many times as high to count as higher.
-CLEARLY = 1.2
 #: The share of the text that windows read by default.
 COVERING = 0.95
 #: Of a word that is read on its own, with what a tokenizer puts around it.
@@ -40,10 +39,12 @@ class Cost:
         share_unknown: the share of the documents' tokens for which the tokenizer has only its unknown token.
         vectors: mean number of vectors of a document, None if that is not known.
         median_len, longest: lengths of documents in tokens, special tokens and prompts included.
-        tokens_per_second: tokens of documents that are encoded in a second; None if nothing is encoded here.
+        flops: floating-point operations that encode a document, on average, see `operations`; None if not known.
+        tokens_per_second: tokens of documents that are encoded in a second, on a machine that may do other work too;
+            None if nothing is encoded here.
         speed_spread: how far the rounds in which that was measured lay apart, as a share of it.
         bytes: mean bytes of a document's vectors, as they are stored.
-        device: where the speeds were measured. Only speeds of one device are compared.
+        device: where the speed was measured.
     """
 
     tokens: int = 0
@@ -52,6 +53,7 @@ class Cost:
     vectors: float | None = None
     median_len: float | None = None
     longest: int = 0
+    flops: float | None = None
     tokens_per_second: float | None = None
     speed_spread: float = 0.0
     bytes: float | None = None
@@ -127,6 +129,22 @@ def tokens_of_words(splits: Sequence[Split]) -> int:
     return _TOKENS_OF_A_WORD * len(words)
 
 
+def operations(model: LongModel, lengths: np.ndarray) -> float:
+    """Return the floating-point operations of the backbone for runs of these lengths, in tokens.
+
+    Two for each weight and token, and `4 n^2 d` in the attention of each layer of width `d`. They follow from the
+    configuration, and do not depend on the machine. Embedding tables and what follows the backbone are left out, and
+    sliding layers count as full ones.
+    """
+    backbone: Any = model.backbone.model
+    tables = {id(part.weight) for part in backbone.modules() if isinstance(part, nn.Embedding)}
+    n_weights = sum(weight.numel() for weight in backbone.parameters() if id(weight) not in tables)
+    config = backbone.config
+    n = lengths.astype(float)
+    attention = 4.0 * config.num_hidden_layers * config.hidden_size
+    return float((2.0 * n_weights * n + attention * n**2).sum())
+
+
 def chunk_texts(texts: Sequence[str], split_text: CutChunks) -> list[str]:
     """The texts of all chunks."""
     chunks = []
@@ -174,6 +192,7 @@ def count(
     n_known = 0
     n_unknown = 0
     n_vectors = 0
+    n_operations = 0.0
     waiting = _texts(splits)
     for first in waiting:
         texts = [first, *islice(waiting, _AT_ONCE - 1)]
@@ -183,6 +202,7 @@ def count(
         rows = model.backbone.token_ids(list(chain.from_iterable(chunks)), prompt or None) or []
         n_tokens += sum(map(len, rows))
         n_vectors += sum(map(len, vector_tokens(model, rows, prompt or None)))
+        n_operations += operations(model, run_lengths(model, rows, prompt or None))
         left = iter(rows)
         whole = cutter.contents([prompt + text for text in texts], sys.maxsize)
         for own, ids in zip(chunks, whole, strict=True):
@@ -203,6 +223,7 @@ def count(
         share_read=share_read,
         share_unknown=n_unknown / max(n_all, 1),
         vectors=n_vectors / len(lengths),
+        flops=n_operations / len(lengths),
         median_len=float(np.median(lengths)) + n_added,
         longest=max(lengths) + n_added,
     )

@@ -17,6 +17,7 @@ class Options:
         sample: keep N documents in each corpus: the judged ones, the hardest ones for BM25, and random ones.
         strategies: only these, or all (default: windows over whole documents, and one position strategy).
         target: the target length in tokens (default: windows read 95 % of the text, others 8 times the trained length).
+        quick: try the base, windows, late, BM25 and the hybrid alone, in one pass over the documents.
         bm25: whether BM25 and the fusion with it take part.
         device: cpu, cuda, cuda:1, mps, ... (default: the best of this machine).
         dtype: the compute type of all passes of bases: fp32, bf16 or fp16 (default: that of their files).
@@ -28,6 +29,7 @@ class Options:
     sample: int | None = None
     strategies: str | Sequence[str] = ()
     target: int | str | None = None
+    quick: bool = False
     bm25: bool = True
     device: str | None = None
     dtype: str | None = None

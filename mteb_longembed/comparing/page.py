@@ -15,31 +15,30 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from tabulate import tabulate  # type: ignore[import-untyped]
 
+from mteb_longembed.evaluation.resampling import Interval
 from mteb_longembed.figures import GRID, drawn
 from mteb_longembed.files import make_folder, printable, slug, write_file
 
-from .costs import CLEARLY
 from .figure import draw_figure
-from .summary import ENOUGH_SHARE, MARGIN, is_number
-from .verdict import percent
+from .summary import MARGIN, Row, is_number
+from .verdict import percent, times_base
 
 if TYPE_CHECKING:
     from .compare import Comparison
 
 MISSING = "-"
+#: Version of the JSON; docs/compare.md describes it.
+SCHEMA = 1
 #: The packages whose versions a page names.
 _SHOWN = ("mteb-longembed", "mteb", "sentence-transformers", "transformers", "torch")
 NEAR = f"within {MARGIN:g}"
 #: What a column is, for the columns that not everybody can guess.
 _LEGEND = {
     "to best": "To best: the mean difference to the highest score on the same queries, in points, with its 95 % "
-    "interval; same: no query differs.",
-    NEAR: f"Within {MARGIN:g}: the share of resamples in which it is less than {MARGIN:g} points behind all others. "
-    "Each resample also holds a document that nobody has asked about, so few documents never show it.",
-    "standing": f"Standing: good enough (within {MARGIN:g} points in at least {100 * ENOUGH_SHARE:g} %), behind "
-    "(surely behind the highest score, also if that is only the luckiest of many), may be best (all others).",
-    "tokens/s": "Tokens/s: on the same documents, once for each pass. To count as faster, a candidate must encode all "
-    f"documents in less than 1 / {CLEARLY:g} of the time, by more than its speed varied.",
+    "interval, widened at its upper end for the number of candidates; same: no query differs.",
+    NEAR: f"Within {MARGIN:g}: the share of resamples in which it is less than {MARGIN:g} points behind all others.",
+    "standing": "Standing: behind, if the interval of the difference excludes 0; else not separated.",
+    "operations": "Operations: floating-point operations to encode a document, as a multiple of the base's.",
     "read": "Read: the share of the documents' tokens that is read; unknown tokens count as not read.",
 }
 #: The columns of words: they are aligned left, and numbers right.
@@ -88,40 +87,43 @@ def tables(comparison: Comparison) -> list[Table]:
 
 
 def ranking_table(comparison: Comparison) -> Table:
-    """The candidates, the best first."""
+    """Return the candidates, the best first."""
     metric = comparison.metric
-    others = [name for name in comparison.metrics if name in comparison.summary.columns]
-    rows = []
-    for row in comparison.summary.to_dict("records"):
-        cells = {"candidate": row["label"], metric: _spread(row, "score", "low", "high")}
-        cells["to best"] = _spread(row, "to_best", "to_best_low", "to_best_high", "+")
-        if row["is_same"]:
-            cells["to best"] = "same"
-        cells[NEAR] = percent(row["near_share"])
-        cells["standing"] = row["standing"]
-        cells |= {name: _spread(row, name, f"{name} low", f"{name} high") for name in others}
-        cells["tokens/s"] = _number(row["tokens_per_second"], 0)
-        cells["vectors"] = _number(row["vectors"], 2)
-        cells["KB/doc"] = _number(row["bytes"] and row["bytes"] / 1024, 2)
-        cells["read"] = MISSING
-        # how much of a document's text BM25 reads is not counted in tokens of a model
-        if row["kind"] != "bm25" and is_number(row["share_read"]):
-            cells["read"] = percent(row["share_read"])
-        rows.append(cells)
+    rows = [_cells(row, comparison.rows, metric) for row in comparison.rows]
     table = Table.of("compare", "Candidates", rows)
     first = f"{metric}: percent, the mean over splits, then over tasks; the brackets show the 95 % interval."
     legend = [text for column, text in _LEGEND.items() if column in table.cells]
     notes = [comparison.signature, first, *legend, *comparison.texts("data")]
-    return replace(table, notes=notes, standings=list(comparison.summary["standing"]))
+    return replace(table, notes=notes, standings=[row.standing for row in comparison.rows])
+
+
+def _cells(row: Row, rows: Sequence[Row], metric: str) -> dict[str, str]:
+    """Return a row of the ranking as texts."""
+    cost = row.cost
+    cells = {"candidate": row.label, metric: _spread(row.score)}
+    cells["to best"] = "same" if row.is_same else _spread(row.to_best, "+")
+    cells[NEAR] = percent(row.near_share)
+    cells["standing"] = row.standing
+    cells |= {name: _spread(interval) for name, interval in row.metrics.items()}
+    times = times_base(row, rows)
+    cells["operations"] = MISSING if times is None else f"{times:,.3g}x"
+    cells["vectors"] = _number(cost.vectors, 2)
+    cells["KB/doc"] = _number(cost.bytes and cost.bytes / 1024, 2)
+    cells["read"] = MISSING
+    # how much of a document's text BM25 reads is not counted in tokens of a model
+    if row.kind != "bm25" and is_number(cost.share_read):
+        cells["read"] = percent(cost.share_read)
+    return cells
 
 
 def _split_table(comparison: Comparison) -> Table:
+    scores = comparison.by_split
     rows = []
-    for name, label in comparison.summary["label"].items():
-        cells = {"candidate": label}
-        of_name = comparison.by_split[comparison.by_split["candidate"] == name]
-        for row in of_name.to_dict("records"):
-            cells[f"{row['task']} {row['split']}"] = _spread(row, "score", "low", "high")
+    for candidate in comparison.rows:
+        cells = {"candidate": candidate.label}
+        for row in scores[scores["candidate"] == candidate.id].to_dict("records"):
+            interval = Interval(row["score"], row["score_low"], row["score_high"])
+            cells[f"{row['task']} {row['split']}"] = _spread(interval)
         rows.append(cells)
     return Table.of("splits", f"{comparison.metric} by task and split, in percent", rows)
 
@@ -132,13 +134,22 @@ def _number(value: float | None, digits: int) -> str:
     return f"{value:z,.{digits}f}"
 
 
-def _spread(row: Mapping[str, Any], mean: str, low: str, high: str, sign: str = "") -> str:
-    """A mean, perhaps with its sign, and its interval in whole points."""
-    if not is_number(row[mean]):
+def _spread(interval: Interval, sign: str = "") -> str:
+    """Return a mean, perhaps with its sign, and its interval."""
+    if not is_number(interval.mean):
         return MISSING
-    text = f"{row[mean]:{sign}z.1f}"
-    if is_number(row[low]):
-        text += f" [{row[low]:{sign}z.0f},{row[high]:{sign}z.0f}]"
+    text = f"{interval.mean:{sign}z.1f}"
+    if is_number(interval.low):
+        text += f" [{_end(interval.low, sign)},{_end(interval.high, sign)}]"
+    return text
+
+
+def _end(value: float, sign: str) -> str:
+    """Return an end of an interval in whole points, or with as many digits as show on which side of 0 it lies."""
+    for digits in range(3):
+        text = f"{value:{sign}z.{digits}f}"
+        if float(text) != 0:
+            break
     return text
 
 
@@ -150,8 +161,9 @@ def page(comparison: Comparison, command: str = "") -> str:
         command: the line that made it.
     """
     documents = f"{comparison.n_documents:,}"
-    for row in comparison.summary.dropna(subset=["median_len"]).head(1).itertuples():
-        documents += f"; the median has {row.median_len:,.0f} tokens, the longest {row.longest:,.0f}"
+    costs = [row.cost for row in comparison.rows if row.cost.median_len is not None]
+    for cost in costs[:1]:
+        documents += f"; the median has {cost.median_len:,.0f} tokens, the longest {cost.longest:,.0f}"
     facts = {
         "Written": comparison.written,
         "Data": f"{', '.join(comparison.tasks)}, {comparison.setting.queries}",
@@ -185,6 +197,7 @@ def _shown(value: object) -> object:
 def as_json(comparison: Comparison) -> str:
     """Everything that was found, as JSON: the frames, row by row. What is not known or infinite is null."""
     plain = {
+        "schema": SCHEMA,
         "version": version("mteb-longembed"),
         "written": comparison.written,
         "identity": comparison.identity,
@@ -193,13 +206,22 @@ def as_json(comparison: Comparison) -> str:
         "n_queries": comparison.setting.n_queries,
         "n_clusters": comparison.setting.n_clusters,
         "n_documents": comparison.n_documents,
+        "is_complete": comparison.is_complete,
         "signature": comparison.signature,
         "advice": {**asdict(comparison.advice), "answer": comparison.advice.answer},
         "notes": [note._asdict() for note in comparison.notes],
-        "candidates": _records(comparison.summary.reset_index()),
+        "candidates": [_plain(row.as_dict()) for row in comparison.rows],
         "by_split": _records(comparison.by_split),
     }
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON has them: null for what is not known or infinite."""
+    return {
+        key: None if isinstance(value, float) and not is_number(value) else value
+        for key, value in values.items()
+    }
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

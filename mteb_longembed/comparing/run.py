@@ -131,6 +131,17 @@ class Runner:
             gc.collect()
             torch.cuda.empty_cache()  # nothing without CUDA
 
+    def is_finished(self, candidate: Candidate) -> bool:
+        """Return whether earlier runs have kept all scores of a candidate."""
+        return all(self.cache.find(candidate.meta, split) is not None for split in self.splits)
+
+    def speed(self, candidate: Candidate) -> float | None:
+        """Return the tokens of documents that the model of a candidate encodes in a second; None if not known."""
+        try:
+            return self._cost(candidate).tokens_per_second
+        except (LongEmbedError, OSError):
+            return None  # what is wrong with it is said when it runs
+
     # ---- costs -------------------------------------------------------------------------------------------
 
     @cached_property

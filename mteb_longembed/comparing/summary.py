@@ -1,102 +1,194 @@
-"""From the frame of scores to one frame of candidates: how good each is, how surely, and what the word for that is."""
+"""From the scores of each query to one row a candidate: intervals, differences to the best, standing, cost."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import pandas as pd
 
-from mteb_longembed.evaluation.resampling import LEAST_CLUSTERS, Resamples, resample
+from mteb_longembed.evaluation.resampling import LEAST_CLUSTERS, Interval, Resamples, resample
 
-from .candidates import Candidate, short_names
+from .candidates import Candidate, Kind, short_names
 from .costs import Cost
 
 #: The columns of every frame of scores: one row for each query. `score` is the ranking metric, from 0 to 1; `is_tied`
-#: says that it is a mean over orders of documents with equal scores; `clusters` has the labels by which queries belong
-#: together. Other metrics follow under their own names.
+#: says that it is a mean over orders of documents with equal scores; `clusters` has the labels of the clusters that the
+#: query belongs to. Other metrics follow under their own names.
 COLUMNS = ("candidate", "task", "split", "query", "clusters", "score", "is_tied")
-#: So many queries are asked for where there are too few for any claim.
+#: Number of queries that is asked for where there are too few for any claim.
 LEAST_QUERIES = 40
-#: What is less than so many points behind all others in at least this share of resamples is good enough.
+#: A candidate less than this many points behind all others in at least this share of resamples is good enough.
 MARGIN = 2.0
 ENOUGH_SHARE = 0.95
 
-GOOD_ENOUGH = "good enough"
-MAY_BE_BEST = "may be best"
-BEHIND = "behind"
+#: `best`: the highest score. `behind`: the interval of the difference to it excludes 0. `not separated`: it holds 0.
+Standing = Literal["best", "not separated", "behind"]
+BEST: Standing = "best"
+NOT_SEPARATED: Standing = "not separated"
+BEHIND: Standing = "behind"
+_NO_INTERVAL = Interval(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What a comparison found about a candidate. Scores are in percent, differences in points.
+
+    Args:
+        id: of the candidate.
+        label: its short name.
+        kind: of candidate.
+        base: as the user wrote it; empty for BM25.
+        is_base: whether it is the base without extension.
+        expand: the model that expands the queries of a BM25; empty for none.
+        chunker: the name of a user's chunker; empty for none.
+        name: by which it is loaded.
+        passes: the name of the pass that gives its vectors.
+        trained_len: of the base, in tokens.
+        target_len: number of tokens of a document that it reads; None for all.
+        score: with its 95 % interval.
+        to_best: the paired difference to the highest score with its interval, whose upper end is corrected for the
+            number of candidates; nan for the best itself.
+        standing: see `Standing`.
+        near_share: the share of resamples in which it is less than `MARGIN` points behind all others.
+        is_same: whether it scores every query as the best does.
+        cost: of encoding and keeping the documents.
+        metrics: further metrics with their intervals, by their names.
+    """
+
+    id: str
+    label: str
+    kind: Kind
+    base: str = ""
+    is_base: bool = False
+    expand: str = ""
+    chunker: str = ""
+    name: str = ""
+    passes: str = ""
+    trained_len: int | None = None
+    target_len: int | None = None
+    score: Interval = _NO_INTERVAL
+    to_best: Interval = _NO_INTERVAL
+    standing: Standing = NOT_SEPARATED
+    near_share: float = 0.0
+    is_same: bool = False
+    cost: Cost = field(default_factory=Cost)
+    metrics: Mapping[str, Interval] = field(default_factory=dict)
+
+    @property
+    def is_good_enough(self) -> bool:
+        """Whether it is near the best, or the best, in nearly all resamples."""
+        return self.near_share >= ENOUGH_SHARE
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as plain values, each interval in three: the mean, `_low` and `_high`."""
+        values = asdict(self)
+        metrics: dict[str, dict[str, float]] = values.pop("metrics")
+        values |= values.pop("cost")
+        for name in ("score", "to_best"):
+            values |= _spread(name, values[name])
+        for name, interval in metrics.items():
+            values |= _spread(name, interval)
+        return values
+
+
+def _spread(name: str, interval: Mapping[str, float]) -> dict[str, float]:
+    return {name: interval["mean"], f"{name}_low": interval["low"], f"{name}_high": interval["high"]}
+
+
+def frame_of(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return rows as a table, by the ids of candidates."""
+    return (
+        pd.DataFrame([row.as_dict() for row in rows])
+        .rename(columns={"id": "candidate"})
+        .set_index("candidate")
+    )
 
 
 def summarise(
-    scores: pd.DataFrame, candidates: Sequence[Candidate], costs: Mapping[str, Mapping[str, Any]]
-) -> pd.DataFrame:
-    """One row for each candidate, the best first, by its id. Scores are in percent, differences in points.
-
-    `near_share` is the share of resamples in which a candidate is less than `MARGIN` points behind all others.
-    `standing` is the word for it: `good enough`, `behind` (surely behind the highest score), or else `may be best`.
-    `to_best` is the paired difference to the highest score with its 95 % interval; NaN stands for what there is not.
+    scores: pd.DataFrame, candidates: Sequence[Candidate], costs: Mapping[str, Cost] | None = None
+) -> list[Row]:
+    """Return one row for each candidate, the best first.
 
     Args:
         scores: `COLUMNS`, and perhaps further metrics.
         candidates: what they are.
-        costs: by their ids: the fields of `Cost`. What is left out costs nothing.
+        costs: by their ids. A candidate without one costs nothing.
     """
     by_id = {candidate.id: candidate for candidate in candidates}
     samples = resamples_of(scores, list(by_id))
-    # of equal ones a base is first, because it is the simplest; and words that need a model are last
+    # of equal ones a base is first, because it is the simplest; and BM25 with a model is last
     order = sorted(
         by_id, key=lambda name: (-samples.means[name], not by_id[name].is_base, by_id[name].expand)
     )
     labels = short_names([by_id[name] for name in order])
     near_shares = samples.near_shares(order, MARGIN / 100)
+    metrics = _further_metrics(scores, order)
     rows = []
     for name in order:
         candidate = by_id[name]
-        row: dict[str, Any] = {
-            "candidate": name,
-            "label": labels[name],
-            "kind": candidate.kind,
-            "base": candidate.base,
-            "is_base": candidate.is_base,
-            "expand": candidate.expand,
-            "chunker": getattr(candidate.chunker, "name", ""),
-            "encoder": candidate.name,
-            "passes": candidate.passes,
-            "trained_len": candidate.trained_len,
-            "target_len": candidate.target_len,
-            "standing": MAY_BE_BEST,
-            "near_share": near_shares[name],
-            "is_same": name != order[0] and samples.n_differing(order[0], name) == 0,
-            **_interval(samples, name),
-            **dict.fromkeys(("to_best", "to_best_low", "to_best_high"), math.nan),
-        }
-        if name != order[0]:
-            points = samples.difference(order[0], name).scaled(100)
-            row |= {"to_best": points.mean, "to_best_low": points.low, "to_best_high": points.high}
-        if samples.n_clusters >= LEAST_CLUSTERS and len(order) > 1:
-            if row["near_share"] >= ENOUGH_SHARE:
-                row["standing"] = GOOD_ENOUGH
-            elif samples.is_behind(name, order):
-                row["standing"] = BEHIND
-        rows.append({**row, **asdict(Cost()), **costs.get(name, {})})
-    summary = pd.DataFrame(rows).set_index("candidate")
+        to_best = _NO_INTERVAL
+        standing = NOT_SEPARATED
+        if name == order[0]:
+            standing = BEST
+        else:
+            to_best = samples.to_best(name, order).scaled(100)
+            if samples.n_clusters >= LEAST_CLUSTERS and to_best.high < 0:
+                standing = BEHIND
+        rows.append(
+            Row(
+                id=name,
+                label=labels[name],
+                kind=candidate.kind,
+                base=candidate.base,
+                is_base=candidate.is_base,
+                expand=candidate.expand,
+                chunker=getattr(candidate.chunker, "name", ""),
+                name=candidate.name,
+                passes=candidate.passes,
+                trained_len=candidate.trained_len,
+                target_len=candidate.target_len,
+                score=samples.mean(name).scaled(100),
+                to_best=to_best,
+                standing=standing,
+                near_share=near_shares[name],
+                is_same=name != order[0] and samples.n_differing(order[0], name) == 0,
+                cost=(costs or {}).get(name, Cost()),
+                metrics=metrics[name],
+            )
+        )
+    return rows
+
+
+def _further_metrics(scores: pd.DataFrame, names: Sequence[str]) -> dict[str, dict[str, Interval]]:
+    """Return each candidate's other metrics, in percent."""
+    found: dict[str, dict[str, Interval]] = {name: {} for name in names}
     for metric in scores.columns.difference(COLUMNS, sort=False):
         known = scores.dropna(subset=[metric])
-        of_metric = resamples_of(known.assign(score=known[metric]), order)
-        for name in order:
-            interval = _interval(of_metric, name)
-            summary.loc[name, [metric, f"{metric} low", f"{metric} high"]] = list(interval.values())
-    return summary
+        samples = resamples_of(known.assign(score=known[metric]), names)
+        for name in names:
+            found[name][metric] = samples.mean(name).scaled(100)
+    return found
 
 
-def _interval(samples: Resamples, name: str) -> dict[str, float]:
-    """A candidate's score in percent, with its interval."""
-    interval = samples.mean(name).scaled(100)
-    return {"score": interval.mean, "low": interval.low, "high": interval.high}
+def queries_to_separate(rows: Sequence[Row], n_queries: int) -> int | None:
+    """Return about how many more queries would separate the first two rows; None if they are, or score the same.
+
+    An interval shrinks with the square root of the number of queries, if these are like those that were asked.
+    """
+    if len(rows) < 2 or rows[1].standing == BEHIND or not rows[1].to_best.mean < 0:
+        return None
+    half = rows[1].to_best.high - rows[1].to_best.mean
+    needed = n_queries * (half / rows[1].to_best.mean) ** 2
+    if not math.isfinite(needed):
+        return None
+    return max(math.ceil(needed) - n_queries, 1)
 
 
 def resamples_of(scores: pd.DataFrame, names: Sequence[str]) -> Resamples:
-    """Candidates on the queries that all have answered. All tasks weigh the same, and all splits of one."""
+    """Resample candidates on the queries that all have answered. All tasks weigh the same, and all splits of one."""
     by_split = []
     labels = []
     tasks = []
@@ -111,17 +203,17 @@ def resamples_of(scores: pd.DataFrame, names: Sequence[str]) -> Resamples:
 
 
 def by_split(scores: pd.DataFrame) -> pd.DataFrame:
-    """The score of each candidate on each split, in percent, with its interval."""
+    """Return the score of each candidate on each split, in percent, with its interval."""
     rows = []
     for (task, split), part in scores.groupby(["task", "split"], sort=False):
         names = list(part["candidate"].unique())
         samples = resamples_of(part, names)
-        rows += [
-            {"candidate": name, "task": task, "split": split, **_interval(samples, name)} for name in names
-        ]
+        for name in names:
+            interval = asdict(samples.mean(name).scaled(100))
+            rows.append({"candidate": name, "task": task, "split": split, **_spread("score", interval)})
     return pd.DataFrame(rows)
 
 
 def is_number(value: object) -> bool:
-    """Whether a cell of a frame has a finite number."""
+    """Return whether a value is a finite number."""
     return isinstance(value, (int, float)) and math.isfinite(value)

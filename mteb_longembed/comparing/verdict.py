@@ -1,19 +1,19 @@
-"""What a comparison says: which candidate to use, in three lines; what would mislead if nobody said it; a gate."""
+"""The answer of a comparison: which candidate to use, in three lines; cautions; a gate."""
 
 import json
 import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.resampling import LEAST_CLUSTERS
+from mteb_longembed.names import absolute_name, with_preset
 
-from .costs import CLEARLY
-from .summary import BEHIND, GOOD_ENOUGH, LEAST_QUERIES, MARGIN, is_number, resamples_of
+from .summary import BEHIND, LEAST_QUERIES, MARGIN, Row, is_number, queries_to_separate, resamples_of
 
 #: This many of those that may be best are named, if they are within the margin in at least this share of resamples.
 _NAMED = 3
@@ -105,17 +105,17 @@ class Advice:
         return use, self.certainty, self.price
 
 
-def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
-    """Choose by a fixed rule: the cheapest of those that are good enough; if none is, the one with the highest score.
+def advise(rows: Sequence[Row], setting: Setting | None = None, *, unfinished: str = "") -> Advice:
+    """Choose by a fixed rule: the cheapest candidate that is good enough; if none is, the highest score.
 
     Args:
-        summary: as `summarise` makes it.
+        rows: as `summarise` makes them.
         setting: what the candidates ran on.
+        unfinished: how much has run, if not all has.
     """
     setting = setting or Setting()
-    rows = list(summary.itertuples())
     best = rows[0]
-    good = [row for row in rows if row.standing == GOOD_ENOUGH]
+    good = [row for row in rows if row.is_good_enough]
     recommended = best
     verdict: Verdict = "undecided"
     if setting.n_clusters < LEAST_CLUSTERS:
@@ -125,43 +125,46 @@ def advise(summary: pd.DataFrame, setting: Setting | None = None) -> Advice:
     elif good:
         recommended = cheapest(good)
         verdict = "good enough"
-        if [row.Index for row in good] == [best.Index]:
+        if [row.id for row in good] == [best.id]:
             verdict = "winner"
     typed = ""
     # a scorer or a run of the user's has no name that we load
     if verdict != "nothing" and recommended.kind != "own":
         typed = type_next(recommended, setting)
-    sentences = (
-        _use(verdict, recommended, rows),
-        _certainty(verdict, recommended, rows, setting),
-        _price(recommended),
-    )
-    return Advice(verdict, best.Index, recommended.Index, typed, *sentences)
+    use = _use(verdict, recommended, rows)
+    if unfinished:
+        use = f"{unfinished}. So far: {use[0].lower()}{use[1:]}"
+    sentences = (use, _certainty(verdict, recommended, rows, setting), _price(recommended, rows))
+    return Advice(verdict, best.id, recommended.id, typed, *sentences)
 
 
 # ---- beside the answer
 
 
-def cautions(scores: pd.DataFrame, summary: pd.DataFrame) -> list[Note]:
-    """Facts about models that would mislead if nobody said them."""
+def cautions(scores: pd.DataFrame, rows: Sequence[Row]) -> list[Note]:
+    """Return facts about models that would mislead if nobody said them."""
     sentences = []
-    for row in summary[summary["is_base"]].itertuples():
-        if is_number(row.trained_len) and 0 < row.longest <= row.trained_len:
+    for row in rows:
+        if not row.is_base:
+            continue
+        cost = row.cost
+        if row.trained_len is not None and 0 < cost.longest <= row.trained_len:
             sentences.append(
-                f"Your documents are short: the longest has {row.longest:,.0f} tokens, and {row.label} reads "
+                f"Your documents are short: the longest has {cost.longest:,.0f} tokens, and {row.label} reads "
                 f"{row.trained_len:,.0f}. A longer window changes nothing."
             )
-        if row.share_unknown >= UNKNOWN:
+        if cost.share_unknown >= UNKNOWN:
             sentences.append(
-                f"{percent(row.share_unknown)} of the documents' tokens are unknown to the tokenizer of {row.label}: "
+                f"{percent(cost.share_unknown)} of the documents' tokens are unknown to the tokenizer of {row.label}: "
                 "they count as not read."
             )
     n_tied = scores.groupby("candidate")["is_tied"].sum()
     most = n_tied.idxmax()
     if n_tied[most]:
+        (label,) = (row.label for row in rows if row.id == most)
         sentences.append(
-            f"{summary.loc[most, 'label']} gives documents equal scores where that decides ({n_tied[most]:,} queries): "
-            "each such query counts with its mean over all orders of them."
+            f"{label} gives documents equal scores where that decides ({n_tied[most]:,} queries): each such query "
+            "counts with its mean over all orders of them."
         )
     return [Note("caution", sentence) for sentence in sentences]
 
@@ -192,53 +195,43 @@ def gate(scores: pd.DataFrame, setting: Setting, first: str, named: str) -> tupl
 # ---- cost
 
 
-def cost(row: Any) -> tuple[float, float]:
-    """The seconds in which all documents are encoded, and the bytes of a document's vectors; nan if not known."""
+def size_of(row: Row) -> tuple[float, bool]:
+    """Return the bytes of a document's vectors, nan if not known, and whether terms need more (an index, a model)."""
+    n_bytes = 0.0 if row.kind == "bm25" else float(row.cost.bytes or math.nan)
+    return n_bytes, row.kind == "fusion" or bool(row.expand)
+
+
+def operations_of(row: Row) -> float:
+    """Return the operations that encode a document; nan if not known."""
     if row.kind == "bm25":
-        return 0.0, 0.0
-    seconds = row.tokens / float(row.tokens_per_second or math.nan)
-    if not is_number(row.bytes):
-        return seconds, math.nan
-    return seconds, float(row.bytes)
+        return 0.0
+    return math.nan if row.cost.flops is None else row.cost.flops
 
 
-def _index(row: Any) -> tuple[float, bool]:
-    """What a candidate keeps: bytes of vectors, and whether words need more than vectors (an index, or a model)."""
-    return cost(row)[1], row.kind == "fusion" or bool(row.expand)
+def cheapest(rows: Sequence[Row]) -> Row:
+    """Return the cheapest candidate: the one that keeps least, of rows in falling order of their scores.
 
-
-def is_faster(one: Any, other: Any) -> bool:
-    """Whether one candidate encodes all documents in clearly less time, by more than both speeds vary.
-
-    Times of two devices are not compared.
-    """
-    seconds = cost(one)[0] * (1 + one.speed_spread)
-    others = cost(other)[0] / (1 + other.speed_spread)
-    return bool(one.device == other.device and CLEARLY * seconds < others)
-
-
-def cheapest(rows: Sequence[Any]) -> Any:
-    """The cheapest of some candidates, the highest score first; of those that keep as much, the highest score.
-
-    What keeps less than the first one must not be slower; what keeps as much must be faster.
+    A candidate that keeps less than the first one must not need more operations; one that keeps as much must need
+    fewer. Of those that keep as much, the first one is taken.
     """
     first = rows[0]
-    best_of: dict[tuple[float, bool], Any] = {}
+    best_of: dict[tuple[float, bool], Row] = {}
     for row in rows[1:]:
-        has_less = _index(row) < _index(first) and not is_faster(first, row)
-        if has_less or (_index(row) == _index(first) and is_faster(row, first)):
-            best_of.setdefault(_index(row), row)
-    return min(best_of.values(), key=_index, default=first)
+        needs_more = operations_of(row) > operations_of(first)
+        has_less = size_of(row) < size_of(first) and not needs_more
+        if has_less or (size_of(row) == size_of(first) and operations_of(row) < operations_of(first)):
+            best_of.setdefault(size_of(row), row)
+    return min(best_of.values(), key=size_of, default=first)
 
 
-def cheapest_named(rows: Sequence[Any]) -> Any:
-    """The cheapest candidate beside the first one that may well be within the margin; else the first one itself.
+def cheapest_named(rows: Sequence[Row]) -> Row:
+    """Return the cheapest candidate beside the first one that may well be within the margin; else the first one.
 
     The best one of its class of cost speaks for it: if that one is not near, nobody is named.
     """
     cheap = cheapest(rows)
-    while cheap.Index != rows[0].Index and cheap.near_share < NAMED_SHARE:
-        rows = [row for row in rows if _index(row) != _index(cheap) or row.Index == rows[0].Index]
+    while cheap.id != rows[0].id and cheap.near_share < NAMED_SHARE:
+        rows = [row for row in rows if size_of(row) != size_of(cheap) or row.id == rows[0].id]
         cheap = cheapest(rows)
     return cheap
 
@@ -246,7 +239,7 @@ def cheapest_named(rows: Sequence[Any]) -> Any:
 # ---- sentences
 
 
-def _use(verdict: Verdict, row: Any, rows: Sequence[Any]) -> str:
+def _use(verdict: Verdict, row: Row, rows: Sequence[Row]) -> str:
     reasons = {
         "only": "there is nothing to compare it with.",
         "winner": "it alone is good enough.",
@@ -258,71 +251,95 @@ def _use(verdict: Verdict, row: Any, rows: Sequence[Any]) -> str:
         return f"Use {row.label}: {reasons[verdict]}"
     sentence = f"Use {row.label} for now: it has the highest score, but these queries do not decide."
     cheap = cheapest_named(rows)
-    if cheap.Index == row.Index:
+    if cheap.id == row.id:
         return sentence
     share = percent(cheap.near_share)
     return f"{sentence} {cheap.label} is cheaper, and less than {MARGIN:g} points behind in {share} of the resamples."
 
 
-def _certainty(verdict: Verdict, row: Any, rows: Sequence[Any], setting: Setting) -> str:
+def _certainty(verdict: Verdict, row: Row, rows: Sequence[Row], setting: Setting) -> str:
     if verdict == "nothing":
         return (
             f"{setting.queries} cannot decide anything: judge {LEAST_QUERIES} or more, about different documents, and "
             "compare again."
         )
     if verdict == "only":
-        return f"It scores {row.score:.1f} on {setting.queries}."
+        return f"It scores {row.score.mean:.1f} on {setting.queries}."
     sentence = (
-        f"It scores {row.score:.1f} and is less than {MARGIN:g} points behind all others in {percent(row.near_share)} "
-        f"of the resamples of {setting.queries}"
+        f"It scores {row.score.mean:.1f} and is less than {MARGIN:g} points behind all others in "
+        f"{percent(row.near_share)} of the resamples of {setting.queries}"
     )
     rivals = [one for one in rows if one.standing != BEHIND and one.near_share >= _LEAST_SHARE]
     rivals = sorted(rivals, key=lambda one: (-one.near_share, one.label))
-    named = [f"{one.label} ({percent(one.near_share)})" for one in rivals if one.Index != row.Index]
-    if verdict != "undecided" or not named:
-        return f"{sentence}."
+    named = [f"{one.label} ({percent(one.near_share)})" for one in rivals if one.id != row.id]
     if len(named) > _NAMED:
         named[_NAMED:] = [f"{len(named) - _NAMED} more"]
-    return f"{sentence}; {', '.join(named)} may be best too."
+    if verdict == "undecided" and named:
+        sentence += f"; not separated from it: {', '.join(named)}"
+    more = queries_to_separate(rows, setting.n_queries)
+    if verdict != "undecided" or more is None:
+        return f"{sentence}."
+    return f"{sentence}. About {_rounded(more)} more such queries would separate the first two."
 
 
-def _price(row: Any) -> str:
-    """What a candidate costs, and how much of the text it reads."""
+def _rounded(n: int) -> str:
+    """Round to two digits: it is an estimate.
+
+    >>> _rounded(7), _rounded(1234)
+    ('7', '1,200')
+    """
+    digits = max(len(str(n)) - 2, 0)
+    return f"{round(n, -digits):,}"
+
+
+def _price(row: Row, rows: Sequence[Row]) -> str:
+    """Return what a candidate costs, and how much of the text it reads."""
     if row.kind == "bm25" and not row.expand:
-        return "It encodes nothing and keeps no vectors; its index holds the words."
+        return "It encodes nothing and keeps no vectors; its index holds the terms."
+    cost = row.cost
     parts = []
     if row.expand:
-        parts.append(f"encodes each word once, about {row.tokens:,.0f} tokens")
-    if is_number(row.tokens_per_second):
-        parts.append(f"encodes {row.tokens_per_second:,.0f} tokens a second")
-    if is_number(row.bytes):
-        parts.append(f"keeps {row.bytes / 1024:,.1f} KB of vectors a document")
-    if is_number(row.share_read) and row.kind != "bm25":
-        parts.append(f"reads {percent(row.share_read)} of the text")
+        parts.append(f"encodes each term once, about {cost.tokens:,.0f} tokens")
+    times = times_base(row, rows)
+    if times is not None and not row.is_base:
+        parts.append(f"needs {times:.3g} times the operations of the base")
+    if is_number(cost.bytes):
+        parts.append(f"keeps {cost.bytes / 1024:,.1f} KB of vectors a document")  # type: ignore[operator]
+    if is_number(cost.share_read) and row.kind != "bm25":
+        parts.append(f"reads {percent(cost.share_read)} of the text")
     if row.kind == "fusion":
-        parts.append("has an index of words too")
+        parts.append("has an index of terms too")
     if not parts:
         return "What it costs is not known here."
     return f"It {', '.join(parts)}."
 
 
-def type_next(row: Any, setting: Setting) -> str:
+def times_base(row: Row, rows: Sequence[Row]) -> float | None:
+    """Return how many times the operations of its base a candidate needs for a document; None if not known."""
+    for base in rows:
+        if base.is_base and base.base == row.base and base.cost.flops and row.cost.flops is not None:
+            return row.cost.flops / base.cost.flops
+    return None
+
+
+def type_next(row: Row, setting: Setting) -> str:
     """A command, or a line of Python, that uses a candidate and has its full name.
 
     A name with settings of search is a search and not a model; a model of mteb's own is not ours to load.
     """
     if row.chunker:
-        return f"mteb_longembed.search({json.dumps(row.encoder, ensure_ascii=False)}, chunker={row.chunker})"
+        return f"mteb_longembed.search({json.dumps(row.name, ensure_ascii=False)}, chunker={row.chunker})"
+    typed = with_preset(absolute_name(row.id))
     if setting.corpus is not None:
-        words = ["mteb-longembed", "search", row.Index, "--corpus", setting.corpus]
+        words = ["mteb-longembed", "search", typed, "--corpus", setting.corpus]
         if setting.language is not None:
             words += ["--language", setting.language]
         return f'{shlex.join(words)} "YOUR QUESTION"'
     # `mteb run -m bm25` is mteb's own BM25
-    runs_in_mteb = row.kind == "api" or (row.kind == "bm25" and row.Index != "bm25")
+    runs_in_mteb = row.kind == "api" or (row.kind == "bm25" and row.id != "bm25")
     if runs_in_mteb and setting.tasks:
-        return shlex.join(["mteb", "run", "-m", row.Index, "-t", *setting.tasks])
-    name = json.dumps(row.Index, ensure_ascii=False)
+        return shlex.join(["mteb", "run", "-m", typed, "-t", *setting.tasks])
+    name = json.dumps(typed, ensure_ascii=False)
     if row.kind not in ("api", "bm25", "search", "fusion"):
         return f"mteb_longembed.load({name})"
     if setting.language is not None:

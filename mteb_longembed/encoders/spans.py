@@ -107,6 +107,20 @@ def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None
         yield groups
 
 
+def run_lengths(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> np.ndarray:
+    """Return the numbers of tokens that run together for rows of token ids: whole texts, or their windows."""
+    strategy = model.backbone.strategy
+    lengths: list[int] = []
+    for row in rows:
+        if not (model.backbone.cuts and strategy.changes(len(row))):
+            lengths.append(len(row))
+            continue
+        bounds = model.backbone.features_of([row], prompt)[BOUNDS]
+        cut: Any = windows_of(bounds, strategy)
+        lengths += (cut.windows >= 0).sum(1).tolist()
+    return np.array(lengths)
+
+
 def tokens_of(span: Span, offsets: Sequence[Span], number: int, text: str) -> Tensor:
     """The tokens of a text that overlap a span of characters; `number` is that of the text in messages."""
     start, end = span

@@ -159,17 +159,18 @@ class Resamples:
             shares[name] = float(is_near.mean())
         return shares
 
-    def is_behind(self, name: str, names: Sequence[str]) -> bool:
-        """Whether a candidate is surely behind the highest of some, also if that is only the luckiest of many equals.
+    def to_best(self, name: str, names: Sequence[str]) -> Interval:
+        """Return the difference of a candidate to the highest of several, with an interval that allows for the choice.
 
-        In the resamples of equal candidates the highest is, in at most 2.5 %, as many standard errors above this one as
-        it is here; and the interval of the difference lies below 0.
+        The highest of many may be only the luckiest. So the upper end is as many standard errors above the difference
+        as the highest of equal candidates is above this one in 2.5 % of the resamples.
         """
         best = max(names, key=self.means.__getitem__)
-        if name == best or not self.difference(best, name).high < 0:
-            return False
+        interval = self.difference(best, name)
+        if name == best or self.n_clusters == 1:
+            return interval
         b = self.names.index(name)
-        above = -math.inf
+        own_error = 0.0
         by_chance = np.full(N_RESAMPLES, -math.inf)
         for other in names:
             a = self.names.index(other)
@@ -177,10 +178,14 @@ class Resamples:
             seen, unseen = self._pair(b, a)
             spread = seen + unseen * np.sign(0.5 - self._luck[:, b])
             error = float(spread.std())
+            if other == best:
+                own_error = error
             if other != name and error > _EQUAL:
-                above = max(above, (self.means[other] - self.means[name]) / error)
                 np.maximum(by_chance, spread / error, out=by_chance)
-        return float((by_chance >= above).mean()) <= (1 - CONFIDENCE) / 2
+        if own_error <= _EQUAL:
+            return interval
+        reach = own_error * float(np.quantile(by_chance, 1 - (1 - CONFIDENCE) / 2))
+        return Interval(interval.mean, interval.low, max(interval.high, interval.mean + reach))
 
     def _pair(self, a: int, b: int) -> tuple[Array, Array]:
         """How far the difference `b - a` deviates in each resample by the seen clusters, and by what was not seen."""
