@@ -7,9 +7,10 @@ on any SentenceTransformer. Our engine decides only when a text is tokenised and
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -60,6 +61,8 @@ class LongTransformer(Transformer):
     #: Name and revision of the base that the model was made from.
     base_name: str = ""
     base_revision: str | None = None
+    #: What the base's card says of licence, language and base model.
+    base_facts: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, *args: Any, longembed: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -207,7 +207,7 @@ def test_scores_that_are_no_matrix_of_queries_and_documents_are_told(tmp_path, g
 
 def test_scores_may_be_lists_tensors_and_integers_and_minus_infinity_is_not_ranked(tmp_path) -> None:
     split = split_of(tmp_path, 4)
-    for given in (
+    for matrix in (
         np.eye(4).tolist(),
         torch.eye(4),
         np.eye(4, dtype=int),
@@ -218,4 +218,4 @@ def test_scores_may_be_lists_tensors_and_integers_and_minus_infinity_is_not_rank
             def scores(self, queries: Any) -> Any:
                 return self.matrix
 
-        assert evaluate(Given(given), split)["score"].tolist() == [1, 1, 1, 1]
+        assert evaluate(Given(matrix), split)["score"].tolist() == [1, 1, 1, 1]
