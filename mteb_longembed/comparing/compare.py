@@ -25,7 +25,7 @@ from mteb_longembed.evaluation.metrics import read_metric
 from mteb_longembed.evaluation.resampling import N_RESAMPLES, SEED
 from mteb_longembed.evaluation.sampling import sampled
 from mteb_longembed.evaluation.split import Split, splits_of
-from mteb_longembed.files import is_terminal, make_folder, printable
+from mteb_longembed.files import counted, is_terminal, make_folder, printable
 from mteb_longembed.hub import silence
 from mteb_longembed.retrieval.chunks import Chunker
 from mteb_longembed.retrieval.scorer import Scorer
@@ -316,7 +316,7 @@ def _run_all(
                 run(_further(done, runner.splits, leave_out), 0)  # words are those of before
     except KeyboardInterrupt:
         left = {one.id for one in runner.candidates} - {one.candidate.id for one in done}
-        leave_out(f"{len(left):,} candidates and fusions have not run: {INTERRUPTED}")
+        leave_out(f"{counted(len(left), 'candidate has', 'candidates have')} not run: {INTERRUPTED}")
         return done, False
     return done, True
 
@@ -365,7 +365,7 @@ def _comparison(
     own = splits[0].task
     corpus = None
     if isinstance(own, OwnData) and isinstance(own.corpus_source, Path):
-        corpus = str(own.corpus_source)
+        corpus = str(own.corpus_source.resolve())
     setting = Setting(
         # `mteb run` knows neither the tasks of own data nor a sample, which has a name of its own
         tasks=[task for task in tasks if is_known_task(task)],

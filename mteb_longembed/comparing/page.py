@@ -36,7 +36,8 @@ _LEGEND = {
     "to best": "To best: the mean difference to the highest score on the same queries, in points, with its 95 % "
     "interval; same: no query differs.",
     NEAR: f"Within {MARGIN:g}: the share of resamples in which it is less than {MARGIN:g} points behind all others. "
-    "Each resample also holds a document that nobody has asked about, so few documents never show it.",
+    "Each resample also holds a document that nobody has asked about, so few documents never show it. "
+    "In one resample several can be so near, so these shares may add up to more than 100 %.",
     "standing": f"Standing: good enough (within {MARGIN:g} points in at least {100 * ENOUGH_SHARE:g} %), behind "
     "(surely behind the highest score, also if that is only the luckiest of many), may be best (all others).",
     "tokens/s": "Tokens/s: on the same documents, once for each pass. To count as faster, a candidate must encode all "

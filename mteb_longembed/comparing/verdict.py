@@ -11,6 +11,7 @@ import pandas as pd
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.resampling import LEAST_GROUPS
+from mteb_longembed.files import counted
 
 from .costs import CLEARLY
 from .summary import BEHIND, GOOD_ENOUGH, LEAST_QUERIES, MARGIN, is_number, resamples_of
@@ -63,15 +64,10 @@ class Setting:
         >>> Setting(n_queries=1527, n_groups=197).queries
         '1,527 queries in 197 groups'
         """
-        asked = f"{self.n_queries:,} queries"
-        if self.n_queries == 1:
-            asked = "1 query"
+        asked = counted(self.n_queries, "query", "queries")
         if self.n_groups == self.n_queries:
             return asked
-        groups = f"{self.n_groups:,} groups"
-        if self.n_groups == 1:
-            groups = "1 group"
-        return f"{asked} in {groups}"
+        return f"{asked} in {counted(self.n_groups, 'group', 'groups')}"
 
 
 @dataclass(frozen=True)
@@ -283,7 +279,7 @@ def _certainty(verdict: Verdict, row: Any, rows: Sequence[Any], setting: Setting
         return f"{sentence}."
     if len(named) > _NAMED:
         named[_NAMED:] = [f"{len(named) - _NAMED} more"]
-    return f"{sentence}; {', '.join(named)} may be best too."
+    return f"{sentence}; {', '.join(named)} may be best too (in one resample several can be so near)."
 
 
 def _price(row: Any) -> str:

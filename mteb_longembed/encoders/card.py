@@ -21,10 +21,11 @@ _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 def facts_in(card: str | None) -> dict[str, Any]:
     """Return what the text of a card says of licence, language and base model; nothing if it cannot be read."""
     try:
-        data = ModelCard(card or "", ignore_metadata_errors=True).data.to_dict()
+        data: Any = ModelCard(card or "", ignore_metadata_errors=True).data
+        facts = data.to_dict()
     except Exception:  # of the library for YAML, which is not ours to name
         return {}
-    return {key: data[key] for key in _FACTS if data.get(key)}
+    return {key: facts[key] for key in _FACTS if facts.get(key)}
 
 
 def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:

@@ -262,7 +262,7 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
         # documents up to the trained length read each `step`-th row of a table that is interpolated already
         first.table.keep(first.table.weight.detach(), step)
         first.config.max_position_embeddings = len(first.table.weight)
-    first.base_facts = facts_in(cast("Any", base)._model_card_text) or getattr(first, "base_facts", {})
+    first.base_facts = facts_in(cast("Any", base)._model_card_text) or first.base_facts
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
     settings = settings_of(base)
     head = Head.of(base)

@@ -7,10 +7,9 @@ on any SentenceTransformer. Our engine decides only when a text is tokenised and
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -62,7 +61,7 @@ class LongTransformer(Transformer):
     base_name: str = ""
     base_revision: str | None = None
     #: What the base's card says of licence, language and base model.
-    base_facts: Mapping[str, Any] = MappingProxyType({})
+    base_facts: dict[str, Any] = {}
 
     def __init__(self, *args: Any, longembed: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -15,6 +15,7 @@ from mteb_longembed.data.text_table import stored_table
 from mteb_longembed.data.texts import ENGLISH
 from mteb_longembed.encoders.tokens import read_given, without_surrogates
 from mteb_longembed.errors import InputError
+from mteb_longembed.files import counted
 from mteb_longembed.hub import silence
 
 from .chunks import Chunker, warn_of_cut_chunks
@@ -88,7 +89,7 @@ class Searcher:
         return len(self._documents) + len(self.empty)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({full_name(self.scorer.meta)}, {len(self):,} documents)"
+        return f"{type(self).__name__}({full_name(self.scorer.meta)}, {counted(len(self), 'document', 'documents')})"
 
     def __reduce__(self) -> str:
         raise InputError(
