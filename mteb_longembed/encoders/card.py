@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
@@ -67,7 +68,7 @@ def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
     )
 
 
-def adapted_card(name: str, base: str, how: str, facts: Mapping[str, Any]) -> str:
+def adapted_card(name: str, base: str, how: str, facts: Mapping[str, Any] = MappingProxyType({})) -> str:
     """The card of a model of stock modules that `adapt` made of a base; a base on the hub is linked.
 
     Args:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import sqlite3
 import warnings
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ STORE_VARIABLE = "MTEB_LONGEMBED_STORE"
 #: The largest size of the file, in GiB.
 SIZE_VARIABLE = "MTEB_LONGEMBED_STORE_GIB"
 _DEFAULT_GIB = 8.0
-FILE = "embeddings-6.sqlite"
+FILE = "embeddings-7.sqlite"
 #: Seconds that a process waits for the transaction of another process.
 _PATIENCE = 60.0
 #: The part of all rows that goes when the file is full, oldest rows first.
@@ -71,16 +72,17 @@ class EmbeddingStore:
         return cls(folder.expanduser(), int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
-        """The matrices of those keys that the store has."""
+        """The matrices of those keys that the store has. A row whose checksum is wrong does not count."""
         found: dict[bytes, np.ndarray] = {}
         if self._broken or not self.path.exists():
             return found
         try:
             with contextlib.closing(self._connect()) as connection:
                 for key in keys:
-                    query = "SELECT width, numbers FROM rows WHERE key = ?"
-                    for width, numbers in connection.execute(query, [key]):
-                        found[key] = np.frombuffer(numbers, "<f4").reshape(-1, width)
+                    query = "SELECT width, numbers, checksum FROM rows WHERE key = ?"
+                    for width, numbers, checksum in connection.execute(query, [key]):
+                        if zlib.crc32(numbers) == checksum:
+                            found[key] = np.frombuffer(numbers, "<f4").reshape(-1, width)
         except (sqlite3.Error, OSError, ValueError) as error:
             self._give_up(error)
         return found
@@ -89,12 +91,15 @@ class EmbeddingStore:
         """Write all rows of one batch or none."""
         if self._broken or not rows:
             return
-        records = [(key, matrix.shape[1], matrix.astype("<f4").tobytes()) for key, matrix in rows.items()]
+        records = []
+        for key, matrix in rows.items():
+            numbers = matrix.astype("<f4").tobytes()
+            records.append((key, matrix.shape[1], numbers, zlib.crc32(numbers)))
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.closing(self._connect()) as connection, connection:
-                self._make_room(connection, sum(len(numbers) for *_, numbers in records))
-                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", records)
+                self._make_room(connection, sum(len(numbers) for _, _, numbers, _ in records))
+                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?)", records)
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
 
@@ -103,7 +108,9 @@ class EmbeddingStore:
         connection = sqlite3.connect(self.path, timeout=_PATIENCE)
         connection.execute("PRAGMA synchronous = NORMAL")
         # takes no write lock if the table is there
-        columns = "key BLOB PRIMARY KEY, width INTEGER NOT NULL, numbers BLOB NOT NULL"
+        columns = (
+            "key BLOB PRIMARY KEY, width INTEGER NOT NULL, numbers BLOB NOT NULL, checksum INTEGER NOT NULL"
+        )
         connection.execute(f"CREATE TABLE IF NOT EXISTS rows ({columns})")
         return connection
 
