@@ -21,6 +21,8 @@ _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 
 def facts_in(card: str | None) -> dict[str, Any]:
     """Return what the text of a card says of licence, language and base model; nothing if it cannot be read."""
+    if not (card or "").lstrip().startswith("---"):
+        return {}
     try:
         data: Any = ModelCard(card or "", ignore_metadata_errors=True).data
         facts = data.to_dict()
