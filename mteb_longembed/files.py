@@ -130,6 +130,15 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         ) from error
 
 
+def counted(n: int, one: str, several: str) -> str:
+    """Return a number with the words for one thing, or for several.
+
+    >>> counted(1, "query has", "queries have"), counted(1200, "query has", "queries have")
+    ('1 query has', '1,200 queries have')
+    """
+    return f"{n:,} {one if n == 1 else several}"
+
+
 def is_terminal(stream: Any) -> bool:
     """Return whether a standard stream is a terminal; without a console it is None."""
     return stream is not None and bool(stream.isatty())

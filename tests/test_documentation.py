@@ -5,10 +5,13 @@ import json
 import os
 import pkgutil
 import re
+import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from unittest import mock
 
+import mteb
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
@@ -18,7 +21,10 @@ from mteb_longembed.encoders.checkpoint import ModelSpec
 from mteb_longembed.encoders.strategies import STRATEGIES
 from mteb_longembed.encoders.swap import ABSOLUTE, ROTARY
 from mteb_longembed.tasks.benchmark import make_benchmarks
+from tests import tiny
+from tests.loopback_hub import LoopbackHub
 from tests.loopback_server import serving
+from tests.own_data import beir
 
 ROOT = Path(__file__).parents[1]
 DOCS, PACKAGE = ROOT / "docs", ROOT / "mteb_longembed"
@@ -153,3 +159,86 @@ def test_every_link_command_module_and_file_that_a_page_names_exists(path) -> No
         assert "KEY" in named or any((room / named).exists() for room in (ROOT, ROOT / "mteb_longembed"))
     for named in re.findall(r"python -m (experiments\.\w+)", content):
         assert (ROOT / f"{named.replace('.', '/')}.py").exists(), named
+
+
+# ---- commands that pages show ------------------------------------------------------------------------------------
+
+
+def commands_of(path: Path) -> list[str]:
+    """The commands of ours and of mteb's in a page, without comments."""
+    found = []
+    for block in re.findall(r"```console\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+        for line in re.findall(r"^\$ ((?:.*\\\n)*.*)$", block, re.MULTILINE):
+            for command in line.replace("\\\n", " ").split(" && "):
+                words = shlex.split(command, comments=True)
+                while words and "=" in words[0]:  # of the environment
+                    del words[0]
+                if words and Path(words[0]).name in ("mteb", "mteb-longembed"):
+                    found.append(shlex.join([Path(words[0]).name, *words[1:]]))
+    return found
+
+
+COMMANDS = sorted({command for path in PAGES for command in commands_of(path)})
+#: The bases that pages name, each served as a tiny model.
+SERVED = ("intfloat/e5-base-v2", "intfloat/e5-large-v2", "sentence-transformers/all-MiniLM-L6-v2")
+
+
+@pytest.fixture(scope="module")
+def page_folder(tmp_path_factory) -> Path:
+    """A folder with the files that commands name."""
+    root = tmp_path_factory.mktemp("pages")
+    shutil.copytree(tiny.saved("bert", root / "tiny", max_position_embeddings=512), root / "my-model")
+    (root / "my-model" / "README.md").write_text("---\nlicense: mit\n---\n")
+    beir(root / "data", [tiny.text(60, seed) for seed in range(8)], [tiny.text(6, seed) for seed in range(8)])
+    texts = root / "data"
+    for name, source in (
+        ("docs.jsonl", "corpus.jsonl"), ("q.jsonl", "queries.jsonl"), ("questions.jsonl", "queries.jsonl"),
+        ("qrels.tsv", "qrels/test.tsv"),
+    ):  # fmt: skip
+        shutil.copy(texts / source, root / name)
+    for name in ("elastic.trec", "hybrid.trec"):
+        lines = [
+            f"q{i} Q0 d{j} {rank} {9 - rank} x"
+            for i in range(8)
+            for rank, j in enumerate((i, (i + 1) % 8), 1)
+        ]
+        (root / name).write_text("\n".join(lines))
+    return root
+
+
+def test_pages_show_commands_of_both_kinds() -> None:
+    kinds = [shlex.split(command)[:2] for command in COMMANDS]
+    for kind in (
+        ["mteb", "run"],
+        *(["mteb-longembed", name] for name in ("search", "compare", "report", "export")),
+    ):
+        assert kind in kinds
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_a_page_runs_or_names_what_there_is(
+    command, page_folder, tmp_path, monkeypatch
+) -> None:
+    program, name, *arguments = shlex.split(command)
+    monkeypatch.chdir(tmp_path)
+    for path in page_folder.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    with LoopbackHub() as hub:
+        hub.patch(monkeypatch, tmp_path / "hf")
+        for served in SERVED:
+            hub.add(served, page_folder / "my-model", sha=mteb.get_model_meta(served).revision)
+        if program == "mteb-longembed" and "-t" not in arguments and name in ("search", "compare", "export"):
+            # a gate of few queries may be open or closed
+            assert cli.main([name, *arguments]) in (0, 1)
+            return
+        if program == "mteb-longembed":
+            cli._parsed([name, *arguments])
+            models = arguments[:1] if name == "compare" else []
+        else:
+            models = arguments[arguments.index("-m") + 1 :][:1]
+        for model in models:
+            if not model.startswith("e5-rope"):  # its architecture is known, its size is not
+                assert mteb.get_model_meta(model, fetch_from_hf=True)
+    for option, find in (("-t", mteb.get_task), ("-b", mteb.get_benchmark)):
+        if option in arguments:
+            assert find(arguments[arguments.index(option) + 1])

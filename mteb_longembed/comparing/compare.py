@@ -438,7 +438,7 @@ def _comparison(
     own = splits[0].task
     corpus = None
     if isinstance(own, OwnData) and isinstance(own.corpus_source, Path):
-        corpus = str(own.corpus_source)
+        corpus = str(own.corpus_source.resolve())
     setting = Setting(
         # `mteb run` knows neither the tasks of own data nor a sample, which has a name of its own
         tasks=[task for task in tasks if is_known_task(task)],

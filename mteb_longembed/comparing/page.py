@@ -36,7 +36,8 @@ NEAR = f"within {MARGIN:g}"
 _LEGEND = {
     "to best": "To best: the mean difference to the highest score on the same queries, in points, with its 95 % "
     "interval, widened at its upper end for the number of candidates; same: no query differs.",
-    NEAR: f"Within {MARGIN:g}: the share of resamples in which it is less than {MARGIN:g} points behind all others.",
+    NEAR: f"Within {MARGIN:g}: the share of resamples in which it is less than {MARGIN:g} points behind all others. "
+    "In one resample several can be so near, so these shares may add up to more than 100 %.",
     "standing": "Standing: behind, if the interval of the difference excludes 0; else not separated.",
     "operations": "Operations: floating-point operations to encode a document, as a multiple of the base's.",
     "read": "Read: the share of the documents' tokens that is read; unknown tokens count as not read.",

@@ -11,6 +11,7 @@ import pandas as pd
 
 from mteb_longembed.errors import InputError
 from mteb_longembed.evaluation.resampling import LEAST_CLUSTERS
+from mteb_longembed.files import counted
 from mteb_longembed.names import absolute_name, with_preset
 
 from .summary import BEHIND, LEAST_QUERIES, MARGIN, Row, is_number, queries_to_separate, resamples_of
@@ -63,15 +64,10 @@ class Setting:
         >>> Setting(n_queries=1527, n_clusters=197).queries
         '1,527 queries in 197 clusters'
         """
-        asked = f"{self.n_queries:,} queries"
-        if self.n_queries == 1:
-            asked = "1 query"
+        asked = counted(self.n_queries, "query", "queries")
         if self.n_clusters == self.n_queries:
             return asked
-        clusters = f"{self.n_clusters:,} clusters"
-        if self.n_clusters == 1:
-            clusters = "1 cluster"
-        return f"{asked} in {clusters}"
+        return f"{asked} in {counted(self.n_clusters, 'cluster', 'clusters')}"
 
 
 @dataclass(frozen=True)

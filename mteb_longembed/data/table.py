@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, TypeAlias
 
 import pandas as pd
+import pyarrow.dataset
 import pyarrow.parquet
 
 from mteb_longembed.errors import DataError
@@ -123,9 +124,16 @@ def _numbered(name: str, rows: Iterable[Any]) -> Iterator[Row]:
         yield Row(name, number, values)
 
 
-#: The methods by which tables are known: Arrow's interface, batches of a data set of Arrow, of a Parquet file and of a
-#: lazy frame of polars, and pandas' form of all others. `with_format` is that of Hugging Face's data sets.
-_METHODS = ("__arrow_c_stream__", "to_batches", "iter_batches", "collect_batches", "to_pandas", "with_format")
+#: The methods by which tables are known: Arrow's interface, batches of a data set of Arrow, groups of a Parquet file,
+#: batches of a lazy frame of polars, and pandas' form of all others. `with_format`: of data sets of Hugging Face.
+_METHODS = (
+    "__arrow_c_stream__",
+    "to_batches",
+    "num_row_groups",
+    "collect_batches",
+    "to_pandas",
+    "with_format",
+)
 
 
 def is_table(source: Any) -> bool:
@@ -152,13 +160,16 @@ def _of_table(source: Any, name: str) -> Iterator[Any]:
     elif hasattr(source, "__arrow_c_stream__"):
         yield from _of_stream(source, name)
     elif hasattr(source, "scanner"):
-        # a data set of Arrow, which reads dozens of large batches ahead
-        few = source.scanner(batch_size=_ROWS, batch_readahead=1, fragment_readahead=1)
-        yield from _of_table(few, name)
+        # a data set of Arrow, which reads large batches ahead, and keeps what it has read of a Parquet file
+        options: dict[str, Any] = {"batch_size": _ROWS, "batch_readahead": 1, "fragment_readahead": 1}
+        if isinstance(getattr(source, "format", None), pyarrow.dataset.ParquetFileFormat):
+            options["fragment_scan_options"] = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
+        yield from _of_table(source.scanner(**options, use_threads=False), name)
     elif hasattr(source, "to_batches"):
         yield from _of_items(source.to_batches(), name)
-    elif hasattr(source, "iter_batches"):
-        yield from _of_items(source.iter_batches(_ROWS), name)
+    elif hasattr(source, "num_row_groups"):
+        for group in range(source.num_row_groups):  # or all groups that were read stay in memory
+            yield from _of_items(source.iter_batches(_ROWS, row_groups=[group]), name)
     elif hasattr(source, "collect_batches"):
         yield from _of_items(source.collect_batches(chunk_size=_ROWS), name)
     else:

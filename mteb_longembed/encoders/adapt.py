@@ -1,7 +1,7 @@
 """`adapt`: a model that is fitted on a user's own documents, without training: corpus weights, then whitening."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -14,7 +14,7 @@ from mteb_longembed.errors import InputError
 from mteb_longembed.given import read_given
 from mteb_longembed.values import Power, read
 
-from .card import ADAPTED, adapted_card
+from .card import ADAPTED, adapted_card, facts_in
 from .checkpoint import ModelSpec, open_checkpoint
 from .head import Head
 from .identity import digest
@@ -112,7 +112,8 @@ def adapt(
             "prompts: vectors of texts with a long prompt are not exact; adapt(load(%r), ...) gives exact ones.",
             known_as,
         )
-    _describe(made, known_as, weights, power, len(texts))
+    facts = facts_in(cast("Any", model)._model_card_text)
+    _describe(made, facts, known_as, weights, power, len(texts))
     return made
 
 
@@ -170,7 +171,9 @@ def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:
     return every[sampled_rows(len(every))]
 
 
-def _describe(model: Model, base: str, rule: str | None, power: float, n_documents: int) -> None:
+def _describe(
+    model: Model, facts: Mapping[str, Any], base: str, rule: str | None, power: float, n_documents: int
+) -> None:
     """Say in the model's name and on its card what was fitted. The revision is a digest: no other model has it."""
     card = model.model_card_data
     short = base.replace("\\", "/").rstrip("/").rpartition("/")[2]
@@ -186,4 +189,4 @@ def _describe(model: Model, base: str, rule: str | None, power: float, n_documen
     card.add_tags([ADAPTED])
     if not isinstance(model, LongModelMixin):
         # what sentence-transformers writes instead of a card of its own
-        cast("Any", model)._model_card_text = adapted_card(card.model_name, base, how)
+        cast("Any", model)._model_card_text = adapted_card(card.model_name, base, how, facts)

@@ -1,8 +1,9 @@
 """The model card of a model that we made: what it is, what it was made from, and how to load it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
@@ -13,7 +14,21 @@ from mteb_longembed.zoo import is_folder
 #: The tag of a model that `adapt` made.
 ADAPTED = "corpus-adapted"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+#: What the card of a base says that also holds for a model made of it.
+_FACTS = ("license", "license_name", "license_link", "language", "base_model")
 _TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
+
+
+def facts_in(card: str | None) -> dict[str, Any]:
+    """Return what the text of a card says of licence, language and base model; nothing if it cannot be read."""
+    if not (card or "").lstrip().startswith("---"):
+        return {}
+    try:
+        data: Any = ModelCard(card or "", ignore_metadata_errors=True).data
+        facts = data.to_dict()
+    except Exception:  # of the library for YAML, which is not ours to name
+        return {}
+    return {key: facts[key] for key in _FACTS if facts.get(key)}
 
 
 def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
@@ -43,14 +58,30 @@ def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
         made_of += " Tokens count by their rarity in one corpus."
     facts = {"made_of": made_of, "full_name": model.model_card_data.model_name, "lost": lost}
     run = name if "/" in name else f"./{name}"
-    return _card("extended.md", tags, base, name=name, run=run, is_adapted=ADAPTED in tags, **facts)
+    return _card(
+        "extended.md",
+        tags,
+        base,
+        model[0].base_facts,
+        name=name,
+        run=run,
+        is_adapted=ADAPTED in tags,
+        **facts,
+    )
 
 
-def adapted_card(name: str, base: str, how: str) -> str:
-    """The card of a model of stock modules that `adapt` made of a base; a base on the hub is linked."""
+def adapted_card(name: str, base: str, how: str, facts: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """The card of a model of stock modules that `adapt` made of a base; a base on the hub is linked.
+
+    Args:
+        name: of the model.
+        base: a hub id or a folder.
+        how: what was fitted.
+        facts: those in the base's card.
+    """
     if not _HUB_ID.fullmatch(base) or is_folder(base):
         base = f"local/{base.rstrip('/').rpartition('/')[2]}"
-    return _card("adapted.md", [ADAPTED], base, name=name, base=_link(base), how=how)
+    return _card("adapted.md", [ADAPTED], base, facts, name=name, base=_link(base), how=how)
 
 
 def _link(base: str) -> str:
@@ -59,12 +90,16 @@ def _link(base: str) -> str:
     return f"[{base}](https://huggingface.co/{base})"
 
 
-def _card(template: str, tags: Sequence[str], made_from: str, **values: Any) -> str:
+def _card(template: str, tags: Sequence[str], made_from: str, facts: Mapping[str, Any], **values: Any) -> str:
+    # of a base in a folder, the card may say what that was made from
+    data_of_base = {**facts, "base_model": facts.get("base_model")}
+    if not made_from.startswith("local/"):
+        data_of_base["base_model"] = made_from
     data = ModelCardData(
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         tags=list(dict.fromkeys([*tags, *_TAGS])),
-        base_model=None if made_from.startswith("local/") else made_from,
+        **data_of_base,
     )
     text = (resources.files(__package__) / "cards" / template).read_text(encoding="utf-8")
     return str(ModelCard.from_template(data, template_str=text, **values))

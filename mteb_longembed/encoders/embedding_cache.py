@@ -4,6 +4,7 @@ import contextlib
 import os
 import sqlite3
 import warnings
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from mteb_longembed.files import CACHE_VARIABLE, cache_folder
 #: The largest size of the file, in GiB.
 SIZE_VARIABLE = "MTEB_LONGEMBED_CACHE_GIB"
 _DEFAULT_GIB = 8.0
-FILE = "embeddings-6.sqlite"
+FILE = "embeddings-7.sqlite"
 #: Seconds that a process waits for the transaction of another process.
 _PATIENCE = 60.0
 #: The part of all rows that goes when the file is full, oldest rows first.
@@ -67,16 +68,17 @@ class EmbeddingCache:
         return cls(folder, int(gib * 2**30))
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
-        """Return the matrices of known keys."""
+        """Return the matrices of known keys. A row whose checksum is wrong does not count."""
         found: dict[bytes, np.ndarray] = {}
         if self._broken or not self.path.exists():
             return found
         try:
             with contextlib.closing(self._connect()) as connection:
                 for key in keys:
-                    query = "SELECT width, numbers FROM rows WHERE key = ?"
-                    for width, numbers in connection.execute(query, [key]):
-                        found[key] = np.frombuffer(numbers, "<f4").reshape(-1, width)
+                    query = "SELECT width, numbers, checksum FROM rows WHERE key = ?"
+                    for width, numbers, checksum in connection.execute(query, [key]):
+                        if zlib.crc32(numbers) == checksum:
+                            found[key] = np.frombuffer(numbers, "<f4").reshape(-1, width)
         except (sqlite3.Error, OSError, ValueError) as error:
             self._give_up(error)
         return found
@@ -85,12 +87,15 @@ class EmbeddingCache:
         """Write all rows of one batch or none."""
         if self._broken or not rows:
             return
-        records = [(key, matrix.shape[1], matrix.astype("<f4").tobytes()) for key, matrix in rows.items()]
+        records = []
+        for key, matrix in rows.items():
+            numbers = matrix.astype("<f4").tobytes()
+            records.append((key, matrix.shape[1], numbers, zlib.crc32(numbers)))
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.closing(self._connect()) as connection, connection:
-                self._make_room(connection, sum(len(numbers) for *_, numbers in records))
-                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", records)
+                self._make_room(connection, sum(len(numbers) for _, _, numbers, _ in records))
+                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?)", records)
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
 
@@ -99,7 +104,9 @@ class EmbeddingCache:
         connection = sqlite3.connect(self.path, timeout=_PATIENCE)
         connection.execute("PRAGMA synchronous = NORMAL")
         # takes no write lock if the table is there
-        columns = "key BLOB PRIMARY KEY, width INTEGER NOT NULL, numbers BLOB NOT NULL"
+        columns = (
+            "key BLOB PRIMARY KEY, width INTEGER NOT NULL, numbers BLOB NOT NULL, checksum INTEGER NOT NULL"
+        )
         connection.execute(f"CREATE TABLE IF NOT EXISTS rows ({columns})")
         return connection
 

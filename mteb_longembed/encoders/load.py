@@ -21,6 +21,7 @@ from mteb_longembed.base_names import full_base
 from mteb_longembed.errors import InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
 
+from .card import facts_in
 from .checkpoint import DTYPES, Base, Checkpoint, ModelSpec, base_of_loaded, checkpoint_of, open_checkpoint
 from .e5rope import E5_ROPE, KEY_MAPPING
 from .head import Head
@@ -187,6 +188,7 @@ def load_checkpoint(
         path = base.files.path
         model: LongModel = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
         _check(model[0], path)
+        model.backbone.base_facts = facts_in(cast("Any", model)._model_card_text)
     model.remember(checkpoint)
     return model
 
@@ -262,6 +264,7 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
         # documents up to the trained length read each `step`-th row of a table that is interpolated already
         first.table.keep(first.table.weight.detach(), step)
         first.config.max_position_embeddings = len(first.table.weight)
+    first.base_facts = facts_in(cast("Any", base)._model_card_text) or first.base_facts
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
     settings = settings_of(base)
     head = Head.of(base)

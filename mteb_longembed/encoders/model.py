@@ -60,6 +60,8 @@ class LongTransformer(Transformer):
     #: Name and revision of the base that the model was made from.
     base_name: str = ""
     base_revision: str | None = None
+    #: What the base's card says of licence, language and base model.
+    base_facts: dict[str, Any] = {}
 
     def __init__(self, *args: Any, longembed: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

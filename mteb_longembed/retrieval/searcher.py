@@ -17,7 +17,7 @@ import pyarrow
 
 from mteb_longembed.data.stored_texts import Texts, pairs, stored_texts
 from mteb_longembed.errors import IndexFolderError, InputError
-from mteb_longembed.files import make_folder
+from mteb_longembed.files import counted, make_folder
 from mteb_longembed.given import read_given, without_surrogates
 from mteb_longembed.names import MTEB_BM25, absolute_name, is_bm25_name
 from mteb_longembed.values import ENGLISH
@@ -127,7 +127,8 @@ class Searcher:
         return len(self._documents) + len(self.empty)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name or full_name(self.scorer.meta)}, {len(self):,} documents)"
+        name = self.name or full_name(self.scorer.meta)
+        return f"{type(self).__name__}({name}, {counted(len(self), 'document', 'documents')})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.folder is None:

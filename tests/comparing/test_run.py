@@ -125,7 +125,7 @@ def test_an_interrupt_answers_from_what_has_finished_and_the_same_call_goes_on(
     names.clear()
     found = compare(small, task, tmp_path)
     assert len(found.summary) == 2 and not found.is_complete and found.advice.use
-    assert found.texts("left out") == [f"1 candidates and fusions have not run: {INTERRUPTED}"]
+    assert found.texts("left out") == [f"1 candidate has not run: {INTERRUPTED}"]
     again = compare(small, task, tmp_path)
     assert len(again.summary) == 3 and again.is_complete
     assert names[3:] == names[2:3]
@@ -244,4 +244,20 @@ def test_a_reranker_is_one_class_and_the_error_of_one_candidate_leaves_the_other
     assert again.scores.equals(result.scores)
 
 
-# ---- passages
+def test_a_printed_command_has_no_way_up_in_its_path(tmp_path, monkeypatch) -> None:
+    data = beir(
+        tmp_path / "data",
+        [tiny.text(20, seed) for seed in range(6)],
+        [tiny.text(5, seed) for seed in range(6)],
+    )
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    files = {
+        "corpus": "../data/corpus.jsonl",
+        "queries": "../data/queries.jsonl",
+        "qrels": "../data/qrels/test.tsv",
+    }
+    result = mteb_longembed.compare("bm25", **files, output_folder=tmp_path / "out", show=False)
+    folder = mteb_longembed.compare("bm25", "../here/../data", output_folder=tmp_path / "out", show=False)
+    for one in (result, folder):
+        assert str(data / "corpus.jsonl") in one.advice.typed and ".." not in one.advice.typed

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 import sys
 import tempfile
 import unicodedata
@@ -197,6 +198,24 @@ def test_no_more_than_a_few_batches_of_a_stream_are_read_ahead(form: str) -> Non
         assert next(rows).id == f"d{number}"
         assert made_batches <= number + 2
     assert len(list(rows)) == 90
+
+
+@pytest.mark.parametrize("form", ["file", "parquet file"])
+def test_a_parquet_file_is_never_all_in_memory(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "docs.parquet"
+    text = pyarrow.array([random.Random(0).randbytes(50_000).hex()])
+    with pyarrow.parquet.ParquetWriter(path, pyarrow.schema([("id", "string"), ("text", "string")])) as file:
+        for number in range(100):
+            file.write_table(pyarrow.table({"id": [f"d{number}"], "text": text}))
+    sources: dict[str, Any] = {
+        "file": path,
+        "parquet file": pyarrow.parquet.ParquetFile(path),
+    }
+    before = pyarrow.total_allocated_bytes()
+    most = 0
+    for _ in read_corpus(sources[form]):
+        most = max(most, pyarrow.total_allocated_bytes() - before)
+    assert most < 3_000_000, "of 10 MB of text"
 
 
 def test_queries_and_judgements_may_be_streams_too() -> None:

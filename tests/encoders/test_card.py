@@ -9,6 +9,7 @@ from sentence_transformers import SentenceTransformer
 
 import mteb_longembed as longembed
 from mteb_longembed.encoders.export import export
+from tests import tiny
 
 
 def card_in(folder: Path) -> ModelCard:
@@ -79,3 +80,52 @@ def test_the_card_of_an_exported_checkpoint_loads_it_with_stock_code(online, tmp
     data = card.data
     assert data.base_model == "org/bert"
     assert "import mteb_longembed" not in card.text and "mteb-longembed" not in data.tags
+
+
+CARD = "---\nlicense: mit\nlanguage:\n- de\n- en\nbase_model: me/first\n---\n# A base\n"
+
+
+@pytest.mark.parametrize(
+    "how", ["saved", "exported", "adapted", "adapted plain", "saved twice", "several", "from loaded"]
+)
+@pytest.mark.parametrize("where", ["hub", "folder"])
+def test_licence_language_and_base_model_of_the_base_stay_on_every_card(how, where, online, tmp_path) -> None:
+    folder = tiny.saved("bert", tmp_path / "base")
+    (folder / "README.md").write_text(CARD)
+    base = str(folder)
+    if where == "hub":
+        online.add("me/second", folder)
+        base = "me/second"
+    out = tmp_path / "out"
+    texts = [tiny.text(30, seed) for seed in range(20)]
+    options = {"device": "cpu", "show_progress_bar": False}
+    if how == "saved":
+        longembed.load(f"{base}+pi@64", device="cpu").save_pretrained(str(out))
+    elif how == "exported":
+        export(f"{base}+pi@64", out)
+    elif how == "adapted":
+        longembed.adapt(f"{base}+pi@64", texts, **options).save_pretrained(str(out))
+    elif how == "adapted plain":
+        longembed.adapt(base, texts, **options).save_pretrained(str(out))
+    elif how == "saved twice":
+        longembed.load(f"{base}+pi@64", device="cpu").save_pretrained(str(tmp_path / "first"))
+        longembed.load(tmp_path / "first", device="cpu").save_pretrained(str(out))
+    elif how == "several":
+        longembed.load(f"{base}+pi@64:vectors=8", device="cpu").save_pretrained(str(out))
+    else:
+        loaded = SentenceTransformer(base, device="cpu")
+        longembed.extend(loaded, "pi", 64, device="cpu").save_pretrained(str(out))
+    data = card_in(out).data
+    assert (data.license, data.language) == ("mit", ["de", "en"])
+    # a loaded model may be another one than its repository
+    assert data.base_model == ("me/second" if where == "hub" and how != "from loaded" else "me/first")
+
+
+@pytest.mark.parametrize(
+    "card", ["", "no metadata", "---\n: [\n---\n", "---\nlicense: []\n---\n", "---\n- a\n---\n"]
+)
+def test_a_base_without_a_card_that_can_be_read_has_no_licence(card, tmp_path) -> None:
+    folder = tiny.saved("bert", tmp_path / "base")
+    (folder / "README.md").write_text(card)
+    longembed.load(f"{folder}+pi@64", device="cpu").save_pretrained(str(tmp_path / "out"))
+    assert card_in(tmp_path / "out").data.license is None

@@ -226,3 +226,27 @@ def test_what_is_not_finite_is_never_stored(base: SentenceTransformer, tmp_path:
         extended.encode([*TEXTS[:2], f"{word} " * 30], batch_size=1)
     # the longest text comes first
     assert not (tmp_path / FILE).exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda row: np.full_like(row, np.nan),
+        lambda row: np.full_like(row, 3e38),
+        lambda row: row[::-1].copy(),
+        lambda row: row[:-2],
+    ],
+    ids=["no numbers", "too large", "others", "cut off"],
+)
+def test_rows_that_a_disk_has_changed_are_encoded_again(base, tmp_path, damage, recwarn) -> None:
+    first = stored(base, tmp_path)
+    expected = first.encode(TEXTS)
+    with contextlib.closing(sqlite3.connect(first.store.path)) as file, file:
+        for key, numbers in file.execute("SELECT key, numbers FROM rows").fetchall():
+            changed = damage(np.frombuffer(numbers, "<f4")).tobytes()
+            file.execute("UPDATE rows SET numbers = ? WHERE key = ?", [changed, key])
+    for n_read in (0, len(set(TEXTS))):
+        again = stored(base, tmp_path)
+        assert np.array_equal(again.encode(TEXTS), expected)
+        assert again.store.counts.rows_read == n_read
+    assert not [one for one in recwarn if one.category is RuntimeWarning]
