@@ -388,7 +388,7 @@ class LongModelMixin(BaseModel):
         """sentence-transformers' configuration, and the package that loading needs. Without it, loading says why."""
         config = super()._get_model_config()
         needs = {
-            "specifier": ">=0.8.0",  # the oldest version that reads what we save
+            "specifier": ">=0.9.0",  # the oldest version that reads what we save
             "reason": "it extends the model to longer inputs; pip install mteb-longembed",
         }
         return {**config, "requirements": {**config.get("requirements", {}), "mteb-longembed": needs}}
