@@ -3,8 +3,8 @@
     mteb-longembed index mini-rope+hybrid --corpus docs.jsonl --to my-index
     INDEX=my-index uvicorn fastapi_search:app --workers 2
 
-Each worker maps the same files, so the index is in memory once. To change it, call `add` in one other process and restart
-the workers: they keep the version that they opened.
+Each worker maps the same files, so the index is in memory once. To change it, call `add` in one other process and
+restart the workers: they keep the version that they opened.
 """
 
 import os
