@@ -134,12 +134,8 @@ class VectorScorer:
         return self._temperature.at(len(self._vectors), self._spread)
 
     def _spread(self) -> float:
-        rows, counts = self._query_vectors(pseudo_queries(self.encoded.documents.texts))
-        scores = rows @ self._mapped(self._vectors.sample(N_VECTORS)).T
-        if counts is not None:
-            ends = np.cumsum(counts)
-            scores = np.stack([scores[start:end].mean(axis=0) for start, end in pairwise([0, *ends])])
-        return spread(scores)
+        rows, _ = self._query_vectors(pseudo_queries(self.encoded.documents.texts))
+        return spread(rows @ self._mapped(self._vectors.sample(N_VECTORS)).T)
 
     def _prepare(self) -> None:
         """Fit the whitening, if there is none yet, and measure the vectors that are new."""
@@ -242,7 +238,7 @@ class VectorScorer:
         writer.array(f"{name}.lengths", self._lengths)
         if self._map is not None:
             writer.arrays(f"{name}-whitening", {"mean": self._map.mean, "matrix": self._map.matrix})
-        if self.settings.fusion is not None or self.settings.score is not None:
+        if self.settings.score is not None or (self.settings.fusion is not None and not self.is_late):
             writer.settings[f"{name}-temperature"] = [self.temperature, self._temperature.n_documents]
 
     def restore(self, reader: Reader, documents: Documents, name: str = "scorer") -> None:
