@@ -110,7 +110,7 @@ def surprise(scores: np.ndarray) -> np.ndarray:
     `z` is the distance to the median in robust standard deviations. The best of N documents has about `ln N` by chance.
 
     >>> surprise(np.array([[-1.0, 0.0, 1.0, 4.0]])).round().tolist()
-    [[0.0, 1.0, 1.0, 5.0]]
+    [[0.0, 0.0, 1.0, 4.0]]
     """
     if not scores.size:
         return scores
