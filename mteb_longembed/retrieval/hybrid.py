@@ -7,6 +7,7 @@ import numpy as np
 from .passage_bm25 import PassageBM25
 from .scorer import Documents, Span
 from .settings import LEXICAL_WEIGHT
+from .sparse_scorer import SparseScorer
 from .storage import Reader, Writer
 from .vector_scorer import VectorScorer
 
@@ -23,13 +24,16 @@ class Hybrid:
         is the cosine of a model with a contrastive loss, divided by its temperature.
 
     Args:
-        vectors: the dense part; the passages of the last one are shown.
+        vectors: the part of the model; the passages of the last one are shown.
         lexical: the lexical part.
         lexical_weight: of its log-odds.
     """
 
     def __init__(
-        self, vectors: Sequence[VectorScorer], lexical: PassageBM25, lexical_weight: float = LEXICAL_WEIGHT
+        self,
+        vectors: Sequence[VectorScorer | SparseScorer],
+        lexical: PassageBM25,
+        lexical_weight: float = LEXICAL_WEIGHT,
     ) -> None:
         self.vectors = vectors
         self.lexical = lexical
