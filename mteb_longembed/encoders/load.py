@@ -321,9 +321,11 @@ def _whole(base: BaseModel, first: LongTransformer) -> list[nn.Module]:
         return [first, *Head.of(base).modules(cuts=True)]
     if not first.has_logits:
         return [first, JoinWindows(), *modules[1:]]
-    if len(poolings) != 1:
+    names = [type(part).__name__ for part in poolings]
+    if [type(part) for part in poolings] != [SpladePooling]:
         raise IncompatibleError(
-            f"windows of a model with logits need one SpladePooling, got {len(poolings)}: use another strategy."
+            f"windows of a model with logits need one SpladePooling, got {', '.join(names) or 'none'}: use another "
+            "strategy."
         )
     poolings[0].__class__ = LongSpladePooling
     return modules

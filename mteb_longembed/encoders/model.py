@@ -495,12 +495,11 @@ class LongSparseEncoder(LongModelMixin, SparseEncoder):
         """Encode in batches by tokens. What is not plain goes to sentence-transformers' own method."""
         kwargs = {key: value for key, value in arguments.items() if key not in _OF_CALL}
         prompt, dims = arguments.get("prompt"), arguments["max_active_dims"]
-        # a router may read queries by another module
+        # a router may read queries by another module, and a module may select words itself
         is_ours = self[0] is self.backbone or kwargs.get("task") == "document"
+        is_ours = is_ours and (dims is None or "max_active_dims" not in self.get_model_kwargs())
         if not is_ours or self.backbone.token_ids(inputs[:1], prompt, **kwargs) is None:
             return SparseEncoder._inference(self, inputs, device=device, **arguments)
-        if dims is not None:
-            kwargs["max_active_dims"] = dims
         engine = Engine([self], prompt, arguments["batch_size"], kwargs, device, arguments["save_to_cpu"])
         parts = []
         for start in range(0, len(inputs), _DENSE_AT_ONCE):
