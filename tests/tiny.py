@@ -108,7 +108,10 @@ def late(model_type: str, folder: Path, **settings: Any) -> MultiVectorEncoder:
     map_of_tokens = Dense(
         32, 24, bias=False, module_input_name="token_embeddings", activation_function=torch.nn.Identity()
     )
-    behind = [MultiVectorMask(skiplist_words=[WORDS[3], ","]), Normalize(module_input_name="token_embeddings")]
+    behind = [
+        MultiVectorMask(skiplist_words=[WORDS[3], ","]),
+        Normalize(module_input_name="token_embeddings"),
+    ]
     model = MultiVectorEncoder(modules=[inner, map_of_tokens, *behind], device="cpu", prompts=PROMPTS)
     model.save_pretrained(str(folder / "late"), create_model_card=False)
     return MultiVectorEncoder(str(folder / "late"), device="cpu")

@@ -39,19 +39,26 @@ Json = dict[str, Any]
 #: The class of the first module of a model that we saved.
 BACKBONE = "mteb_longembed.encoders.model.LongTransformer"
 #: What a base gives for a text: one dense vector, a vector for each token, or one weight for each word of a vocabulary.
-Kind = Literal["dense", "late", "sparse"]
+Kind = Literal["dense", "late-interaction", "sparse"]
 #: The class of sentence-transformers that a base of each kind has.
 KINDS: dict[Kind, type[BaseModel]] = {
     "dense": SentenceTransformer,
-    "late": MultiVectorEncoder,
+    "late-interaction": MultiVectorEncoder,
     "sparse": SparseEncoder,
 }
 #: The entry `model_type` of config_sentence_transformers.json, and parts of the class names of modules -> the kind.
 #: `ColBERT` is PyLate's, and a model of `GroupByDocument` is a dense one of ours with several vectors.
-_TYPES: dict[str, Kind] = {"SparseEncoder": "sparse", "MultiVectorEncoder": "late", "ColBERT": "late"}
+_TYPES: dict[str, Kind] = {
+    "SparseEncoder": "sparse",
+    "MultiVectorEncoder": "late-interaction",
+    "ColBERT": "late-interaction",
+}
 _MODULES: dict[str, Kind] = {
-    "GroupByDocument": "dense", "sparse_encoder.": "sparse", "multi_vector_encoder.": "late", "pylate.": "late",
-}  # fmt: skip
+    "GroupByDocument": "dense",
+    "sparse_encoder.": "sparse",
+    "multi_vector_encoder.": "late-interaction",
+    "pylate.": "late-interaction",
+}
 #: Heads of models that classify and do not embed.
 _CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -348,7 +355,7 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
             config_folder = ""
     raw = config_files.json(join(config_folder, "config.json"))
     if not modules and "HF_ColBERT" in (raw.get("architectures") or ()):
-        kind = "late"  # of Stanford's library
+        kind = "late-interaction"  # of Stanford's library
     _check_embeds(files.path, types, raw)
     transformer = files.json(join(folder, "sentence_bert_config.json"))
     are_ours = BACKBONE in types
@@ -531,7 +538,7 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
     """
     if base.made is not None:
         return _as_saved(base, base.made, spec)
-    if base.kind == "late" and spec.vectors is not None:
+    if base.kind == "late-interaction" and spec.vectors is not None:
         raise IncompatibleError(
             f"{base.name} has a vector for each token, which vectors={spec.vectors} cannot change: leave out vectors."
         )

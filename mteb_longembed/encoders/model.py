@@ -465,7 +465,7 @@ class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
     """A `MultiVectorEncoder`.
 
     Of a dense base it gives one vector for each span or window of a document, and one vector for a query. Of a base
-    with late interaction (`kind` is `late`) it gives a vector for each token of both.
+    with late interaction (`kind` says so) it gives a vector for each token of both.
     """
 
     __module__ = _SHOWN_MODULE
@@ -520,7 +520,7 @@ def owner_of(kind: Kind) -> type[LongModel]:
     """The class of our model of a base with one vector a document, or a vector for each token."""
     owners = {
         "dense": LongSentenceTransformer,
-        "late": LongMultiVectorEncoder,
+        "late-interaction": LongMultiVectorEncoder,
         "sparse": LongSparseEncoder,
     }
     return cast("type[LongModel]", owners[kind])

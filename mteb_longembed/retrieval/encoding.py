@@ -103,7 +103,7 @@ class Pass:
         #: What its base gives for a text.
         self.kind: Kind = model.kind if self.is_ours else "dense"
         #: Whether the model gives a query several vectors, as late interaction does.
-        self.is_late = self.kind == "late"
+        self.is_late = self.kind == "late-interaction"
         #: How vectors are compared, by sentence-transformers' names: several vectors of a text by their product.
         self.similarity = "dot"
         if not self.has_several_vectors:
@@ -328,7 +328,7 @@ def raw(model: LongModel, one: Representation, counts: TokenCounts | None = None
         made = of_modules(list(model), settings_of(model), str(model.device), "sparse")
         made.has_several_vectors = one.step is not None
         return made
-    if model.kind == "late":
+    if model.kind == "late-interaction":
         return model
     head = model.head.unscaled()
     if one.rule is not None and counts is not None:
@@ -347,7 +347,7 @@ def encode(
     first = models[0]
     options = documents.options
     prompt = _prompt(first, kind, documents)
-    if first.kind == "late":
+    if first.kind == "late-interaction":
         # queries may be read in a way that our engine does not know
         arguments = {"show_progress_bar": show_bars(), "batch_size": 32, **options, "task": kind.value}
         return [cast("Any", first).encode(list(texts), prompt=prompt, **arguments)] * len(models)
@@ -395,7 +395,7 @@ def _prompt(model: LongModel, kind: PromptType, documents: Documents) -> str | N
 def document_bytes(model: LongModel) -> int:
     """Return the maximum bytes of the vectors of a document that fills the target length."""
     strategy = model.backbone.strategy
-    step = model.head.vectors or (1 if model.kind == "late" else strategy.target_len)
+    step = model.head.vectors or (1 if model.kind == "late-interaction" else strategy.target_len)
     if step == "window":
         # pcw's windows, without special tokens; windows of other strategies are as long as the trained length
         size = getattr(strategy, "size", strategy.trained_len)

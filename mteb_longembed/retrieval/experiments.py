@@ -58,8 +58,12 @@ def model_meta(
     origin = base.origin or base.name
     known = find(origin) or _described_by_files(base)
     is_dense = base.kind == "dense"
-    is_late = base.kind == "late" or (is_dense and checkpoint.vectors is not None)
-    kind = "hybrid" if settings.fusion else "late-interaction" if is_late else base.kind
+    kind: str = base.kind
+    if is_dense and checkpoint.vectors is not None:
+        kind = "late-interaction"
+    is_late = kind == "late-interaction"
+    if settings.fusion:
+        kind = "hybrid"
     similarity = known.similarity_fn_name
     if is_late:
         similarity = ScoringFunction.MAX_SIM

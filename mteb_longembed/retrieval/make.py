@@ -97,7 +97,7 @@ def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
             return cast("MTEBModels", inner)
     elif isinstance(model, LongMultiVectorEncoder):
         model.embedding_cache = EmbeddingCache.from_environment()
-        if model.kind == "late" and not settings:
+        if model.kind == "late-interaction" and not settings:
             return cast("MTEBModels", MultiVectorWrapper(model))
         # as mteb's encoders hold theirs, without `encode`
         meta = ModelMeta.from_multi_vector_encoder_model(model)

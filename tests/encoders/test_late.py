@@ -126,7 +126,9 @@ def test_the_target_length_decides_and_no_document_length(tmp_path):
     stock = of("bert", tmp_path, document_length=7)
     assert len(stock.encode_document(LONG[2:3])[0]) <= 7
     n = len(stock.tokenizer(stock.prompts["document"] + LONG[3])["input_ids"])
-    assert len(extended(stock, "pcw").encode_document(LONG[3:])[0]) == n - LONG[3].split().count(tiny.WORDS[3])
+    assert len(extended(stock, "pcw").encode_document(LONG[3:])[0]) == n - LONG[3].split().count(
+        tiny.WORDS[3]
+    )
 
 
 def test_an_empty_text_has_its_special_tokens_and_prompt(base):
@@ -145,7 +147,7 @@ def test_a_saved_model_is_the_same(base, tmp_path):
     model = extended(base, "pcw", overlap=3)
     model.save_pretrained(str(tmp_path / "saved"))
     read = load(tmp_path / "saved", device="cpu")
-    assert isinstance(read, LongMultiVectorEncoder) and read.kind == "late"
+    assert isinstance(read, LongMultiVectorEncoder) and read.kind == "late-interaction"
     assert equal(read.encode_document(LONG), model.encode_document(LONG))
     assert equal(read.encode_query(SHORT), model.encode_query(SHORT))
 
