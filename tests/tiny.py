@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from sentence_transformers.sparse_encoder.modules import SpladePooling
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import AutoModel, PreTrainedTokenizerFast
+from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedTokenizerFast
 from transformers.models.auto import CONFIG_MAPPING
 
 import mteb_longembed
@@ -28,6 +30,8 @@ ARCHITECTURES: dict[str, dict] = {
     "mpnet": {"max_position_embeddings": TRAINED + 2, "pad_token_id": 1},
     "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64},
 }
+#: Settings with which the sliding layers of a model see fewer tokens than in training.
+SLIDING: dict[str, dict] = {"modernbert": {"local_attention": 8}}
 
 
 def tokenizer(max_len: int = TRAINED) -> PreTrainedTokenizerFast:
@@ -44,7 +48,7 @@ def tokenizer(max_len: int = TRAINED) -> PreTrainedTokenizerFast:
 
 def transformer(
     model_type: str, folder: Path, seed: int = 0, tokens: PreTrainedTokenizerFast | None = None,
-    **config: object,
+    masked: bool = False, **config: object,
 ) -> Path:  # fmt: skip
     """Save a tiny transformer of this type with a tokenizer. Weights are so large that positions matter."""
     torch.manual_seed(seed)
@@ -55,7 +59,8 @@ def transformer(
         "eos_token_id": 2, "initializer_range": 0.3,
     }  # fmt: skip
     settings = {**sizes, **ARCHITECTURES.get(model_type, {}), **config}
-    model = AutoModel.from_config(CONFIG_MAPPING[model_type](**settings))
+    kind = AutoModelForMaskedLM if masked else AutoModel
+    model = kind.from_config(CONFIG_MAPPING[model_type](**settings))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "position_embeddings" in name:
@@ -91,6 +96,34 @@ def sentence_transformer(
     if name is not None:
         loaded.model_card_data.model_name = name
     return loaded
+
+
+def late(model_type: str, folder: Path, **settings: Any) -> MultiVectorEncoder:
+    """A tiny model of late interaction, saved and loaded, with a map of tokens and words that no document keeps.
+
+    `settings` are those of its Transformer, such as `query_expansion`.
+    """
+    path = str(transformer(model_type, folder / "transformer", **SLIDING.get(model_type, {})))
+    inner = Transformer(path, **settings)
+    map_of_tokens = Dense(
+        32, 24, bias=False, module_input_name="token_embeddings", activation_function=torch.nn.Identity()
+    )
+    behind = [
+        MultiVectorMask(skiplist_words=[WORDS[3], ","]),
+        Normalize(module_input_name="token_embeddings"),
+    ]
+    model = MultiVectorEncoder(modules=[inner, map_of_tokens, *behind], device="cpu", prompts=PROMPTS)
+    model.save_pretrained(str(folder / "late"), create_model_card=False)
+    return MultiVectorEncoder(str(folder / "late"), device="cpu")
+
+
+def sparse(model_type: str, folder: Path, pooling: str = "max") -> SparseEncoder:
+    """A tiny learned sparse model, saved and loaded."""
+    path = str(transformer(model_type, folder / "transformer", masked=True, **SLIDING.get(model_type, {})))
+    inner = Transformer(path, transformer_task="fill-mask")
+    model = SparseEncoder(modules=[inner, SpladePooling(pooling)], device="cpu", prompts=PROMPTS)
+    model.save_pretrained(str(folder / "sparse"), create_model_card=False)
+    return SparseEncoder(str(folder / "sparse"), device="cpu")
 
 
 def adapted(base: Any, documents: Any, **settings: Any) -> Any:

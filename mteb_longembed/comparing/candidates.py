@@ -57,6 +57,11 @@ ONE_WINDOW = (
     "weights=idf,whiten=0.5",
 )
 QUICK_ONE_WINDOW = ONE_WINDOW[:2]
+#: The same for models with late interaction and for sparse ones; a quick comparison tries all but the last.
+OTHERS: dict[str, tuple[str, ...]] = {
+    "late-interaction": ("fusion=bm25", ""),
+    "sparse": ("fusion=bm25,vectors=window", "vectors=window", ""),
+}
 #: Settings that average tokens, which not every model was trained for.
 _AVERAGES = re.compile(r"weights=|query=tokens")
 #: Strategies that cut no windows. By default the first one that fits is tried.
@@ -280,6 +285,9 @@ def _tails(
         if reach <= trained_len:
             stem = "none"
             settings = QUICK_ONE_WINDOW if quick else ONE_WINDOW
+        if checkpoint.base.kind != "dense":
+            others = OTHERS[checkpoint.base.kind] if reach > trained_len else ("fusion=bm25",)
+            return [f"{stem}:{one}".rstrip(":") for one in (others[:-1] or others if quick else others)]
         averages = checkpoint.base.pooling in (None, "mean")
         tails = [f"{stem}:{one}".rstrip(":") for one in settings if averages or not _AVERAGES.search(one)]
         if reach > trained_len and not quick:
@@ -304,6 +312,11 @@ def has_checkpoint(base: str) -> bool:
     """Whether a text is a base whose weights can be extended."""
     entry = entry_of(base)
     return not is_name(base) and (entry is None or entry.kind != "mteb")
+
+
+def embeds_terms(base: str) -> bool:
+    """Whether a base can expand queries, as dense ones do."""
+    return open_checkpoint(ModelSpec.parse(f"{base}+none")).base.kind == "dense"
 
 
 def bm25_candidates(longest: int, bases: Sequence[str] = (), *, quick: bool = False) -> list[Candidate]:

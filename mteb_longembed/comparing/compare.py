@@ -40,6 +40,7 @@ from .candidates import (
     Candidate,
     bm25_candidates,
     candidates_of,
+    embeds_terms,
     has_checkpoint,
     is_name,
     last_part,
@@ -178,7 +179,8 @@ def compare(
         candidates.append(of_scorer(ranked))
         notes += [Note("data", sentence) for sentence in ranked.missing(splits)]
     if chosen.bm25:
-        candidates += bm25_candidates(lengths.longest, bases, quick=chosen.quick)
+        expanding = list(filter(embeds_terms, bases))
+        candidates += bm25_candidates(lengths.longest, expanding, quick=chosen.quick)
     else:
         candidates = [one for one in candidates if one.is_named or one.kind != "fusion"]
     candidates = _in_order(list(dict.fromkeys(candidates)))

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.given import read_given
 from mteb_longembed.values import Power, read
 
 from .card import ADAPTED, adapted_card, facts_in
-from .checkpoint import ModelSpec, open_checkpoint
+from .checkpoint import ModelSpec, kind_of_loaded, open_checkpoint
 from .head import Head
 from .identity import digest
 from .load import load, load_base, translate_errors
@@ -139,6 +139,7 @@ def _read(documents: Iterable[str], model: Model, max_tokens: int, seed: int) ->
 def loaded(base: str | Path | Model, device: str | None) -> Model:
     """The model: of sentence-transformers' own classes, unless its name asks for a strategy."""
     if isinstance(base, (SentenceTransformer, MultiVectorEncoder)):
+        check_dense(base)
         return base if device is None else base.to(device)
     if not isinstance(base, (str, Path)):
         raise InputError(
@@ -149,8 +150,18 @@ def loaded(base: str | Path | Model, device: str | None) -> Model:
         described = open_checkpoint(spec).base
         if described.made is None:
             with translate_errors(described):
-                return load_base(described, device)
-    return load(base, device=device)
+                base = cast("Any", load_base(described, device))
+    if isinstance(base, (str, Path)):
+        base = load(base, device=device)
+    check_dense(base)
+    return base
+
+
+def check_dense(model: Model) -> None:
+    """Raise IncompatibleError for a model without vectors of whole texts, windows or spans, which could be adapted."""
+    kind = kind_of_loaded(model)
+    if kind != "dense":
+        raise IncompatibleError(f"adapt changes dense vectors, got a {kind} model: use it as it is.")
 
 
 def pieces(model: Model, texts: list[str], *, show: bool = False) -> np.ndarray:

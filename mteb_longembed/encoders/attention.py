@@ -213,7 +213,7 @@ def attend_plain(
     window: int | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Softmax attention of each document over its own tokens: `[b, h, n, d]`, with any numbers in padding.
+    """Softmax attention of each document over its own tokens: `[b, h, n, d]`; padding also sees these.
 
     `q` is `[b, h, n, d]`, `k` and `v` are `[b, hk, n, d]`, and `hk` divides `h`; padding is on the right. A token sees
     tokens at a distance below `window`, or all of them.
@@ -229,8 +229,11 @@ def attend_plain(
     outs = []
     for rows, keys, seen in bands(n, window - 1, 0 if causal else window - 1, q.device):
         if real is not None:
-            # padding sees itself too, because each row must see a key
-            seen = seen & (real[..., keys] | (at[rows, None] == at[keys]))
+            # padding that sees no token sees itself, because each row must see a key; what a query is expanded by is
+            # padding that counts
+            own = at[rows, None] == at[keys]
+            seen = seen & real[..., keys]
+            seen = seen | (own & ~seen.any(-1, keepdim=True))
         parts = q[:, :, rows], k[:, :, keys], v[:, :, keys]
         outs.append(_torchs(*parts, seen, scale, causal=False, dropout=dropout))
     return torch.cat(outs, dim=2)

@@ -22,7 +22,7 @@ from .attention import holding
 from .embedding_cache import EmbeddingCache, how_it_runs
 from .self_extend import to_device
 from .tokens import Ids, estimated_tokens
-from .vectors import BOUNDS, Features
+from .vectors import BOUNDS
 
 #: Tokens that run together on a CPU for each of torch's threads, padding included. More make its matrix products no
 #: faster, and their memory goes back to the system after each layer. Other devices need larger batches.
@@ -201,9 +201,8 @@ class Engine:
                 features[key] = to_device(value, self.device)
         if len(self.models) == 1:
             # by __call__, so that model.compile() has an effect
-            return [
-                [array] for array in self._collect(self.models[0], self.models[0](features, **self.kwargs))
-            ]
+            features = self.models[0](features, **self.kwargs)
+            return [[array] for array in self.models[0].collect(features, self._place)]
         tokens = self.backbone(features)
         arrays = []
         for model in self.models:
@@ -211,17 +210,8 @@ class Engine:
             for module in list(model)[1:]:
                 accepted = set(getattr(module, "forward_kwargs", ())) & set(self.kwargs)
                 features = module(features, **{key: self.kwargs[key] for key in accepted})
-            arrays.append(self._collect(model, features))
+            arrays.append(model.collect(features, self._place))
         return [list(of_text) for of_text in zip(*arrays, strict=True)]
-
-    def _collect(self, model: Any, features: Features) -> list[Tensor]:
-        """One array for each document of a batch, from the features after the last module."""
-        rows = features[model.output].to(self._place)
-        if not model.has_several_vectors:
-            return list(rows)
-        counts = features["attention_mask"].sum(1).tolist()
-        # copied, so that the padding of the batch does not stay in memory
-        return [row[:n].clone() for row, n in zip(rows, counts, strict=True)]
 
     # ---- the store --------------------------------------------------------------------------------------------
 

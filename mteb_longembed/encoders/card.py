@@ -11,6 +11,8 @@ from sentence_transformers.sentence_transformer.modules import WordWeights
 
 from mteb_longembed.zoo import is_folder
 
+from .head import reader_of
+
 #: The tag of a model that `adapt` made.
 ADAPTED = "corpus-adapted"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -42,11 +44,12 @@ def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
     tags = list(model.model_card_data.tags or ())
     if lost is None:
         tags.insert(0, "mteb-longembed")
-    strategy = model[0].strategy
-    base = model[0].base_name
+    first: Any = reader_of(model)
+    strategy = first.strategy
+    base = first.base_name
     made_of = _link(base)
-    if model[0].base_revision and not base.startswith("local/"):
-        made_of += f" at commit `{model[0].base_revision}`"
+    if first.base_revision and not base.startswith("local/"):
+        made_of += f" at commit `{first.base_revision}`"
     if strategy.extends:
         made_of += (
             f", which was trained on inputs of up to {strategy.trained_len} tokens, extended to "
@@ -62,7 +65,7 @@ def card_of(model: Any, name: str, *, lost: Sequence[str] | None = None) -> str:
         "extended.md",
         tags,
         base,
-        model[0].base_facts,
+        first.base_facts,
         name=name,
         run=run,
         is_adapted=ADAPTED in tags,

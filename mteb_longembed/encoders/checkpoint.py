@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BeforeValidator
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers import AutoConfig, PretrainedConfig
 
@@ -27,6 +28,7 @@ from mteb_longembed.values import Tokens, Vectors, read, read_fields
 from mteb_longembed.zoo import ZooEntry, entry_of, holds_model, is_folder
 
 from .e5rope import E5_ROPE
+from .head import reader_of
 from .swap import allowed_len, check_fit
 from .vectors import check_averages
 
@@ -36,8 +38,27 @@ _UNLISTED = ZooEntry(hub_id="")
 Json = dict[str, Any]
 #: The class of the first module of a model that we saved.
 BACKBONE = "mteb_longembed.encoders.model.LongTransformer"
-#: Parts of the class names of modules that do not give one dense vector for each text.
-_OTHER_MODELS = ("cross_encoder", "SparseEncoder", "Splade", "pylate.", "multi_vector_encoder.")
+#: What a base gives for a text: one dense vector, a vector for each token, or one weight for each word of a vocabulary.
+Kind = Literal["dense", "late-interaction", "sparse"]
+#: The class of sentence-transformers that a base of each kind has.
+KINDS: dict[Kind, type[BaseModel]] = {
+    "dense": SentenceTransformer,
+    "late-interaction": MultiVectorEncoder,
+    "sparse": SparseEncoder,
+}
+#: The entry `model_type` of config_sentence_transformers.json, and parts of the class names of modules -> the kind.
+#: `ColBERT` is PyLate's, and a model of `GroupByDocument` is a dense one of ours with several vectors.
+_TYPES: dict[str, Kind] = {
+    "SparseEncoder": "sparse",
+    "MultiVectorEncoder": "late-interaction",
+    "ColBERT": "late-interaction",
+}
+_MODULES: dict[str, Kind] = {
+    "GroupByDocument": "dense",
+    "sparse_encoder.": "sparse",
+    "multi_vector_encoder.": "late-interaction",
+    "pylate.": "late-interaction",
+}
 #: Heads of models that classify and do not embed.
 _CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -217,10 +238,18 @@ class Files:
     def modules(self) -> list[dict[str, str]]:
         """The entries of modules.json: a class (`type`) and a folder (`path`) each. None of them without such a file.
 
+        Behind a router stand the modules of its routes, documents' first.
+
         Raises:
             ModelError: if it does not list modules inside its folder.
         """
         entries: list[Any] = self.json("modules.json", list)
+        first = entries[0] if entries and isinstance(entries[0], dict) else {}
+        if str(first.get("type")).endswith(".Router"):
+            routes = self.json(join(str(first.get("path")), "router_config.json"))
+            types = routes.get("types", {})
+            for name in sorted(types, key=lambda name: not name.startswith("document_")):
+                entries.append({"type": types[name], "path": join(str(first.get("path")), name)})
         for entry in entries:
             known = entry if isinstance(entry, dict) else {}
             inside = known.get("path")
@@ -267,6 +296,7 @@ class Base:
     #: as a model that we saved has them; None for one vector for each document
     vectors: Vectors | None = None
     digest: str | None = None  #: of a loaded model
+    kind: Kind = "dense"  #: what it gives for a text
 
     @cached_property
     def revision(self) -> str | None:
@@ -307,9 +337,13 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
     files = Files.open(entry.folder or entry.hub_id or name, revision or entry.revision)
     modules = files.modules()
     types = [module["type"] for module in modules]
+    saved = files.json("config_sentence_transformers.json")
+    kind = _kind_of(types, saved.get("model_type"))
     folder = ""
     if modules:
-        folder = modules[0]["path"]
+        # the transformer of a sparse model may read documents alone
+        routed = kind == "sparse" and types[0].endswith(".Router") and len(modules) > 1
+        folder = modules[int(routed)]["path"]
     config_files = files
     config_folder = folder
     adapter_of = None
@@ -320,6 +354,8 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
             config_files = adapter_of
             config_folder = ""
     raw = config_files.json(join(config_folder, "config.json"))
+    if not modules and "HF_ColBERT" in (raw.get("architectures") or ()):
+        kind = "late-interaction"  # of Stanford's library
     _check_embeds(files.path, types, raw)
     transformer = files.json(join(folder, "sentence_bert_config.json"))
     are_ours = BACKBONE in types
@@ -341,23 +377,39 @@ def read_base(name: str, revision: str | None, *, trust_remote_code: bool) -> Ba
         modules=modules,
         entry=entry,
         pooling=_pooling_mode(pooling) or entry.pooling,
-        similarity=files.json("config_sentence_transformers.json").get("similarity_fn_name"),
+        similarity=saved.get("similarity_fn_name"),
         runs_code=runs_code,
         adapter_of=adapter_of,
         made=saved_strategy(setting, f"sentence_bert_config.json of {files.path}") if are_ours else None,
         origin=setting["base"] if are_ours else None,
         vectors=read("vectors", Vectors | None, pooling.get("vectors")) if are_ours else None,
+        kind=kind,
     )
 
 
-def base_of_loaded(model: SentenceTransformer, digest: str) -> Base:
+def _kind_of(types: Sequence[str], model_type: object) -> Kind:
+    """The kind of a base, by the classes of its modules and by `model_type`."""
+    shown = " ".join(types)
+    by_modules = [kind for part, kind in _MODULES.items() if part in shown]
+    return (by_modules or [_TYPES.get(str(model_type), "dense")])[0]
+
+
+def kind_of_loaded(model: BaseModel) -> Kind:
+    """The kind of a loaded model; dense for one of ours that gives several vectors of a dense base."""
+    if type(model[-1]).__name__ == "GroupByDocument":
+        return "dense"
+    return next(kind for kind, owner in KINDS.items() if isinstance(model, owner))
+
+
+def base_of_loaded(model: BaseModel, digest: str) -> Base:
     """What a loaded model says about itself: its user's name for it or `local/NAME`, with its digest as revision."""
-    first = model[0]
+    kind = kind_of_loaded(model)
+    first = reader_of(model) if kind == "sparse" else model[0]
     if not isinstance(first, Transformer):
         raise ModelError(
             f"the model starts with a {type(first).__name__}, but only a Transformer can be extended."
         )
-    card = model.model_card_data
+    card: Any = model.model_card_data
     source = str(first.config.name_or_path or "")
     path = source or str(card.base_model or "")
     if not card.model_name and not path:
@@ -372,22 +424,21 @@ def base_of_loaded(model: SentenceTransformer, digest: str) -> Base:
         config=first.config,
         max_seq_length=model.max_seq_length,
         pooling=_pooling_mode(vars(second[0])),
-        similarity=model.similarity_fn_name,
+        similarity=cast("Any", model).similarity_fn_name,
         digest=digest,
+        kind=kind,
     )
 
 
 def _check_embeds(path: str, types: Sequence[str], config: Json) -> None:
-    """Raise ModelError for a model that does not give one dense vector for each text."""
+    """Raise ModelError for a model that does not embed texts."""
     shown = f" (its modules: {', '.join(types)})" if types else ""
     if not config:
         raise ModelError(
             f"{path} has no config.json{shown}, so it is not a transformers model and cannot be extended."
         )
-    if any(name in shown for name in _OTHER_MODELS):
-        raise ModelError(
-            f"{path} must give one dense vector for each text{shown}: use it with mteb as it is."
-        )
+    if "cross_encoder" in shown:
+        raise ModelError(f"{path} must embed each text on its own{shown}: use it with mteb as it is.")
     if types:
         return
     architectures = config.get("architectures")
@@ -487,7 +538,16 @@ def checkpoint_of(base: Base, spec: ModelSpec) -> Checkpoint:
     """
     if base.made is not None:
         return _as_saved(base, base.made, spec)
-    if spec.vectors is not None and base.similarity not in (None, "cosine", "dot"):
+    if base.kind == "late-interaction" and spec.vectors is not None:
+        raise IncompatibleError(
+            f"{base.name} has a vector for each token, which vectors={spec.vectors} cannot change: leave out vectors."
+        )
+    if base.kind == "sparse" and spec.vectors not in (None, "window"):
+        raise IncompatibleError(
+            f"a sparse model has vectors of documents or windows, got vectors={spec.vectors} with {base.name}: use "
+            "pcw with vectors=window, or leave it out."
+        )
+    if base.kind == "dense" and spec.vectors is not None and base.similarity not in (None, "cosine", "dot"):
         raise IncompatibleError(
             f"several vectors are compared by cosine or dot product, and {base.name} compares by "
             f"{base.similarity}: leave out vectors."

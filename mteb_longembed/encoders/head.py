@@ -3,8 +3,9 @@
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
+from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, WordWeights
 from torch import nn
 
@@ -139,6 +140,14 @@ class Head:
         """Whether `stock_modules` give the same vectors of every text, whatever its prompt."""
         behind = [part for part in self.behind if not is_linear(part, _OF_TEXTS)]
         return self.weights is None or all(isinstance(part, Normalize) for part in behind)
+
+
+def reader_of(model: nn.Sequential) -> nn.Module:
+    """The module that reads documents: the first one, or that of a router."""
+    first = model[0]
+    if isinstance(first, Router) and "document" in first.sub_modules:
+        first = cast("nn.Sequential", first.sub_modules["document"])[0]
+    return first
 
 
 def is_linear(module: nn.Module, feature: str) -> bool:

@@ -84,6 +84,8 @@ def _hasher(model: nn.Sequential, words: Callable[[Any], object]) -> Any:
     """A hash of all settings: classes, those of the model, what the files of its modules would say, tokenizers."""
     classes = [(name, type(module).__qualname__) for name, module in model.named_modules()]
     settings = [getattr(model, name, None) for name in _SETTINGS]
+    if getattr(model, "max_active_dims", None) is not None:
+        settings.append(model.max_active_dims)
     modules = [_configuration(module, words) for module in model]
     described = repr([classes, settings, modules])
     return hashlib.blake2b(described.encode("utf-8", "surrogatepass"), digest_size=20)

@@ -12,42 +12,56 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import torch
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from sentence_transformers.sparse_encoder.modules import SpladePooling
 from tokenizers import processors
+from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from mteb_longembed.base_names import full_base
-from mteb_longembed.errors import InputError, LongEmbedError, ModelError
+from mteb_longembed.errors import IncompatibleError, InputError, LongEmbedError, ModelError
 from mteb_longembed.hub import hub_answers, translate_hub_errors, unreachable
 
 from .card import facts_in
-from .checkpoint import DTYPES, Base, Checkpoint, ModelSpec, base_of_loaded, checkpoint_of, open_checkpoint
+from .checkpoint import (
+    DTYPES,
+    KINDS,
+    Base,
+    Checkpoint,
+    ModelSpec,
+    base_of_loaded,
+    checkpoint_of,
+    open_checkpoint,
+)
 from .e5rope import E5_ROPE, KEY_MAPPING
-from .head import Head
+from .head import Head, reader_of
 from .identity import digest
 from .model import (
     LongModel,
+    LongModelMixin,
     LongMultiVectorEncoder,
-    LongSentenceTransformer,
     LongTransformer,
     of_modules,
+    owner_of,
     settings_of,
 )
 from .vectors import GroupByDocument, LongPooling
 from .weights import TokenWeights
+from .whole import JoinWindows, LongSpladePooling
 
 #: The classes that a saved model of ours may name, beside those of sentence-transformers.
 _CLASSES = {
     f"{kind.__module__}.{kind.__name__}": kind
-    for kind in (LongTransformer, LongPooling, GroupByDocument, TokenWeights)
+    for kind in (LongTransformer, LongPooling, GroupByDocument, TokenWeights, JoinWindows, LongSpladePooling)
 }
 #: Weights that an embedding model may lack: heads that it never runs.
 _HEADS = re.compile(r"(^|\.)(pooler|lm_head|contact_head|classifier|cls|qa_outputs|score)\.")
 
 
 def extend(
-    base: str | Path | SentenceTransformer,
+    base: str | Path | SentenceTransformer | MultiVectorEncoder | SparseEncoder,
     strategy: str = "none",
     target_len: int | None = None,
     trained_len: int | None = None,
@@ -61,7 +75,8 @@ def extend(
 ) -> SentenceTransformer:
     """Extend a base model to longer inputs. The result is an ordinary `SentenceTransformer`.
 
-    With `vectors` it is a `MultiVectorEncoder`, which gives a document several vectors; type checkers do not see that.
+    Of a `MultiVectorEncoder` (late interaction) or a `SparseEncoder` it is one too. With `vectors`, a dense base
+    becomes a `MultiVectorEncoder`, which gives a document several vectors; type checkers see neither.
 
     Source: Zhu et al. 2024, arXiv:2404.12096. The docstring of each strategy gives the strategy's own source.
 
@@ -88,26 +103,32 @@ def extend(
         InputError: if a length or parameter breaks its rule, or changes only search.
         HubError, ModelError: if the base cannot be read, or is not an embedding model.
     """
-    if not isinstance(base, (str, Path, SentenceTransformer)):
+    is_loaded = isinstance(base, tuple(KINDS.values()))
+    if not isinstance(base, (str, Path)) and not is_loaded:
         raise InputError(
-            f"extend takes a name, a folder or a SentenceTransformer, got a {type(base).__name__}."
+            "extend takes a name, a folder or a model of sentence-transformers that embeds texts, got a "
+            f"{type(base).__name__}."
         )
-    source = "" if isinstance(base, SentenceTransformer) else full_base(str(base))
+    if is_loaded and isinstance(cast("BaseModel", base)[-1], GroupByDocument):
+        raise InputError(
+            "a base has no vectors of our own, got a model with vectors: extend its base instead."
+        )
+    source = "" if is_loaded else full_base(str(base))
     settings: Any = revision, dtype, trust_remote_code, vectors, params
     spec = ModelSpec(source, strategy, target_len, trained_len, *settings)
-    if not isinstance(base, SentenceTransformer):
+    if not isinstance(base, BaseModel):
         return cast("SentenceTransformer", load_checkpoint(open_checkpoint(spec), device))
     if revision is not None or dtype is not None:
         raise InputError(
             "revision and dtype can be set only when a base is loaded: set them when you load it."
         )
-    backbone = base[0]
+    backbone = reader_of(base)
     if isinstance(backbone, LongTransformer) and backbone.strategy.extends:
         raise InputError(
             f"the model is extended already (by {backbone.strategy.KEY}): extend its base instead."
         )
     described = base_of_loaded(base, digest(base))
-    if isinstance(base, LongSentenceTransformer) and base.checkpoint is not None:
+    if isinstance(base, LongModelMixin) and base.checkpoint is not None:
         spec = replace(spec, dtype=base.checkpoint.spec.dtype)  # the base keeps its compute type
         described = base.checkpoint.base
         if not base.is_unchanged():
@@ -183,11 +204,13 @@ def load_checkpoint(
         if base.made is None:
             stock = load_base(base, device, checkpoint.spec.dtype, model_kwargs)
             return _finished(stock, checkpoint, device)
-        owner: Any = LongSentenceTransformer if base.vectors is None else LongMultiVectorEncoder
+        owner: Any = owner_of(base.kind)
+        if base.vectors is not None:
+            owner = LongMultiVectorEncoder
         options = _options(base, checkpoint.spec.dtype, model_kwargs)
         path = base.files.path
         model: LongModel = owner._load_with_module_classes(path, _CLASSES, device=device, **options)
-        _check(model[0], path)
+        _check(model.backbone, path)
         model.backbone.base_facts = facts_in(cast("Any", model)._model_card_text)
     model.remember(checkpoint)
     return model
@@ -225,7 +248,7 @@ def _options(base: Base, dtype: str | None, model_kwargs: Mapping[str, Any] | No
 
 def load_base(
     base: Base, device: str | None, dtype: str | None = None, model_kwargs: Mapping[str, Any] | None = None
-) -> SentenceTransformer:
+) -> BaseModel:
     """The base as its files describe it, in sentence-transformers' own classes. The zoo adds what they leave out.
 
     Without a device, it goes to the best one.
@@ -240,12 +263,13 @@ def load_base(
     if base.config.architectures == [E5_ROPE]:
         kwargs["model_kwargs"]["key_mapping"] = KEY_MAPPING
     if base.modules or entry.pooling is None:
-        model = SentenceTransformer(base.files.path, **options, **kwargs)
+        owner: Any = KINDS[base.kind]
+        model = owner(base.files.path, **options, **kwargs)
     else:
         inner = Transformer.load(base.files.path, **kwargs)
         modules = [inner, Pooling(inner.get_embedding_dimension(), entry.pooling)]
         model = SentenceTransformer(modules=modules, **options)
-    first = cast("Any", model[0])
+    first: Any = reader_of(model)
     if base.config.architectures == [E5_ROPE]:
         first.model._weight_conversions = []  # it is saved under transformers' names
     _check(first, base.files.path)
@@ -254,9 +278,10 @@ def load_base(
     return model
 
 
-def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | None) -> LongModel:
+def _finished(base: BaseModel, checkpoint: Checkpoint, device: str | None) -> LongModel:
     """The model made of a private base: the positions of its transformer are swapped, and its head pools windows."""
-    first: Any = base[0]
+    kind = checkpoint.base.kind
+    first: Any = reader_of(base)
     first.__class__ = LongTransformer
     first.extend(checkpoint.strategy)
     step = checkpoint.base.entry.interpolation
@@ -268,17 +293,42 @@ def _finished(base: SentenceTransformer, checkpoint: Checkpoint, device: str | N
     first.base_name, first.base_revision = checkpoint.base.name, checkpoint.base.files.commit
     settings = settings_of(base)
     head = Head.of(base)
-    vectors = checkpoint.spec.vectors
+    vectors = checkpoint.spec.vectors if kind == "dense" else None
     if vectors is not None:
         # the model compares by cosine, unless it says dot
         similarity = settings.pop("similarity_fn_name")
         dims = settings["truncate_dim"]
         head = replace(head, vectors=vectors, normalize=similarity != "dot", dims=dims)
-    made = of_modules([first, *head.modules(cuts=first.cuts)], settings, device or str(base.device))
+    modules = [first, *head.modules(cuts=first.cuts)] if kind == "dense" else _whole(base, first)
+    made = of_modules(modules, settings, device or str(base.device), kind)
     if vectors is None:
-        made.model_card_data.add_tags(base.model_card_data.tags or [])
+        tags: Any = base.model_card_data
+        cast("Any", made.model_card_data).add_tags(tags.tags or [])
     made.remember(checkpoint)
     return made
+
+
+def _whole(base: BaseModel, first: LongTransformer) -> list[nn.Module]:
+    """The modules of a late-interaction or sparse model, where windows become whole texts again."""
+    modules = list(base)
+    poolings = [part for part in base.modules() if isinstance(part, SpladePooling)]
+    for pooling in poolings:
+        # the first batch would set it, and the model would no longer be as it was built
+        pooling.embedding_dimension = first.config.vocab_size
+    if not first.cuts:
+        return modules
+    if not first.has_logits and isinstance(base, SparseEncoder):
+        return [first, *Head.of(base).modules(cuts=True)]
+    if not first.has_logits:
+        return [first, JoinWindows(), *modules[1:]]
+    names = [type(part).__name__ for part in poolings]
+    if [type(part) for part in poolings] != [SpladePooling]:
+        raise IncompatibleError(
+            f"windows of a model with logits need one SpladePooling, got {', '.join(names) or 'none'}: use another "
+            "strategy."
+        )
+    poolings[0].__class__ = LongSpladePooling
+    return modules
 
 
 def _append_eos(tokenizer: PreTrainedTokenizerFast) -> None:

@@ -7,17 +7,17 @@ on any SentenceTransformer. Our engine decides only when a text is tokenised and
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer, SparseEncoder
 from sentence_transformers.base import BaseModel
 from sentence_transformers.sentence_transformer.modules import Transformer
-from sentence_transformers.util import truncate_embeddings
+from sentence_transformers.util import select_max_active_dims, truncate_embeddings
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
@@ -28,22 +28,36 @@ from mteb_longembed.names import split_name
 from .attention import Batch, keep_batch, running
 from .batching import Engine, tokens_at_once
 from .card import card_of
-from .checkpoint import Checkpoint, saved_strategy
+from .checkpoint import Checkpoint, Kind, kind_of_loaded, saved_strategy
 from .embedding_cache import EmbeddingCache
-from .head import Head
+from .head import Head, reader_of
 from .identity import Identity, digest, state_of
 from .self_extend import to_device
 from .swap import LongTable, swap
 from .tokens import Ids, cutter_of, document_prompt
-from .vectors import BATCH, BOUNDS, TOKEN_FEATURES, Features, GroupByDocument, TokenBatch, windows_of
+from .vectors import (
+    BATCH,
+    BOUNDS,
+    RUNS,
+    TOKEN_FEATURES,
+    WINDOWS,
+    Features,
+    GroupByDocument,
+    TokenBatch,
+    windows_of,
+)
 
 #: Name of a feature: how many positions a document is moved (`tuning.py`).
 OFFSET = "position_offset"
 #: The arguments of `_inference` that are no inputs of the modules' `forward`, without `device`.
 _OF_CALL = (
     "prompt", "batch_size", "show_progress_bar", "output_value", "save_to_cpu", "normalize_embeddings",
-    "truncate_dim", "token_pooling",
+    "truncate_dim", "token_pooling", "convert_to_sparse_tensor", "max_active_dims",
 )  # fmt: skip
+#: How much more memory a token takes with its logits of all words than without.
+_LOGITS = 8
+#: Sparse vectors that are dense, with a weight for each word, at the same time.
+_DENSE_AT_ONCE = 512
 #: The module by which other tools recognise our models, see there.
 _SHOWN_MODULE = "mteb_longembed.encoders.sentence_transformers"
 #: A model of sentence-transformers' own, or one of ours.
@@ -76,8 +90,14 @@ class LongTransformer(Transformer):
         """Put a strategy inside that has all lengths and parameters."""
         if self.backend != "torch":
             raise ModelError(f"only models on the torch backend can be extended, got {self.backend}.")
-        swap(self.model, strategy)
+        # a model for masked words has the transformer inside
+        inner: Any = self.model
+        swap(inner.base_model if self.has_logits else inner, strategy)
         self.strategy = strategy
+        if self.query_expansion is not None and self.query_length is None:
+            # windows would lose the tokens that an expansion adds
+            self.query_length = max(self.query_expansion["length"], strategy.trained_len)
+        self.document_length = None  # the target length decides
         #: Whether long documents run in parts, the windows of `pcw`.
         self.cuts = strategy.CUTS
         # flattened batches would hide where a document ends; FlashAttention 2 leaves out padding in each layer
@@ -86,6 +106,11 @@ class LongTransformer(Transformer):
         tokenizer.padding_side = "right"
         tokenizer.truncation_side = "right"
         self.max_seq_length = strategy.target_len
+
+    @property
+    def has_logits(self) -> bool:
+        """Whether it gives for each token a logit of each word."""
+        return self.transformer_task == "fill-mask"
 
     @property
     def longembed(self) -> dict[str, Any]:
@@ -130,11 +155,10 @@ class LongTransformer(Transformer):
         """
         texts = [text for text in inputs if isinstance(text, str)]
         words: Any = self.tokenizer
+        cut_queries = kwargs.get("task") == "query" and (self.query_length or self.query_expansion)
         is_plain = (
             len(inputs) == len(texts) > 0
-            and not (
-                self.processing_kwargs or self.query_length or self.document_length or self.query_expansion
-            )
+            and not (self.processing_kwargs or self.document_length or cut_queries)
             and set(kwargs) <= {"task"}
             and self.processor is words
             and "message" not in self.modality_config
@@ -208,14 +232,16 @@ class LongTransformer(Transformer):
                 f"{batch.width}: set max_seq_length to at most {self.strategy.target_len}, or extend the base to a "
                 "longer target."
             )
-        if self.cuts and self.strategy.changes(batch.width):
-            batch = windows_of(batch.bounds, self.strategy)
-            out = self._run_windows(features, batch, **kwargs)
-        else:
-            out = self._run(features, batch.lengths, **kwargs)
-        embeddings = out[self.module_output_name]
-        exact = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
-        return {**out, self.module_output_name: exact, BATCH: batch}
+        name = self.module_output_name
+        if not (self.cuts and self.strategy.changes(batch.width)):
+            return {**self._run(features, batch.lengths, **kwargs), BATCH: batch}
+        batch = windows_of(batch.bounds, self.strategy)
+        cut = self._cut(features, batch)
+        runs = self._run_windows(features, cut, batch, **kwargs)
+        if self.has_logits:
+            # the pooling runs them one by one
+            return {**features, RUNS: runs, BATCH: batch}
+        return {**features, **cut, name: torch.cat([run[name] for run in runs]), BATCH: batch}
 
     def _run(self, features: Features, lengths: Tensor, **kwargs: Any) -> Features:
         if torch.is_grad_enabled() and self.model.training:
@@ -223,24 +249,33 @@ class LongTransformer(Transformer):
         offsets = features.pop(OFFSET, None)
         batch = Batch(self.strategy, lengths.tolist(), features["input_ids"].device, offsets=offsets)
         with running(batch):
-            return super().forward(features, **kwargs)
+            out = super().forward(features, **kwargs)
+        embeddings = out[self.module_output_name]
+        exact = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
+        return {**out, self.module_output_name: exact}
 
-    def _run_windows(self, features: Features, batch: TokenBatch, **kwargs: Any) -> Features:
-        """The token embeddings of windows, `[w, size, d]`, of documents of which some are cut."""
+    def _cut(self, features: Features, batch: TokenBatch) -> Features:
+        """The token features of windows, `[w, size]`, of documents of which some are cut."""
         assert batch.windows is not None and batch.texts is not None
         device = features["input_ids"].device
         # padding reads token 0, and its mask of 0 hides that
         places = to_device(batch.texts[:, None], device), to_device(batch.windows.clamp(min=0), device)
         cut = {key: features[key][places] for key in TOKEN_FEATURES if key in features}
         cut["attention_mask"] = to_device((batch.windows >= 0).long(), device)
+        return cut
+
+    def _run_windows(
+        self, features: Features, cut: Features, batch: TokenBatch, **kwargs: Any
+    ) -> Iterator[Features]:
+        """Run windows batch by batch: their features with token embeddings, `[windows, size, d]`."""
+        assert batch.windows is not None
         sizes = (batch.windows >= 0).sum(1)
-        runs = []
-        at_once = max(tokens_at_once(device) // batch.windows.shape[1], 1)
+        tokens = tokens_at_once(features["input_ids"].device) // (_LOGITS if self.has_logits else 1)
+        at_once = max(tokens // batch.windows.shape[1], 1)
         for start in range(0, len(sizes), at_once):
             rows = slice(start, start + at_once)
             own = {key: value[rows] for key, value in cut.items()}
-            runs.append(self._run({**features, **own}, sizes[rows], **kwargs)[self.module_output_name])
-        return {**features, **cut, self.module_output_name: torch.cat(runs)}
+            yield self._run({**features, **own}, sizes[rows], **kwargs)
 
     def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
         """Save the base's weights and files, and the setting."""
@@ -258,7 +293,7 @@ def check_merged(module: nn.Module) -> None:
 
 
 class LongModelMixin(BaseModel):
-    """What our two models share: a first module and a head, a name, our engine, and our model card."""
+    """What our models share: a first module and a head, a name, our engine, and our model card."""
 
     #: What the model was built from.
     checkpoint: Checkpoint | None = None
@@ -329,12 +364,27 @@ class LongModelMixin(BaseModel):
     @property
     def backbone(self) -> LongTransformer:
         """The module that tokenises and holds the strategy."""
-        return cast("LongTransformer", self[0])
+        return cast("LongTransformer", reader_of(self))
+
+    @property
+    def kind(self) -> Kind:
+        """What its base gives for a text."""
+        return kind_of_loaded(self)
 
     @property
     def head(self) -> Head:
         """What becomes of token embeddings."""
         return Head.of(self)
+
+    def collect(self, features: Features, place: torch.device) -> list[Tensor]:
+        """Return one array for each document of a batch, on a device, from the features after the last module."""
+        rows = features[self.output].to(place)
+        if not self.has_several_vectors:
+            return list(rows)
+        # copied, so that the padding of the batch does not stay in memory
+        return [
+            row[mask] for row, mask in zip(rows, features["attention_mask"].bool().to(place), strict=True)
+        ]
 
     def row_owner(self) -> object:
         """Return the key of this model in the embedding cache; None, with one warning, if its name does not hold."""
@@ -397,6 +447,10 @@ class LongModelMixin(BaseModel):
         """Keep only so many leading dimensions of a vector. None keeps all."""
         if isinstance(self[-1], GroupByDocument):
             self[-1].dims = dims
+        elif self.kind != "dense":
+            raise InputError(
+                f"only dense vectors can be cut to {dims} dimensions, got a {self.kind} model: leave it out."
+            )
         else:
             cast("SentenceTransformer", self).truncate_dim = dims
 
@@ -408,23 +462,78 @@ class LongSentenceTransformer(LongModelMixin, SentenceTransformer):
 
 
 class LongMultiVectorEncoder(LongModelMixin, MultiVectorEncoder):
-    """A `MultiVectorEncoder`: one vector for each span or window of a document, and one vector for a query."""
+    """A `MultiVectorEncoder`.
+
+    Of a dense base it gives one vector for each span or window of a document, and one vector for a query. Of a base
+    with late interaction (`kind` says so) it gives a vector for each token of both.
+    """
 
     __module__ = _SHOWN_MODULE
     has_several_vectors = True
     output = "token_embeddings"
 
 
+class LongSparseEncoder(LongModelMixin, SparseEncoder):
+    """A `SparseEncoder` whose module for documents is a `LongTransformer`.
+
+    With `has_several_vectors`, the engine gives the vectors of windows; `encode` gives their maximum in any case.
+    """
+
+    __module__ = _SHOWN_MODULE
+
+    def collect(self, features: Features, place: torch.device) -> list[Tensor]:
+        """Return one array for each document of a batch, or the vectors of its windows."""
+        if not self.has_several_vectors:
+            return super().collect(features, place)
+        rows = features.get(WINDOWS)
+        if rows is None:
+            rows = features[self.output][:, None]
+        return [row.to(place) for row in rows]
+
+    @torch.inference_mode()
+    def _inference(self, inputs: list[Any], *, device: Any = None, **arguments: Any) -> Any:
+        """Encode in batches by tokens. What is not plain goes to sentence-transformers' own method."""
+        kwargs = {key: value for key, value in arguments.items() if key not in _OF_CALL}
+        prompt, dims = arguments.get("prompt"), arguments["max_active_dims"]
+        # a router may read queries by another module, and a module may select words itself
+        is_ours = self[0] is self.backbone or kwargs.get("task") == "document"
+        is_ours = is_ours and (dims is None or "max_active_dims" not in self.get_model_kwargs())
+        if not is_ours or self.backbone.token_ids(inputs[:1], prompt, **kwargs) is None:
+            return SparseEncoder._inference(self, inputs, device=device, **arguments)
+        engine = Engine([self], prompt, arguments["batch_size"], kwargs, device, arguments["save_to_cpu"])
+        parts = []
+        for start in range(0, len(inputs), _DENSE_AT_ONCE):
+            texts = inputs[start : start + _DENSE_AT_ONCE]
+            done = engine.encode(texts, show=bool(arguments["show_progress_bar"]))
+            rows = torch.stack([torch.atleast_2d(done[text][0]).amax(0) for text in texts])
+            if dims is not None:
+                rows = select_max_active_dims(rows, max_active_dims=dims)
+            parts.append(rows.to_sparse() if arguments["convert_to_sparse_tensor"] else rows)
+        return torch.cat(parts)
+
+
 #: Our models: with one vector a document, or several.
-LongModel = LongSentenceTransformer | LongMultiVectorEncoder
+LongModel = LongSentenceTransformer | LongMultiVectorEncoder | LongSparseEncoder
 
 
-def of_modules(modules: list[nn.Module], settings: dict[str, Any], device: str | None) -> LongModel:
+def owner_of(kind: Kind) -> type[LongModel]:
+    """The class of our model of a base with one vector a document, or a vector for each token."""
+    owners = {
+        "dense": LongSentenceTransformer,
+        "late-interaction": LongMultiVectorEncoder,
+        "sparse": LongSparseEncoder,
+    }
+    return cast("type[LongModel]", owners[kind])
+
+
+def of_modules(
+    modules: list[nn.Module], settings: dict[str, Any], device: str | None, kind: Kind = "dense"
+) -> LongModel:
     """One of our models, of a first module and those of a head, with what `settings_of` gives of another model.
 
     Without a `device` it goes to the best one of this machine.
     """
-    owner: Any = LongSentenceTransformer
+    owner: Any = owner_of(kind)
     if isinstance(modules[-1], GroupByDocument):
         settings.pop("truncate_dim", None)  # the last module cuts dimensions
         owner = LongMultiVectorEncoder
@@ -456,10 +565,10 @@ def with_head(model: Model, head: Head, *, stock: bool = False) -> Model:
         spec = replace(model.checkpoint.spec, vectors=head.vectors)
         made.remember(replace(model.checkpoint, spec=spec))
         made.embedding_cache = model.embedding_cache
-    return made
+    return cast("Model", made)
 
 
 def settings_of(model: BaseModel) -> dict[str, Any]:
     """The arguments of a model's constructor other than its modules: prompts, similarity, dimensions."""
-    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
+    names = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "max_active_dims")
     return {name: getattr(model, name) for name in names if hasattr(model, name)}

@@ -96,8 +96,12 @@ def tokens_read(model: LongModelMixin, prompt: str, text: str) -> tuple[Ids, lis
 def vector_tokens(model: LongModelMixin, rows: Sequence[Ids], prompt: str | None) -> Iterator[list[Tensor]]:
     """For each row of token ids, special tokens and prompt included, the indices of each vector's tokens."""
     vectors = model.head.vectors
+    if model.kind == "sparse" and model.has_several_vectors:
+        vectors = "window"
     for row in rows:
         groups = [torch.arange(len(row))]
+        if model.kind == "late-interaction":
+            groups = list(groups[0].split(1))
         bounds = model.backbone.features_of([row], prompt)[BOUNDS]
         if vectors == "window":
             cut: Any = windows_of(bounds, model.backbone.strategy)

@@ -30,4 +30,7 @@ def measure(model: Any, texts: Sequence[str]) -> tuple[float, int]:
         speed = n_tokens / (time.perf_counter() - started)
     finally:
         model.embedding_cache = store
+    if getattr(embeddings, "is_sparse", False):
+        # a weight and the number of its word
+        return speed, 8 * embeddings._nnz() // len(texts)
     return speed, torch.atleast_2d(torch.as_tensor(embeddings[0]))[0].nbytes

@@ -34,6 +34,10 @@ TOKEN_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 BOUNDS = "token_bounds"
 #: Under which name it adds a `TokenBatch` to the features.
 BATCH = "token_batch"
+#: Under which name it hands over the batches of windows that are to run, of a model with logits; and the name of the
+#: vectors of each text's windows `[windows, words]`, once they are pooled.
+RUNS = "window_runs"
+WINDOWS = "window_embeddings"
 
 
 def check_averages(what: str, model: str, mode: str | None) -> None:

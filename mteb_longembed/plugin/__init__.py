@@ -29,6 +29,7 @@ def register() -> None:
         meta = sys.modules["mteb.models.model_meta"].ModelMeta
         replace(meta, "from_sentence_transformer_model", ours.describe_loaded)
         replace(meta, "from_multi_vector_encoder_model", ours.describe_loaded)
+        replace(meta, "from_sparse_encoder_model", ours.describe_loaded)
         # mteb has functions of the same names as these modules
         replace(sys.modules["mteb.models.get_model_meta"], "get_model_meta", ours.find_model)
         replace(sys.modules["mteb.benchmarks.get_benchmark"], "_build_registry", all_benchmarks)

@@ -9,12 +9,22 @@ import numpy as np
 import torch
 from mteb.models.abs_encoder import get_prompt
 from mteb.types import PromptType
+from scipy import sparse
 from sentence_transformers.sentence_transformer.modules import Normalize
 from torch.utils.data import DataLoader
 
 from mteb_longembed.data.text_table import text_table
 from mteb_longembed.encoders.batching import Engine
-from mteb_longembed.encoders.model import LongModel, LongModelMixin, LongSentenceTransformer, with_head
+from mteb_longembed.encoders.checkpoint import Kind
+from mteb_longembed.encoders.model import (
+    LongModel,
+    LongModelMixin,
+    LongSentenceTransformer,
+    LongSparseEncoder,
+    of_modules,
+    settings_of,
+    with_head,
+)
 from mteb_longembed.encoders.tokens import document_prompt, sample_texts
 from mteb_longembed.encoders.vectors import check_averages
 from mteb_longembed.encoders.weights import Rule, TokenCounts, TokenWeights, count_tokens
@@ -24,11 +34,14 @@ from mteb_longembed.values import Vectors
 from .chunks import CutChunks
 from .encoder import check_as_described, show_bars
 from .scorer import Documents
+from .sparse_vectors import SparseVectors
 from .storage import Reader, Writer
 from .vectors import CorpusVectors
 
 #: Maximum bytes of vectors that one call of an encoder returns.
 CALL_BYTES = 1 << 30
+#: Number of texts whose sparse vectors are dense at the same time; a window has 30,000 weights.
+SPARSE_AT_ONCE = 16
 #: Maximum number of texts beside documents, such as queries, whose vectors are kept.
 MOST_KEPT = 100_000
 
@@ -40,9 +53,13 @@ class Representation:
         rule: of corpus weights.
         step: content tokens for each vector, or `window`; None for one vector a text.
         query_tokens: whether it pools queries alone, with a vector for each token.
+        is_sparse: whether the vectors are sparse.
     """
 
-    def __init__(self, rule: Rule | None, step: Vectors | None, query_tokens: bool = False) -> None:
+    def __init__(
+        self, rule: Rule | None, step: Vectors | None, query_tokens: bool = False, is_sparse: bool = False
+    ) -> None:
+        self.is_sparse = is_sparse
         self.rule = rule
         self.step = step
         self.query_tokens = query_tokens
@@ -50,8 +67,8 @@ class Representation:
 
     def forget(self) -> None:
         """Forget all vectors."""
-        self.vectors = CorpusVectors()
-        self.known: dict[tuple[PromptType, str], np.ndarray] = {}
+        self.vectors: Any = SparseVectors() if self.is_sparse else CorpusVectors()
+        self.known: dict[tuple[PromptType, str], Any] = {}
         self.model: LongModel | None = None
 
     @property
@@ -83,8 +100,10 @@ class Pass:
         model: Any = getattr(encoder, "model", None)
         self.is_ours = isinstance(model, LongModelMixin)
         self.has_several_vectors = not hasattr(encoder, "encode")
+        #: What its base gives for a text.
+        self.kind: Kind = model.kind if self.is_ours else "dense"
         #: Whether the model gives a query several vectors, as late interaction does.
-        self.is_late = False
+        self.is_late = self.kind == "late-interaction"
         #: How vectors are compared, by sentence-transformers' names: several vectors of a text by their product.
         self.similarity = "dot"
         if not self.has_several_vectors:
@@ -134,7 +153,7 @@ class Pass:
                 return one
         if rule is not None:
             check_averages("weights", "the model", self.model.head.mode)
-        made = Representation(*wanted)
+        made = Representation(*wanted, is_sparse=self.kind == "sparse")
         self.representations.append(made)
         # one vector a text first: its call gives the vectors of the others too
         self.representations.sort(key=lambda one: one.step is not None)
@@ -202,9 +221,13 @@ class Pass:
         """Return the vectors of each query, `[vectors, d]`: one, or one for each token."""
         return self._arrays(one, queries, PromptType.query)
 
+    def document_arrays(self, one: Representation, texts: Sequence[str]) -> list[np.ndarray]:
+        """Return the vectors of each text that is read like a document, `[vectors, d]`."""
+        return self._arrays(one, texts, PromptType.document)
+
     def text_rows(self, one: Representation, texts: Sequence[str]) -> np.ndarray:
         """Return the vector of each text that is read like a document, `[texts, d]`; of several vectors, their mean."""
-        return np.stack([array.mean(axis=0) for array in self._arrays(one, texts, PromptType.document)])
+        return np.stack([array.mean(axis=0) for array in self.document_arrays(one, texts)])
 
     def _arrays(self, wanted: Representation, texts: Sequence[str], kind: PromptType) -> list[np.ndarray]:
         missing = [text for text in dict.fromkeys(texts) if (kind, text) not in wanted.known]
@@ -235,6 +258,9 @@ class Pass:
         flat = list(dict.fromkeys(chain.from_iterable(chunks)))
         if not flat:
             return [[] for _ in wanted]
+        if self.kind == "sparse":
+            rows_of = [encode_sparse(self.model_of(one), flat, kind, documents) for one in wanted]
+            return [[rows[text] for (text,) in chunks] for rows in rows_of]
         if self.is_ours:
             models = [self.model_of(one) for one in wanted]
             encoded = encode(models, flat, kind, documents)
@@ -294,10 +320,16 @@ def raw(model: LongModel, one: Representation, counts: TokenCounts | None = None
     """Return the model that pools in another way and shares the backbone. Its vectors are not scaled.
 
     Args:
-        model: with one vector a text; one with several keeps them.
+        model: with one vector a text; one with several keeps them, and so does late interaction.
         one: says how to pool.
         counts: the tokens of the corpus, which a rule needs.
     """
+    if isinstance(model, LongSparseEncoder):
+        made = of_modules(list(model), settings_of(model), str(model.device), "sparse")
+        made.has_several_vectors = one.step is not None
+        return made
+    if model.kind == "late-interaction":
+        return model
     head = model.head.unscaled()
     if one.rule is not None and counts is not None:
         head = head.weighted(TokenWeights.of_corpus(counts, one.rule, model.tokenizer))
@@ -314,11 +346,12 @@ def encode(
     """Return, for each of these models with one backbone, the vectors of all texts, from one pass."""
     first = models[0]
     options = documents.options
+    prompt = _prompt(first, kind, documents)
+    if first.kind == "late-interaction":
+        # queries may be read in a way that our engine does not know
+        arguments = {"show_progress_bar": show_bars(), "batch_size": 32, **options, "task": kind.value}
+        return [cast("Any", first).encode(list(texts), prompt=prompt, **arguments)] * len(models)
     with torch.inference_mode():
-        # the prompt that mteb gives the model for a task, or else its own
-        prompt = get_prompt(cast("dict[str, str]", first.prompts), documents.metadata, kind)
-        if prompt is None and kind == PromptType.document:
-            prompt = document_prompt(first)
         engine = Engine(models, prompt or None, options.get("batch_size", 32), {"task": kind.value})
         engine.keep_in(first.embedding_cache)
         done = engine.encode(texts, show=options.get("show_progress_bar", show_bars()))
@@ -329,10 +362,40 @@ def encode(
     return found
 
 
+def encode_sparse(
+    model: LongModel, texts: Sequence[str], kind: PromptType, documents: Documents
+) -> dict[str, sparse.csr_array]:
+    """Return the sparse vectors of each text, `[vectors, words]`: one, or of a document perhaps one for each window."""
+    prompt = _prompt(model, kind, documents)
+    size = documents.options.get("batch_size", 32)
+    found = {}
+    for start in range(0, len(texts), SPARSE_AT_ONCE):
+        part = list(texts[start : start + SPARSE_AT_ONCE])
+        if model.has_several_vectors and kind == PromptType.document:
+            with torch.inference_mode():
+                done = Engine([model], prompt or None, size, {"task": kind.value}).encode(part, show=False)
+            rows = [done[text][0] for text in part]
+        else:
+            arguments = {"task": kind.value, "batch_size": size, "convert_to_sparse_tensor": False}
+            found_rows = cast("Any", model).encode(part, prompt=prompt, show_progress_bar=False, **arguments)
+            rows = list(found_rows[:, None])
+        for text, row in zip(part, rows, strict=True):
+            found[text] = sparse.csr_array(row.float().cpu().numpy())
+    return found
+
+
+def _prompt(model: LongModel, kind: PromptType, documents: Documents) -> str | None:
+    """Return the prompt that mteb gives the model for a task, or else its own."""
+    prompt = get_prompt(cast("dict[str, str]", model.prompts), documents.metadata, kind)
+    if prompt is None and kind == PromptType.document:
+        prompt = document_prompt(model)
+    return prompt
+
+
 def document_bytes(model: LongModel) -> int:
     """Return the maximum bytes of the vectors of a document that fills the target length."""
     strategy = model.backbone.strategy
-    step = model.head.vectors or strategy.target_len
+    step = model.head.vectors or (1 if model.kind == "late-interaction" else strategy.target_len)
     if step == "window":
         # pcw's windows, without special tokens; windows of other strategies are as long as the trained length
         size = getattr(strategy, "size", strategy.trained_len)

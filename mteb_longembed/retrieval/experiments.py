@@ -57,14 +57,18 @@ def model_meta(
     base = checkpoint.base
     origin = base.origin or base.name
     known = find(origin) or _described_by_files(base)
-    kind = "dense"
+    is_dense = base.kind == "dense"
+    kind: str = base.kind
+    if is_dense and checkpoint.vectors is not None:
+        kind = "late-interaction"
+    is_late = kind == "late-interaction"
     if settings.fusion:
         kind = "hybrid"
-    elif checkpoint.vectors is not None:
-        kind = "late-interaction"
     similarity = known.similarity_fn_name
-    if checkpoint.vectors is not None:
+    if is_late:
         similarity = ScoringFunction.MAX_SIM
+    elif similarity is None and not is_dense:
+        similarity = ScoringFunction(base.similarity or "dot")
     elif similarity is None and base.similarity in (None, "cosine", "dot", "euclidean", "manhattan"):
         similarity = ScoringFunction(base.similarity or "cosine")
     experiment = {**checkpoint.experiment, **settings.given}
@@ -89,7 +93,7 @@ def model_meta(
         "use_instructions": bool(known.use_instructions) or has_prompts,
         "similarity_fn_name": similarity,
     }
-    if isinstance(known.embed_dim, int):
+    if isinstance(known.embed_dim, int) and is_dense:
         # mteb may cut embeddings to any width, as sentence-transformers does
         fields["embed_dim"] = range(1, known.embed_dim + 1)
     if base.made is not None and not base.files.local:

@@ -8,6 +8,7 @@ from scipy.special import log_ndtr
 from .passage_bm25 import PassageBM25
 from .scorer import Documents, Span
 from .settings import LEXICAL_WEIGHT
+from .sparse_scorer import SparseScorer
 from .storage import Reader, Writer
 from .temperature import LEAST
 from .vector_scorer import VectorScorer
@@ -27,13 +28,16 @@ class Hybrid:
         measurement (experiments/methods.md).
 
     Args:
-        vectors: the dense part; the passages of the last one are shown.
+        vectors: the part of the model; the passages of the last one are shown.
         lexical: the lexical part.
         lexical_weight: of its log-odds.
     """
 
     def __init__(
-        self, vectors: Sequence[VectorScorer], lexical: PassageBM25, lexical_weight: float = LEXICAL_WEIGHT
+        self,
+        vectors: Sequence[VectorScorer | SparseScorer],
+        lexical: PassageBM25,
+        lexical_weight: float = LEXICAL_WEIGHT,
     ) -> None:
         self.vectors = vectors
         self.lexical = lexical

@@ -7,13 +7,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import mteb
+from mteb.models import MultiVectorWrapper, SparseEncoderWrapper
 from mteb.models.model_implementations.bm25 import bm25_s
 from mteb.models.model_meta import ModelMeta
 from mteb.models.models_protocols import EncoderProtocol, MTEBModels
 from mteb.models.search_wrappers import SearchEncoderWrapper
 
 from mteb_longembed.encoders.embedding_cache import EmbeddingCache
-from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder
+from mteb_longembed.encoders.model import LongModel, LongMultiVectorEncoder, LongSparseEncoder
 from mteb_longembed.errors import IncompatibleError, LongEmbedError, ModelError
 from mteb_longembed.hub import translate_hub_errors
 from mteb_longembed.names import is_extended_name
@@ -29,6 +30,7 @@ from .naming import read_name, typed_name
 from .passage_bm25 import VERSION, PassageBM25
 from .scorer import Scorer, full_name, full_revision
 from .settings import LEXICAL_WEIGHT, WINDOW, BM25Settings, SearchSettings
+from .sparse_scorer import SparseScorer
 from .vector_scorer import VectorScorer
 
 
@@ -65,6 +67,10 @@ def scorer_of(model: Any) -> Scorer:
     """
     if isinstance(model, MTEBSearch):
         return model.scorer
+    if isinstance(model, SparseEncoderWrapper) and not isinstance(model.model, LongSparseEncoder):
+        return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", model)))
+    if isinstance(model, MultiVectorWrapper) and isinstance(model.model, LongMultiVectorEncoder):
+        return searching(Pass(lambda: model), None, SearchSettings())
     if hasattr(model, "encode"):
         return searching(Pass(lambda: model), None, SearchSettings())
     if not hasattr(model, "index"):
@@ -74,23 +80,33 @@ def scorer_of(model: Any) -> Scorer:
 
 def encoder_in(model: Any) -> Any:
     """Return the encoder inside mteb's object for a name; the object itself if there is none."""
-    if isinstance(model, MTEBSearch) and isinstance(model.scorer, VectorScorer):
+    if isinstance(model, MTEBSearch) and isinstance(model.scorer, (VectorScorer, SparseScorer)):
         return model.scorer.encoded.load()
     return model
 
 
 def loaded_search(model: LongModel, settings: SearchSettings) -> MTEBModels:
     """Return what mteb runs for a model of ours: an encoder, or a search where the name asks for one."""
-    if isinstance(model, LongMultiVectorEncoder):
+    vectors = None
+    inner: Any
+    if isinstance(model, LongSparseEncoder):
+        inner = SparseEncoderWrapper(model)
+        if model.checkpoint is not None:
+            vectors = model.checkpoint.vectors
+        if not settings and vectors is None:
+            return cast("MTEBModels", inner)
+    elif isinstance(model, LongMultiVectorEncoder):
         model.embedding_cache = EmbeddingCache.from_environment()
+        if model.kind == "late-interaction" and not settings:
+            return cast("MTEBModels", MultiVectorWrapper(model))
         # as mteb's encoders hold theirs, without `encode`
         meta = ModelMeta.from_multi_vector_encoder_model(model)
-        inner: Any = SimpleNamespace(model=model, mteb_model_meta=meta)
+        inner = SimpleNamespace(model=model, mteb_model_meta=meta)
     else:
         inner = LongEncoder(model)
         if not settings:
             return cast("MTEBModels", inner)
-    return cast("MTEBModels", MTEBSearch(searching(Pass(lambda: inner), None, settings)))
+    return cast("MTEBModels", MTEBSearch(searching(Pass(lambda: inner), vectors, settings)))
 
 
 def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) -> Scorer:
@@ -106,7 +122,11 @@ def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) 
     """
     if encoded.similarity not in ("cosine", "dot") and not settings and encoded.cut is None:
         return ForeignSearch(SearchEncoderWrapper(cast("EncoderProtocol", encoded.load())))
-    scorer = VectorScorer(encoded, vectors, settings)
+    scorer: VectorScorer | SparseScorer
+    if encoded.kind == "sparse":
+        scorer = SparseScorer(encoded, vectors, settings)
+    else:
+        scorer = VectorScorer(encoded, vectors, settings)
     if settings.fusion is None:
         return scorer
     parts = [scorer]
@@ -115,7 +135,9 @@ def searching(encoded: Pass, vectors: Vectors | None, settings: SearchSettings) 
         parts.insert(0, VectorScorer(encoded, vectors, plain))
     # BM25 scores by sentence where the vectors do, and the model itself expands queries
     bm25 = BM25Settings(window=WINDOW, query="sentences" if settings.query == "sentences" else None)
-    expansion = QueryExpansion(partial(encoded.text_rows, parts[0].representation))
+    expansion = None
+    if encoded.kind == "dense":  # others embed no terms
+        expansion = QueryExpansion(partial(encoded.text_rows, parts[0].representation))
     return Hybrid(parts, PassageBM25(bm25, expansion=expansion), settings.lexical_weight or LEXICAL_WEIGHT)
 
 
@@ -130,8 +152,9 @@ def make_bm25(settings: BM25Settings, device: str | None = None) -> PassageBM25:
     if name is None:
         return PassageBM25(settings, meta)
     encoder = encoder_in(mteb.get_model(name, device=device))
-    has_several_vectors = isinstance(getattr(encoder, "model", None), LongMultiVectorEncoder)
-    if not hasattr(encoder, "encode") and not has_several_vectors:
+    model: Any = getattr(encoder, "model", None)
+    is_dense = hasattr(encoder, "encode") and not isinstance(encoder, SparseEncoderWrapper)
+    if not is_dense and getattr(model, "kind", None) != "dense":
         raise IncompatibleError(
             f"expand needs an encoder, which embeds terms, got {name!r}, which embeds nothing: give another model."
         )

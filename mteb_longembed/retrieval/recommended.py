@@ -7,6 +7,8 @@ from mteb_longembed.zoo import entry_of, holds_model
 #: For models that average their tokens, and for all others (experiments/methods.md).
 RECOMMENDED = "hybrid"
 WITHOUT_AVERAGES = "windows:fusion=bm25"
+#: For models with late interaction, which have a vector for each token.
+LATE_INTERACTION = "pcw@32k:fusion=bm25"
 
 
 def recommended(name: str) -> str:
@@ -23,7 +25,11 @@ def recommended(name: str) -> str:
         return name  # mteb may know it, and says why if not
     if base.made is not None:
         return name  # it is extended already
-    preset = RECOMMENDED if base.pooling in (None, "mean") else WITHOUT_AVERAGES
+    preset = RECOMMENDED
+    if base.kind == "late-interaction":
+        preset = LATE_INTERACTION
+    elif base.kind == "sparse" or base.pooling not in (None, "mean"):
+        preset = WITHOUT_AVERAGES
     return f"{name}+{preset}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from mteb_longembed.errors import InputError
+from mteb_longembed.errors import IncompatibleError, InputError
 from mteb_longembed.names import BM25_SETTINGS, MTEB_BM25, bm25_settings
 from mteb_longembed.values import Power, read_fields, read_tokens
 
@@ -87,6 +87,15 @@ class SearchSettings(_Settings):
         """
         from mteb_longembed.encoders.vectors import check_averages
 
+        of_dense = {
+            key: self.given[key] for key in ("weights", "whiten", "score", "query") if key in self.given
+        }
+        if checkpoint.base.kind != "dense" and of_dense:
+            key, value = of_dense.popitem()
+            raise IncompatibleError(
+                f"{key} changes searches with dense vectors, got {key}={value} with {checkpoint.base.name}, a "
+                f"{checkpoint.base.kind} model: leave it out."
+            )
         if self.query is not None and checkpoint.vectors is None:
             raise InputError(
                 f"query={self.query} compares with parts of a document, so it needs vectors=window or vectors=N: "

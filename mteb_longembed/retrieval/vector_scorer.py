@@ -178,13 +178,13 @@ class VectorScorer:
         """Return for each query the best passage of each of these documents.
 
         It is the text of the best vector, or of the vector that most tokens of the query find best; for a document with
-        one vector, the best of its short windows, each encoded on its own.
+        one vector, or one for each token, the best of its short windows, each encoded on its own.
         """
         self._prepare()
         shown = set(chain.from_iterable(indices))
         for index in shown - self._spans.keys():
             self._spans[index] = self._divided(self.encoded.documents.texts[index])
-        vectors = self._passage_vectors(shown)
+        vectors = {} if self.encoded.is_late else self._passage_vectors(shown)
         rows, counts = self._query_vectors(queries)
         ends = np.cumsum(np.ones(len(queries), int) if counts is None else counts).tolist()
         found = []
@@ -196,9 +196,18 @@ class VectorScorer:
                 if index in vectors:
                     votes = (rows[first:last] @ vectors[index].T).argmax(axis=1)
                     chosen = int(np.bincount(votes).argmax())
+                elif self.encoded.is_late:
+                    chosen = self._best_window(rows[first:last], index)
                 best.append(spans[min(chosen, len(spans) - 1)])
             found.append(best)
         return found
+
+    def _best_window(self, query: np.ndarray, index: int) -> int:
+        """Return which passage of a document has the best MaxSim, each encoded on its own."""
+        text = self.encoded.documents.texts[index]
+        parts = [text[start:end] for start, end in self._spans[index]]
+        arrays = self.encoded.document_arrays(self.representation, parts)
+        return int(np.argmax([(query @ self._mapped(rows).T).max(axis=1).mean() for rows in arrays]))
 
     def _divided(self, text: str) -> list[Span]:
         """Return the passages that may be shown, in the order of their vectors."""
@@ -206,6 +215,8 @@ class VectorScorer:
         if encoded.cut is not None:
             return [chunk.span for chunk in encoded.cut(text)]
         spans = [(0, len(text))]
+        if encoded.is_late:
+            return short_windows(text) or spans
         if encoded.is_ours:
             spans = passages_of(encoded.model_of(self.representation), text)
         if self.has_several_vectors or not self.finds_windows:

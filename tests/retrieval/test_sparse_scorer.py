@@ -1,0 +1,189 @@
+"""Searches with late-interaction and sparse models: exact scores, saved indexes, fusion with BM25, mteb's results."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mteb
+import numpy as np
+import pytest
+import torch
+from mteb.models import MultiVectorWrapper, SparseEncoderWrapper
+
+import mteb_longembed as longembed
+from mteb_longembed.comparing.candidates import candidates_of
+from mteb_longembed.data.task import beir_task
+from mteb_longembed.errors import IncompatibleError, NumberError
+from mteb_longembed.retrieval import sparse_vectors
+from mteb_longembed.retrieval.recommended import recommended
+from mteb_longembed.retrieval.scorer import full_name
+from mteb_longembed.retrieval.searcher import Searcher
+from mteb_longembed.retrieval.sparse_vectors import SparseVectors
+from tests import tiny
+from tests.comparing.conftest import compare
+from tests.encoders.strategies.test_pcw import slow_windows
+from tests.limits import same_vectors
+from tests.own_data import beir
+
+DOCUMENTS = {f"d{i}": f"{tiny.text(5 + 9 * i, i)}. {tiny.text(9, 3)}." for i in range(12)}
+MORE = {f"e{i}": f"{tiny.text(30, 50 + i)}." for i in range(4)}
+QUERIES = [tiny.text(6, 3), tiny.text(4, 7), tiny.text(3, 52)]
+#: Kind -> the names of searches, behind their base.
+TAILS = {
+    "sparse": ["+pcw@128", "+pcw@128:vectors=window", "+ntk@128:fusion=bm25", "+pcw@128:fusion=bm25,vectors=window"],
+    "late": ["+pcw@128", "+pi@128:fusion=bm25"],
+}  # fmt: skip
+CELLS = [(kind, tail) for kind, tails in TAILS.items() for tail in tails]
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folder of a tiny model of each kind."""
+    root = tmp_path_factory.mktemp("bases")
+    tiny.sparse("bert", root / "a")
+    tiny.late("bert", root / "b", query_expansion={"strategy": "fixed", "attend": False, "length": 12})
+    return {"sparse": root / "a" / "sparse", "late": root / "b" / "late"}
+
+
+def searcher(name: str, documents: dict[str, str] = DOCUMENTS) -> Searcher:
+    made = longembed.search(name, device="cpu")
+    made.add(list(documents), list(documents.values()))
+    return made
+
+
+# ---- scores ---------------------------------------------------------------------------------------------------
+
+
+def test_the_best_window_of_a_document_counts(bases):
+    model = longembed.load(f"{bases['sparse']}+none", device="cpu")
+    want = np.zeros((len(QUERIES), len(DOCUMENTS)))
+    for row, query in enumerate(model.encode_query(QUERIES).to_dense()):
+        for column, text in enumerate(DOCUMENTS.values()):
+            ids = model.tokenizer(tiny.PROMPTS["document"] + text)["input_ids"]
+            for window in slow_windows(len(ids), tiny.TRAINED, 0, 3, 1):
+                with torch.inference_mode():
+                    features = {"input_ids": torch.tensor([[ids[place] for place in window]])}
+                    features["attention_mask"] = torch.ones_like(features["input_ids"])
+                    vector = model(features, task="document")["sentence_embedding"][0]
+                want[row, column] = max(want[row, column], float(query @ vector))
+    got = searcher(f"{bases['sparse']}+pcw@128:vectors=window").scorer.scores(QUERIES)
+    same_vectors(got, want)
+
+
+@pytest.mark.parametrize("tail", ["+pcw@128", "+ntk@128"])
+def test_one_sparse_vector_scores_as_the_model_does(bases, tail):
+    model = longembed.load(f"{bases['sparse']}{tail}", device="cpu")
+    want = model.similarity(model.encode_query(QUERIES), model.encode_document(list(DOCUMENTS.values())))
+    got = searcher(f"{bases['sparse']}{tail}").scorer.scores(QUERIES)
+    same_vectors(got, want.to_dense() if want.is_sparse else want)
+
+
+def test_late_interaction_scores_as_the_model_does_for_each_token_of_a_query(bases):
+    name = f"{bases['late']}+pcw@128"
+    model = longembed.load(name, device="cpu")
+    queries = model.encode_query(QUERIES)
+    want = model.similarity(queries, model.encode_document(list(DOCUMENTS.values())))
+    want = want / torch.tensor([len(query) for query in queries])[:, None]
+    same_vectors(searcher(name).scorer.scores(QUERIES), want)
+
+
+def test_sparse_vectors_are_compared_block_by_block_and_finite(monkeypatch):
+    monkeypatch.setattr(sparse_vectors, "BLOCK_SCORES", 5)
+    numbers = np.random.default_rng(0)
+    documents = [
+        sparse_vectors.sparse.csr_array(np.maximum(numbers.normal(size=(n, 7)), 0).astype(np.float32))
+        for n in (1, 4, 2, 1)
+    ]
+    vectors = SparseVectors()
+    vectors.append(documents[:3])
+    vectors.append(documents[3:])
+    queries = numbers.normal(size=(3, 7)).astype(np.float32)
+    want = np.stack([(queries @ one.toarray().T).max(axis=1) for one in documents], axis=1)
+    same_vectors(vectors.scores(sparse_vectors.sparse.csr_array(queries)), want)
+    vectors.keep(np.array([True, False, True, True]))
+    same_vectors(vectors.scores(sparse_vectors.sparse.csr_array(queries)), want[:, [0, 2, 3]])
+    with pytest.raises(NumberError):
+        vectors.append([sparse_vectors.sparse.csr_array(np.array([[np.nan, 1]], np.float32))])
+    assert len(vectors) == 3
+
+
+# ---- indexes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "tail"), CELLS)
+def test_a_saved_index_gives_the_same_and_goes_on(bases, kind, tail, tmp_path):
+    made = searcher(f"{bases[kind]}{tail}")
+    want = made.search(QUERIES, 5)
+    made.save(tmp_path / "index")
+    opened = longembed.open_index(tmp_path / "index", device="cpu")
+    assert opened.search(QUERIES, 5) == want
+    opened.remove(["d3", "d5"])
+    opened.add(list(MORE), list(MORE.values()))
+    left = {key: text for key, text in DOCUMENTS.items() if key not in ("d3", "d5")} | MORE
+    assert opened.n_vectors == searcher(f"{bases[kind]}{tail}", left).n_vectors
+    [[hit]] = opened.search([MORE["e1"][:40]], 1)
+    assert hit.id in left and hit.passage in left[hit.id]
+
+
+# ---- mteb -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "tail"), [*CELLS, ("sparse", "+none"), ("late", "+none")])
+def test_mteb_writes_results_that_its_cache_reads(bases, kind, tail, tmp_path):
+    task = beir_task(beir(tmp_path / "data", list(DOCUMENTS.values()), QUERIES))
+    model: Any = mteb.get_model(f"{bases[kind]}{tail}", device="cpu")
+    if ":" not in tail:
+        assert isinstance(model, {"sparse": SparseEncoderWrapper, "late": MultiVectorWrapper}[kind])
+    cache = mteb.ResultCache(tmp_path / "cache")
+    result = mteb.evaluate(model, [task], cache=cache, show_progress_bar=False)
+    [file] = [path for path in (tmp_path / "cache").rglob("*.json") if path.name != "model_meta.json"]
+    meta = json.loads(file.with_name("model_meta.json").read_text())
+    described = mteb.get_model_meta(f"{bases[kind]}{tail}")
+    assert meta["experiment_kwargs"] == described.experiment_kwargs
+    assert meta["model_type"] == described.model_type
+    expected = "hybrid" if "fusion" in tail else {"sparse": "sparse", "late": "late-interaction"}[kind]
+    assert meta["model_type"] == [expected]
+    [read] = cache.load_results([described], [task], load_experiments="match_kwargs").model_results
+    scores = [of.task_results[0].scores["test"][0]["ndcg_at_10"] for of in (read, result)]
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("kind", ["sparse", "late"])
+def test_a_model_in_memory_has_the_name_that_loads_it(bases, kind):
+    name = f"{bases[kind]}+pcw@128"
+    model = longembed.load(name, device="cpu")
+    described = {"sparse": mteb.models.ModelMeta.from_sparse_encoder_model}
+    meta = described.get(kind, mteb.models.ModelMeta.from_multi_vector_encoder_model)(model)
+    assert full_name(meta) == full_name(mteb.get_model_meta(name))
+
+
+def test_compare_tries_them_as_a_dense_base(bases, tmp_path):
+    task = beir_task(beir(tmp_path / "data", list(DOCUMENTS.values()), QUERIES))
+    names = {
+        kind: [
+            one.name.removeprefix(str(bases[kind]))
+            for one in candidates_of(str(bases[kind]), ["pcw"], 128)[0]
+        ]
+        for kind in bases
+    }
+    assert names == {
+        "sparse": ["+none@16", "+pcw@128:fusion=bm25,vectors=window", "+pcw@128:vectors=window", "+pcw@128"],
+        "late": ["+none@16", "+pcw@128:fusion=bm25", "+pcw@128"],
+    }
+    every = [name for kind in bases for name in candidates_of(str(bases[kind]), ["pcw"], 128)[0]]
+    table = compare(every, task, tmp_path / "out", bm25=True).to_dataframe()
+    assert len(table) >= len(every) and (table["bytes"][[one.id for one in every]] > 0).all()
+
+
+def test_a_bare_name_gets_a_search_that_fits(bases):
+    assert [recommended(str(bases[kind])).removeprefix(str(bases[kind])) for kind in ("sparse", "late")] == [
+        "+windows:fusion=bm25",
+        "+pcw@32k:fusion=bm25",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["sparse", "late"])
+@pytest.mark.parametrize("setting", ["whiten=0.5", "weights=idf", "score=softmax,temperature=1"])
+def test_settings_of_dense_vectors_are_refused(bases, kind, setting):
+    with pytest.raises(IncompatibleError, match="changes searches with dense vectors"):
+        longembed.search(f"{bases[kind]}+pcw@128:{setting}", device="cpu")
